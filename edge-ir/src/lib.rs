@@ -1,1 +1,43 @@
-//! The intermediate representation.
+//! The intermediate representation: what one proxy fleet must do ([`Fleet`]) and what must exist around it ([`Infra`]).
+//!
+//! Plain data with public fields, in the terms of a proxy and not of the platform: a fleet knows listeners, virtual
+//! hosts, routes, clusters and endpoints, and nothing of Gateways, HTTPRoutes or Services. It knows just as little of
+//! protobuf. Whoever reads it needs no lookup elsewhere: every reference is a name that stands in the same fleet.
+//!
+//! Three properties hold throughout:
+//!
+//! * **Deterministic.** Lists are in the order in which they take effect, or sorted by name; nothing hashes.
+//! * **Shared.** Whatever changes on its own ([`Listener`], [`VirtualHost`], [`Route`], [`Cluster`], [`EndpointSet`],
+//!   [`Secret`]) sits behind an [`Arc`](std::sync::Arc), and an unchanged piece keeps its `Arc` from one translation to
+//!   the next. Pointer equality is therefore a sound (not a complete) test for "nothing to do".
+//! * **Explainable.** Listeners, virtual hosts, routes and clusters carry the objects they came from ([`Origin`]).
+//!
+//! Absent on purpose: defaults of the data plane (they belong to the lowering) and anything unresolved. A backend
+//! that could not be resolved is no name waiting to be looked up but a share of traffic that answers 500.
+
+mod cluster;
+mod fleet;
+mod http;
+mod infra;
+mod listener;
+mod name;
+mod origin;
+mod secret;
+
+pub use cluster::{
+    AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
+    ZoneRouting,
+};
+pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
+pub use http::{
+    BackendShare, Destination, DirectResponse, Forward, Fraction, HeaderEdit, HeaderEdits, HostRewrite, MethodName,
+    Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RetryPolicy, Route, RouteAction, RouteMatch,
+    RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
+};
+pub use infra::{
+    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, PortProtocol, ProxySettings, ServicePort, StringMap,
+};
+pub use listener::{DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, TlsVersion};
+pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
+pub use origin::{Origin, Origins};
+pub use secret::{Secret, SecretBytes, SecretContent};

@@ -1,0 +1,146 @@
+//! Clusters and their endpoints.
+
+use crate::{ClusterName, EndpointSetName, Origins};
+use serde::{Deserialize, Serialize};
+use std::{net::IpAddr, sync::Arc};
+
+/// A backend as the proxy sees it: how to speak to it and how to choose among its endpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cluster {
+    /// Named for the backend, never for the route that uses it.
+    pub name: ClusterName,
+    /// Where its endpoints come from.
+    pub discovery: Discovery,
+    /// Protocol spoken to the backend.
+    pub protocol: AppProtocol,
+    /// How endpoints are chosen.
+    pub load_balancing: LoadBalancing,
+    /// Preference for endpoints in the proxy's own zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<ZoneRouting>,
+    /// The backend object.
+    pub origins: Origins,
+}
+
+/// Where endpoints come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Discovery {
+    /// From an [`EndpointSet`] that changes on its own.
+    Endpoints(EndpointSetName),
+    /// By resolving the host names in these localities.
+    Dns(Vec<Locality>),
+}
+
+/// Protocol spoken to a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AppProtocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2 with prior knowledge (RFC 9113 §3.3).
+    Http2,
+}
+
+/// How endpoints are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LoadBalancing {
+    /// The less loaded of two picked at random.
+    #[default]
+    LeastRequest,
+    /// In turn.
+    RoundRobin,
+}
+
+/// Zone-aware routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneRouting {
+    /// Fewest endpoints for which zones are looked at.
+    pub min_endpoints: u32,
+}
+
+/// The endpoints of a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSet {
+    /// `<kind>/<namespace>/<name>/<port>`.
+    pub name: EndpointSetName,
+    /// Groups of endpoints; empty when the backend has none, which answers 503.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub localities: Vec<Locality>,
+    /// The backend object.
+    pub origins: Origins,
+}
+
+/// Endpoints that share a place and a priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Locality {
+    /// The backend's key, unless a setting says otherwise.
+    pub region: Arc<str>,
+    /// Zone; set only when routing is zone-aware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Arc<str>>,
+    /// 0 is used first; others are fall-backs.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub priority: u32,
+    /// Weight among the localities of a priority.
+    pub weight: u32,
+    /// Sorted by address.
+    pub endpoints: Vec<Endpoint>,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// One address that serves a backend.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    /// Where it listens.
+    pub address: EndpointAddress,
+    /// Whether it takes new requests.
+    #[serde(default)]
+    pub health: EndpointHealth,
+}
+
+/// Where an endpoint listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndpointAddress {
+    /// An IP address and TCP port.
+    Socket {
+        /// IPv4 or IPv6.
+        ip: IpAddr,
+        /// Port.
+        port: u16,
+    },
+    /// A name to be resolved, and a TCP port.
+    Name {
+        /// Fully qualified domain name.
+        host: Arc<str>,
+        /// Port.
+        port: u16,
+    },
+    /// A Unix domain socket.
+    Pipe {
+        /// Absolute path.
+        path: Arc<str>,
+    },
+}
+
+/// Whether an endpoint takes new requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndpointHealth {
+    /// It does.
+    #[default]
+    Serving,
+    /// It finishes what it has: terminating, or not serving.
+    Draining,
+}

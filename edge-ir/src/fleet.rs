@@ -1,0 +1,71 @@
+//! One fleet: everything a set of identical proxies is configured with.
+
+use crate::{Cluster, EndpointSet, FleetKey, IpFamily, Listener, RouteTable, Secret};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// What one proxy fleet must do. The inner lists are shared with the previous translation where nothing changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fleet {
+    /// Which fleet this is; a proxy names it as its service cluster.
+    pub key: FleetKey,
+    /// Settings that hold for the whole proxy.
+    pub settings: Arc<FleetSettings>,
+    /// Sockets to open, sorted by name.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub listeners: Arc<Vec<Arc<Listener>>>,
+    /// Tables of virtual hosts, sorted by name. Each is named by at least one filter chain.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub route_tables: Arc<Vec<Arc<RouteTable>>>,
+    /// Upstream clusters, sorted by name.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub clusters: Arc<Vec<Arc<Cluster>>>,
+    /// Endpoints of the clusters that are discovered by [`Discovery::Endpoints`](crate::Discovery), sorted by name.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub endpoints: Arc<Vec<Arc<EndpointSet>>>,
+    /// Certificates and authorities, sorted by name.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub secrets: Arc<Vec<Arc<Secret>>>,
+}
+
+fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {
+    list.is_empty()
+}
+
+/// Settings of the proxy as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetSettings {
+    /// Address family that listeners bind to.
+    pub ip_family: IpFamily,
+    /// What is logged of each request.
+    pub access_log: AccessLog,
+    /// The readiness listener; absent when a bootstrap brings its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<ReadyListener>,
+    /// Keep routes in the order of their source instead of sorting them by precedence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preserve_route_order: bool,
+}
+
+/// Where access logs go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AccessLog {
+    /// One JSON object a request on standard output.
+    #[default]
+    DefaultJson,
+    /// No access log.
+    Disabled,
+}
+
+/// The listener that tells a supervisor whether the proxy is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadyListener {
+    /// Address to bind, `0.0.0.0` or `::`, or a loopback address on a shared machine.
+    pub address: Arc<str>,
+    /// TCP port.
+    pub port: u16,
+}

@@ -1,0 +1,325 @@
+//! Virtual hosts and routes.
+
+use crate::{ClusterName, Domain, Origins, RouteTableName};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The virtual hosts of one HTTP port, or of one HTTPS listener.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteTable {
+    /// `<namespace>/<gateway>/<listener>`; on a plain port the first listener in spec order gives the name.
+    pub name: RouteTableName,
+    /// Virtual hosts, sorted by name. Their domains are disjoint.
+    pub hosts: Arc<Vec<Arc<VirtualHost>>>,
+    /// The Gateway listeners that share this table.
+    pub origins: Origins,
+}
+
+/// The routes of one effective hostname of one listener.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VirtualHost {
+    /// `<table>/<host with dots as underscores>`, or `<table>/*`.
+    pub name: Arc<str>,
+    /// The one domain it answers for.
+    pub domain: Domain,
+    /// The port that clients used to get here; a redirect that names no port keeps it.
+    pub port: u16,
+    /// Routes in the order they are tried. None at all answers 404, which is how a more specific listener hides a
+    /// broader one (listener isolation, GEP-1713 and the Gateway API's `listeners` text).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<Arc<Route>>,
+    /// The Gateway listener it belongs to.
+    pub origins: Origins,
+}
+
+/// One match of one rule, and what to do with what matches. Shared by all virtual hosts that the rule is in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Route {
+    /// `httproute/<namespace>/<name>/rule/<i>/match/<j>`. The lowering puts `/<host>` behind it.
+    pub name: Arc<str>,
+    /// All conditions must hold.
+    #[serde(rename = "match")]
+    pub matches: RouteMatch,
+    /// What happens then.
+    pub action: RouteAction,
+    /// Edits to the request before it goes to the backend.
+    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
+    pub request_headers: HeaderEdits,
+    /// Edits to the response before it goes to the client.
+    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
+    pub response_headers: HeaderEdits,
+    /// The route object and rule.
+    pub origins: Origins,
+}
+
+/// Conditions on a request; all must hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteMatch {
+    /// On the path, without the query.
+    pub path: PathMatch,
+    /// On the method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<MethodName>,
+    /// On header values; names are lower case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<ValueMatch>,
+    /// On query parameters; the first value of a repeated one counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query: Vec<ValueMatch>,
+}
+
+/// An HTTP method in capitals.
+pub type MethodName = Arc<str>;
+
+/// A condition on the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PathMatch {
+    /// Every path.
+    Any,
+    /// Byte for byte.
+    Exact(Arc<str>),
+    /// By whole segments, without trailing slash: `/foo` matches `/foo`, `/foo/` and `/foo/bar`, never `/foobar`.
+    Prefix(Arc<str>),
+    /// The whole path matches this RE2 expression.
+    Regex(Arc<str>),
+}
+
+/// A condition on a named value: a header or a query parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ValueMatch {
+    /// Name of the header (lower case) or parameter (as written).
+    pub name: Arc<str>,
+    /// What its value must be.
+    pub value: ValueMatcher,
+}
+
+/// What a value must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ValueMatcher {
+    /// Equal.
+    Exact(Arc<str>),
+    /// The whole value matches this RE2 expression.
+    Regex(Arc<str>),
+}
+
+/// What is done with a request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RouteAction {
+    /// Send it to a backend.
+    Forward(Forward),
+    /// Send the client elsewhere.
+    Redirect(Redirect),
+    /// Answer here.
+    Respond(DirectResponse),
+}
+
+/// How a request is sent on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Forward {
+    /// Where to.
+    pub destination: Destination,
+    /// From the end of the request to the end of the response, retries included. Unset: the proxy's 15 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Timeout>,
+    /// When to try again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// What becomes of the path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_rewrite: Option<PathRewrite>,
+    /// What becomes of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_rewrite: Option<HostRewrite>,
+    /// Copies, fire and forget.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mirrors: Vec<Mirror>,
+}
+
+/// A time limit in milliseconds; 0 switches the limit off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timeout(
+    /// Milliseconds.
+    pub u64,
+);
+
+/// The backends of a rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Destination {
+    /// All traffic to one cluster.
+    Cluster(ClusterName),
+    /// Shares by weight, picked for each request. Weights are positive.
+    Weighted {
+        /// The shares that have a cluster, in the order of the rule.
+        shares: Vec<BackendShare>,
+        /// Weight of the backends that could not be resolved: that share answers 500.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        invalid_weight: u32,
+    },
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// One weighted backend, and what is edited only for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendShare {
+    /// The backend's cluster.
+    pub cluster: ClusterName,
+    /// Its weight among the shares, > 0.
+    pub weight: u32,
+    /// Edits to requests that go to it.
+    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
+    pub request_headers: HeaderEdits,
+    /// Edits to its responses.
+    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
+    pub response_headers: HeaderEdits,
+    /// Replaces the host for requests that go to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_rewrite: Option<HostRewrite>,
+}
+
+/// When and how often a request is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryPolicy {
+    /// Tries besides the first, > 0.
+    pub retries: u32,
+    /// Also retry on these response codes. Failed connections and refused streams are always retried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub codes: Vec<u16>,
+    /// Base interval between tries, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Timeout>,
+    /// Limit for each try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_try_timeout: Option<Timeout>,
+}
+
+/// A change to the path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PathRewrite {
+    /// The whole path becomes this; the query stays.
+    Full(Arc<str>),
+    /// The matched prefix becomes this (no trailing slash; empty stands for `/`), never giving `//`.
+    Prefix {
+        /// The prefix that the route matched, without trailing slash; empty stands for `/`.
+        matched: Arc<str>,
+        /// What replaces it.
+        replacement: Arc<str>,
+    },
+}
+
+/// A change to the host that the backend sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostRewrite {
+    /// This name; the original goes to `x-forwarded-host`.
+    Literal(Arc<str>),
+}
+
+/// A copy of requests to another cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mirror {
+    /// Where copies go; their answers are dropped.
+    pub cluster: ClusterName,
+    /// How many of the requests are copied.
+    pub fraction: Fraction,
+}
+
+/// A fraction with a denominator of a million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fraction(
+    /// Parts in a million, at most 1,000,000.
+    pub u32,
+);
+
+/// An answer that sends the client elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub code: u16,
+    /// New scheme, `http` or `https`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<Arc<str>>,
+    /// New host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Arc<str>>,
+    /// New port.
+    pub port: RedirectPort,
+    /// New path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<RedirectPath>,
+}
+
+/// Which port a redirect points at. Ports that the scheme implies are left out of the Location.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RedirectPort {
+    /// The port that the client used ([`VirtualHost::port`]).
+    Listener,
+    /// This port.
+    Number(u16),
+}
+
+/// The path a redirect points at.
+pub type RedirectPath = PathRewrite;
+
+/// An answer given by the proxy itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DirectResponse {
+    /// Status code.
+    pub status: u16,
+    /// Body; empty when unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Arc<str>>,
+}
+
+/// Changes to a header section, applied in this order: set, add, remove.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderEdits {
+    /// Replace all values of the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<HeaderEdit>,
+    /// Append a value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub add: Vec<HeaderEdit>,
+    /// Drop the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remove: Vec<Arc<str>>,
+}
+
+impl HeaderEdits {
+    /// Nothing to edit.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// A header and a value for it. The value is literal: the lowering escapes what the proxy would interpret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeaderEdit {
+    /// Name as written; matched without case.
+    pub name: Arc<str>,
+    /// Value; may be empty.
+    pub value: Arc<str>,
+}

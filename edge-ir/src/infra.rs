@@ -1,0 +1,132 @@
+//! What must exist around a fleet: a workload with its ports, and the bootstrap that its proxies start with.
+
+use crate::{FleetKey, IpFamily, Origins};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Sorted string pairs: labels, annotations.
+pub type StringMap = BTreeMap<Arc<str>, Arc<str>>;
+
+/// The infrastructure of one fleet. Who renders it (cluster objects or host processes) decides what of it applies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Infra {
+    /// The fleet it carries.
+    pub key: FleetKey,
+    /// Name for everything made for it, safe as an object name and unique: cut and hashed from the key.
+    pub name: Arc<str>,
+    /// Namespace that cluster objects go to.
+    pub namespace: Arc<str>,
+    /// Labels of its objects, owning Gateway included.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: StringMap,
+    /// Annotations of its objects.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: StringMap,
+    /// Ports to expose, sorted by number and protocol, without duplicates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<ServicePort>,
+    /// Addresses the Gateway asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Arc<str>>,
+    /// How its proxies are started.
+    pub proxy: Arc<ProxySettings>,
+    /// The Gateways (or the class) it stands for.
+    pub origins: Origins,
+}
+
+/// A port of the fleet's Service.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServicePort {
+    /// Port that clients connect to.
+    pub port: u16,
+    /// Transport protocol.
+    pub protocol: PortProtocol,
+    /// Port the proxy binds.
+    pub container_port: u16,
+    /// `<protocol>-<port>`, e.g. `https-443`.
+    pub name: Arc<str>,
+}
+
+/// Transport protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum PortProtocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// How a fleet's proxies are started: what an EdgeProxy says, resolved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxySettings {
+    /// Address family of the proxy's own listeners.
+    pub ip_family: IpFamily,
+    /// Worker threads; unset: one a core.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Log level by component; `default` for the rest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub log_levels: StringMap,
+    /// Seconds that a stopping proxy waits for its connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_timeout_seconds: Option<u32>,
+    /// Arguments put behind all others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_args: Vec<Arc<str>>,
+    /// A change to the default bootstrap. It was checked when the EdgeProxy was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<BootstrapPatch>,
+    /// Serve Prometheus metrics on the stats listener.
+    pub prometheus: bool,
+    /// Where a host process finds its binary, if not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostProcess>,
+    /// Settings that only a cluster renders (workload, Service, autoscaler), passed through as the EdgeProxy has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Arc<str>>,
+}
+
+/// Settings of a proxy that runs as a process on the controller's machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostProcess {
+    /// Version that was asked for; it names the proxy binary in listings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Arc<str>>,
+}
+
+/// A change to the default bootstrap.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum BootstrapPatch {
+    /// This text is the bootstrap.
+    Replace(Arc<str>),
+    /// This text is merged into the default.
+    Merge(Arc<str>),
+    /// These RFC 6902 operations are applied to the default.
+    JsonPatch(Vec<JsonPatchOperation>),
+}
+
+/// One operation of RFC 6902, its value as JSON text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JsonPatchOperation {
+    /// `add`, `remove`, `replace`, `move`, `copy` or `test`.
+    pub op: Arc<str>,
+    /// Pointer (RFC 6901) to what changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Arc<str>>,
+    /// Expression (RFC 9535) that selects pointers; `path` is put behind each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json_path: Option<Arc<str>>,
+    /// Source of `move` and `copy`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Arc<str>>,
+    /// New value as JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Arc<str>>,
+}

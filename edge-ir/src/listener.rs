@@ -1,0 +1,113 @@
+//! Sockets, filter chains, and the settings of the connections they accept.
+
+use crate::{ListenerName, Origins, RouteTableName, SecretName};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One listening socket.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listener {
+    /// `tcp-<port>`; made from the external port, so that neither the order nor the number of Gateway listeners
+    /// renames a socket and drains its connections.
+    pub name: ListenerName,
+    /// Port the proxy binds.
+    pub port: u16,
+    /// Port that clients connect to (the Service's port).
+    pub external_port: u16,
+    /// Address family to bind.
+    pub ip_family: IpFamily,
+    /// Chains chosen by server name, sorted by their first name. All of them terminate or inspect TLS.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<FilterChain>,
+    /// The chain for connections that no entry of `chains` matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_chain: Option<FilterChain>,
+    /// The Gateway listeners behind this socket.
+    pub origins: Origins,
+}
+
+/// What happens to a connection once it is accepted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FilterChain {
+    /// `<namespace>/<gateway>/<listener>`.
+    pub name: Arc<str>,
+    /// Server names (SNI) this chain is for.
+    pub server_names: ServerNames,
+    /// Terminates TLS when set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<DownstreamTls>,
+    /// What is spoken inside.
+    pub network: Network,
+    /// The Gateway listener behind this chain.
+    pub origins: Origins,
+}
+
+/// Which TLS server names a chain answers for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ServerNames {
+    /// Every connection that no other chain is for.
+    #[default]
+    Any,
+    /// These names; `*.` in front stands for any number of labels.
+    Only(Vec<Arc<str>>),
+}
+
+/// The protocol inside a connection. TCP and TLS passthrough will be further variants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Network {
+    /// HTTP/1.1 and HTTP/2, routed by a table.
+    Http(HttpManager),
+}
+
+/// How HTTP is handled on a chain. What stands here deviates from, or must be told to, the lowering's defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HttpManager {
+    /// Prefix of the statistics: `http-<port>` or `https-<port>`.
+    pub stat_prefix: Arc<str>,
+    /// The table that routes its requests.
+    pub route_table: RouteTableName,
+}
+
+/// How TLS is terminated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DownstreamTls {
+    /// Server certificates, in the order of the Gateway's references; the handshake picks by key type and name.
+    pub certificates: Vec<SecretName>,
+    /// Lowest version offered.
+    pub min_version: TlsVersion,
+    /// Highest version offered.
+    pub max_version: TlsVersion,
+    /// Application protocols offered (ALPN, RFC 7301), best first.
+    pub alpn: Vec<Arc<str>>,
+}
+
+/// A TLS protocol version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum TlsVersion {
+    /// TLS 1.2, RFC 5246.
+    #[serde(rename = "1.2")]
+    V1_2,
+    /// TLS 1.3, RFC 8446.
+    #[serde(rename = "1.3")]
+    V1_3,
+}
+
+/// Address family of sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IpFamily {
+    /// Bind `0.0.0.0`.
+    #[default]
+    #[serde(rename = "IPv4")]
+    V4,
+    /// Bind `::`, IPv6 only.
+    #[serde(rename = "IPv6")]
+    V6,
+    /// Bind `::` and take IPv4 on the same socket.
+    DualStack,
+}

@@ -1,0 +1,91 @@
+//! Names as types: a cluster's name can't be passed where a secret's is wanted.
+
+use serde::{Deserialize, Serialize};
+use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Wraps the text; cheap to clone afterwards.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Deref for $name {
+            type Target = str;
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&*self.0, f)
+            }
+        }
+    };
+}
+
+name!(
+    /// Identifies a fleet: `<namespace>/<gateway>`, or the class name when Gateways are merged.
+    FleetKey
+);
+name!(
+    /// Name of a listening socket: `tcp-<port>` or `udp-<port>` with the port that clients know.
+    ListenerName
+);
+name!(
+    /// Name of a table of virtual hosts: `<namespace>/<gateway>/<listener>`.
+    RouteTableName
+);
+name!(
+    /// Name of a cluster: `<kind>/<namespace>/<name>/<port>`, with `/<protocol>` and `~<hash>` where these differ.
+    ClusterName
+);
+name!(
+    /// Name of a set of endpoints: the cluster's name without protocol settings, shared by all variants.
+    EndpointSetName
+);
+name!(
+    /// Name of a secret: `<namespace>/<name>`, certificate authorities with `/ca.crt` behind.
+    SecretName
+);
+name!(
+    /// A domain that a virtual host answers for: `example.com`, `*.example.com` or `*`. Lower case.
+    Domain
+);

@@ -1,0 +1,83 @@
+//! Certificates, keys and authorities, kept from prying output.
+
+use crate::{Origins, SecretName};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{fmt, sync::Arc};
+
+/// A named secret that listeners and clusters refer to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Secret {
+    /// `<namespace>/<name>`.
+    pub name: SecretName,
+    /// What it holds.
+    pub content: SecretContent,
+    /// The object it was read from.
+    pub origins: Origins,
+}
+
+/// What a secret holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SecretContent {
+    /// A certificate chain and its private key, both PEM.
+    Certificate {
+        /// Leaf first.
+        chain: Arc<str>,
+        /// PKCS#1, PKCS#8 or SEC1.
+        key: SecretBytes,
+    },
+    /// Certificates of authorities to trust, PEM.
+    Authorities {
+        /// One or more certificates.
+        bundle: Arc<str>,
+    },
+}
+
+/// Bytes that must not be shown. Debug prints their length; so does serialisation, because IR is written for people:
+/// a secret reaches a proxy by xDS only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretBytes(Arc<[u8]>);
+
+impl SecretBytes {
+    /// Takes the bytes.
+    pub fn new(bytes: impl Into<Arc<[u8]>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The bytes themselves, for the one place that sends them.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[redacted, {} bytes]", self.0.len())
+    }
+}
+
+impl Serialize for SecretBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{self:?}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretBytes {
+    /// Reads whatever text stands there: a redacted secret stays one.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(String::deserialize(deserializer)?.into_bytes().into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_never_prints_its_bytes() {
+        let secret = SecretBytes::new(b"hunter2".to_vec());
+        assert_eq!(format!("{secret:?}"), "[redacted, 7 bytes]");
+        assert_eq!(secret.expose(), b"hunter2");
+    }
+}
