@@ -1,0 +1,252 @@
+//! A memo table with recorded reads, pushed from the change.
+//!
+//! A node is an *input* (it has no value here, it is only touched) or a *unit* (a function's value is kept). A unit
+//! writes down every key it reads; touching a key makes its readers due, and a due unit whose new value equals the old
+//! one stops there. Units belong to stages, and a stage runs when all before it are done: no unit sees a stale value,
+//! none runs twice in a pass, and nothing that no change leads to is looked at.
+//!
+//! Why not a framework for incremental computation: they revalidate from the result down, so that a pass costs what
+//! the world is large; this costs what the change touches. The price is that a read which is not recorded is silent
+//! staleness, so units are given [`Reads`] and never the world (the property tests compare with a fresh translation).
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::{cell::RefCell, hash::Hash};
+
+type NodeId = u32;
+type NodeIds = SmallVec<[NodeId; 4]>;
+
+/// A key of the table: copied freely, and it knows whose turn it is.
+pub(crate) trait MemoKey: Copy + Eq + Hash {
+    /// The stage in which a unit runs; `None` for inputs.
+    fn stage(&self) -> Option<usize>;
+}
+
+struct Node<K, V> {
+    key: K,
+    value: Option<V>,
+    reads: NodeIds,
+    /// Who reads this. May hold readers that no longer do: see [`Memo::live_readers`].
+    readers: NodeIds,
+    n_readers: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Only touched, never run; or a unit whose subject is gone.
+    Input,
+    /// A unit with an up-to-date value.
+    Clean,
+    /// A unit that waits for its stage.
+    Due,
+}
+
+/// The table.
+pub(crate) struct Memo<K, V> {
+    ids: FxHashMap<K, NodeId>,
+    nodes: Vec<Option<Node<K, V>>>,
+    free: Vec<NodeId>,
+    due: Vec<Vec<NodeId>>,
+}
+
+/// What a unit is given to read through.
+pub(crate) struct Reads<'a, K, V> {
+    memo: &'a Memo<K, V>,
+    seen: RefCell<SmallVec<[K; 12]>>,
+}
+
+impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
+    /// Records that the running unit depends on `key`.
+    pub(crate) fn note(&self, key: K) {
+        self.seen.borrow_mut().push(key);
+    }
+
+    /// The value of another unit, recorded.
+    pub(crate) fn get(&self, key: K) -> Option<&'a V> {
+        self.note(key);
+        self.memo.get(key)
+    }
+}
+
+/// What became of a unit that ran.
+pub(crate) enum Outcome<V> {
+    /// The same value as before: nobody needs to know.
+    Same,
+    /// Another value, or none any more; the one before is handed over.
+    Changed(Option<V>),
+}
+
+impl<K: MemoKey, V: PartialEq> Memo<K, V> {
+    /// A table for units of so many stages.
+    pub(crate) fn new(n_stages: usize) -> Self {
+        let due = (0..n_stages).map(|_| Vec::new()).collect();
+        Self { ids: FxHashMap::default(), nodes: Vec::new(), free: Vec::new(), due }
+    }
+
+    /// The value of a unit.
+    pub(crate) fn get(&self, key: K) -> Option<&V> {
+        self.node(*self.ids.get(&key)?)?.value.as_ref()
+    }
+
+    /// Number of nodes, inputs included.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn node(&self, id: NodeId) -> Option<&Node<K, V>> {
+        self.nodes.get(id as usize).and_then(Option::as_ref)
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> Option<&mut Node<K, V>> {
+        self.nodes.get_mut(id as usize).and_then(Option::as_mut)
+    }
+
+    fn id(&mut self, key: K) -> NodeId {
+        if let Some(id) = self.ids.get(&key) {
+            return *id;
+        }
+        let node =
+            Node { key, value: None, reads: NodeIds::new(), readers: NodeIds::new(), n_readers: 0, state: State::Input };
+        let id = self.slot(node);
+        self.ids.insert(key, id);
+        id
+    }
+
+    /// Puts a node into a free place. Places beyond the end went when the table was cut.
+    fn slot(&mut self, node: Node<K, V>) -> NodeId {
+        while let Some(id) = self.free.pop() {
+            if let Some(place) = self.nodes.get_mut(id as usize) {
+                *place = Some(node);
+                return id;
+            }
+        }
+        self.nodes.push(Some(node));
+        (self.nodes.len() - 1) as NodeId
+    }
+
+    /// Makes a unit due: it is new, or something that it reads changed.
+    pub(crate) fn want(&mut self, key: K) {
+        let id = self.id(key);
+        self.want_id(id);
+    }
+
+    fn want_id(&mut self, id: NodeId) {
+        let Some(node) = self.node_mut(id) else { return };
+        let Some(stage) = node.key.stage() else { return };
+        if node.state != State::Due {
+            node.state = State::Due;
+            self.due[stage].push(id);
+        }
+    }
+
+    /// What is behind `key` changed: its readers are due.
+    pub(crate) fn touch(&mut self, key: K) {
+        let Some(&id) = self.ids.get(&key) else { return };
+        let readers = self.live_readers(id);
+        for reader in &readers {
+            self.want_id(*reader);
+        }
+        if let Some(node) = self.node_mut(id) {
+            node.readers = readers;
+        }
+    }
+
+    /// Takes the list of readers out, cleaned of those that stopped reading. Cleaning waits until the list is needed
+    /// or has doubled, because taking one of 10,000 routes out of its Gateway's list at once would cost 10,000 steps.
+    fn live_readers(&mut self, id: NodeId) -> NodeIds {
+        let mut readers = self.node_mut(id).map(|n| std::mem::take(&mut n.readers)).unwrap_or_default();
+        readers.sort_unstable();
+        readers.dedup();
+        readers.retain(|reader| self.node(*reader).is_some_and(|n| n.reads.contains(&id)));
+        readers
+    }
+
+    /// The next due unit of a stage.
+    pub(crate) fn next_due(&mut self, stage: usize) -> Option<K> {
+        let id = self.due[stage].pop()?;
+        self.node(id).map(|n| n.key)
+    }
+
+    /// Runs a unit. A unit that returns nothing lost its subject and is forgotten.
+    pub(crate) fn run(&mut self, key: K, unit: impl FnOnce(&Reads<'_, K, V>) -> Option<V>) -> Outcome<V> {
+        let reads = Reads { memo: self, seen: RefCell::default() };
+        let value = unit(&reads);
+        let seen = reads.seen.into_inner();
+        debug_assert!(seen.iter().all(|k| k.stage() < key.stage()), "a unit may only read stages before its own");
+        let id = self.id(key);
+        let reads = if value.is_some() { self.ids_of(seen) } else { NodeIds::new() };
+        self.link(id, reads);
+        let gone = value.is_none();
+        let Some(node) = self.node_mut(id) else { return Outcome::Same };
+        node.state = if gone { State::Input } else { State::Clean };
+        let outcome = if node.value == value {
+            Outcome::Same
+        } else {
+            Outcome::Changed(std::mem::replace(&mut node.value, value))
+        };
+        if gone {
+            self.forget_if_unread(id);
+        }
+        outcome
+    }
+
+    fn ids_of(&mut self, keys: SmallVec<[K; 12]>) -> NodeIds {
+        let mut ids: NodeIds = keys.into_iter().map(|key| self.id(key)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Makes `reads` what the unit reads from now on.
+    fn link(&mut self, id: NodeId, reads: NodeIds) {
+        let Some(node) = self.node_mut(id) else { return };
+        if node.reads == reads {
+            return;
+        }
+        let before = std::mem::replace(&mut node.reads, reads.clone());
+        for read in reads.iter().filter(|r| before.binary_search(r).is_err()) {
+            if let Some(node) = self.node_mut(*read) {
+                node.n_readers += 1;
+                node.readers.push(id);
+            }
+        }
+        for read in before.iter().filter(|r| reads.binary_search(r).is_err()) {
+            self.unlink(*read);
+        }
+    }
+
+    fn unlink(&mut self, id: NodeId) {
+        let Some(node) = self.node_mut(id) else { return };
+        node.n_readers -= 1;
+        if node.readers.len() > 2 * node.n_readers as usize + 16 {
+            let readers = self.live_readers(id);
+            if let Some(node) = self.node_mut(id) {
+                node.readers = readers;
+                node.readers.shrink_to_fit();
+            }
+        }
+        self.forget_if_unread(id);
+    }
+
+    fn forget_if_unread(&mut self, id: NodeId) {
+        let Some(node) = self.node(id) else { return };
+        if node.n_readers > 0 || node.state != State::Input {
+            return;
+        }
+        self.ids.remove(&node.key);
+        self.nodes[id as usize] = None;
+        self.free.push(id);
+        // Keep the table as small as the world: after a great deletion most of it would be holes.
+        while matches!(self.nodes.last(), Some(None)) {
+            self.nodes.pop();
+        }
+        if self.free.len() > 2 * self.nodes.len() + 64 {
+            let end = self.nodes.len() as NodeId;
+            self.free.retain(|id| *id < end);
+            self.free.shrink_to_fit();
+            self.nodes.shrink_to_fit();
+            self.ids.shrink_to_fit();
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times.
+//!
+//! An [`Interner`] belongs to one engine and only grows. What goes in is names that people choose (namespaces,
+//! Gateways, routes, Services, hostnames); generated names that come and go, such as those of EndpointSlices, stay out.
+
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// An interned name. Its order is that of first appearance: never let it decide anything that can be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Sym(u32);
+
+/// Namespace and name of an object. Cluster-scoped objects have the empty namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id {
+    /// Namespace.
+    pub(crate) namespace: Sym,
+    /// Name.
+    pub(crate) name: Sym,
+}
+
+/// The table behind [`Sym`].
+#[derive(Debug)]
+pub(crate) struct Interner {
+    names: Vec<Arc<str>>,
+    syms: FxHashMap<Arc<str>, Sym>,
+}
+
+impl Interner {
+    /// A table that knows the empty name.
+    pub(crate) fn new() -> Self {
+        let mut table = Self { names: Vec::new(), syms: FxHashMap::default() };
+        table.sym("");
+        table
+    }
+
+    /// The empty name, namespace of cluster-scoped objects.
+    pub(crate) const EMPTY: Sym = Sym(0);
+
+    /// The word for a name.
+    pub(crate) fn sym(&mut self, name: &str) -> Sym {
+        if let Some(sym) = self.syms.get(name) {
+            return *sym;
+        }
+        let sym = Sym(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        let text: Arc<str> = name.into();
+        self.names.push(Arc::clone(&text));
+        self.syms.insert(text, sym);
+        sym
+    }
+
+    /// The word for a name that was seen before.
+    pub(crate) fn find(&self, name: &str) -> Option<Sym> {
+        self.syms.get(name).copied()
+    }
+
+    /// The name behind a word.
+    pub(crate) fn text(&self, sym: Sym) -> &Arc<str> {
+        &self.names[sym.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_one_word() {
+        let mut table = Interner::new();
+        let a = table.sym("a");
+        assert_eq!(table.sym("a"), a);
+        assert_ne!(table.sym("b"), a);
+        assert_eq!(&**table.text(a), "a");
+        assert_eq!(table.find(""), Some(Interner::EMPTY));
+        assert_eq!(table.find("c"), None);
+    }
+}

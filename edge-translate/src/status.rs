@@ -1,0 +1,147 @@
+//! Statuses: what we say about an object, independent of what others say and of the clock.
+//!
+//! A [`Status`] holds only our own entries and condition types. [`merge`] lays it over what the object carries,
+//! keeping the words of others and moving transition times only where a status turned.
+
+use crate::api::ParentReference;
+use serde::Serialize;
+use std::sync::Arc;
+
+mod merge;
+#[cfg(test)]
+mod tests;
+
+pub use merge::merge;
+
+/// What we say about one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// Generation of the object that this is about.
+    pub observed_generation: i64,
+    /// The statements, in the shape of the object's kind.
+    pub body: StatusBody,
+}
+
+/// The shapes of status.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StatusBody {
+    /// `conditions` on the object itself: GatewayClass, Backend.
+    Conditions(Vec<Condition>),
+    /// A Gateway.
+    Gateway(GatewayStatus),
+    /// `parents`: routes.
+    Parents {
+        /// The controller name that marks our entries.
+        controller_name: Arc<str>,
+        /// One entry a parentRef that leads to us.
+        parents: Vec<ParentStatus>,
+    },
+    /// `ancestors`: policies and EdgeProxy.
+    Ancestors {
+        /// The controller name that marks our entries.
+        controller_name: Arc<str>,
+        /// One entry a Gateway or class that it affects.
+        ancestors: Vec<ParentStatus>,
+    },
+}
+
+/// Status of a Gateway. Addresses and `Programmed` need infrastructure and are added by who knows it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GatewayStatus {
+    /// On the Gateway itself.
+    pub conditions: Vec<Condition>,
+    /// One entry a listener, in spec order.
+    pub listeners: Vec<ListenerStatus>,
+    /// Accepted ListenerSets.
+    pub attached_listener_sets: u32,
+}
+
+/// Status of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListenerStatus {
+    /// The listener's name.
+    pub name: Arc<str>,
+    /// Route kinds it takes, all of group `gateway.networking.k8s.io`.
+    pub supported_kinds: Vec<Arc<str>>,
+    /// Accepted routes.
+    pub attached_routes: u32,
+    /// Conditions, in a fixed order.
+    pub conditions: Vec<Condition>,
+}
+
+/// What we say about a route under one parent, or a policy under one ancestor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParentStatus {
+    /// The reference exactly as the route wrote it (defaults filled in), or the ancestor.
+    pub parent: ParentReference,
+    /// Conditions, in a fixed order.
+    pub conditions: Vec<Condition>,
+}
+
+/// One statement. When it was first true is not known here: see [`merge`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// e.g. `Accepted`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub status: Truth,
+    /// A word for machines; several are joined by commas.
+    pub reason: Arc<str>,
+    /// A sentence for people.
+    pub message: Arc<str>,
+}
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Truth {
+    /// It holds.
+    True,
+    /// It doesn't.
+    False,
+}
+
+/// Longest message that the API accepts, in bytes.
+const MESSAGE_LIMIT: usize = 32768;
+/// What a message that was too long ends with.
+const TRUNCATED: &str = " (message truncated).";
+
+impl Condition {
+    /// A condition that holds.
+    pub fn yes(kind: &'static str, reason: &str, message: impl AsRef<str>) -> Self {
+        Self::new(kind, Truth::True, reason, message.as_ref())
+    }
+
+    /// A condition that doesn't hold.
+    pub fn no(kind: &'static str, reason: &str, message: impl AsRef<str>) -> Self {
+        Self::new(kind, Truth::False, reason, message.as_ref())
+    }
+
+    fn new(kind: &'static str, status: Truth, reason: &str, message: &str) -> Self {
+        Self { kind, status, reason: reason.into(), message: fit(message) }
+    }
+}
+
+/// Cuts a message to what the API accepts, at a character boundary.
+fn fit(message: &str) -> Arc<str> {
+    if message.len() <= MESSAGE_LIMIT {
+        return message.into();
+    }
+    let mut end = MESSAGE_LIMIT - TRUNCATED.len();
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{TRUNCATED}", &message[..end]).into()
+}
+
+/// Turns the text of an error into the style of condition messages: a capital in front, a full stop behind.
+pub fn sentence(error: &str) -> String {
+    let mut chars = error.chars();
+    let mut text: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    text.push_str(chars.as_str());
+    if !text.ends_with('.') {
+        text.push('.');
+    }
+    text
+}

@@ -1,0 +1,17 @@
+//! What a translation gives: fleets, infrastructure, and the statuses that changed.
+
+use crate::{api::ObjectKey, status::Status};
+use edge_ir::{Fleet, FleetKey, Infra};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The state of the world after the last change. Cheap to clone; unchanged parts are the same allocations as before.
+#[derive(Clone, Debug, Default)]
+pub struct Translation {
+    /// What each fleet must do.
+    pub fleets: BTreeMap<FleetKey, Arc<Fleet>>,
+    /// What must exist around each fleet; the keys are those of `fleets`.
+    pub infra: BTreeMap<FleetKey, Arc<Infra>>,
+    /// Statuses that differ from the previous translation, sorted by object. `None`: the object is gone, or no longer
+    /// ours, and our entries in its status go.
+    pub statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
+}
