@@ -1,1 +1,10 @@
-//! edge-proxy.
+//! The data plane.
+//!
+//! What: takes an Envoy bootstrap, keeps its configuration up to date over delta xDS, and serves HTTP with it.
+//! Two halves: the control half (bootstrap, [`xds`](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol),
+//! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
+//! worker. They meet in [`shared`] and in the immutable types of [`config`].
+
+pub mod config;
+pub mod shared;
+pub mod stats;

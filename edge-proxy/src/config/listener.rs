@@ -1,0 +1,443 @@
+//! Listeners, filter chains and the HTTP connection manager's settings.
+//!
+//! What: where to accept, which chain serves a connection by its server name, and how HTTP behaves on it.
+//! Deliberately absent: network filters other than HTTP (the compiler rejects them by name) and the listening sockets
+//! themselves, which [`crate::shared`] hands to the workers.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rustc_hash::FxHashMap;
+
+use crate::config::RouteTableId;
+use crate::config::header::HeaderCondition;
+use crate::config::table::RouteTable;
+use crate::stats::{HttpStats, ListenerStats};
+
+/// A listener that is ready to serve.
+#[derive(Debug)]
+pub struct Listener {
+    /// The resource's name.
+    pub name: Arc<str>,
+    /// Every address it listens on (the first is the main one).
+    pub addresses: Vec<ListenAddress>,
+    /// Chains, chosen by [`Listener::chain_for`].
+    pub chains: FilterChains,
+    /// True when a chain needs the server name of the TLS client hello.
+    pub inspects_tls: bool,
+    /// How much may be buffered for one connection, in bytes.
+    pub per_connection_buffer_limit: usize,
+    /// How long the TLS handshake (and reading the client hello) may take.
+    pub handshake_timeout: Duration,
+    /// True for the listeners that must answer even under overload (readiness and metrics).
+    pub bypass_overload: bool,
+    /// The `listener.<address>.` counters.
+    pub stats: Arc<ListenerStats>,
+}
+
+/// One address to accept connections on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListenAddress {
+    /// Address and port; port 0 lets the system choose.
+    pub address: SocketAddr,
+    /// For `::`: also take IPv4 connections.
+    pub family: DualStack,
+}
+
+/// Whether an IPv6 socket takes IPv4 connections too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DualStack {
+    /// One family only.
+    Single,
+    /// Envoy's `ipv4_compat`: both.
+    Mapped,
+}
+
+/// The chains of a listener, indexed by server name.
+#[derive(Debug, Default)]
+pub struct FilterChains {
+    /// Exact server names, lower case.
+    pub exact: FxHashMap<Box<str>, Arc<FilterChain>>,
+    /// Suffixes of wildcard names (`*.example.com` is kept as `.example.com`), lower case, no order needed: the
+    /// longest one that fits is found by cutting the name at its dots.
+    pub wildcard: FxHashMap<Box<str>, Arc<FilterChain>>,
+    /// The chain without server names, else the default filter chain.
+    pub default: Option<Arc<FilterChain>>,
+}
+
+impl Listener {
+    /// The chain for a server name: exact, then the longest wildcard, then the one without names.
+    /// `None` means that the connection must be closed.
+    pub fn chain_for(&self, server_name: Option<&str>) -> Option<&Arc<FilterChain>> {
+        self.chains.find(server_name)
+    }
+}
+
+impl FilterChains {
+    /// See [`Listener::chain_for`]. The name must be lower case.
+    pub fn find(&self, server_name: Option<&str>) -> Option<&Arc<FilterChain>> {
+        let Some(name) = server_name else {
+            return self.default.as_ref();
+        };
+        if let Some(chain) = self.exact.get(name) {
+            return Some(chain);
+        }
+        if !self.wildcard.is_empty() {
+            let mut rest = name;
+            while let Some(dot) = rest.get(1..).and_then(|tail| tail.find('.')) {
+                rest = &rest[dot + 1..];
+                if let Some(chain) = self.wildcard.get(rest) {
+                    return Some(chain);
+                }
+            }
+        }
+        self.default.as_ref()
+    }
+
+    /// Every chain, each once, in no particular order.
+    pub fn all(&self) -> Vec<&Arc<FilterChain>> {
+        let mut chains: Vec<&Arc<FilterChain>> = self.exact.values().chain(self.wildcard.values()).collect();
+        chains.extend(self.default.as_ref());
+        chains.sort_by_key(|chain| Arc::as_ptr(chain) as usize);
+        chains.dedup_by_key(|chain| Arc::as_ptr(chain) as usize);
+        chains
+    }
+}
+
+/// What serves the connections of one set of server names.
+#[derive(Debug)]
+pub struct FilterChain {
+    /// Its name, may be empty.
+    pub name: Arc<str>,
+    /// TLS termination with certificates and ALPN; `None` is cleartext.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// How HTTP is served.
+    pub http: Arc<HttpManager>,
+}
+
+/// The settings of Envoy's HTTP connection manager, resolved.
+#[derive(Debug)]
+pub struct HttpManager {
+    /// Which protocol versions a connection may speak.
+    pub codec: Codec,
+    /// Where routes come from.
+    pub routes: RouteSource,
+    /// The filters before the router, in order.
+    pub filters: Vec<HttpFilter>,
+    /// The router's own settings.
+    pub router: RouterOptions,
+    /// The names of the `x-envoy-*` headers under the configured prefix.
+    pub prefixed: Arc<PrefixedHeaders>,
+    /// How the client's address is found and what `x-forwarded-for` does.
+    pub client_address: ClientAddress,
+    /// The `server` header of responses.
+    pub server_header: ServerHeader,
+    /// The `via` value that is appended to requests and responses.
+    pub via: Option<HeaderValue>,
+    /// What happens to the path before routing.
+    pub path: PathNormalization,
+    /// Header names with `_`.
+    pub underscores: UnderscoreAction,
+    /// `x-request-id`.
+    pub request_id: RequestId,
+    /// The port in `Host`.
+    pub strip_port: StripPort,
+    /// Remove the dot at the end of the host.
+    pub strip_trailing_host_dot: bool,
+    /// Largest head of a request, in bytes.
+    pub max_request_headers_bytes: usize,
+    /// Largest number of request headers.
+    pub max_request_headers: usize,
+    /// `Date`-less, HTTP/1.0 and trailer settings.
+    pub http1: Http1Options,
+    /// Windows, streams and keepalive.
+    pub http2: Http2Options,
+    /// Deadlines.
+    pub timeouts: DownstreamTimeouts,
+    /// After that many requests the connection is closed.
+    pub max_requests_per_connection: Option<u32>,
+    /// Upgrades allowed for every route that does not say otherwise, lower case (`websocket`).
+    pub upgrades: Vec<Upgrade>,
+    /// What to do with a request whose scheme the listener's transport contradicts.
+    pub scheme: SchemeOverride,
+    /// Append to a response `x-request-id`.
+    pub forward_client_cert: ForwardClientCert,
+    /// The `http.<stat_prefix>.` counters.
+    pub stats: Arc<HttpStats>,
+}
+
+/// Protocol of a downstream connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// By ALPN, and by the connection preface in cleartext.
+    Auto,
+    /// HTTP/1 only.
+    Http1,
+    /// HTTP/2 only.
+    Http2,
+}
+
+/// Where a connection manager finds its routes.
+#[derive(Clone, Debug)]
+pub enum RouteSource {
+    /// Part of the listener.
+    Inline(Arc<RouteTable>),
+    /// By name, in the snapshot.
+    Dynamic {
+        /// The RouteConfiguration's name.
+        name: Arc<str>,
+        /// Its place in the snapshot.
+        id: RouteTableId,
+    },
+}
+
+/// An HTTP filter that runs before the router. New filters are new variants.
+#[derive(Debug)]
+pub enum HttpFilter {
+    /// Answers health checks itself.
+    HealthCheck(HealthCheckFilter),
+}
+
+/// Envoy's health check filter without pass-through: requests that meet all conditions are answered 200, or 503 after
+/// `/healthcheck/fail` and while draining.
+#[derive(Debug)]
+pub struct HealthCheckFilter {
+    /// All must hold (`:path` conditions see the path without normalisation).
+    pub conditions: Vec<HeaderCondition>,
+}
+
+/// Settings of the router filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouterOptions {
+    /// Leave out the `x-envoy-*` headers (service time, expected timeout, attempt count …).
+    pub suppress_envoy_headers: bool,
+    /// Honour `x-envoy-expected-rq-timeout-ms` of the caller.
+    pub respect_expected_rq_timeout: bool,
+}
+
+/// `x-envoy-…` names under the prefix of the bootstrap's `header_prefix`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixedHeaders {
+    /// `<prefix>-internal`
+    pub internal: HeaderName,
+    /// `<prefix>-external-address`
+    pub external_address: HeaderName,
+    /// `<prefix>-expected-rq-timeout-ms`
+    pub expected_rq_timeout_ms: HeaderName,
+    /// `<prefix>-upstream-service-time`
+    pub upstream_service_time: HeaderName,
+    /// `<prefix>-attempt-count`
+    pub attempt_count: HeaderName,
+    /// `<prefix>-original-path`
+    pub original_path: HeaderName,
+    /// `<prefix>-original-host`
+    pub original_host: HeaderName,
+    /// `<prefix>-upstream-rq-timeout-ms`
+    pub upstream_rq_timeout_ms: HeaderName,
+    /// `<prefix>-upstream-rq-per-try-timeout-ms`
+    pub upstream_rq_per_try_timeout_ms: HeaderName,
+    /// `<prefix>-retry-on`
+    pub retry_on: HeaderName,
+    /// `<prefix>-max-retries`
+    pub max_retries: HeaderName,
+    /// `<prefix>-overloaded`
+    pub overloaded: HeaderName,
+    /// `<prefix>-immediate-health-check-fail`
+    pub immediate_health_check_fail: HeaderName,
+    /// `<prefix>-upstream-healthchecked-cluster`
+    pub upstream_healthchecked_cluster: HeaderName,
+    /// Every request header that an untrusted client must not set; removed at the edge.
+    pub edge_only: Vec<HeaderName>,
+}
+
+/// How the client's address is found.
+#[derive(Clone, Debug)]
+pub struct ClientAddress {
+    /// Take the peer's address (and append it to `x-forwarded-for`) instead of trusting the header.
+    pub use_remote_address: bool,
+    /// How many entries at the right end of `x-forwarded-for` are trusted proxies.
+    pub xff_trusted_hops: u32,
+    /// Do not append the peer to `x-forwarded-for`.
+    pub skip_xff_append: bool,
+    /// Addresses that count as internal (`x-envoy-internal: true`).
+    pub internal_ranges: Vec<AddressRange>,
+}
+
+impl ClientAddress {
+    /// Whether an address counts as internal.
+    pub fn is_internal(&self, address: IpAddr) -> bool {
+        self.internal_ranges.iter().any(|range| range.contains(address))
+    }
+}
+
+/// A network in CIDR form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRange {
+    /// Any address of the network.
+    pub address: IpAddr,
+    /// Number of leading bits that count.
+    pub prefix_len: u8,
+}
+
+impl AddressRange {
+    /// Whether the address lies in this network; an IPv4-mapped IPv6 address is looked at as IPv4.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(net), IpAddr::V4(ip)) => {
+                let shift = 32 - u32::from(self.prefix_len.min(32));
+                shift == 32 || u32::from(net) >> shift == u32::from(ip) >> shift
+            }
+            (IpAddr::V6(net), IpAddr::V6(ip)) => {
+                let shift = 128 - u32::from(self.prefix_len.min(128));
+                shift == 128 || u128::from(net) >> shift == u128::from(ip) >> shift
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What happens to `server` on responses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerHeader {
+    /// Replace whatever the backend said.
+    Overwrite(HeaderValue),
+    /// Add when the backend said nothing.
+    AppendIfAbsent(HeaderValue),
+    /// Leave as it is.
+    PassThrough,
+}
+
+/// What happens to the path of a request before routing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathNormalization {
+    /// RFC 3986 normalisation (dot segments, case of escapes); a path that can't be normalised is answered 400.
+    pub normalize: bool,
+    /// Fold `//` into `/`.
+    pub merge_slashes: bool,
+    /// `%2F` and `%5C`.
+    pub escaped_slashes: EscapedSlashes,
+}
+
+/// What to do with `%2F` and `%5C` in a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EscapedSlashes {
+    /// Leave them.
+    Keep,
+    /// Answer 400.
+    Reject,
+    /// Answer 307 to the unescaped path.
+    UnescapeAndRedirect,
+    /// Unescape and go on.
+    UnescapeAndForward,
+}
+
+/// What to do with request headers that have `_` in their name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnderscoreAction {
+    /// Let them pass.
+    Allow,
+    /// Answer 400 (HTTP/2: reset the stream).
+    Reject,
+    /// Drop the header.
+    Drop,
+}
+
+/// `x-request-id` settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    /// Make one when the request has none (and replace an external one unless preserved).
+    pub generate: bool,
+    /// Keep the one that an edge request brings.
+    pub preserve_external: bool,
+    /// Also put it on the response.
+    pub in_response: bool,
+}
+
+/// What to cut from the port in `Host`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StripPort {
+    /// Nothing.
+    Keep,
+    /// The port if it is the listener's.
+    Matching,
+    /// Any port.
+    Any,
+}
+
+/// HTTP/1 settings of the downstream side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Http1Options {
+    /// Serve HTTP/1.0.
+    pub accept_http_10: bool,
+    /// Pass trailers on.
+    pub enable_trailers: bool,
+}
+
+/// HTTP/2 settings, downstream or upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http2Options {
+    /// Concurrent streams.
+    pub max_concurrent_streams: u32,
+    /// Flow control window of a stream, bytes.
+    pub initial_stream_window: u32,
+    /// Flow control window of the connection, bytes.
+    pub initial_connection_window: u32,
+    /// Ping interval and timeout.
+    pub keepalive: Option<(Duration, Duration)>,
+    /// RFC 8441 extended CONNECT.
+    pub allow_connect: bool,
+}
+
+/// Deadlines on the downstream side; `None` is no deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownstreamTimeouts {
+    /// A connection without active requests.
+    pub idle: Option<Duration>,
+    /// A stream without any progress.
+    pub stream_idle: Option<Duration>,
+    /// Receiving the whole request.
+    pub request: Option<Duration>,
+    /// Receiving the head.
+    pub request_headers: Option<Duration>,
+    /// Life of a connection, then it drains.
+    pub max_connection_duration: Option<Duration>,
+    /// Life of a stream.
+    pub max_stream_duration: Option<Duration>,
+    /// Between GOAWAY and the final close.
+    pub drain: Duration,
+    /// After the response to a connection that is to be closed.
+    pub delayed_close: Duration,
+}
+
+/// One kind of upgrade.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upgrade {
+    /// Lower case protocol token, `connect` for CONNECT.
+    pub protocol: Box<str>,
+    /// False forbids it where a wider setting allows it.
+    pub enabled: bool,
+}
+
+/// Scheme of requests as the backend and redirects see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchemeOverride {
+    /// By the downstream transport.
+    Downstream,
+    /// Always this one.
+    Fixed(&'static str),
+    /// By the upstream transport.
+    MatchUpstream,
+}
+
+/// `x-forwarded-client-cert`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardClientCert {
+    /// Remove what the client sent (Envoy's default).
+    Sanitize,
+    /// Pass it on as it came when the connection is mutual TLS.
+    ForwardOnly,
+    /// Pass it on always.
+    AlwaysForwardOnly,
+}

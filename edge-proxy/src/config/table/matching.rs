@@ -1,0 +1,144 @@
+//! Evaluation of conditions against a request.
+
+use std::borrow::Cow;
+
+use http::Method;
+
+use crate::config::header::{HeaderCondition, HeaderField, HeaderTest};
+use crate::config::route::{PathCondition, QueryCondition, Route};
+use crate::config::table::RequestView;
+
+impl PathCondition {
+    /// Whether a path (without query) fits.
+    pub fn matches(&self, path: &str, method: &Method) -> bool {
+        match self {
+            Self::Prefix(prefix) => path.starts_with(&**prefix),
+            Self::Separated(prefix) => path
+                .strip_prefix(&**prefix)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
+            Self::Exact(want) => path == &**want,
+            Self::Regex(regex) => regex.is_match(path),
+            Self::PrefixIgnoreCase(prefix) => head_ignoring_case(path, prefix),
+            Self::SeparatedIgnoreCase(prefix) => {
+                head_ignoring_case(path, prefix) && matches!(path.as_bytes().get(prefix.len()), None | Some(b'/'))
+            }
+            Self::ExactIgnoreCase(want) => path.eq_ignore_ascii_case(want),
+            Self::Connect => method == Method::CONNECT,
+        }
+    }
+
+    /// How many bytes of the path this condition covers, for prefix rewrites; a regular expression covers all of it.
+    pub fn matched_len(&self, path: &str) -> usize {
+        match self {
+            Self::Prefix(text)
+            | Self::Separated(text)
+            | Self::Exact(text)
+            | Self::PrefixIgnoreCase(text)
+            | Self::SeparatedIgnoreCase(text)
+            | Self::ExactIgnoreCase(text) => text.len().min(path.len()),
+            Self::Regex(_) => path.len(),
+            Self::Connect => 0,
+        }
+    }
+}
+
+impl Route {
+    /// Whether the conditions other than the path hold.
+    pub fn takes(&self, request: &RequestView<'_>) -> bool {
+        self.fraction.is_none_or(|fraction| fraction.takes(request.random))
+            && self.headers.iter().all(|condition| condition.holds(request))
+            && (self.query.is_empty()
+                || self
+                    .query
+                    .iter()
+                    .all(|condition| query_holds(condition, request.query())))
+            && (!self.grpc_only || is_grpc(request))
+    }
+
+    /// The same for a candidate of the index, which has checked the path only for the kinds that it hashes.
+    pub(super) fn takes_indexed(&self, request: &RequestView<'_>, path: &str) -> bool {
+        let path_holds = match &self.path {
+            PathCondition::Exact(_) | PathCondition::Separated(_) | PathCondition::Prefix(_) => true,
+            PathCondition::Regex(_) => true,
+            other => other.matches(path, request.method),
+        };
+        path_holds && self.takes(request)
+    }
+}
+
+impl HeaderCondition {
+    /// Whether the condition holds for a request.
+    pub fn holds(&self, request: &RequestView<'_>) -> bool {
+        let value = value_of(&self.field, request);
+        let value = if self.missing_as_empty {
+            Some(value.unwrap_or(Cow::Borrowed("")))
+        } else {
+            value
+        };
+        match (&self.test, value) {
+            (HeaderTest::Present, value) => value.is_some() != self.invert,
+            (HeaderTest::Absent, value) => value.is_none() != self.invert,
+            // A missing header meets no condition on its value, inverted or not (Envoy's HeaderUtility).
+            (_, None) => false,
+            (HeaderTest::Value(condition), Some(value)) => condition.matches(&value) != self.invert,
+            (HeaderTest::Range(start, end), Some(value)) => {
+                value
+                    .parse::<i64>()
+                    .is_ok_and(|number| (*start..*end).contains(&number))
+                    != self.invert
+            }
+        }
+    }
+}
+
+/// The value of a header or pseudo header; several values are joined by `,`.
+pub fn value_of<'a>(field: &HeaderField, request: &RequestView<'a>) -> Option<Cow<'a, str>> {
+    match field {
+        HeaderField::Method => Some(Cow::Borrowed(request.method.as_str())),
+        HeaderField::Path => Some(Cow::Borrowed(request.path_and_query)),
+        HeaderField::Authority => Some(Cow::Borrowed(request.authority)),
+        HeaderField::Scheme => Some(Cow::Borrowed(request.scheme)),
+        HeaderField::Named(name) => {
+            let mut values = request.headers.get_all(name).iter();
+            let first = String::from_utf8_lossy(values.next()?.as_bytes());
+            let Some(second) = values.next() else {
+                return Some(first);
+            };
+            let mut joined = first.into_owned();
+            for value in std::iter::once(second).chain(values) {
+                joined.push(',');
+                joined.push_str(&String::from_utf8_lossy(value.as_bytes()));
+            }
+            Some(Cow::Owned(joined))
+        }
+    }
+}
+
+pub(super) fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {
+    let value = query.and_then(|query| {
+        query.split('&').find_map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (name == &*condition.name).then_some(value)
+        })
+    });
+    match (value, &condition.value) {
+        (None, _) => condition.absent,
+        (Some(_), None) => !condition.absent,
+        (Some(value), Some(want)) => want.matches(value),
+    }
+}
+
+fn is_grpc(request: &RequestView<'_>) -> bool {
+    request.headers.get(http::header::CONTENT_TYPE).is_some_and(|value| {
+        value
+            .as_bytes()
+            .strip_prefix(b"application/grpc")
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    })
+}
+
+fn head_ignoring_case(path: &str, prefix: &str) -> bool {
+    path.as_bytes()
+        .get(..prefix.len())
+        .is_some_and(|head| head.eq_ignore_ascii_case(prefix.as_bytes()))
+}

@@ -1,0 +1,107 @@
+//! What the control half and the workers share.
+//!
+//! What: the published snapshot, the sockets to accept on, the drain signal, flags that the admin interface flips, and
+//! the process-wide counters. The control half owns the sending sides; workers only read.
+//! Why `watch`: a worker asks an atomic version before it touches the value, so a request costs one load while nothing
+//! changes, and a waiting worker wakes when something does.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+use crate::config::Snapshot;
+use crate::stats::ServerStats;
+
+/// Everything a worker is given. `Send + Sync`, behind one `Arc`.
+#[derive(Debug)]
+pub struct Shared {
+    /// How many workers there are.
+    pub workers: usize,
+    /// The configuration.
+    pub snapshot: watch::Receiver<Arc<Snapshot>>,
+    /// The sockets to accept on; a socket that is no longer in the list must be closed.
+    pub sockets: watch::Receiver<Arc<[Arc<BoundListener>]>>,
+    /// How far the process is on its way out.
+    pub drain: watch::Receiver<Drain>,
+    /// What the admin interface flips.
+    pub flags: RuntimeFlags,
+    /// Process-wide counters.
+    pub stats: Arc<ServerStats>,
+    /// Address of the admin interface, once bound.
+    pub admin_address: Option<SocketAddr>,
+}
+
+/// Sockets of one address of one listener: one per worker, bound with `SO_REUSEPORT` before any worker sees them.
+#[derive(Debug)]
+pub struct BoundListener {
+    /// The listener in [`Snapshot::listeners`] that serves new connections. Look it up per connection: the listener's
+    /// settings may change while its sockets stay.
+    pub listener: Arc<str>,
+    /// The address really bound (a configured port 0 is resolved).
+    pub address: SocketAddr,
+    /// One per worker; already non-blocking. Workers `try_clone` theirs.
+    pub sockets: Box<[TcpListener]>,
+}
+
+/// Steps of the way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Drain {
+    /// Serving.
+    Serving,
+    /// `/drain_listeners?graceful`: go on accepting, but tell clients to leave (`connection: close`, GOAWAY).
+    Discouraging,
+    /// No new connections; open ones end after the request in flight (`connection: close`, GOAWAY).
+    Draining,
+    /// The drain time is over: close everything and return from `run`.
+    Stop,
+}
+
+/// Switches of the admin interface.
+#[derive(Debug, Default)]
+pub struct RuntimeFlags {
+    health_failed: AtomicBool,
+}
+
+impl RuntimeFlags {
+    /// True between `/healthcheck/fail` and `/healthcheck/ok`: health check filters answer 503 and connections drain.
+    pub fn health_failed(&self) -> bool {
+        self.health_failed.load(Ordering::Relaxed)
+    }
+
+    /// `/healthcheck/fail`.
+    pub fn fail_health(&self) {
+        self.health_failed.store(true, Ordering::Relaxed);
+    }
+
+    /// `/healthcheck/ok`.
+    pub fn restore_health(&self) {
+        self.health_failed.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A worker's own copy of the snapshot pointer. Not shared: every worker makes one from [`Shared::snapshot`].
+#[derive(Debug)]
+pub struct SnapshotCache {
+    receiver: watch::Receiver<Arc<Snapshot>>,
+    current: Arc<Snapshot>,
+}
+
+impl SnapshotCache {
+    /// A cache that starts with the snapshot of now.
+    pub fn new(shared: &Shared) -> Self {
+        let mut receiver = shared.snapshot.clone();
+        let current = receiver.borrow_and_update().clone();
+        Self { receiver, current }
+    }
+
+    /// The snapshot of now: one atomic load when nothing changed.
+    pub fn current(&mut self) -> &Arc<Snapshot> {
+        // An error means that the sender is gone, which happens only on the way out: the last one stays.
+        if self.receiver.has_changed().unwrap_or(false) {
+            self.current = self.receiver.borrow_and_update().clone();
+        }
+        &self.current
+    }
+}
