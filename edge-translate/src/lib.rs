@@ -1,1 +1,2 @@
 //! The pure translation.
+pub mod api;

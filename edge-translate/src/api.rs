@@ -1,0 +1,62 @@
+//! Resource types: what is read of every kind, once, for files, clusters and the command line alike.
+//!
+//! Our own small structs instead of generated ones, because tens of thousands of routes are held in memory and only
+//! part of each kind matters. Three rules shape them: CRD defaults are filled in while reading, so that nobody
+//! downstream asks what absence means; enums are open, so that one odd value is a finding on its object and not a
+//! lost object; rare parts sit behind a `Box`. Checks beyond the shape (bounds, patterns, cross-field rules) are
+//! deliberately absent: they belong to validation, which can name a condition.
+
+pub mod backend;
+pub mod core;
+pub mod edge_proxy;
+pub mod gateway;
+pub mod grants;
+pub mod http_route;
+pub mod meta;
+pub mod object;
+pub mod route_filter;
+pub mod routes;
+pub mod secret;
+pub mod text;
+pub mod tls;
+
+pub use backend::{
+    AppProtocol, Backend, BackendEndpoint, BackendSpec, BackendTlsSettings, BackendType, FqdnEndpoint, IpEndpoint,
+    UnixSocket,
+};
+pub use core::{
+    AddressFamily, ClusterTrustBundle, ConfigMap, Endpoint, EndpointConditions, EndpointPort, EndpointSlice,
+    IpProtocol, Namespace, Service, ServiceImport, ServicePort, ServiceSpec, ServiceType,
+};
+pub use edge_proxy::{EdgeProxy, EdgeProxySpec, IpFamily, RoutingType};
+pub use gateway::{
+    AddressType, AllowedListeners, AllowedRoutes, FromNamespaces, FrontendTls, FrontendTlsConfig,
+    FrontendTlsValidation, FrontendValidationMode, Gateway, GatewayAddress, GatewayClass, GatewayClassSpec,
+    GatewayInfrastructure, GatewaySpec, GatewayTls, Listener, ListenerSet, ListenerSetParentRef, ListenerSetSpec,
+    ListenerTls, ParametersRef, Protocol, RouteGroupKind, RouteNamespaces, TlsMode,
+};
+pub use grants::{
+    BackendTlsPolicy, BackendTlsPolicySpec, BackendTlsValidation, GrantFrom, GrantTo, PolicyTargetRef, ReferenceGrant,
+    ReferenceGrantSpec, SubjectAltName, SubjectAltNameType, WellKnownCa,
+};
+pub use http_route::{
+    CookieLifetime, HttpHeaderMatch, HttpMethod, HttpPathMatch, HttpQueryParamMatch, HttpRoute, HttpRouteMatch,
+    HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, MatchType, PathMatchType, RouteBackendRef,
+    SessionPersistence, SessionPersistenceType,
+};
+pub use meta::{
+    LabelOperator, LabelRequirement, LabelSelector, LocalObjectRef, Metadata, ObjectRef, ParentReference, SecretRef,
+    StringMap, Timestamp,
+};
+pub use object::{Generic, Kind, Object, ObjectKey, Scope};
+pub use route_filter::{
+    CorsFilter, ExternalAuth, ExternalAuthProtocol, Fraction, HeaderModifier, HttpHeader, MirrorBackendRef,
+    PathModifier, PathModifierType, RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite,
+};
+pub use routes::{
+    GrpcHeaderMatch, GrpcMethodMatch, GrpcRoute, GrpcRouteMatch, GrpcRouteRule, GrpcRouteSpec, StreamRouteSpec,
+    StreamRule, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute,
+};
+pub use secret::{Secret, SecretBytes};
+pub use text::{DurationText, Hostname, IntOrText, Quantity, Symbol, TextError};
+pub use tls::{AlpnProtocol, BackendTlsConfig, TlsFingerprint, TlsVersion};

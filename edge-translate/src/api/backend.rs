@@ -1,0 +1,156 @@
+//! Backend (gateway.edge): endpoints that no Service stands for.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::grants::WellKnownCa;
+use crate::api::meta::{LocalObjectRef, Metadata, SecretRef};
+use crate::api::text::{is_default, open_enum};
+use crate::api::tls::{AlpnProtocol, TlsFingerprint, TlsVersion};
+
+/// Endpoints named by address, host name or socket path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backend {
+    /// Name, labels and the like.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// What is wanted.
+    #[serde(default)]
+    pub spec: BackendSpec,
+    /// Status as read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub status: Option<Box<Value>>,
+}
+
+/// What a Backend stands for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendSpec {
+    /// Listed endpoints, or resolved per request.
+    #[serde(default)]
+    pub r#type: BackendType,
+    /// The endpoints; none for DynamicResolver.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub endpoints: Box<[BackendEndpoint]>,
+    /// Protocols spoken by the endpoints.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub app_protocols: Box<[AppProtocol]>,
+    /// Used only when the other backends fail.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fallback: bool,
+    /// TLS towards the endpoints.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tls: Option<Box<BackendTlsSettings>>,
+}
+
+open_enum! {
+    /// How the endpoints of a Backend are found.
+    pub enum BackendType {
+        Endpoints = "Endpoints",
+        DynamicResolver = "DynamicResolver",
+    }
+}
+
+open_enum! {
+    /// What the endpoints of a Backend speak.
+    pub enum AppProtocol {
+        H2c = "gateway.edge/h2c",
+        Ws = "gateway.edge/ws",
+        Wss = "gateway.edge/wss",
+    }
+}
+
+/// One endpoint: exactly one of `fqdn`, `ip` and `unix` is set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendEndpoint {
+    /// Name for SNI and Host.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hostname: Option<Box<str>>,
+    /// By host name.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fqdn: Option<FqdnEndpoint>,
+    /// By address.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ip: Option<IpEndpoint>,
+    /// By socket path.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unix: Option<UnixSocket>,
+    /// Zone that it is in.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub zone: Option<Box<str>>,
+}
+
+/// An endpoint found through DNS.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FqdnEndpoint {
+    /// Host name.
+    pub hostname: Box<str>,
+    /// Port.
+    pub port: u16,
+}
+
+/// An endpoint with a fixed address.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IpEndpoint {
+    /// IPv4 or IPv6 address.
+    pub address: Box<str>,
+    /// Port.
+    pub port: u16,
+}
+
+/// An endpoint on the same machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnixSocket {
+    /// Path of the socket.
+    pub path: Box<str>,
+}
+
+/// TLS towards the endpoints of a Backend.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackendTlsSettings {
+    /// Trust anchors.
+    #[serde(rename = "caCertificateRefs", default, skip_serializing_if = "is_default")]
+    pub ca_certificate_refs: Box<[LocalObjectRef]>,
+    /// Trust anchors that exist already.
+    #[serde(rename = "wellKnownCACertificates", default, skip_serializing_if = "is_default")]
+    pub well_known_ca_certificates: Option<WellKnownCa>,
+    /// Takes any certificate.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub insecure_skip_verify: bool,
+    /// Server name asked for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sni: Option<Box<str>>,
+    /// Asks for the endpoint's host name.
+    #[serde(rename = "autoSNIFromEndpointHostname", default, skip_serializing_if = "is_default")]
+    pub auto_sni_from_endpoint_hostname: bool,
+    /// Client certificate.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub client_certificate_ref: Option<Box<SecretRef>>,
+    /// Lowest version.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub min_version: Option<TlsVersion>,
+    /// Highest version.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub max_version: Option<TlsVersion>,
+    /// Cipher suites up to TLS 1.2.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ciphers: Box<[Box<str>]>,
+    /// Key exchange groups.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ecdh_curves: Box<[Box<str>]>,
+    /// Signature algorithms.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub signature_algorithms: Box<[Box<str>]>,
+    /// Protocols offered; an empty list offers none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub alpn_protocols: Option<Box<[AlpnProtocol]>>,
+    /// Client fingerprints to compute (listeners).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fingerprints: Box<[TlsFingerprint]>,
+}
