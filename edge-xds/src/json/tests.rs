@@ -1,0 +1,168 @@
+use super::*;
+use envoy_types::pb::{
+    envoy::{
+        config::{
+            bootstrap::v3::{Admin, Bootstrap},
+            core::v3::{Address, SocketAddress, address, socket_address},
+            listener::v3::{Filter, FilterChain, Listener, filter},
+        },
+        extensions::filters::network::http_connection_manager::v3::HttpConnectionManager,
+    },
+    google::protobuf::Duration,
+};
+use envoy_types::util::pack_any;
+use serde_json::json;
+
+fn listener() -> Listener {
+    let manager = HttpConnectionManager {
+        stat_prefix: "http-80".to_owned(),
+        drain_timeout: Some(Duration {
+            seconds: 3,
+            nanos: 500_000_000,
+        }),
+        ..Default::default()
+    };
+    let filter = Filter {
+        name: "envoy.filters.network.http_connection_manager".to_owned(),
+        config_type: Some(filter::ConfigType::TypedConfig(pack_any(manager))),
+    };
+    Listener {
+        name: "tcp-80".to_owned(),
+        filter_chains: vec![FilterChain {
+            filters: vec![filter],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+fn message_at(error: JsonError, wanted: &str) -> String {
+    match error {
+        JsonError::Field { path, message } => {
+            assert_eq!(path, wanted, "{message}");
+            message
+        }
+        other => panic!("no path in {other}"),
+    }
+}
+
+#[test]
+fn any_is_expanded_both_ways() {
+    let value = to_json(&listener(), Names::Camel).unwrap();
+    let config = &value["filterChains"][0]["filters"][0]["typedConfig"];
+    assert_eq!(
+        *config,
+        json!({
+            "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+            "statPrefix": "http-80",
+            "drainTimeout": "3.500s",
+        })
+    );
+    assert_eq!(from_json::<Listener>(value).unwrap(), listener());
+}
+
+#[test]
+fn proto_names_are_written_on_demand_and_read_as_well() {
+    let value = to_json(&listener(), Names::Proto).unwrap();
+    assert_eq!(
+        value["filter_chains"][0]["filters"][0]["typed_config"]["stat_prefix"],
+        "http-80"
+    );
+    assert_eq!(from_json::<Listener>(value).unwrap(), listener());
+}
+
+#[test]
+fn an_unknown_field_is_refused_with_its_path() {
+    let error = from_json::<Listener>(json!({"filter_chains": [{"filter": []}]})).unwrap_err();
+    assert!(message_at(error, "filter_chains[0]").contains("'filter'"));
+}
+
+#[test]
+fn a_wrong_value_says_what_was_expected() {
+    let value = json!({"address": {"socket_address": {"port_value": [1]}}});
+    let message = message_at(
+        from_json::<Listener>(value).unwrap_err(),
+        "address.socket_address.port_value",
+    );
+    assert!(message.contains("expected"), "{message}");
+}
+
+#[test]
+fn an_error_inside_an_any_has_the_whole_path() {
+    let mut value = to_json(&listener(), Names::Proto).unwrap();
+    value["filter_chains"][0]["filters"][0]["typed_config"]["stat_prefiks"] = json!("x");
+    let error = from_json::<Listener>(value).unwrap_err();
+    assert!(message_at(error, "filter_chains[0].filters[0].typed_config").contains("'stat_prefiks'"));
+}
+
+#[test]
+fn an_unknown_type_is_named() {
+    let value = json!({"filter_chains": [{"filters": [{"typed_config": {"@type": "a.b/envoy.nope.v3.X"}}]}]});
+    let error = from_json::<Listener>(value).unwrap_err();
+    let message = message_at(error, "filter_chains[0].filters[0].typed_config.@type");
+    assert!(message.contains("envoy.nope.v3.X"), "{message}");
+}
+
+#[test]
+fn a_partial_codec_holds_what_a_value_names_and_nothing_else() {
+    let socket = SocketAddress {
+        address: "127.0.0.1".to_owned(),
+        port_specifier: Some(socket_address::PortSpecifier::PortValue(19000)),
+        ..Default::default()
+    };
+    let address = Address {
+        address: Some(address::Address::SocketAddress(socket)),
+    };
+    let bootstrap = Bootstrap {
+        admin: Some(Admin {
+            address: Some(address),
+            ..Default::default()
+        }),
+        static_resources: Some(
+            envoy_types::pb::envoy::config::bootstrap::v3::bootstrap::StaticResources {
+                listeners: vec![listener()],
+                ..Default::default()
+            },
+        ),
+        ..Default::default()
+    };
+    let value = to_json(&bootstrap, Names::Proto).unwrap();
+    let codec = Codec::for_value::<Bootstrap>(&value).unwrap();
+    assert_eq!(codec.from_json::<Bootstrap>(value).unwrap(), bootstrap);
+    let unrelated = "envoy.extensions.filters.http.oauth2.v3.OAuth2";
+    assert!(codec.pool().get_message_by_name(unrelated).is_none());
+    assert!(Codec::cached().unwrap().pool().get_message_by_name(unrelated).is_some());
+}
+
+#[test]
+fn a_type_that_nobody_knows_is_an_error_of_the_codec() {
+    let error = Codec::for_types(["envoy.nope.v3.X"]).unwrap_err();
+    assert_eq!(error, JsonError::UnknownType("envoy.nope.v3.X".to_owned()));
+}
+
+#[test]
+fn a_codec_for_a_value_leaves_unknown_types_to_the_reader() {
+    let value = json!({"filter_chains": [{"filters": [{"typed_config": {"@type": "a.b/envoy.nope.v3.X"}}]}]});
+    let codec = Codec::for_value::<Listener>(&value).unwrap();
+    message_at(
+        codec.from_json::<Listener>(value).unwrap_err(),
+        "filter_chains[0].filters[0].typed_config.@type",
+    );
+}
+
+#[test]
+fn validation_rules_are_kept_in_the_descriptors() {
+    let pool = Codec::cached().unwrap().pool();
+    let rules = pool.get_extension_by_name("validate.rules").unwrap();
+    let cluster = pool.get_message_by_name("envoy.config.cluster.v3.Cluster").unwrap();
+    let name = cluster.get_field_by_name("name").unwrap();
+    assert!(name.options().has_extension(&rules));
+}
+
+#[test]
+fn a_top_level_type_must_agree() {
+    let url = "type.googleapis.com/envoy.config.listener.v3.Listener";
+    assert!(from_json::<Listener>(json!({"@type": url, "name": "a"})).is_ok());
+    let error = from_json::<Bootstrap>(json!({"@type": url})).unwrap_err();
+    assert!(message_at(error, "@type").contains("Bootstrap"));
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask gen`: files that are made from others and checked in, so that a build needs neither the tools nor the
+//! sources they are made with. A test makes them again and compares.
+//!
+//! At present one file: `edge-xds/src/envoy.fds`, the descriptors of Envoy's v3 API in the version that `Cargo.lock`
+//! pins for `envoy-types`.
+
+mod compile;
+mod qualify;
+mod strip;
+
+use anyhow::{Context, Result, bail};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// What to do with the generated files.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Compare with what is checked in instead of writing.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Writes (or checks) every generated file.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let root = workspace_root()?;
+    let path = root.join(DESCRIPTORS);
+    let bytes = descriptors(&root)?;
+    let mut out = std::io::stdout();
+    if options.check {
+        let found = std::fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
+        if found != bytes {
+            bail!("{DESCRIPTORS} is out of date: run `cargo xtask gen`");
+        }
+        writeln!(out, "{DESCRIPTORS} is up to date")?;
+    } else {
+        std::fs::write(&path, &bytes).with_context(|| format!("{} can't be written", path.display()))?;
+        writeln!(out, "{DESCRIPTORS}: {} bytes", bytes.len())?;
+    }
+    Ok(())
+}
+
+/// Where the descriptor set is checked in.
+const DESCRIPTORS: &str = "edge-xds/src/envoy.fds";
+
+/// The crate whose proto tree is compiled.
+const SOURCE_CRATE: &str = "envoy-types";
+
+fn descriptors(root: &Path) -> Result<Vec<u8>> {
+    let tree = proto_tree(root)?;
+    let full = compile::descriptor_set(&tree)?;
+    strip::strip(&full)
+}
+
+fn workspace_root() -> Result<PathBuf> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .parent()
+        .map(Path::to_path_buf)
+        .context("xtask has no folder above it")
+}
+
+/// Folder of the `.proto` files in the locked version of the source crate.
+fn proto_tree(root: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--filter-platform",
+            "host-tuple",
+        ])
+        .current_dir(root)
+        .output()
+        .context("cargo metadata can't be started")?;
+    if !output.status.success() {
+        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let manifest = metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == SOURCE_CRATE)
+        .and_then(|package| package["manifest_path"].as_str())
+        .with_context(|| format!("{SOURCE_CRATE} is not among the dependencies"))?;
+    let folder = Path::new(manifest).parent().context("a manifest without folder")?;
+    Ok(folder.join("proto"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checked_in_descriptors_are_those_of_the_locked_version() {
+        let root = workspace_root().unwrap();
+        let found = std::fs::read(root.join(DESCRIPTORS)).unwrap();
+        assert!(
+            found == descriptors(&root).unwrap(),
+            "{DESCRIPTORS} is out of date: run `cargo xtask gen`"
+        );
+    }
+}
