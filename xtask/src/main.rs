@@ -1,6 +1,12 @@
 //! The door to development: `cargo xtask <command>`. Nothing here is needed to build or run the product.
 
+mod bench;
+mod envoy;
 mod generate;
+mod lint;
+mod quickstart;
+mod test;
+mod workspace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -14,12 +20,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Builds everything and runs standalone mode on examples/quickstart with a backend, until Ctrl-C.
+    Quickstart(quickstart::Options),
+    /// Runs the tests; the last line is `N passed, N failed`.
+    Test(test::Options),
+    /// Writes the outputs of golden cases anew; read the difference before you commit it.
+    Golden,
+    /// Measures, and writes what was found to docs/performance.md.
+    #[command(subcommand)]
+    Bench(bench::Subject),
+    /// Checks house rules that no compiler checks.
+    Lint,
     /// Writes the generated files that are checked in.
     Gen(generate::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Quickstart(options) => quickstart::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Golden => test::update_golden(),
+        Command::Bench(subject) => bench::run(&subject),
+        Command::Lint => lint::run(),
         Command::Gen(options) => generate::run(&options),
     };
     match result {

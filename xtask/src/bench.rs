@@ -1,0 +1,35 @@
+//! `cargo xtask bench`: figures that anybody can have again, printed and kept in `docs/performance.md`.
+
+mod proxy;
+mod report;
+mod translate;
+
+use anyhow::Result;
+
+/// What to measure.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Subject {
+    /// Translation: the whole `edgectl` process, and the engine inside one.
+    Translate {
+        /// Runs of each size; the fastest counts.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+    },
+    /// The proxy between a load generator and a backend, side by side with stock Envoy.
+    Proxy {
+        /// Runs of each proxy, interleaved.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// Seconds of load in a run.
+        #[arg(long, default_value_t = 4)]
+        seconds: u64,
+    },
+}
+
+/// Measures.
+pub(crate) fn run(subject: &Subject) -> Result<()> {
+    match *subject {
+        Subject::Translate { runs } => translate::run(runs),
+        Subject::Proxy { runs, seconds } => proxy::run(runs, seconds),
+    }
+}

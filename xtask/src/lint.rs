@@ -1,0 +1,176 @@
+//! `cargo xtask lint`: house rules that no compiler checks.
+//!
+//! Files end before 600 lines and start with what they are for; functions fit a screen; nothing is left for later by a
+//! comment; links in documents lead somewhere. Formatting and clippy have commands of their own.
+
+use crate::workspace;
+use anyhow::{Result, bail};
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Longest source file, tests apart.
+const MAX_FILE: usize = 600;
+/// Longest function, tests apart.
+const MAX_FUNCTION: usize = 80;
+/// Folders that hold nothing of ours.
+const SKIP: [&str; 4] = ["target", ".git", "corpus", "crashes"];
+
+/// Prints what breaks a rule; fails if anything does.
+pub(crate) fn run() -> Result<()> {
+    let root = workspace::root()?;
+    let findings = check(&root)?;
+    let mut out = io::stdout();
+    for finding in &findings {
+        writeln!(out, "{finding}")?;
+    }
+    if !findings.is_empty() {
+        bail!("{} findings", findings.len());
+    }
+    Ok(())
+}
+
+/// Everything that breaks a rule below a folder, as `file:line: rule`.
+fn check(root: &Path) -> Result<Vec<String>> {
+    let mut findings = Vec::new();
+    for path in files(root)? {
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("rs") => check_rust(&name, &fs::read_to_string(&path)?, &mut findings),
+            Some("md") => check_links(&path, &name, &fs::read_to_string(&path)?, &mut findings),
+            _ => {}
+        }
+    }
+    Ok(findings)
+}
+
+/// All files below a folder, sorted.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(fs::DirEntry::path);
+    for entry in entries {
+        if entry.file_type()?.is_file() {
+            found.push(entry.path());
+        } else if entry.file_type()?.is_dir() && !SKIP.contains(&entry.file_name().to_string_lossy().as_ref()) {
+            found.extend(files(&entry.path())?);
+        }
+    }
+    Ok(found)
+}
+
+fn check_rust(name: &str, text: &str, findings: &mut Vec<String>) {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_test = name.ends_with("tests.rs") || name.contains("/tests/");
+    if name.ends_with("/mod.rs") {
+        findings.push(format!(
+            "{name}:1: a module lives in foo.rs beside its folder, not in mod.rs"
+        ));
+    }
+    if !is_test && !lines.first().is_some_and(|line| line.starts_with("//!")) {
+        findings.push(format!("{name}:1: a file starts with a sentence about itself (//!)"));
+    }
+    if !is_test && lines.len() > MAX_FILE {
+        findings.push(format!("{name}:{MAX_FILE}: {} lines; at most {MAX_FILE}", lines.len()));
+    }
+    // In two pieces, so that this file doesn't find itself.
+    for mark in [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("#[", "ignore"),
+        concat!("unimple", "mented!("),
+    ] {
+        for (i, _) in lines.iter().enumerate().filter(|(_, line)| line.contains(mark)) {
+            findings.push(format!("{name}:{}: `{mark}` leaves work for later", i + 1));
+        }
+    }
+    if !is_test {
+        check_functions(name, &lines, findings);
+    }
+}
+
+/// Formatting puts a function's closing brace under its first column, which is all the parsing this needs.
+fn check_functions(name: &str, lines: &[&str], findings: &mut Vec<String>) {
+    for (start, line) in lines.iter().enumerate() {
+        let body = line.trim_start();
+        let indent = line.len() - body.len();
+        let signature = [
+            "fn ",
+            "pub fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "async fn ",
+            "pub async fn ",
+        ];
+        if !signature.iter().any(|word| body.starts_with(word)) || body.ends_with(['}', ';']) {
+            continue;
+        }
+        let closing = format!("{}}}", " ".repeat(indent));
+        let length = lines[start..]
+            .iter()
+            .position(|l| *l == closing)
+            .map_or(0, |end| end + 1);
+        if length > MAX_FUNCTION {
+            findings.push(format!(
+                "{name}:{}: a function of {length} lines; at most {MAX_FUNCTION}",
+                start + 1
+            ));
+        }
+    }
+}
+
+/// Relative links of a document must exist.
+fn check_links(path: &Path, name: &str, text: &str, findings: &mut Vec<String>) {
+    let folder = path.parent().unwrap_or(path);
+    for (i, line) in text.lines().enumerate() {
+        for part in line.split("](").skip(1) {
+            let target = part.split([')', '#']).next().unwrap_or_default();
+            let is_relative = !target.is_empty() && !target.contains("://") && !target.starts_with("mailto:");
+            if is_relative && !folder.join(target).exists() {
+                findings.push(format!("{name}:{}: link to {target}, which doesn't exist", i + 1));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(name: &str, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        check_rust(name, text, &mut found);
+        found
+    }
+
+    #[test]
+    fn the_tree_follows_the_house_rules() {
+        let found = check(&workspace::root().unwrap()).unwrap();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    #[test]
+    fn each_rule_finds_what_it_is_for() {
+        assert_eq!(findings("a.rs", "//! Fine.\nfn a() {\n}\n"), Vec::<String>::new());
+        assert_eq!(findings("a.rs", "fn a() {}\n").len(), 1, "no sentence at the start");
+        assert_eq!(findings("a/mod.rs", "//! A.\n").len(), 1, "mod.rs");
+        assert_eq!(
+            findings("a.rs", concat!("//! A.\n// TO", "DO: b\n")).len(),
+            1,
+            "work left for later"
+        );
+        let long = format!(
+            "//! A.\n    fn a() {{\n{}    }}\n",
+            "        b();\n".repeat(MAX_FUNCTION)
+        );
+        assert_eq!(findings("a.rs", &long).len(), 1, "long function");
+        assert_eq!(findings("a/tests.rs", &long).len(), 0, "tests may be long");
+        assert_eq!(
+            findings("a.rs", &format!("//! A.\n{}", "\n".repeat(MAX_FILE))).len(),
+            1,
+            "long file"
+        );
+    }
+}

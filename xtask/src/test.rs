@@ -1,0 +1,198 @@
+//! `cargo xtask test`: the tiers of tests, and one line at the end that sums them up.
+//!
+//! | tier | what | needs |
+//! |---|---|---|
+//! | unit | unit, golden and documentation tests of every crate | cargo |
+//! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
+//! | envoy | the xDS of every golden case in front of stock Envoy | Python 3 or an Envoy binary |
+//! | e2e | the quickstart as a user starts it, once for each data plane | the same |
+//!
+//! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
+
+mod tally;
+
+use crate::{
+    envoy,
+    workspace::{self, Profile, Programs},
+};
+use anyhow::{Result, bail};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::Command,
+};
+use tally::Tally;
+
+/// What to test.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Tiers to run, in this order; all when none is named.
+    #[arg(long = "tier", value_enum)]
+    tiers: Vec<Tier>,
+    /// For tier envoy: more folders of input files whose translation Envoy must accept.
+    #[arg(long, value_name = "FOLDER")]
+    inputs: Vec<PathBuf>,
+}
+
+/// A group of tests with the same needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Tier {
+    /// Unit, golden and documentation tests.
+    Unit,
+    /// Properties and fuzz targets.
+    Properties,
+    /// What stock Envoy thinks of our xDS.
+    Envoy,
+    /// Whole programs.
+    E2e,
+}
+
+/// Integration test targets with one of these prefixes hold properties.
+const PROPERTY_TARGETS: [&str; 2] = ["laws", "properties"];
+/// Packages whose tests belong to a tier of their own.
+const APART: [&str; 2] = ["e2e", "fuzz"];
+/// The test target of tier envoy in package e2e.
+const ENVOY_TARGET: &str = "envoy_accepts";
+
+/// Runs the tiers. The last line of output is `N passed, N failed`.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let all = [Tier::Unit, Tier::Properties, Tier::Envoy, Tier::E2e];
+    let tiers = if options.tiers.is_empty() {
+        &all[..]
+    } else {
+        &options.tiers
+    };
+    let mut total = Tally::default();
+    let mut out = io::stdout();
+    for tier in tiers {
+        writeln!(out, "\n=== tier {tier:?}")?;
+        let result = match tier {
+            Tier::Unit => unit(),
+            Tier::Properties => properties(),
+            Tier::Envoy => against_envoy(&options.inputs),
+            Tier::E2e => end_to_end(),
+        };
+        total += result.unwrap_or_else(|error| {
+            // A tier that can't even start is one failure.
+            let _ = writeln!(out, "tier {tier:?} failed: {error:#}");
+            Tally { passed: 0, failed: 1 }
+        });
+    }
+    writeln!(out, "\n{total}")?;
+    if total.failed > 0 {
+        bail!("tests failed");
+    }
+    Ok(())
+}
+
+/// Runs the golden tests in the mode that rewrites their outputs.
+pub(crate) fn update_golden() -> Result<()> {
+    let mut command = package_tests("edgectl")?;
+    command.args(["--test", "golden"]).env("EDGE_UPDATE", "1");
+    match tally::run(command)? {
+        Tally { failed: 0, .. } => Ok(()),
+        total => bail!("{total}"),
+    }
+}
+
+fn unit() -> Result<Tally> {
+    let targets = test_targets()?;
+    let mut tests = workspace_tests()?;
+    tests.args(["--lib", "--bins"]);
+    for target in targets.iter().filter(|t| !t.is_property()) {
+        tests.args(["--test", &target.name]);
+    }
+    let mut docs = workspace_tests()?;
+    docs.arg("--doc");
+    Ok(tally::run(tests)? + tally::run(docs)?)
+}
+
+fn workspace_tests() -> Result<Command> {
+    let mut command = workspace::cargo()?;
+    command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
+    for package in APART {
+        command.args(["--exclude", package]);
+    }
+    Ok(command)
+}
+
+fn properties() -> Result<Tally> {
+    let mut total = Tally::default();
+    for target in test_targets()?.iter().filter(|t| t.is_property()) {
+        let mut command = package_tests(&target.package)?;
+        command.args(["--test", &target.name]);
+        total += tally::run(command)?;
+    }
+    total += tally::run(package_tests("fuzz")?)?;
+    Ok(total)
+}
+
+fn against_envoy(inputs: &[PathBuf]) -> Result<Tally> {
+    let envoy = envoy::binary()?;
+    let mut command = package_tests("e2e")?;
+    command.args(["--test", ENVOY_TARGET]).env("EDGE_ENVOY", envoy);
+    if !inputs.is_empty() {
+        let inputs = inputs.iter().map(std::path::absolute).collect::<Result<Vec<_>, _>>()?;
+        command.env("EDGE_ENVOY_INPUTS", std::env::join_paths(inputs)?);
+    }
+    tally::run(command)
+}
+
+fn end_to_end() -> Result<Tally> {
+    let envoy = envoy::binary()?;
+    let programs = Programs::build(Profile::Dev)?;
+    let mut command = package_tests("e2e")?;
+    command.arg("--lib");
+    for target in package_test_targets("e2e")?.iter().filter(|t| t.name != ENVOY_TARGET) {
+        command.args(["--test", &target.name]);
+    }
+    command.env("EDGE_ENVOY", envoy).env("EDGE_PROGRAMS", programs.path(""));
+    tally::run(command)
+}
+
+fn package_tests(package: &str) -> Result<Command> {
+    let mut command = workspace::cargo()?;
+    command.args(["test", "--locked", "--no-fail-fast", "-p", package]);
+    Ok(command)
+}
+
+/// An integration test target.
+struct Target {
+    package: String,
+    name: String,
+}
+
+impl Target {
+    fn is_property(&self) -> bool {
+        PROPERTY_TARGETS.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+}
+
+/// Integration tests of the packages that have no tier of their own.
+fn test_targets() -> Result<Vec<Target>> {
+    let mut all = every_test_target()?;
+    all.retain(|target| !APART.contains(&target.package.as_str()));
+    Ok(all)
+}
+
+fn package_test_targets(package: &str) -> Result<Vec<Target>> {
+    let mut all = every_test_target()?;
+    all.retain(|target| target.package == package);
+    Ok(all)
+}
+
+fn every_test_target() -> Result<Vec<Target>> {
+    let metadata = workspace::metadata()?;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let mut targets = Vec::new();
+    for package in list(&metadata["packages"]) {
+        for target in list(&package["targets"]).iter().filter(|t| t["kind"][0] == "test") {
+            targets.push(Target {
+                package: text(&package["name"]),
+                name: text(&target["name"]),
+            });
+        }
+    }
+    Ok(targets)
+}

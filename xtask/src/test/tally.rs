@@ -1,0 +1,98 @@
+//! Counting test results as cargo reports them.
+
+use anyhow::{Context, Result};
+use std::{
+    fmt,
+    io::{self, BufRead, BufReader, Write},
+    ops::{Add, AddAssign},
+    process::{Command, Stdio},
+};
+
+/// How many tests passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Tests that passed.
+    pub(crate) passed: u64,
+    /// Tests that failed, or were marked to be left out: a test that doesn't run proves nothing.
+    pub(crate) failed: u64,
+}
+
+impl Add for Tally {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self {
+            passed: self.passed + other.passed,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// Runs `cargo test …`, passing its output on, and counts.
+pub(crate) fn run(mut command: Command) -> Result<Tally> {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cargo can't be started")?;
+    let pipe = child.stdout.take().context("cargo has no output")?;
+    let mut out = io::stdout();
+    let mut total = Tally::default();
+    for line in BufReader::new(pipe).lines() {
+        let line = line?;
+        writeln!(out, "{line}")?;
+        total += parse(&line).unwrap_or_default();
+    }
+    // A crate that doesn't compile, or a test that takes the process down, reports no count.
+    if !child.wait()?.success() && total.failed == 0 {
+        total.failed = 1;
+    }
+    Ok(total)
+}
+
+/// Reads `test result: ok. 3 passed; 1 failed; 0 ignored; …`.
+fn parse(line: &str) -> Option<Tally> {
+    let counts = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    let count = |word: &str| {
+        let part = counts.split("; ").find(|part| part.ends_with(word))?;
+        part.split(' ').next()?.parse::<u64>().ok()
+    };
+    Some(Tally {
+        passed: count("passed")?,
+        failed: count("failed")? + count("ignored").unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_line_is_counted_and_others_are_not() {
+        let line = "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
+        assert_eq!(parse(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(parse("test a::b ... ok"), None);
+    }
+
+    #[test]
+    fn tallies_add_up_to_the_last_line() {
+        let sum = Tally { passed: 1, failed: 0 } + Tally { passed: 2, failed: 1 };
+        assert_eq!(sum.to_string(), "3 passed, 1 failed");
+    }
+
+    #[test]
+    fn a_command_that_fails_without_a_count_is_a_failure() {
+        assert_eq!(run(Command::new("false")).unwrap(), Tally { passed: 0, failed: 1 });
+        assert_eq!(run(Command::new("true")).unwrap(), Tally::default());
+    }
+}
