@@ -1,2 +1,3 @@
 //! The pure translation.
 pub mod api;
+pub mod load;

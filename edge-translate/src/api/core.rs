@@ -20,6 +20,7 @@ pub struct Service {
     pub spec: ServiceSpec,
 }
 
+
 /// The ports and addresses of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -59,6 +60,7 @@ pub struct ServiceSpec {
     pub publish_not_ready_addresses: bool,
 }
 
+
 open_enum! {
     /// How a Service is published.
     pub enum ServiceType {
@@ -68,6 +70,7 @@ open_enum! {
         ExternalName = "ExternalName",
     }
 }
+
 
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,6 +95,7 @@ pub struct ServicePort {
     pub node_port: Option<u16>,
 }
 
+
 open_enum! {
     /// A transport protocol.
     pub enum IpProtocol {
@@ -101,14 +105,16 @@ open_enum! {
     }
 }
 
+
 /// Some of the endpoints behind a Service.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSlice {
     /// Name, and the label that names the Service.
     #[serde(default)]
     pub metadata: Metadata,
     /// What the addresses are.
+    #[serde(default)]
     pub address_type: AddressFamily,
     /// The endpoints.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -118,6 +124,7 @@ pub struct EndpointSlice {
     pub ports: Box<[EndpointPort]>,
 }
 
+
 open_enum! {
     /// What addresses are.
     pub enum AddressFamily {
@@ -126,6 +133,7 @@ open_enum! {
         Fqdn = "FQDN",
     }
 }
+
 
 /// One endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -151,6 +159,7 @@ pub struct Endpoint {
     pub hints: Option<Box<EndpointHints>>,
 }
 
+
 /// Whether an endpoint serves; an absent value says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -166,6 +175,7 @@ pub struct EndpointConditions {
     pub terminating: Option<bool>,
 }
 
+
 /// Who should prefer an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -178,6 +188,7 @@ pub struct EndpointHints {
     pub for_nodes: Box<[NamedHint]>,
 }
 
+
 /// A zone or node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -185,6 +196,7 @@ pub struct NamedHint {
     /// Its name.
     pub name: Box<str>,
 }
+
 
 /// A port of the endpoints in a slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -204,6 +216,7 @@ pub struct EndpointPort {
     pub app_protocol: Option<Box<str>>,
 }
 
+
 /// A namespace; its labels decide what may attach.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -212,6 +225,7 @@ pub struct Namespace {
     #[serde(default)]
     pub metadata: Metadata,
 }
+
 
 /// Texts, such as trust anchors in `ca.crt`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -228,6 +242,7 @@ pub struct ConfigMap {
     pub binary_data: StringMap,
 }
 
+
 /// A Service of another cluster (multicluster.x-k8s.io).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -239,6 +254,7 @@ pub struct ServiceImport {
     #[serde(default)]
     pub spec: ServiceImportSpec,
 }
+
 
 /// The ports and addresses of a ServiceImport.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -255,6 +271,7 @@ pub struct ServiceImportSpec {
     pub ips: Box<[Box<str>]>,
 }
 
+
 open_enum! {
     /// Whether a ServiceImport has addresses of its own.
     pub enum ServiceImportType {
@@ -262,6 +279,7 @@ open_enum! {
         Headless = "Headless",
     }
 }
+
 
 /// Trust anchors for the whole cluster (certificates.k8s.io).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -274,6 +292,7 @@ pub struct ClusterTrustBundle {
     #[serde(default)]
     pub spec: ClusterTrustBundleSpec,
 }
+
 
 /// Trust anchors and who keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StringMap};
 use crate::api::route_filter::RouteFilter;
+use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StringMap};
 use crate::api::text::{Symbol, is_default, open_enum};
 
 /// A class of Gateways and the controller that serves it.
@@ -23,6 +23,7 @@ pub struct GatewayClass {
     pub status: Option<Box<Value>>,
 }
 
+
 /// What a GatewayClass asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +37,7 @@ pub struct GatewayClassSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub description: Option<Box<str>>,
 }
+
 
 /// A reference to the settings of a GatewayClass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +54,7 @@ pub struct ParametersRef {
     pub namespace: Option<Box<str>>,
 }
 
+
 /// Listeners on addresses, served by one fleet of proxies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -65,6 +68,7 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: Option<Box<Value>>,
 }
+
 
 /// What a Gateway asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,11 +96,13 @@ pub struct GatewaySpec {
     pub default_scope: Option<Box<str>>,
 }
 
+
 /// One port with a protocol, and what may attach to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
-    /// Unique name, the `sectionName` of routes and policies.
+    /// Unique name, the `sectionName` of routes and policies; validation asks for one.
+    #[serde(default)]
     pub name: Box<str>,
     /// Host name served; absent means all.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -116,6 +122,7 @@ pub struct Listener {
     pub filters: Option<Box<ListenerFilters>>,
 }
 
+
 /// Filters of a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -124,6 +131,7 @@ pub struct ListenerFilters {
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: Box<[RouteFilter]>,
 }
+
 
 open_enum! {
     /// The protocol of a listener.
@@ -135,6 +143,7 @@ open_enum! {
         Udp = "UDP",
     }
 }
+
 
 /// How a listener treats TLS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -151,6 +160,7 @@ pub struct ListenerTls {
     pub options: StringMap,
 }
 
+
 open_enum! {
     /// What happens to TLS at a listener.
     pub enum TlsMode {
@@ -158,6 +168,7 @@ open_enum! {
         Passthrough = "Passthrough",
     }
 }
+
 
 /// Which routes may attach to a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -171,6 +182,7 @@ pub struct AllowedRoutes {
     pub kinds: Box<[RouteGroupKind]>,
 }
 
+
 /// Namespaces that routes may come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -183,6 +195,7 @@ pub struct RouteNamespaces {
     pub selector: Option<Box<LabelSelector>>,
 }
 
+
 open_enum! {
     /// How namespaces are chosen.
     pub enum FromNamespaces {
@@ -192,6 +205,7 @@ open_enum! {
         None = "None",
     }
 }
+
 
 /// A kind of route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,6 +217,7 @@ pub struct RouteGroupKind {
     /// Kind.
     pub kind: Symbol,
 }
+
 
 /// An address that a Gateway asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -219,6 +234,7 @@ pub struct GatewayAddress {
     pub routability: Option<Box<str>>,
 }
 
+
 open_enum! {
     /// What kind of address a value is.
     pub enum AddressType {
@@ -227,6 +243,7 @@ open_enum! {
         NamedAddress = "NamedAddress",
     }
 }
+
 
 /// What the generated objects of a Gateway carry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -243,6 +260,7 @@ pub struct GatewayInfrastructure {
     pub parameters_ref: Option<ObjectRef>,
 }
 
+
 /// Which ListenerSets may attach to a Gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -251,6 +269,7 @@ pub struct AllowedListeners {
     #[serde(default = "no_listeners")]
     pub namespaces: ListenerNamespaces,
 }
+
 
 /// Namespaces that ListenerSets may come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -264,6 +283,7 @@ pub struct ListenerNamespaces {
     pub selector: Option<Box<LabelSelector>>,
 }
 
+
 /// TLS settings of a whole Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -276,6 +296,7 @@ pub struct GatewayTls {
     pub frontend: Option<FrontendTls>,
 }
 
+
 /// TLS towards backends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -284,6 +305,7 @@ pub struct BackendTls {
     #[serde(default, skip_serializing_if = "is_default")]
     pub client_certificate_ref: Option<SecretRef>,
 }
+
 
 /// TLS towards clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -297,6 +319,7 @@ pub struct FrontendTls {
     pub per_port: Box<[FrontendTlsPort]>,
 }
 
+
 /// Client validation on one port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -308,6 +331,7 @@ pub struct FrontendTlsPort {
     pub tls: FrontendTlsConfig,
 }
 
+
 /// How clients are validated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -316,6 +340,7 @@ pub struct FrontendTlsConfig {
     #[serde(default, skip_serializing_if = "is_default")]
     pub validation: Option<FrontendTlsValidation>,
 }
+
 
 /// Which client certificates are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -329,6 +354,7 @@ pub struct FrontendTlsValidation {
     pub mode: FrontendValidationMode,
 }
 
+
 open_enum! {
     /// What happens to clients without a valid certificate.
     pub enum FrontendValidationMode {
@@ -336,6 +362,7 @@ open_enum! {
         AllowInsecureFallback = "AllowInsecureFallback",
     }
 }
+
 
 /// Listeners added to a Gateway by somebody else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -351,6 +378,7 @@ pub struct ListenerSet {
     pub status: Option<Box<Value>>,
 }
 
+
 /// What a ListenerSet asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -361,6 +389,7 @@ pub struct ListenerSetSpec {
     #[serde(default)]
     pub listeners: Box<[Listener]>,
 }
+
 
 /// The Gateway that a ListenerSet belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -379,6 +408,7 @@ pub struct ListenerSetParentRef {
     pub namespace: Option<Box<str>>,
 }
 
+
 fn gateway_group() -> Symbol {
     Symbol::new("gateway.networking.k8s.io")
 }
@@ -396,8 +426,5 @@ fn from_none() -> FromNamespaces {
 }
 
 fn no_listeners() -> ListenerNamespaces {
-    ListenerNamespaces {
-        from: FromNamespaces::None,
-        selector: None,
-    }
+    ListenerNamespaces { from: FromNamespaces::None, selector: None }
 }

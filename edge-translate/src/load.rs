@@ -1,0 +1,339 @@
+//! Loading: text to resources, with a place for everything that is wrong.
+//!
+//! A text is cut into documents ([`split`]), each is read by itself, so that a broken one costs no other, and each
+//! value keeps its place until it is a typed field. Reading is in two grades: a fast reader for the YAML and JSON that
+//! people write and a general one for the rest and for error messages; both build the same tree. Deliberately absent:
+//! files and threads. A shell that wants to load in parallel splits, calls [`load_chunk`] where it likes and [`merge`]s.
+
+mod block;
+mod de;
+mod flow;
+mod general;
+mod known;
+mod node;
+mod object;
+mod scalar;
+mod split;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::{Object, ObjectKey};
+use crate::load::node::Node;
+use crate::load::object::Read;
+
+pub use crate::load::split::{Chunk, split};
+
+/// A text with the name that messages give it.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// File name, or `-`.
+    pub name: &'a str,
+    /// The whole text.
+    pub text: &'a str,
+}
+
+/// Bounds that keep a hostile or mistaken text from costing more than it is worth.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Longest text in bytes: 48,000,000 holds about 45,000 routes with their Services.
+    pub bytes: usize,
+    /// Most documents in one text.
+    pub documents: usize,
+    /// Most values in one document, copies made by aliases included.
+    pub nodes: usize,
+    /// Deepest nesting in one document.
+    pub depth: usize,
+    /// Most aliases in one document.
+    pub aliases: usize,
+    /// Whether the JSON form of each object is kept beside it.
+    pub raw: Raw,
+}
+
+/// Whether the JSON form of each object is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// Drop it: the typed object is enough.
+    Drop,
+    /// Keep it, for schema checks and for showing what was written.
+    Keep,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bytes: 48_000_000,
+            documents: 200_000,
+            nodes: 500_000,
+            depth: 64,
+            aliases: 1000,
+            raw: Raw::Drop,
+        }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Something is odd, and the object is in force.
+    Warning,
+    /// The document or object is not in force.
+    Error,
+}
+
+/// Something wrong or odd in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadFinding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Name of the text.
+    pub file: Arc<str>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The object, if it could be made out.
+    pub object: Option<ObjectKey>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl std::fmt::Display for LoadFinding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let severity = match self.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{}:{}:{}: {severity}: ", self.file, self.line, self.column)?;
+        if let Some(object) = &self.object {
+            write!(f, "{object}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// An object and where it stands.
+#[derive(Clone, Debug)]
+pub struct LoadedObject {
+    /// The object with defaults filled in.
+    pub object: Object,
+    /// What was written, when [`Limits::raw`] asks for it.
+    pub raw: Option<Arc<Value>>,
+    /// Name of the text.
+    pub file: Arc<str>,
+    /// Line on which it begins, from 1.
+    pub line: usize,
+}
+
+/// What a text held.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// Objects in the order of the text; no two have the same key after [`load`] or [`merge`].
+    pub objects: Vec<LoadedObject>,
+    /// Everything wrong or odd, in the order of the text.
+    pub findings: Vec<LoadFinding>,
+}
+
+/// A message about a place in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) at: u32,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(at: u32, message: impl Into<String>) -> Self {
+        Self {
+            at,
+            message: message.into(),
+        }
+    }
+}
+
+/// Loads a text.
+pub fn load(source: &Source<'_>, limits: &Limits) -> Loaded {
+    let chunks = match checked_split(source, limits) {
+        Ok(chunks) => chunks,
+        Err(finding) => {
+            return Loaded {
+                objects: Vec::new(),
+                findings: vec![*finding],
+            };
+        }
+    };
+    let file: Arc<str> = source.name.into();
+    let mut loaded = Loaded::default();
+    for chunk in &chunks {
+        load_into(&mut loaded, &file, source.text, chunk, limits);
+    }
+    merge([loaded])
+}
+
+/// Cuts a text into parts that can be loaded apart, or says why it is too large.
+pub fn checked_split(source: &Source<'_>, limits: &Limits) -> Result<Vec<Chunk>, Box<LoadFinding>> {
+    let refuse = |line: usize, message: String| {
+        Box::new(LoadFinding {
+            severity: Severity::Error,
+            file: source.name.into(),
+            line,
+            column: 1,
+            object: None,
+            message,
+        })
+    };
+    let bytes = source.text.len();
+    if bytes > limits.bytes {
+        let message = format!(
+            "the file has {bytes} bytes, more than the {} that are read: split it into smaller files",
+            limits.bytes
+        );
+        return Err(refuse(1, message));
+    }
+    let chunks = split(source.text);
+    match chunks.get(limits.documents) {
+        Some(chunk) => {
+            let message = format!(
+                "the file has more than {} documents: split it into smaller files",
+                limits.documents
+            );
+            Err(refuse(chunk.line, message))
+        }
+        None => Ok(chunks),
+    }
+}
+
+/// Loads one part of a text; the parts belong together again by [`merge`].
+pub fn load_chunk(source: &Source<'_>, chunk: &Chunk, limits: &Limits) -> Loaded {
+    let mut loaded = Loaded::default();
+    load_into(&mut loaded, &source.name.into(), source.text, chunk, limits);
+    loaded
+}
+
+fn load_into(loaded: &mut Loaded, file: &Arc<str>, text: &str, chunk: &Chunk, limits: &Limits) {
+    let Some(body) = text.get(..chunk.range.end) else {
+        return;
+    };
+    let start = chunk.range.start;
+    let finding = |severity, fault: Fault, object| {
+        let (line, column) = position(body, chunk, fault.at);
+        LoadFinding {
+            severity,
+            file: file.clone(),
+            line,
+            column,
+            object,
+            message: fault.message,
+        }
+    };
+    let roots = match block::read(body, start, limits) {
+        Some(roots) => roots,
+        None => match general::read(body, start, limits) {
+            Ok(roots) => roots,
+            Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
+        },
+    };
+    for root in &roots {
+        object::objects(root, &mut |node: &Node<'_>, read: Read| {
+            loaded
+                .findings
+                .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
+            if let Some(object) = read.object {
+                let (line, _) = position(body, chunk, node.at);
+                let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
+                loaded.objects.push(LoadedObject {
+                    object,
+                    raw,
+                    file: file.clone(),
+                    line,
+                });
+            }
+        });
+    }
+}
+
+/// Line and column of a byte, counted only when there is something to report.
+fn position(text: &str, chunk: &Chunk, at: u32) -> (usize, usize) {
+    let start = chunk.range.start;
+    let mut at = usize::try_from(at).unwrap_or(start).clamp(start, text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    let before = &text[start..at];
+    let line_start = before.rfind('\n').map_or(0, |n| n + 1);
+    (
+        chunk.line + before.bytes().filter(|b| *b == b'\n').count(),
+        before[line_start..].chars().count() + 1,
+    )
+}
+
+/// Joins what was loaded apart, in order: of two objects with one key the later stays, and a warning tells.
+pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
+    let mut whole = Loaded::default();
+    for part in parts {
+        whole.objects.extend(part.objects);
+        whole.findings.extend(part.findings);
+    }
+    let mut last = rustc_hash::FxHashMap::default();
+    let mut replaced = Vec::new();
+    for (index, loaded) in whole.objects.iter().enumerate() {
+        let metadata = loaded.object.metadata();
+        let key = (loaded.object.kind(), metadata.namespace.clone(), metadata.name.clone());
+        if let Some(earlier) = last.insert(key, index) {
+            replaced.push((earlier, index));
+        }
+    }
+    for (earlier, later) in &replaced {
+        let (earlier, later) = (&whole.objects[*earlier], &whole.objects[*later]);
+        let key = earlier.object.key();
+        let message = format!(
+            "{key} stands at {}:{} too, and that one is used: remove one of them",
+            later.file, later.line
+        );
+        whole.findings.push(LoadFinding {
+            severity: Severity::Warning,
+            file: earlier.file.clone(),
+            line: earlier.line,
+            column: 1,
+            object: Some(key),
+            message,
+        });
+    }
+    let mut gone = replaced.into_iter().map(|(earlier, _)| earlier).collect::<Vec<_>>();
+    gone.sort_unstable();
+    let mut index = 0;
+    whole.objects.retain(|_| {
+        index += 1;
+        gone.binary_search(&(index - 1)).is_err()
+    });
+    whole
+}
+
+/// Why an object from elsewhere, such as a cluster, is not in force, or what is odd about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The object, if it could be made out.
+    pub object: Option<ObjectKey>,
+    /// What is wrong, with the path of the field.
+    pub message: String,
+}
+
+/// Reads one object that came as JSON, by the same rules as a file.
+pub fn from_value(value: Value) -> Result<(Object, Vec<Warning>), Warning> {
+    let read = object::object(&Node::from_value(value));
+    let mut warnings: Vec<Warning> = read
+        .remarks
+        .into_iter()
+        .map(|r| Warning {
+            object: r.object,
+            message: r.fault.message,
+        })
+        .collect();
+    match read.object {
+        Some(object) => Ok((object, warnings)),
+        None => Err(warnings.pop().unwrap_or(Warning {
+            object: None,
+            message: "not a resource".to_owned(),
+        })),
+    }
+}

@@ -1,0 +1,222 @@
+//! From one tree to the objects in it: kind and identity first, then the type, then what was odd about it.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::api::{Kind, Metadata, Object, ObjectKey, Scope};
+use crate::load::de::{Reader, Unknown};
+use crate::load::node::{Data, Entry, Node};
+use crate::load::{Fault, Severity};
+
+/// The namespace of objects that name none.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Something to report about a place, before lines are counted.
+pub(crate) struct Remark {
+    pub(crate) severity: Severity,
+    pub(crate) fault: Fault,
+    pub(crate) object: Option<ObjectKey>,
+}
+
+/// One object and everything odd about it; neither is a guarantee of the other.
+pub(crate) struct Read {
+    pub(crate) object: Option<Object>,
+    pub(crate) remarks: Vec<Remark>,
+}
+
+/// The objects of a tree: one, or the items of a list.
+pub(crate) fn objects(root: &Node<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+    match &root.data {
+        Data::Null => {}
+        Data::Map(entries) => match list_items(root) {
+            Some((kind, items)) => items.iter().for_each(|item| list_item(root, kind, item, sink)),
+            None if entries.is_empty() => {}
+            None => sink(root, object(root)),
+        },
+        _ => sink(
+            root,
+            failed(
+                root.at,
+                "a document must be one resource: a mapping with apiVersion, kind and metadata",
+            ),
+        ),
+    }
+}
+
+/// The items of a `List` or `XxxList`, with the kind they have unless they say otherwise.
+fn list_items<'n, 'a>(root: &'n Node<'a>) -> Option<(&'n str, &'n [Node<'a>])> {
+    let kind = root.get("kind")?.text()?.strip_suffix("List")?;
+    match &root.get("items")?.data {
+        Data::Seq(items) => Some((kind, items)),
+        _ => None,
+    }
+}
+
+fn list_item(list: &Node<'_>, kind: &str, item: &Node<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+    let typed = !kind.is_empty() && item.get("kind").is_none();
+    let (Data::Map(entries), true) = (&item.data, typed) else {
+        return objects(item, sink);
+    };
+    let mut whole: Vec<Entry<'_>> = entries.clone();
+    let text = |key: &'static str, text: &str| Entry {
+        at: item.at,
+        key: key.into(),
+        value: Node {
+            at: item.at,
+            data: Data::Text(text.to_owned().into()),
+        },
+    };
+    whole.push(text("kind", kind));
+    if item.get("apiVersion").is_none() {
+        whole.push(text(
+            "apiVersion",
+            list.get("apiVersion").and_then(Node::text).unwrap_or_default(),
+        ));
+    }
+    let whole = Node {
+        at: item.at,
+        data: Data::Map(whole),
+    };
+    objects(&whole, sink);
+}
+
+fn failed(at: u32, message: impl Into<String>) -> Read {
+    Read {
+        object: None,
+        remarks: vec![remark(Severity::Error, at, message, None)],
+    }
+}
+
+fn remark(severity: Severity, at: u32, message: impl Into<String>, object: Option<ObjectKey>) -> Remark {
+    Remark {
+        severity,
+        fault: Fault::new(at, message),
+        object,
+    }
+}
+
+/// Reads one resource.
+pub(crate) fn object(root: &Node<'_>) -> Read {
+    let required = |key: &str| match root.get(key) {
+        None => Err(failed(
+            root.at,
+            format!("the field `{key}` is missing: every resource needs apiVersion, kind and metadata.name"),
+        )),
+        Some(node) => match node.text() {
+            Some(text) if !text.is_empty() => Ok((text, node.at)),
+            _ => Err(failed(node.at, format!("{key} must be a string that is not empty"))),
+        },
+    };
+    let (api_version, version_at) = match required("apiVersion") {
+        Ok(found) => found,
+        Err(read) => return read,
+    };
+    let (kind_text, kind_at) = match required("kind") {
+        Ok(found) => found,
+        Err(read) => return read,
+    };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = match Kind::of(group, kind_text) {
+        Some(kind) => kind,
+        None => {
+            let message = unknown_kind(group, api_version, kind_text);
+            return Read {
+                object: None,
+                remarks: vec![remark(Severity::Warning, kind_at, message, None)],
+            };
+        }
+    };
+    let mut remarks = Vec::new();
+    if !kind.versions().contains(&version) {
+        let message = format!(
+            "{kind} is not known at version {version}: it is read as {}",
+            kind.api_version()
+        );
+        remarks.push(remark(Severity::Warning, version_at, message, None));
+    }
+    typed(root, kind, remarks)
+}
+
+fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {
+    if (group, kind) == ("gateway.edge", "EdgeGateway") {
+        return "EdgeGateway is the configuration file of the controller, not a resource: pass it with --config-path"
+            .into();
+    }
+    match Kind::ALL.iter().find(|known| known.as_str().eq_ignore_ascii_case(kind)) {
+        Some(known) => format!(
+            "kind {kind} of {api_version} is not known and is left out: did you mean kind {known} of {}?",
+            known.api_version()
+        ),
+        None => format!("kind {kind} of {api_version} is not known and is left out"),
+    }
+}
+
+fn typed(root: &Node<'_>, kind: Kind, mut remarks: Vec<Remark>) -> Read {
+    let unknown = RefCell::new(Vec::new());
+    let reader = Reader::new(root, &unknown);
+    let object = match Object::deserialize_as(kind, reader, |metadata| complete(kind, metadata)) {
+        Ok(object) => object,
+        Err(error) => {
+            let (at, path) = error.place.unwrap_or((root.at, String::new()));
+            let message = if path.is_empty() {
+                error.message
+            } else {
+                format!("{path}: {}", error.message)
+            };
+            remarks.push(remark(Severity::Error, at, message, written_key(kind, root)));
+            return Read { object: None, remarks };
+        }
+    };
+    if object.metadata().name.is_empty() {
+        remarks.push(remark(
+            Severity::Error,
+            root.at,
+            "the field `metadata.name` is missing: give the resource a name",
+            None,
+        ));
+        return Read { object: None, remarks };
+    }
+    for Unknown { at, path } in unknown.into_inner() {
+        if !matches!(path.as_str(), "apiVersion" | "kind") {
+            let message =
+                format!("{path}: {kind} has no such field, it is ignored: check the spelling and the indentation");
+            remarks.push(remark(Severity::Warning, at, message, None));
+        }
+    }
+    if !remarks.is_empty() {
+        let key = object.key();
+        remarks.iter_mut().for_each(|remark| remark.object = Some(key.clone()));
+    }
+    Read {
+        object: Some(object),
+        remarks,
+    }
+}
+
+fn complete(kind: Kind, metadata: &mut Metadata) {
+    match kind.scope() {
+        Scope::Cluster => metadata.namespace = Arc::default(),
+        Scope::Namespaced if metadata.namespace.is_empty() => metadata.namespace = DEFAULT_NAMESPACE.into(),
+        Scope::Namespaced => {}
+    }
+}
+
+/// The identity that a broken object would have, so that its last good form can stay in force.
+fn written_key(kind: Kind, root: &Node<'_>) -> Option<ObjectKey> {
+    let metadata = root.get("metadata")?;
+    let mut written = Metadata {
+        name: metadata.get("name")?.text()?.into(),
+        namespace: metadata
+            .get("namespace")
+            .and_then(Node::text)
+            .unwrap_or_default()
+            .into(),
+        ..Metadata::default()
+    };
+    complete(kind, &mut written);
+    Some(ObjectKey {
+        kind,
+        namespace: written.namespace,
+        name: written.name,
+    })
+}

@@ -1,0 +1,115 @@
+//! Cuts a text into documents without parsing it.
+//!
+//! YAML forbids a line that starts with `---` or `...` inside any scalar, quoted or block (1.2.2, rule `c-forbidden`),
+//! so such a line is always a marker: a cut there is exact, and a document that can't be parsed costs no other.
+
+use std::ops::Range;
+
+/// A document's part of a text, which can be loaded by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Bytes of the text, without the marker that ends the document.
+    pub range: Range<usize>,
+    /// Line (from 1) on which the range starts.
+    pub line: usize,
+}
+
+/// Cuts a text at its document markers; parts that hold nothing but comments and blanks are left out.
+pub fn split(text: &str) -> Vec<Chunk> {
+    let mut chunks = Vec::new();
+    let mut open = Chunk {
+        range: skip_bom(text, 0)..0,
+        line: 1,
+    };
+    let mut content = Content::Nothing;
+    let (mut at, mut line) = (open.range.start, 1);
+    while at < text.len() {
+        let end = text.as_bytes()[at..]
+            .iter()
+            .position(|b| *b == b'\n')
+            .map_or(text.len(), |n| at + n + 1);
+        let bytes = &text.as_bytes()[at..end];
+        let marker = Marker::of(bytes);
+        // A directive belongs to the document whose marker follows.
+        let cuts = marker == Marker::End || (marker == Marker::Start && content != Content::Directive);
+        if cuts {
+            open.range.end = at;
+            if content == Content::Document {
+                chunks.push(open.clone());
+            }
+            let (start, start_line) = if marker == Marker::End {
+                (end, line + 1)
+            } else {
+                (at, line)
+            };
+            open = Chunk {
+                range: skip_bom(text, start)..0,
+                line: start_line,
+            };
+            content = Content::Nothing;
+        }
+        if marker == Marker::Start && has_content(&bytes[3..]) {
+            content = Content::Document;
+        }
+        if marker == Marker::None {
+            content = content.with(bytes);
+        }
+        (at, line) = (end, line + 1);
+    }
+    open.range.end = text.len();
+    if content != Content::Nothing {
+        chunks.push(open);
+    }
+    chunks
+}
+
+fn skip_bom(text: &str, at: usize) -> usize {
+    if text[at..].starts_with('\u{feff}') {
+        at + '\u{feff}'.len_utf8()
+    } else {
+        at
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Marker {
+    None,
+    Start,
+    End,
+}
+
+impl Marker {
+    fn of(line: &[u8]) -> Self {
+        let alone = line.get(3).is_none_or(u8::is_ascii_whitespace);
+        match line.get(..3) {
+            Some(b"---") if alone => Self::Start,
+            Some(b"...") if alone => Self::End,
+            _ => Self::None,
+        }
+    }
+}
+
+/// What a part holds so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Nothing,
+    Directive,
+    Document,
+}
+
+impl Content {
+    fn with(self, line: &[u8]) -> Self {
+        match self {
+            Self::Document => self,
+            _ if !has_content(line) => self,
+            _ if line.starts_with(b"%") => Self::Directive,
+            _ => Self::Document,
+        }
+    }
+}
+
+fn has_content(line: &[u8]) -> bool {
+    line.iter()
+        .find(|b| !b.is_ascii_whitespace())
+        .is_some_and(|b| *b != b'#')
+}
