@@ -7,11 +7,14 @@
 //! deliberately absent: they belong to validation, which can name a condition.
 
 pub mod backend;
+pub mod cluster_settings;
 pub mod core;
 pub mod edge_proxy;
 pub mod gateway;
 pub mod grants;
+pub mod health_check;
 pub mod http_route;
+pub mod load_balancer;
 pub mod meta;
 pub mod object;
 pub mod route_filter;

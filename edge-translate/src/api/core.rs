@@ -20,7 +20,6 @@ pub struct Service {
     pub spec: ServiceSpec,
 }
 
-
 /// The ports and addresses of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -60,7 +59,6 @@ pub struct ServiceSpec {
     pub publish_not_ready_addresses: bool,
 }
 
-
 open_enum! {
     /// How a Service is published.
     pub enum ServiceType {
@@ -70,7 +68,6 @@ open_enum! {
         ExternalName = "ExternalName",
     }
 }
-
 
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,7 +92,6 @@ pub struct ServicePort {
     pub node_port: Option<u16>,
 }
 
-
 open_enum! {
     /// A transport protocol.
     pub enum IpProtocol {
@@ -104,7 +100,6 @@ open_enum! {
         Sctp = "SCTP",
     }
 }
-
 
 /// Some of the endpoints behind a Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -124,7 +119,6 @@ pub struct EndpointSlice {
     pub ports: Box<[EndpointPort]>,
 }
 
-
 open_enum! {
     /// What addresses are.
     pub enum AddressFamily {
@@ -133,7 +127,6 @@ open_enum! {
         Fqdn = "FQDN",
     }
 }
-
 
 /// One endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -159,7 +152,6 @@ pub struct Endpoint {
     pub hints: Option<Box<EndpointHints>>,
 }
 
-
 /// Whether an endpoint serves; an absent value says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -175,7 +167,6 @@ pub struct EndpointConditions {
     pub terminating: Option<bool>,
 }
 
-
 /// Who should prefer an endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -188,7 +179,6 @@ pub struct EndpointHints {
     pub for_nodes: Box<[NamedHint]>,
 }
 
-
 /// A zone or node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -196,7 +186,6 @@ pub struct NamedHint {
     /// Its name.
     pub name: Box<str>,
 }
-
 
 /// A port of the endpoints in a slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -216,7 +205,6 @@ pub struct EndpointPort {
     pub app_protocol: Option<Box<str>>,
 }
 
-
 /// A namespace; its labels decide what may attach.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -225,7 +213,6 @@ pub struct Namespace {
     #[serde(default)]
     pub metadata: Metadata,
 }
-
 
 /// Texts, such as trust anchors in `ca.crt`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -242,7 +229,6 @@ pub struct ConfigMap {
     pub binary_data: StringMap,
 }
 
-
 /// A Service of another cluster (multicluster.x-k8s.io).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -254,7 +240,6 @@ pub struct ServiceImport {
     #[serde(default)]
     pub spec: ServiceImportSpec,
 }
-
 
 /// The ports and addresses of a ServiceImport.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -271,7 +256,6 @@ pub struct ServiceImportSpec {
     pub ips: Box<[Box<str>]>,
 }
 
-
 open_enum! {
     /// Whether a ServiceImport has addresses of its own.
     pub enum ServiceImportType {
@@ -279,7 +263,6 @@ open_enum! {
         Headless = "Headless",
     }
 }
-
 
 /// Trust anchors for the whole cluster (certificates.k8s.io).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -292,7 +275,6 @@ pub struct ClusterTrustBundle {
     #[serde(default)]
     pub spec: ClusterTrustBundleSpec,
 }
-
 
 /// Trust anchors and who keeps them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::route_filter::RouteFilter;
 use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StringMap};
+use crate::api::route_filter::RouteFilter;
 use crate::api::text::{Symbol, is_default, open_enum};
 
 /// A class of Gateways and the controller that serves it.
@@ -23,7 +23,6 @@ pub struct GatewayClass {
     pub status: Option<Box<Value>>,
 }
 
-
 /// What a GatewayClass asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,7 +36,6 @@ pub struct GatewayClassSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub description: Option<Box<str>>,
 }
-
 
 /// A reference to the settings of a GatewayClass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +52,6 @@ pub struct ParametersRef {
     pub namespace: Option<Box<str>>,
 }
 
-
 /// Listeners on addresses, served by one fleet of proxies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -68,7 +65,6 @@ pub struct Gateway {
     #[serde(default, skip_serializing_if = "is_default")]
     pub status: Option<Box<Value>>,
 }
-
 
 /// What a Gateway asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,7 +92,6 @@ pub struct GatewaySpec {
     pub default_scope: Option<Box<str>>,
 }
 
-
 /// One port with a protocol, and what may attach to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -122,7 +117,6 @@ pub struct Listener {
     pub filters: Option<Box<ListenerFilters>>,
 }
 
-
 /// Filters of a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -131,7 +125,6 @@ pub struct ListenerFilters {
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: Box<[RouteFilter]>,
 }
-
 
 open_enum! {
     /// The protocol of a listener.
@@ -143,7 +136,6 @@ open_enum! {
         Udp = "UDP",
     }
 }
-
 
 /// How a listener treats TLS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -160,7 +152,6 @@ pub struct ListenerTls {
     pub options: StringMap,
 }
 
-
 open_enum! {
     /// What happens to TLS at a listener.
     pub enum TlsMode {
@@ -168,7 +159,6 @@ open_enum! {
         Passthrough = "Passthrough",
     }
 }
-
 
 /// Which routes may attach to a listener.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -182,7 +172,6 @@ pub struct AllowedRoutes {
     pub kinds: Box<[RouteGroupKind]>,
 }
 
-
 /// Namespaces that routes may come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -195,7 +184,6 @@ pub struct RouteNamespaces {
     pub selector: Option<Box<LabelSelector>>,
 }
 
-
 open_enum! {
     /// How namespaces are chosen.
     pub enum FromNamespaces {
@@ -205,7 +193,6 @@ open_enum! {
         None = "None",
     }
 }
-
 
 /// A kind of route.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -217,7 +204,6 @@ pub struct RouteGroupKind {
     /// Kind.
     pub kind: Symbol,
 }
-
 
 /// An address that a Gateway asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -234,7 +220,6 @@ pub struct GatewayAddress {
     pub routability: Option<Box<str>>,
 }
 
-
 open_enum! {
     /// What kind of address a value is.
     pub enum AddressType {
@@ -243,7 +228,6 @@ open_enum! {
         NamedAddress = "NamedAddress",
     }
 }
-
 
 /// What the generated objects of a Gateway carry.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -260,7 +244,6 @@ pub struct GatewayInfrastructure {
     pub parameters_ref: Option<ObjectRef>,
 }
 
-
 /// Which ListenerSets may attach to a Gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -269,7 +252,6 @@ pub struct AllowedListeners {
     #[serde(default = "no_listeners")]
     pub namespaces: ListenerNamespaces,
 }
-
 
 /// Namespaces that ListenerSets may come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -283,7 +265,6 @@ pub struct ListenerNamespaces {
     pub selector: Option<Box<LabelSelector>>,
 }
 
-
 /// TLS settings of a whole Gateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -296,7 +277,6 @@ pub struct GatewayTls {
     pub frontend: Option<FrontendTls>,
 }
 
-
 /// TLS towards backends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -305,7 +285,6 @@ pub struct BackendTls {
     #[serde(default, skip_serializing_if = "is_default")]
     pub client_certificate_ref: Option<SecretRef>,
 }
-
 
 /// TLS towards clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -319,7 +298,6 @@ pub struct FrontendTls {
     pub per_port: Box<[FrontendTlsPort]>,
 }
 
-
 /// Client validation on one port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -331,7 +309,6 @@ pub struct FrontendTlsPort {
     pub tls: FrontendTlsConfig,
 }
 
-
 /// How clients are validated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -340,7 +317,6 @@ pub struct FrontendTlsConfig {
     #[serde(default, skip_serializing_if = "is_default")]
     pub validation: Option<FrontendTlsValidation>,
 }
-
 
 /// Which client certificates are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -354,7 +330,6 @@ pub struct FrontendTlsValidation {
     pub mode: FrontendValidationMode,
 }
 
-
 open_enum! {
     /// What happens to clients without a valid certificate.
     pub enum FrontendValidationMode {
@@ -362,7 +337,6 @@ open_enum! {
         AllowInsecureFallback = "AllowInsecureFallback",
     }
 }
-
 
 /// Listeners added to a Gateway by somebody else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -378,7 +352,6 @@ pub struct ListenerSet {
     pub status: Option<Box<Value>>,
 }
 
-
 /// What a ListenerSet asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -389,7 +362,6 @@ pub struct ListenerSetSpec {
     #[serde(default)]
     pub listeners: Box<[Listener]>,
 }
-
 
 /// The Gateway that a ListenerSet belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -408,7 +380,6 @@ pub struct ListenerSetParentRef {
     pub namespace: Option<Box<str>>,
 }
 
-
 fn gateway_group() -> Symbol {
     Symbol::new("gateway.networking.k8s.io")
 }
@@ -426,5 +397,8 @@ fn from_none() -> FromNamespaces {
 }
 
 fn no_listeners() -> ListenerNamespaces {
-    ListenerNamespaces { from: FromNamespaces::None, selector: None }
+    ListenerNamespaces {
+        from: FromNamespaces::None,
+        selector: None,
+    }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::meta::{Metadata, ParentReference};
-use crate::api::route_filter::{RouteFilter, service_kind};
+use crate::api::route_filter::{RouteFilter, one, service_kind};
 use crate::api::text::{DurationText, Symbol, is_default, open_enum};
 
 /// Rules that send HTTP requests to backends.
@@ -322,10 +322,6 @@ impl Default for HttpRouteMatch {
 
 fn root_path() -> Box<str> {
     "/".into()
-}
-
-pub(crate) fn one() -> u32 {
-    1
 }
 
 fn one_attempt() -> u32 {

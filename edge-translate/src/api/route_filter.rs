@@ -275,3 +275,7 @@ fn hundred() -> u32 {
 fn found() -> u16 {
     302
 }
+
+pub(crate) fn one() -> u32 {
+    1
+}

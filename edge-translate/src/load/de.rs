@@ -99,13 +99,24 @@ fn plain_words(expected: &str) -> String {
     }
 }
 
-/// A field that no type knows.
+/// Something to warn about.
 #[derive(Debug)]
-pub(crate) struct Unknown {
-    /// Place of the key.
+pub(crate) struct Odd {
+    /// Place of the key or value.
     pub(crate) at: u32,
     /// Path of the field.
     pub(crate) path: String,
+    /// What is odd.
+    pub(crate) what: What,
+}
+
+/// What is odd about a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// No type knows it.
+    Unknown,
+    /// It is a number or boolean, and text was wanted.
+    Unquoted,
 }
 
 /// The way from the document to a value; linked, so that it costs nothing unless there is something to report.
@@ -131,18 +142,18 @@ impl fmt::Display for Path<'_> {
 pub(crate) struct Reader<'n, 'a, 'p> {
     node: &'n Node<'a>,
     path: Path<'p>,
-    unknown: &'p RefCell<Vec<Unknown>>,
+    odd: &'p RefCell<Vec<Odd>>,
     /// The type that the value is a field of, and the place of its key.
     field: Option<(&'static str, u32)>,
 }
 
 impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
     /// A reader for a whole object.
-    pub(crate) fn new(node: &'n Node<'a>, unknown: &'p RefCell<Vec<Unknown>>) -> Self {
+    pub(crate) fn new(node: &'n Node<'a>, odd: &'p RefCell<Vec<Odd>>) -> Self {
         Self {
             node,
             path: Path::Root,
-            unknown,
+            odd,
             field: None,
         }
     }
@@ -173,12 +184,22 @@ impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
         self.locate(Err(de::Error::invalid_type(self.unexpected(), visitor)))
     }
 
+    /// A number or boolean where text belongs is taken for the text it prints as, and the author is told.
+    fn unquoted<V: Visitor<'n>>(&self, text: &str, visitor: V) -> Result<V::Value, Error> {
+        self.odd.borrow_mut().push(Odd {
+            at: self.node.at,
+            path: self.path.to_string(),
+            what: What::Unquoted,
+        });
+        self.locate(visitor.visit_str(text))
+    }
+
     fn map<V: Visitor<'n>>(&self, entries: &'n [Entry<'a>], owner: Owner, visitor: V) -> Result<V::Value, Error> {
         let fields = Fields {
             entries: entries.iter(),
             next: None,
             path: &self.path,
-            unknown: self.unknown,
+            odd: self.odd,
             owner,
         };
         self.locate(visitor.visit_map(fields))
@@ -188,7 +209,7 @@ impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
         let items = Items {
             items: items.iter().enumerate(),
             path: &self.path,
-            unknown: self.unknown,
+            odd: self.odd,
         };
         self.locate(visitor.visit_seq(items))
     }
@@ -225,6 +246,10 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.data {
             Data::Text(text) => self.locate(visitor.visit_str(text)),
+            Data::Bool(flag) => self.unquoted(&flag.to_string(), visitor),
+            Data::Int(int) => self.unquoted(&int.to_string(), visitor),
+            Data::UInt(int) => self.unquoted(&int.to_string(), visitor),
+            Data::Float(float) => self.unquoted(&float.to_string(), visitor),
             _ => self.wrong(&visitor),
         }
     }
@@ -274,7 +299,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
         if let (Some((owner, at)), Path::Field(_, name)) = (self.field, &self.path)
             && !silent(owner, name)
         {
-            self.unknown.borrow_mut().push(Unknown {
+            self.odd.borrow_mut().push(Unknown {
                 at,
                 path: self.path.to_string(),
             });
@@ -291,7 +316,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
 struct Items<'n, 'a, 'p> {
     items: std::iter::Enumerate<std::slice::Iter<'n, Node<'a>>>,
     path: &'p Path<'p>,
-    unknown: &'p RefCell<Vec<Unknown>>,
+    odd: &'p RefCell<Vec<Odd>>,
 }
 
 impl<'n> de::SeqAccess<'n> for Items<'n, '_, '_> {
@@ -305,7 +330,7 @@ impl<'n> de::SeqAccess<'n> for Items<'n, '_, '_> {
         seed.deserialize(Reader {
             node,
             path,
-            unknown: self.unknown,
+            odd: self.odd,
             field: None,
         })
         .map(Some)
@@ -320,7 +345,7 @@ struct Fields<'n, 'a, 'p> {
     entries: std::slice::Iter<'n, Entry<'a>>,
     next: Option<&'n Entry<'a>>,
     path: &'p Path<'p>,
-    unknown: &'p RefCell<Vec<Unknown>>,
+    odd: &'p RefCell<Vec<Odd>>,
     owner: Owner,
 }
 
@@ -348,7 +373,7 @@ impl<'n> de::MapAccess<'n> for Fields<'n, '_, '_> {
         seed.deserialize(Reader {
             node: &entry.value,
             path,
-            unknown: self.unknown,
+            odd: self.odd,
             field,
         })
     }

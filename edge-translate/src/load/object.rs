@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::api::{Kind, Metadata, Object, ObjectKey, Scope};
-use crate::load::de::{Reader, Unknown};
+use crate::load::de::{Odd, Reader, What};
 use crate::load::node::{Data, Entry, Node};
 use crate::load::{Fault, Severity};
 
@@ -152,8 +152,8 @@ fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {
 }
 
 fn typed(root: &Node<'_>, kind: Kind, mut remarks: Vec<Remark>) -> Read {
-    let unknown = RefCell::new(Vec::new());
-    let reader = Reader::new(root, &unknown);
+    let odd = RefCell::new(Vec::new());
+    let reader = Reader::new(root, &odd);
     let object = match Object::deserialize_as(kind, reader, |metadata| complete(kind, metadata)) {
         Ok(object) => object,
         Err(error) => {
@@ -176,12 +176,15 @@ fn typed(root: &Node<'_>, kind: Kind, mut remarks: Vec<Remark>) -> Read {
         ));
         return Read { object: None, remarks };
     }
-    for Unknown { at, path } in unknown.into_inner() {
-        if !matches!(path.as_str(), "apiVersion" | "kind") {
-            let message =
-                format!("{path}: {kind} has no such field, it is ignored: check the spelling and the indentation");
-            remarks.push(remark(Severity::Warning, at, message, None));
-        }
+    for Odd { at, path, what } in odd.into_inner() {
+        let message = match what {
+            What::Unknown if matches!(path.as_str(), "apiVersion" | "kind") => continue,
+            What::Unknown => {
+                format!("{path}: {kind} has no such field, it is ignored: check the spelling and the indentation")
+            }
+            What::Unquoted => format!("{path}: this is read as text: put it in quotes"),
+        };
+        remarks.push(remark(Severity::Warning, at, message, None));
     }
     if !remarks.is_empty() {
         let key = object.key();
