@@ -1,0 +1,100 @@
+//! Small messages that many resources use.
+
+use edge_ir::{EndpointAddress, Timeout};
+use envoy_types::{
+    pb::{
+        envoy::config::core::v3::{
+            Address, AggregatedConfigSource, ApiVersion, ConfigSource, Pipe, SocketAddress, TypedExtensionConfig,
+            address::Address as AddressKind, config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
+        },
+        google::protobuf::{Any, BoolValue, Duration, UInt32Value},
+    },
+    util::pack_any,
+};
+use prost::{Message, Name};
+
+/// Bytes a connection may buffer, either side.
+pub(super) const CONNECTION_BUFFER: u32 = 32_768;
+
+/// From the same stream that brought the resource, waiting for as long as it takes: a proxy that gave up waiting
+/// would serve half a configuration.
+pub(super) fn from_ads() -> ConfigSource {
+    ConfigSource {
+        initial_fetch_timeout: Some(Duration::default()),
+        resource_api_version: ApiVersion::V3.into(),
+        config_source_specifier: Some(ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
+        ..Default::default()
+    }
+}
+
+/// A TCP address.
+pub(super) fn socket(address: impl Into<String>, port: u16) -> SocketAddress {
+    SocketAddress {
+        address: address.into(),
+        port_specifier: Some(PortSpecifier::PortValue(port.into())),
+        ..Default::default()
+    }
+}
+
+/// Wraps a socket address.
+pub(super) fn address(socket: SocketAddress) -> Address {
+    Address {
+        address: Some(AddressKind::SocketAddress(socket)),
+    }
+}
+
+/// Where an endpoint listens.
+pub(super) fn endpoint_address(endpoint: &EndpointAddress) -> Address {
+    match endpoint {
+        EndpointAddress::Socket { ip, port } => address(socket(ip.to_string(), *port)),
+        EndpointAddress::Name { host, port } => address(socket(&**host, *port)),
+        EndpointAddress::Pipe { path } => Address {
+            address: Some(AddressKind::Pipe(Pipe {
+                path: path.to_string(),
+                mode: 0,
+            })),
+        },
+    }
+}
+
+/// Milliseconds as a protobuf duration.
+pub(super) fn duration(timeout: Timeout) -> Duration {
+    let millis = i64::try_from(timeout.0).unwrap_or(i64::MAX);
+    // Less than 10^9, so it fits.
+    let nanos = i32::try_from(millis % 1000 * 1_000_000).unwrap_or(0);
+    Duration {
+        seconds: millis / 1000,
+        nanos,
+    }
+}
+
+/// Whole seconds as a protobuf duration.
+pub(super) fn seconds(seconds: i64) -> Duration {
+    Duration { seconds, nanos: 0 }
+}
+
+/// A present number.
+pub(super) fn number(value: u32) -> Option<UInt32Value> {
+    Some(UInt32Value { value })
+}
+
+/// A present truth value.
+pub(super) fn yes() -> Option<BoolValue> {
+    Some(BoolValue { value: true })
+}
+
+/// An extension with its configuration.
+pub(super) fn extension<M: Message + Name>(name: &str, config: M) -> TypedExtensionConfig {
+    TypedExtensionConfig {
+        name: name.to_owned(),
+        typed_config: Some(pack_any(config)),
+    }
+}
+
+/// A type URL and bytes that are encoded already.
+pub(super) fn any<M: Name>(value: Vec<u8>) -> Any {
+    Any {
+        type_url: M::type_url(),
+        value,
+    }
+}

@@ -1,0 +1,152 @@
+//! Virtual hosts and the tables they make up.
+//!
+//! A host is encoded once, framed as the repeated field of its table, and kept as a [`Piece`]. Of a host that changed,
+//! the routes that didn't are copied from its previous encoding.
+
+use super::{common::number, metadata::put_metadata, route};
+use crate::{
+    snapshot::Piece,
+    wire::{put_message, put_str},
+};
+use bytes::Bytes;
+use edge_ir::{Route, RouteTable, VirtualHost};
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use prost::Message;
+use rustc_hash::FxHashMap;
+use std::{ops::Range, sync::Arc};
+
+/// `RouteConfiguration.virtual_hosts`, `RouteConfiguration.metadata`.
+const TABLE_HOSTS: u32 = 2;
+const TABLE_METADATA: u32 = 17;
+/// `VirtualHost.name`, `.domains`, `.routes`, `.metadata`.
+const HOST_NAME: u32 = 1;
+const HOST_DOMAINS: u32 = 2;
+const HOST_ROUTES: u32 = 3;
+const HOST_METADATA: u32 = 24;
+
+/// What the proxy allows a direct response to hold unless told otherwise, and the most it may be told.
+const DEFAULT_BODY: usize = 4096;
+const MAX_BODY: usize = 1 << 20;
+
+/// An encoded virtual host.
+#[derive(Debug)]
+pub(super) struct EncodedHost {
+    host: Arc<VirtualHost>,
+    piece: Arc<Piece>,
+    /// Where each route stands, counted from the end of the piece: the length in front of it all may have any size.
+    routes: Vec<(u32, u32)>,
+    /// Length of the longest body that one of its routes answers with.
+    longest_body: usize,
+}
+
+impl EncodedHost {
+    /// The bytes as a field of the table.
+    pub(super) fn piece(&self) -> &Arc<Piece> {
+        &self.piece
+    }
+
+    /// The host it was made from.
+    pub(super) fn host(&self) -> &Arc<VirtualHost> {
+        &self.host
+    }
+
+    /// Length of the longest body that one of its routes answers with.
+    pub(super) fn longest_body(&self) -> usize {
+        self.longest_body
+    }
+
+    /// Whether a host would be encoded to the same bytes.
+    pub(super) fn is_for(&self, host: &Arc<VirtualHost>) -> bool {
+        Arc::ptr_eq(&self.host, host) || same_host(&self.host, host)
+    }
+
+    fn route_bytes(&self, n: usize) -> Option<&[u8]> {
+        let bytes = self.piece.bytes();
+        let (start, end) = *self.routes.get(n)?;
+        let range: Range<usize> = bytes.len().checked_sub(start as usize)?..bytes.len().checked_sub(end as usize)?;
+        bytes.get(range)
+    }
+}
+
+/// Compares pointers first, because the routes of a host that was rebuilt are mostly the same ones.
+fn same_host(a: &VirtualHost, b: &VirtualHost) -> bool {
+    (&a.name, &a.domain, a.port, &a.origins) == (&b.name, &b.domain, b.port, &b.origins)
+        && a.routes.len() == b.routes.len()
+        && a.routes.iter().zip(&b.routes).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
+}
+
+/// Encodes a host, copying what it shares with its previous encoding. The buffer is scratch space.
+pub(super) fn encode_host(buffer: &mut Vec<u8>, host: &Arc<VirtualHost>, before: Option<&EncodedHost>) -> EncodedHost {
+    buffer.clear();
+    let reusable = before.filter(|before| (&before.host.domain, before.host.port) == (&host.domain, host.port));
+    let known: FxHashMap<*const Route, usize> = reusable
+        .map(|before| {
+            before
+                .host
+                .routes
+                .iter()
+                .enumerate()
+                .map(|(n, route)| (Arc::as_ptr(route), n))
+                .collect()
+        })
+        .unwrap_or_default();
+    let suffix = host_suffix(&host.domain);
+    let mut routes = Vec::with_capacity(host.routes.len());
+    let mut len = 0;
+    put_message(buffer, TABLE_HOSTS, |out| {
+        let begin = out.len();
+        put_str(out, HOST_NAME, &host.name);
+        put_str(out, HOST_DOMAINS, &host.domain);
+        put_metadata(out, HOST_METADATA, &host.origins);
+        for route in &host.routes {
+            let start = out.len();
+            let copied = reusable.and_then(|before| before.route_bytes(*known.get(&Arc::as_ptr(route))?));
+            match copied {
+                Some(bytes) => out.extend_from_slice(bytes),
+                None => put_message(out, HOST_ROUTES, |out| route::encode_route(out, host, &suffix, route)),
+            }
+            routes.push((start - begin, out.len() - begin));
+        }
+        len = out.len() - begin;
+    });
+    let from_end = |(start, end)| (to_u32(len - start), to_u32(len - end));
+    EncodedHost {
+        host: Arc::clone(host),
+        piece: Arc::new(Piece::new(Bytes::copy_from_slice(buffer))),
+        routes: routes.into_iter().map(from_end).collect(),
+        longest_body: host
+            .routes
+            .iter()
+            .map(|route| route::body_len(route))
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+/// A host of more than 4 GiB can't be sent; an offset that is out of range is not copied from.
+fn to_u32(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// The host's part of a route's name.
+fn host_suffix(domain: &str) -> String {
+    domain.replace('.', "_")
+}
+
+/// Everything of a table but its hosts.
+pub(super) fn encode_header(table: &RouteTable, longest_body: usize) -> Piece {
+    let limit = longest_body.min(MAX_BODY);
+    let message = RouteConfiguration {
+        name: table.name.to_string(),
+        ignore_port_in_host_matching: true,
+        max_direct_response_body_size_bytes: if limit > DEFAULT_BODY {
+            number(to_u32(limit))
+        } else {
+            None
+        },
+        ..Default::default()
+    };
+    let mut out = message.encode_to_vec();
+    put_metadata(&mut out, TABLE_METADATA, &table.origins);
+    Piece::new(out.into())
+}

@@ -1,0 +1,155 @@
+//! HTTP connection managers: what a client may do and what it is told.
+
+use super::{
+    access_log,
+    common::{extension, from_ads, number, yes},
+    route,
+};
+use edge_ir::{AccessLog, DirectResponse, FleetSettings, HttpManager};
+use envoy_types::pb::{
+    envoy::{
+        config::{
+            core::v3::{
+                CidrRange, Http2ProtocolOptions, HttpProtocolOptions,
+                http_protocol_options::HeadersWithUnderscoresAction,
+            },
+            route::v3::{
+                self as rt, HeaderMatcher, RouteConfiguration, RouteMatch, VirtualHost,
+                header_matcher::HeaderMatchSpecifier, route_match::PathSpecifier,
+            },
+        },
+        extensions::filters::{
+            http::{health_check::v3::HealthCheck, router::v3::Router},
+            network::http_connection_manager::v3::{
+                HttpConnectionManager, HttpFilter, Rds,
+                http_connection_manager::{
+                    InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
+                },
+                http_filter,
+            },
+        },
+    },
+    google::protobuf::BoolValue,
+};
+use prost::{Message, Name};
+
+/// What the `server` header says.
+const SERVER: &str = "edge";
+
+/// Addresses of clients that count as internal: private (RFC 1918, RFC 4193) and loopback.
+const INTERNAL: [(&str, u32); 6] = [
+    ("10.0.0.0", 8),
+    ("172.16.0.0", 12),
+    ("192.168.0.0", 16),
+    ("127.0.0.0", 8),
+    ("::1", 128),
+    ("fc00::", 7),
+];
+
+/// The manager of a Gateway listener.
+pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> HttpConnectionManager {
+    let access_log = match settings.access_log {
+        AccessLog::DefaultJson => vec![access_log::default_json()],
+        AccessLog::Disabled => Vec::new(),
+    };
+    HttpConnectionManager {
+        stat_prefix: manager.stat_prefix.to_string(),
+        route_specifier: Some(RouteSpecifier::Rds(Rds {
+            config_source: Some(from_ads()),
+            route_config_name: manager.route_table.to_string(),
+        })),
+        http_filters: vec![router()],
+        common_http_protocol_options: Some(HttpProtocolOptions {
+            headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
+            ..Default::default()
+        }),
+        http2_protocol_options: Some(Http2ProtocolOptions {
+            max_concurrent_streams: number(100),
+            initial_stream_window_size: number(65_536),
+            initial_connection_window_size: number(1_048_576),
+            ..Default::default()
+        }),
+        server_name: SERVER.to_owned(),
+        server_header_transformation: ServerHeaderTransformation::Overwrite.into(),
+        access_log,
+        // The peer is the client, and its own forwarding headers are not believed.
+        use_remote_address: yes(),
+        internal_address_config: Some(internal_addresses()),
+        normalize_path: yes(),
+        merge_slashes: true,
+        path_with_escaped_slashes_action: PathWithEscapedSlashesAction::UnescapeAndRedirect.into(),
+        ..Default::default()
+    }
+}
+
+/// The manager of the readiness listener: 200 at its path once all is there, 500 anywhere else.
+pub(super) fn ready() -> HttpConnectionManager {
+    let path = HeaderMatcher {
+        name: ":path".to_owned(),
+        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(route::exact("/ready"))),
+        ..Default::default()
+    };
+    let health_check = HealthCheck {
+        pass_through_mode: Some(BoolValue { value: false }),
+        headers: vec![path],
+        ..Default::default()
+    };
+    HttpConnectionManager {
+        stat_prefix: "edge-gateway-proxy-ready".to_owned(),
+        route_specifier: Some(RouteSpecifier::RouteConfig(ready_routes())),
+        http_filters: vec![http_filter("envoy.filters.http.health_check", health_check), router()],
+        ..Default::default()
+    }
+}
+
+fn ready_routes() -> RouteConfiguration {
+    let everything = RouteMatch {
+        path_specifier: Some(PathSpecifier::Prefix("/".to_owned())),
+        ..Default::default()
+    };
+    let not_ready = rt::Route {
+        r#match: Some(everything),
+        action: Some(route::lower_response(&DirectResponse {
+            status: 500,
+            body: None,
+        })),
+        ..Default::default()
+    };
+    let host = VirtualHost {
+        name: "ready_route".to_owned(),
+        domains: vec!["*".to_owned()],
+        routes: vec![not_ready],
+        ..Default::default()
+    };
+    RouteConfiguration {
+        name: "ready_route".to_owned(),
+        virtual_hosts: vec![host],
+        ..Default::default()
+    }
+}
+
+fn internal_addresses() -> InternalAddressConfig {
+    let range = |(prefix, len): &(&str, u32)| CidrRange {
+        address_prefix: (*prefix).to_owned(),
+        prefix_len: number(*len),
+    };
+    InternalAddressConfig {
+        unix_sockets: false,
+        cidr_ranges: INTERNAL.iter().map(range).collect(),
+    }
+}
+
+/// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told
+/// to expect.
+pub(crate) fn router() -> HttpFilter {
+    http_filter("envoy.filters.http.router", Router::default())
+}
+
+fn http_filter<M: Message + Name>(name: &str, config: M) -> HttpFilter {
+    let extension = extension(name, config);
+    HttpFilter {
+        name: extension.name,
+        config_type: extension.typed_config.map(http_filter::ConfigType::TypedConfig),
+        ..Default::default()
+    }
+}

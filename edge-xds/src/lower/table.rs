@@ -1,0 +1,107 @@
+//! Route tables as ropes of encoded hosts.
+
+use super::{
+    host::{EncodedHost, encode_header, encode_host},
+    seek,
+};
+use crate::snapshot::{Body, Entry, Piece, Section};
+use edge_ir::RouteTable;
+use std::sync::Arc;
+
+/// The last list of tables and what became of each.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    source: Arc<Vec<Arc<RouteTable>>>,
+    tables: Vec<EncodedTable>,
+    section: Option<Arc<Section>>,
+    /// Scratch space for encoding.
+    buffer: Vec<u8>,
+}
+
+/// An encoded table.
+#[derive(Debug)]
+struct EncodedTable {
+    table: Arc<RouteTable>,
+    hosts: Vec<Arc<EncodedHost>>,
+    entry: Arc<Entry>,
+}
+
+impl Tables {
+    /// The section of route configurations.
+    pub(super) fn lower(&mut self, source: &Arc<Vec<Arc<RouteTable>>>) -> Arc<Section> {
+        if let Some(section) = self.section.as_ref().filter(|_| Arc::ptr_eq(source, &self.source)) {
+            return Arc::clone(section);
+        }
+        let mut before = std::mem::take(&mut self.tables).into_iter().peekable();
+        let mut tables = Vec::with_capacity(source.len());
+        for table in source.iter() {
+            let kept = seek(&mut before, &table.name, |before| &before.table.name);
+            tables.push(lower_table(&mut self.buffer, table, kept));
+        }
+        self.source = Arc::clone(source);
+        self.tables = tables;
+        let section = Section::new(self.tables.iter().map(|table| Arc::clone(&table.entry)).collect());
+        let section = match &self.section {
+            Some(kept) if same_entries(kept, &section) => Arc::clone(kept),
+            _ => Arc::new(section),
+        };
+        self.section = Some(Arc::clone(&section));
+        section
+    }
+}
+
+fn same_entries(a: &Section, b: &Section) -> bool {
+    a.entries().len() == b.entries().len() && a.entries().iter().zip(b.entries()).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+fn lower_table(buffer: &mut Vec<u8>, table: &Arc<RouteTable>, before: Option<EncodedTable>) -> EncodedTable {
+    let Some(before) = before else {
+        return encode_table(buffer, table, &[], None);
+    };
+    if Arc::ptr_eq(&before.table, table) {
+        return before;
+    }
+    encode_table(buffer, table, &before.hosts, Some((&before.table, &before.entry)))
+}
+
+/// Encodes what differs from the hosts before; keeps the entry if nothing does.
+fn encode_table(
+    buffer: &mut Vec<u8>,
+    table: &Arc<RouteTable>,
+    hosts_before: &[Arc<EncodedHost>],
+    before: Option<(&Arc<RouteTable>, &Arc<Entry>)>,
+) -> EncodedTable {
+    let mut kept = hosts_before.iter().peekable();
+    let mut hosts = Vec::with_capacity(table.hosts.len());
+    let mut unchanged = hosts_before.len() == table.hosts.len();
+    for host in table.hosts.iter() {
+        let found = seek(&mut kept, &host.name, |kept| &kept.host().name);
+        hosts.push(match found {
+            Some(found) if found.is_for(host) => Arc::clone(found),
+            found => {
+                unchanged = false;
+                Arc::new(encode_host(buffer, host, found.map(|found| &**found)))
+            }
+        });
+    }
+    let entry = match before {
+        Some((old, entry)) if unchanged && (&old.name, &old.origins) == (&table.name, &table.origins) => {
+            Arc::clone(entry)
+        }
+        _ => Arc::new(assemble(table, &hosts)),
+    };
+    EncodedTable {
+        table: Arc::clone(table),
+        hosts,
+        entry,
+    }
+}
+
+fn assemble(table: &RouteTable, hosts: &[Arc<EncodedHost>]) -> Entry {
+    let longest_body = hosts.iter().map(|host| host.longest_body()).max().unwrap_or(0);
+    let header: Arc<Piece> = Arc::new(encode_header(table, longest_body));
+    let pieces = std::iter::once(header)
+        .chain(hosts.iter().map(|host| Arc::clone(host.piece())))
+        .collect();
+    Entry::new(table.name.as_str(), Body::rope(pieces), Arc::clone(&table.origins))
+}
