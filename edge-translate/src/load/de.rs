@@ -299,9 +299,10 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
         if let (Some((owner, at)), Path::Field(_, name)) = (self.field, &self.path)
             && !silent(owner, name)
         {
-            self.odd.borrow_mut().push(Unknown {
+            self.odd.borrow_mut().push(Odd {
                 at,
                 path: self.path.to_string(),
+                what: What::Unknown,
             });
         }
         visitor.visit_unit()
