@@ -5,6 +5,7 @@
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].
 
+pub mod compile;
 pub mod config;
 pub mod shared;
 pub mod stats;

@@ -115,6 +115,8 @@ pub struct FilterChain {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How HTTP is served.
     pub http: Arc<HttpManager>,
+    /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
+    pub fingerprint: u64,
 }
 
 /// The settings of Envoy's HTTP connection manager, resolved.
@@ -150,7 +152,7 @@ pub struct HttpManager {
     pub max_request_headers_bytes: usize,
     /// Largest number of request headers.
     pub max_request_headers: usize,
-    /// `Date`-less, HTTP/1.0 and trailer settings.
+    /// HTTP/1.0 and trailers.
     pub http1: Http1Options,
     /// Windows, streams and keepalive.
     pub http2: Http2Options,
@@ -162,7 +164,7 @@ pub struct HttpManager {
     pub upgrades: Vec<Upgrade>,
     /// What to do with a request whose scheme the listener's transport contradicts.
     pub scheme: SchemeOverride,
-    /// Append to a response `x-request-id`.
+    /// `x-forwarded-client-cert`.
     pub forward_client_cert: ForwardClientCert,
     /// The `http.<stat_prefix>.` counters.
     pub stats: Arc<HttpStats>,

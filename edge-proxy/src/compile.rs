@@ -1,0 +1,123 @@
+//! From Envoy v3 messages to [`crate::config`].
+//!
+//! What: one function a resource type; each returns the compiled form or a [`Rejection`] that names the field. Pure:
+//! no sockets, no clock; files are read through [`Files`], because a message may name one.
+//! The law: every field of a message is named in its module, either used, or listed as *ignored* (it can't change
+//! who is served what, or how safely) or as *refused* (a value in it rejects the resource). The lists are patterns
+//! without `..`, so a field that a newer API adds is a compile error here, never a silent gap.
+//! What is ignored everywhere: access logs, tracing, statistics matchers, metadata, socket tuning that only affects
+//! speed, and runtime keys (the default value next to them is used).
+//! Deliberately absent: anything about when a resource becomes active; that is [`crate::xds::assembly`]'s.
+
+pub mod cluster;
+pub mod endpoint;
+pub mod field;
+pub mod files;
+pub mod header;
+pub mod http;
+pub mod ids;
+pub mod listener;
+pub mod protocol;
+pub mod retry;
+pub mod route;
+pub mod route_action;
+pub mod scopes;
+pub mod secret;
+pub mod template;
+pub mod tls;
+pub mod verify;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ::http::HeaderName;
+
+pub use field::{At, Rejection};
+pub use files::Files;
+use ids::Ids;
+use scopes::Scopes;
+
+use crate::config::listener::PrefixedHeaders;
+
+/// What compiling needs besides the message.
+#[derive(Debug)]
+pub struct Context {
+    /// Reads files that messages name.
+    pub files: Box<dyn Files>,
+    /// Cluster names to ids.
+    pub clusters: Ids,
+    /// Route table names to ids.
+    pub route_tables: Ids,
+    /// Counters that outlive updates.
+    pub scopes: Scopes,
+    /// Header names under the configured prefix.
+    pub prefixed: Arc<PrefixedHeaders>,
+    /// The next [`crate::config::endpoint::HostId`].
+    pub next_host: u64,
+}
+
+impl Context {
+    /// A context with nothing in it.
+    pub fn new(files: Box<dyn Files>, prefixed: PrefixedHeaders, workers: usize) -> Self {
+        Self {
+            files,
+            clusters: Ids::default(),
+            route_tables: Ids::default(),
+            scopes: Scopes::new(workers),
+            prefixed: Arc::new(prefixed),
+            next_host: 0,
+        }
+    }
+}
+
+/// The header names under a prefix (`x-envoy` when the bootstrap names none).
+pub fn prefixed_headers(prefix: &str) -> Result<PrefixedHeaders, Rejection> {
+    let prefix = if prefix.is_empty() { "x-envoy" } else { prefix };
+    let name = |suffix: &str| {
+        HeaderName::from_bytes(format!("{prefix}-{suffix}").to_ascii_lowercase().as_bytes()).map_err(|_| {
+            At::root()
+                .field("header_prefix")
+                .error(format!("{prefix:?} is not a header name"))
+        })
+    };
+    // What a client outside must not be able to say (Envoy's cleanInternalHeaders).
+    let edge_only = [
+        "retriable-status-codes",
+        "retriable-header-names",
+        "retry-on",
+        "retry-grpc-on",
+        "max-retries",
+        "upstream-alt-stat-name",
+        "upstream-rq-timeout-ms",
+        "upstream-rq-per-try-timeout-ms",
+        "upstream-rq-timeout-alt-response",
+        "expected-rq-timeout-ms",
+        "force-trace",
+        "ip-tags",
+        "original-url",
+        "original-path",
+        "hedge-on-per-try-timeout",
+        "decorator-operation",
+        "downstream-service-cluster",
+        "downstream-service-node",
+    ];
+    Ok(PrefixedHeaders {
+        internal: name("internal")?,
+        external_address: name("external-address")?,
+        expected_rq_timeout_ms: name("expected-rq-timeout-ms")?,
+        upstream_service_time: name("upstream-service-time")?,
+        attempt_count: name("attempt-count")?,
+        original_path: name("original-path")?,
+        original_host: name("original-host")?,
+        upstream_rq_timeout_ms: name("upstream-rq-timeout-ms")?,
+        upstream_rq_per_try_timeout_ms: name("upstream-rq-per-try-timeout-ms")?,
+        retry_on: name("retry-on")?,
+        max_retries: name("max-retries")?,
+        overloaded: name("overloaded")?,
+        immediate_health_check_fail: name("immediate-health-check-fail")?,
+        upstream_healthchecked_cluster: name("upstream-healthchecked-cluster")?,
+        edge_only: edge_only.iter().map(|suffix| name(suffix)).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,563 @@
+//! Cluster → [`ClusterSpec`], and with its secrets → [`Cluster`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::LocalityConfigSpecifier;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType, LbConfig, LbPolicy as ProtoLbPolicy,
+};
+use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster as ProtoCluster, LoadBalancingPolicy};
+use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::LocalityLbConfig;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::LocalityConfigSpecifier as LocalityConfig;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::least_request::v3::LeastRequest;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::random::v3::Random;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::round_robin::v3::RoundRobin;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::UpstreamProtocolOptions;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, duration_or, fields, is, number, type_name, unpack};
+use crate::compile::protocol;
+use crate::compile::secret::{SecretKey, Secrets};
+use crate::compile::tls::{self, UpstreamTlsSpec};
+use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, TcpKeepalive, UpstreamProtocol};
+use crate::config::listener::Http2Options;
+use crate::stats::ClusterStats;
+
+/// A cluster without its secrets and endpoints.
+#[derive(Debug)]
+pub struct ClusterSpec {
+    /// The resource's name.
+    pub name: Arc<str>,
+    /// Where endpoints come from.
+    pub discovery: Discovery,
+    /// Below that many per cent of healthy hosts, all hosts are used.
+    pub panic_threshold: u32,
+    connect_timeout: Duration,
+    balancing: Balancing,
+    http: HttpOptions,
+    tls: Option<UpstreamTlsSpec>,
+    limits: CircuitLimits,
+    per_connection_buffer_limit: usize,
+    tcp_keepalive: Option<TcpKeepalive>,
+    stats: Arc<ClusterStats>,
+}
+
+/// Where the endpoints of a cluster come from.
+#[derive(Debug, Clone)]
+pub enum Discovery {
+    /// The message lists addresses.
+    Static(ClusterLoadAssignment),
+    /// EDS by that name.
+    Eds(Arc<str>),
+    /// The message lists host names.
+    Dns(DnsSpec),
+}
+
+/// How host names are resolved.
+#[derive(Debug, Clone)]
+pub struct DnsSpec {
+    /// Endpoints whose addresses are host names (or IP addresses).
+    pub assignment: ClusterLoadAssignment,
+    /// Between two resolutions.
+    pub refresh: Duration,
+    /// Which addresses.
+    pub family: DnsFamily,
+    /// Use one address of the answer instead of all (logical DNS).
+    pub first_only: bool,
+}
+
+/// Which addresses of a name are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DnsFamily {
+    /// IPv6 if there is any, else IPv4.
+    PreferV6,
+    /// IPv4 if there is any, else IPv6.
+    PreferV4,
+    /// Only IPv4.
+    V4,
+    /// Only IPv6.
+    V6,
+    /// Both.
+    All,
+}
+
+#[derive(Debug)]
+struct HttpOptions {
+    protocol: UpstreamProtocol,
+    http2: Http2Options,
+    idle_timeout: Option<Duration>,
+    max_connection_duration: Option<Duration>,
+    max_requests_per_connection: Option<u32>,
+    auto_sni: bool,
+}
+
+/// The key of the HTTP options in `typed_extension_protocol_options`.
+const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+
+/// Compiles a cluster.
+pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterSpec, Rejection> {
+    let at = &At::root();
+    fields!(at, message => ProtoCluster {
+        name, eds_cluster_config, connect_timeout, per_connection_buffer_limit_bytes, lb_policy, load_assignment,
+        max_requests_per_connection, circuit_breakers, common_http_protocol_options, http2_protocol_options,
+        typed_extension_protocol_options, dns_refresh_rate, dns_lookup_family, common_lb_config, transport_socket,
+        upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, http_protocol_options,
+        upstream_http_protocol_options, alt_stat_name;
+        // Observation; preconnecting and cleaning up are matters of speed; the system's resolver is used, which has
+        // no TTL; a host that discovery removes is left at once, healthy or not.
+        ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
+               respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
+               protocol_selection, ignore_health_on_host_removal, lrs_server, lrs_report_endpoint_metrics,
+               track_timeout_budgets, track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
+        refuse transport_socket_matches, transport_socket_matcher, health_checks, dns_resolvers,
+               use_tcp_for_dns_lookups, dns_resolution_config, outlier_detection, upstream_bind_config,
+               lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
+    });
+    if http_protocol_options.is_some() || upstream_http_protocol_options.is_some() {
+        return Err(at
+            .field("http_protocol_options")
+            .error("use typed_extension_protocol_options instead"));
+    }
+    let mut http = HttpOptions {
+        protocol: if http2_protocol_options.is_some() {
+            UpstreamProtocol::Http2
+        } else {
+            UpstreamProtocol::Http1
+        },
+        http2: protocol::http2(&at.field("http2_protocol_options"), http2_protocol_options.as_ref())?,
+        idle_timeout: None,
+        max_connection_duration: None,
+        max_requests_per_connection: None,
+        auto_sni: false,
+    };
+    http.common(
+        &at.field("common_http_protocol_options"),
+        common_http_protocol_options.as_ref(),
+    )?;
+    http.max_requests_per_connection = http
+        .max_requests_per_connection
+        .or(number(max_requests_per_connection.as_ref()).filter(|n| *n > 0));
+    let at_options = at.field("typed_extension_protocol_options");
+    let mut keys: Vec<&String> = typed_extension_protocol_options.keys().collect();
+    keys.sort();
+    for key in keys {
+        if key != HTTP_OPTIONS {
+            return Err(at_options.unsupported(key));
+        }
+        let at = at_options.field(key);
+        http.typed(&at, &unpack(&at, &typed_extension_protocol_options[key])?)?;
+    }
+    let dns = (dns_refresh_rate.as_ref(), *dns_lookup_family);
+    let at_socket = at.field("transport_socket");
+    Ok(ClusterSpec {
+        discovery: discovery(
+            at,
+            name,
+            cluster_discovery_type.as_ref(),
+            eds_cluster_config.as_ref(),
+            load_assignment.as_ref(),
+            dns,
+        )?,
+        panic_threshold: panic_threshold(&at.field("common_lb_config"), common_lb_config.as_ref())?,
+        connect_timeout: duration_or(
+            &at.field("connect_timeout"),
+            connect_timeout.as_ref(),
+            Duration::from_secs(5),
+        )?,
+        balancing: balancing(
+            at,
+            *lb_policy,
+            lb_config.as_ref(),
+            load_balancing_policy.as_ref(),
+            common_lb_config.as_ref(),
+        )?,
+        tls: match transport_socket {
+            None => None,
+            Some(socket) => tls::upstream(context, &at_socket, socket, http.auto_sni)?,
+        },
+        http,
+        limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
+        per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
+        tcp_keepalive: upstream_connection_options
+            .as_ref()
+            .and_then(|options| options.tcp_keepalive.as_ref())
+            .map(|keepalive| TcpKeepalive {
+                probes: number(keepalive.keepalive_probes.as_ref()),
+                time: number(keepalive.keepalive_time.as_ref()).map(|s| Duration::from_secs(s.into())),
+                interval: number(keepalive.keepalive_interval.as_ref()).map(|s| Duration::from_secs(s.into())),
+            }),
+        stats: context
+            .scopes
+            .cluster(if alt_stat_name.is_empty() { name } else { alt_stat_name }),
+        name: name.as_str().into(),
+    })
+}
+
+impl HttpOptions {
+    fn common(
+        &mut self,
+        at: &At<'_>,
+        message: Option<&envoy_types::pb::envoy::config::core::v3::HttpProtocolOptions>,
+    ) -> Result<(), Rejection> {
+        let common = protocol::common(at, message)?;
+        self.idle_timeout = common.idle_timeout;
+        self.max_connection_duration = common.max_connection_duration;
+        self.max_requests_per_connection = common.max_requests_per_connection;
+        Ok(())
+    }
+
+    fn typed(&mut self, at: &At<'_>, message: &HttpProtocolOptions) -> Result<(), Rejection> {
+        fields!(at, message => HttpProtocolOptions {
+            common_http_protocol_options, upstream_http_protocol_options, http_filters, upstream_protocol_options;
+            ignore;
+            refuse header_validation_config, outlier_detection, request_mirror_policies, hash_policy, retry_policy
+        });
+        let list = at.field("http_filters");
+        for (index, filter) in http_filters.iter().enumerate() {
+            if filter.name != "envoy.filters.http.upstream_codec" {
+                return Err(list
+                    .index(index)
+                    .error(format!("filter {:?} is not supported by this proxy", filter.name)));
+            }
+        }
+        self.common(
+            &at.field("common_http_protocol_options"),
+            common_http_protocol_options.as_ref(),
+        )?;
+        if let Some(options) = upstream_http_protocol_options {
+            let at = at.field("upstream_http_protocol_options");
+            if options.auto_san_validation {
+                return Err(at.unsupported("auto_san_validation"));
+            }
+            if !options.override_auto_sni_header.is_empty() {
+                return Err(at.unsupported("override_auto_sni_header"));
+            }
+            self.auto_sni = options.auto_sni;
+        }
+        let http1 = |options: Option<&_>| protocol::http1(&at.field("http_protocol_options"), options);
+        let http2 = |options: Option<&_>| protocol::http2(&at.field("http2_protocol_options"), options);
+        self.protocol = match upstream_protocol_options {
+            Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)) => match &explicit.protocol_config {
+                Some(ProtocolConfig::Http2ProtocolOptions(options)) => {
+                    self.http2 = http2(Some(options))?;
+                    UpstreamProtocol::Http2
+                }
+                Some(ProtocolConfig::HttpProtocolOptions(options)) => {
+                    http1(Some(options))?;
+                    UpstreamProtocol::Http1
+                }
+                Some(ProtocolConfig::Http3ProtocolOptions(_)) => {
+                    return Err(at.unsupported("http3_protocol_options"));
+                }
+                None => UpstreamProtocol::Http1,
+            },
+            Some(UpstreamProtocolOptions::UseDownstreamProtocolConfig(options)) => {
+                http1(options.http_protocol_options.as_ref())?;
+                self.http2 = http2(options.http2_protocol_options.as_ref())?;
+                UpstreamProtocol::Downstream
+            }
+            Some(UpstreamProtocolOptions::AutoConfig(options)) => {
+                http1(options.http_protocol_options.as_ref())?;
+                self.http2 = http2(options.http2_protocol_options.as_ref())?;
+                UpstreamProtocol::Auto
+            }
+            None => return Err(at.error("upstream_protocol_options is required")),
+        };
+        Ok(())
+    }
+}
+
+fn discovery(
+    at: &At<'_>,
+    name: &str,
+    kind: Option<&ClusterDiscoveryType>,
+    eds: Option<&envoy_types::pb::envoy::config::cluster::v3::cluster::EdsClusterConfig>,
+    assignment: Option<&ClusterLoadAssignment>,
+    dns: (Option<&envoy_types::pb::google::protobuf::Duration>, i32),
+) -> Result<Discovery, Rejection> {
+    let assignment = assignment.cloned().unwrap_or_default();
+    let by_dns = |first_only| -> Result<Discovery, Rejection> {
+        Ok(Discovery::Dns(DnsSpec {
+            assignment: assignment.clone(),
+            refresh: duration_or(&at.field("dns_refresh_rate"), dns.0, Duration::from_secs(5))?,
+            family: dns_family(at, dns.1)?,
+            first_only,
+        }))
+    };
+    match kind {
+        None => Ok(Discovery::Static(assignment)),
+        Some(ClusterDiscoveryType::Type(kind)) => match DiscoveryType::try_from(*kind) {
+            Ok(DiscoveryType::Static) => Ok(Discovery::Static(assignment)),
+            Ok(DiscoveryType::StrictDns) => by_dns(false),
+            Ok(DiscoveryType::LogicalDns) => by_dns(true),
+            Ok(DiscoveryType::Eds) => eds_discovery(at, name, eds),
+            _ => Err(at.unsupported("type")),
+        },
+        Some(ClusterDiscoveryType::ClusterType(custom)) => {
+            custom_discovery(&at.field("cluster_type"), custom, assignment)
+        }
+    }
+}
+
+fn eds_discovery(
+    at: &At<'_>,
+    name: &str,
+    eds: Option<&envoy_types::pb::envoy::config::cluster::v3::cluster::EdsClusterConfig>,
+) -> Result<Discovery, Rejection> {
+    let at = at.field("eds_cluster_config");
+    let Some(eds) = eds else {
+        return Err(at.error("is required"));
+    };
+    match eds
+        .eds_config
+        .as_ref()
+        .and_then(|source| source.config_source_specifier.as_ref())
+    {
+        Some(ConfigSourceSpecifier::Ads(_) | ConfigSourceSpecifier::Self_(_)) => {}
+        _ => {
+            return Err(at
+                .field("eds_config")
+                .error("only ads and self are supported by this proxy"));
+        }
+    }
+    Ok(Discovery::Eds(if eds.service_name.is_empty() {
+        name.into()
+    } else {
+        eds.service_name.as_str().into()
+    }))
+}
+
+fn custom_discovery(
+    at: &At<'_>,
+    custom: &CustomClusterType,
+    assignment: ClusterLoadAssignment,
+) -> Result<Discovery, Rejection> {
+    let at_config = at.field("typed_config");
+    match &custom.typed_config {
+        Some(config) if is::<DnsCluster>(config) => {
+            let message: DnsCluster = unpack(&at_config, config)?;
+            fields!(at_config, &message => DnsCluster {
+                dns_refresh_rate, dns_lookup_family, all_addresses_in_single_endpoint;
+                ignore dns_failure_refresh_rate, respect_dns_ttl, dns_jitter, typed_dns_resolver_config,
+                       dns_min_refresh_rate;
+                refuse
+            });
+            Ok(Discovery::Dns(DnsSpec {
+                assignment,
+                refresh: duration_or(
+                    &at_config.field("dns_refresh_rate"),
+                    dns_refresh_rate.as_ref(),
+                    Duration::from_secs(60),
+                )?,
+                family: common_dns_family(&at_config, *dns_lookup_family)?,
+                first_only: *all_addresses_in_single_endpoint,
+            }))
+        }
+        Some(config) => Err(at_config.error(format!(
+            "cluster type {:?} is not supported by this proxy",
+            type_name(config)
+        ))),
+        None => Err(at.error(format!("cluster type {:?} is not supported by this proxy", custom.name))),
+    }
+}
+
+fn dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
+    use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily as Family;
+    match Family::try_from(value) {
+        // Envoy's AUTO prefers IPv6.
+        Ok(Family::Auto) => Ok(DnsFamily::PreferV6),
+        Ok(Family::V4Only) => Ok(DnsFamily::V4),
+        Ok(Family::V6Only) => Ok(DnsFamily::V6),
+        Ok(Family::V4Preferred) => Ok(DnsFamily::PreferV4),
+        Ok(Family::All) => Ok(DnsFamily::All),
+        Err(_) => Err(at.unsupported("dns_lookup_family")),
+    }
+}
+
+fn common_dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
+    use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily as Family;
+    match Family::try_from(value) {
+        Ok(Family::Unspecified | Family::Auto) => Ok(DnsFamily::PreferV6),
+        Ok(Family::V4Only) => Ok(DnsFamily::V4),
+        Ok(Family::V6Only) => Ok(DnsFamily::V6),
+        Ok(Family::V4Preferred) => Ok(DnsFamily::PreferV4),
+        Ok(Family::All) => Ok(DnsFamily::All),
+        Err(_) => Err(at.unsupported("dns_lookup_family")),
+    }
+}
+
+fn panic_threshold(at: &At<'_>, message: Option<&CommonLbConfig>) -> Result<u32, Rejection> {
+    let default = CommonLbConfig::default();
+    let message = message.unwrap_or(&default);
+    fields!(at, message => CommonLbConfig {
+        healthy_panic_threshold;
+        // Updates are merged by the stream; there are no active health checks to wait for. Zone awareness is a
+        // preference that needs a local cluster, and without one the API itself falls back to none.
+        ignore update_merge_window, ignore_new_hosts_until_first_hc, close_connections_on_host_set_change,
+               override_host_status, locality_config_specifier;
+        refuse consistent_hashing_lb_config
+    });
+    Ok(healthy_panic_threshold
+        .as_ref()
+        .map_or(50, |percent| percent.value.clamp(0.0, 100.0) as u32))
+}
+
+fn balancing(
+    at: &At<'_>,
+    policy: i32,
+    config: Option<&LbConfig>,
+    extension: Option<&LoadBalancingPolicy>,
+    common: Option<&CommonLbConfig>,
+) -> Result<Balancing, Rejection> {
+    if let Some(extension) = extension {
+        return extension_balancing(&at.field("load_balancing_policy"), extension);
+    }
+    let locality_weighted = matches!(
+        common.and_then(|common| common.locality_config_specifier.as_ref()),
+        Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_))
+    );
+    let mut choices = 2;
+    match config {
+        None => {}
+        Some(LbConfig::LeastRequestLbConfig(config)) => {
+            let at = at.field("least_request_lb_config");
+            if config.slow_start_config.is_some() || config.active_request_bias.is_some() {
+                return Err(at.error("slow_start_config and active_request_bias are not supported by this proxy"));
+            }
+            choices = number(config.choice_count.as_ref()).unwrap_or(2).max(2);
+        }
+        Some(LbConfig::RoundRobinLbConfig(config)) if config.slow_start_config.is_none() => {}
+        Some(_) => return Err(at.unsupported("lb_config")),
+    }
+    let policy = match ProtoLbPolicy::try_from(policy) {
+        Ok(ProtoLbPolicy::RoundRobin) => LbPolicy::RoundRobin,
+        Ok(ProtoLbPolicy::LeastRequest) => LbPolicy::LeastRequest { choices },
+        Ok(ProtoLbPolicy::Random) => LbPolicy::Random,
+        _ => return Err(at.unsupported("lb_policy")),
+    };
+    Ok(Balancing {
+        policy,
+        locality_weighted,
+    })
+}
+
+/// The first policy that this proxy knows, as the API says.
+fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Balancing, Rejection> {
+    let list = at.field("policies");
+    let mut unknown = Vec::new();
+    for (index, policy) in message.policies.iter().enumerate() {
+        let at = list.index(index);
+        let at = at.field("typed_extension_config");
+        let Some(config) = policy
+            .typed_extension_config
+            .as_ref()
+            .and_then(|config| config.typed_config.as_ref())
+        else {
+            return Err(at.error("is required"));
+        };
+        let at = at.field("typed_config");
+        if is::<LeastRequest>(config) {
+            let message: LeastRequest = unpack(&at, config)?;
+            fields!(at, &message => LeastRequest {
+                choice_count, locality_lb_config;
+                ignore enable_full_scan, selection_method;
+                refuse active_request_bias, slow_start_config
+            });
+            let choices = number(choice_count.as_ref()).unwrap_or(2).max(2);
+            return Ok(localities(
+                LbPolicy::LeastRequest { choices },
+                locality_lb_config.as_ref(),
+            ));
+        }
+        if is::<RoundRobin>(config) {
+            let message: RoundRobin = unpack(&at, config)?;
+            fields!(at, &message => RoundRobin { locality_lb_config; ignore; refuse slow_start_config });
+            return Ok(localities(LbPolicy::RoundRobin, locality_lb_config.as_ref()));
+        }
+        if is::<Random>(config) {
+            let message: Random = unpack(&at, config)?;
+            return Ok(localities(LbPolicy::Random, message.locality_lb_config.as_ref()));
+        }
+        unknown.push(type_name(config).to_owned());
+    }
+    Err(list.error(format!("none of {} is supported by this proxy", unknown.join(", "))))
+}
+
+fn localities(policy: LbPolicy, message: Option<&LocalityLbConfig>) -> Balancing {
+    let specifier = message.and_then(|message| message.locality_config_specifier.as_ref());
+    Balancing {
+        policy,
+        locality_weighted: matches!(specifier, Some(LocalityConfig::LocalityWeightedLbConfig(_))),
+    }
+}
+
+fn limits(at: &At<'_>, message: Option<&CircuitBreakers>) -> Result<CircuitLimits, Rejection> {
+    let mut limits = CircuitLimits::default();
+    let Some(message) = message else { return Ok(limits) };
+    if !message.per_host_thresholds.is_empty() {
+        return Err(at.unsupported("per_host_thresholds"));
+    }
+    let list = at.field("thresholds");
+    for (index, thresholds) in message.thresholds.iter().enumerate() {
+        let at = list.index(index);
+        fields!(at, thresholds => Thresholds {
+            priority, max_connections, max_pending_requests, max_requests, max_retries;
+            // One pool a host; remaining capacity is not observed.
+            ignore track_remaining, max_connection_pools;
+            refuse retry_budget
+        });
+        // Routes can't ask for the high priority, so its thresholds apply to nothing.
+        if *priority == 0 {
+            limits.max_connections = number(max_connections.as_ref()).unwrap_or(limits.max_connections);
+            limits.max_pending_requests = number(max_pending_requests.as_ref()).unwrap_or(limits.max_pending_requests);
+            limits.max_requests = number(max_requests.as_ref()).unwrap_or(limits.max_requests);
+            limits.max_retries = number(max_retries.as_ref()).unwrap_or(limits.max_retries);
+        }
+    }
+    Ok(limits)
+}
+
+impl ClusterSpec {
+    /// The secrets that must be there before the cluster is used.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
+        self.tls.iter().flat_map(UpstreamTlsSpec::secrets)
+    }
+
+    /// Adds the secrets.
+    pub fn finish(&self, secrets: &Secrets) -> Result<Cluster, Rejection> {
+        let at = At::root();
+        let alpn: &[&[u8]] = match self.http.protocol {
+            UpstreamProtocol::Http1 => &[b"http/1.1"],
+            UpstreamProtocol::Http2 => &[b"h2"],
+            UpstreamProtocol::Auto | UpstreamProtocol::Downstream => &[b"h2", b"http/1.1"],
+        };
+        let at_socket = at.field("transport_socket");
+        let tls = self
+            .tls
+            .as_ref()
+            .map(|spec| spec.finish(&at_socket, secrets, alpn))
+            .transpose()?;
+        Ok(Cluster {
+            name: self.name.clone(),
+            connect_timeout: self.connect_timeout,
+            balancing: self.balancing,
+            protocol: self.http.protocol,
+            tls: tls.map(Arc::new),
+            limits: self.limits,
+            per_connection_buffer_limit: self.per_connection_buffer_limit,
+            idle_timeout: self.http.idle_timeout,
+            max_connection_duration: self.http.max_connection_duration,
+            max_requests_per_connection: self.http.max_requests_per_connection,
+            http2: self.http.http2,
+            tcp_keepalive: self.tcp_keepalive,
+            stats: self.stats.clone(),
+        })
+    }
+}

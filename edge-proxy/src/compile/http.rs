@@ -1,0 +1,350 @@
+//! HTTP connection manager → [`HttpManager`].
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::config::core::v3::scheme_header_transformation::Transformation;
+use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation};
+use envoy_types::pb::envoy::extensions::filters::http::health_check::v3::HealthCheck;
+use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
+    CodecType, ForwardClientCertDetails, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
+    StripPortMode, UpgradeConfig,
+};
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, HttpFilter as ProtoFilter,
+};
+use http::HeaderValue;
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
+use crate::compile::header::header_condition;
+use crate::compile::protocol;
+use crate::compile::route::route_table;
+use crate::config::RouteTableId;
+use crate::config::listener::{
+    AddressRange, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HealthCheckFilter,
+    HttpFilter, HttpManager, PathNormalization, RequestId, RouteSource, RouterOptions, SchemeOverride, ServerHeader,
+    StripPort, Upgrade,
+};
+
+/// What `server` says when the configuration gives no name.
+const DEFAULT_SERVER_NAME: &str = "edge";
+
+/// Compiles an HTTP connection manager.
+pub(super) fn manager(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &HttpConnectionManager,
+) -> Result<HttpManager, Rejection> {
+    fields!(at, message => HttpConnectionManager {
+        codec_type, stat_prefix, http_filters, common_http_protocol_options, http_protocol_options,
+        http2_protocol_options, server_name, server_header_transformation, scheme_header_transformation,
+        max_request_headers_kb, stream_idle_timeout, request_timeout, request_headers_timeout, drain_timeout,
+        delayed_close_timeout, use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append, via,
+        generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
+        forward_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
+        strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode;
+        // Observation, HTTP/3, and what only shapes Envoy's own codecs.
+        ignore tracing, http1_safe_max_connection_duration, http3_protocol_options, stream_flush_timeout,
+               drain_timeout_jitter, access_log, access_log_flush_interval, flush_access_log_on_new_request,
+               access_log_options, stream_error_on_invalid_http_message, append_local_overload,
+               add_proxy_protocol_connection_state, proxy_100_continue, request_id_extension;
+        refuse add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
+               set_current_client_cert_details, forward_client_cert_matcher,
+               represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
+               proxy_status_config, typed_header_validation_config, append_x_forwarded_port, forward_proto_config
+    });
+    let common = protocol::common(
+        &at.field("common_http_protocol_options"),
+        common_http_protocol_options.as_ref(),
+    )?;
+    let (filters, router) = filters(&at.field("http_filters"), http_filters)?;
+    let timeouts = DownstreamTimeouts {
+        idle: common.idle_timeout,
+        stream_idle: deadline(
+            &at.field("stream_idle_timeout"),
+            stream_idle_timeout.as_ref(),
+            Some(Duration::from_secs(300)),
+        )?,
+        request: deadline(&at.field("request_timeout"), request_timeout.as_ref(), None)?,
+        request_headers: deadline(
+            &at.field("request_headers_timeout"),
+            request_headers_timeout.as_ref(),
+            None,
+        )?,
+        max_connection_duration: common.max_connection_duration,
+        max_stream_duration: common.max_stream_duration,
+        drain: duration_or(
+            &at.field("drain_timeout"),
+            drain_timeout.as_ref(),
+            Duration::from_secs(5),
+        )?,
+        delayed_close: duration_or(
+            &at.field("delayed_close_timeout"),
+            delayed_close_timeout.as_ref(),
+            Duration::from_secs(1),
+        )?,
+    };
+    let internal_ranges = match internal_address_config {
+        None => Vec::new(),
+        Some(config) => {
+            let at = at.field("internal_address_config");
+            address_ranges(&at.field("cidr_ranges"), &config.cidr_ranges)?
+        }
+    };
+    let strip_port = match (strip_matching_host_port, strip_port_mode) {
+        (false, None) | (_, Some(StripPortMode::StripAnyHostPort(false))) => StripPort::Keep,
+        (true, None) => StripPort::Matching,
+        (_, Some(StripPortMode::StripAnyHostPort(true))) => StripPort::Any,
+    };
+    Ok(HttpManager {
+        codec: codec(at, *codec_type)?,
+        routes: routes(context, at, route_specifier.as_ref())?,
+        filters,
+        router,
+        prefixed: context.prefixed.clone(),
+        client_address: ClientAddress {
+            use_remote_address: truth(use_remote_address.as_ref()),
+            xff_trusted_hops: *xff_num_trusted_hops,
+            skip_xff_append: *skip_xff_append,
+            internal_ranges,
+        },
+        server_header: server_header(at, server_name, *server_header_transformation)?,
+        via: (!via.is_empty())
+            .then(|| HeaderValue::from_str(via).map_err(|_| at.field("via").error("is not a header value")))
+            .transpose()?,
+        path: PathNormalization {
+            normalize: truth(normalize_path.as_ref()),
+            merge_slashes: *merge_slashes,
+            escaped_slashes: escaped_slashes(at, *path_with_escaped_slashes_action)?,
+        },
+        underscores: common.underscores,
+        request_id: RequestId {
+            generate: generate_request_id.as_ref().is_none_or(|generate| generate.value),
+            preserve_external: *preserve_external_request_id,
+            in_response: *always_set_request_id_in_response,
+        },
+        strip_port,
+        strip_trailing_host_dot: *strip_trailing_host_dot,
+        max_request_headers_bytes: number(max_request_headers_kb.as_ref()).unwrap_or(60) as usize * 1024,
+        max_request_headers: common.max_headers,
+        http1: protocol::http1(&at.field("http_protocol_options"), http_protocol_options.as_ref())?,
+        http2: protocol::http2(&at.field("http2_protocol_options"), http2_protocol_options.as_ref())?,
+        timeouts,
+        max_requests_per_connection: common.max_requests_per_connection,
+        upgrades: upgrades(at, upgrade_configs)?,
+        scheme: scheme(at, scheme_header_transformation.as_ref())?,
+        forward_client_cert: forward_client_cert(at, *forward_client_cert_details)?,
+        stats: context.scopes.http(stat_prefix),
+    })
+}
+
+fn codec(at: &At<'_>, value: i32) -> Result<Codec, Rejection> {
+    match CodecType::try_from(value) {
+        Ok(CodecType::Auto) => Ok(Codec::Auto),
+        Ok(CodecType::Http1) => Ok(Codec::Http1),
+        Ok(CodecType::Http2) => Ok(Codec::Http2),
+        Ok(CodecType::Http3) | Err(_) => Err(at.unsupported("codec_type")),
+    }
+}
+
+fn routes(context: &mut Context, at: &At<'_>, message: Option<&RouteSpecifier>) -> Result<RouteSource, Rejection> {
+    match message {
+        Some(RouteSpecifier::RouteConfig(message)) => {
+            route_table(context, &at.field("route_config"), message).map(|table| RouteSource::Inline(Arc::new(table)))
+        }
+        Some(RouteSpecifier::Rds(rds)) => {
+            let at = at.field("rds");
+            match rds
+                .config_source
+                .as_ref()
+                .and_then(|source| source.config_source_specifier.as_ref())
+            {
+                Some(ConfigSourceSpecifier::Ads(_) | ConfigSourceSpecifier::Self_(_)) => {}
+                _ => {
+                    return Err(at
+                        .field("config_source")
+                        .error("only ads and self are supported by this proxy"));
+                }
+            }
+            let id = RouteTableId(context.route_tables.intern(&rds.route_config_name));
+            Ok(RouteSource::Dynamic {
+                name: rds.route_config_name.as_str().into(),
+                id,
+            })
+        }
+        Some(RouteSpecifier::ScopedRoutes(_)) => Err(at.unsupported("scoped_routes")),
+        None => Err(at.error("route_config or rds is required")),
+    }
+}
+
+fn server_header(at: &At<'_>, name: &str, transformation: i32) -> Result<ServerHeader, Rejection> {
+    let name = if name.is_empty() { DEFAULT_SERVER_NAME } else { name };
+    let value =
+        HeaderValue::from_str(name).map_err(|_| at.field("server_name").error(format!("{name:?} is not a value")))?;
+    match ServerHeaderTransformation::try_from(transformation) {
+        Ok(ServerHeaderTransformation::Overwrite) => Ok(ServerHeader::Overwrite(value)),
+        Ok(ServerHeaderTransformation::AppendIfAbsent) => Ok(ServerHeader::AppendIfAbsent(value)),
+        Ok(ServerHeaderTransformation::PassThrough) => Ok(ServerHeader::PassThrough),
+        Err(_) => Err(at.unsupported("server_header_transformation")),
+    }
+}
+
+fn escaped_slashes(at: &At<'_>, value: i32) -> Result<EscapedSlashes, Rejection> {
+    match PathWithEscapedSlashesAction::try_from(value) {
+        Ok(
+            PathWithEscapedSlashesAction::ImplementationSpecificDefault | PathWithEscapedSlashesAction::KeepUnchanged,
+        ) => Ok(EscapedSlashes::Keep),
+        Ok(PathWithEscapedSlashesAction::RejectRequest) => Ok(EscapedSlashes::Reject),
+        Ok(PathWithEscapedSlashesAction::UnescapeAndRedirect) => Ok(EscapedSlashes::UnescapeAndRedirect),
+        Ok(PathWithEscapedSlashesAction::UnescapeAndForward) => Ok(EscapedSlashes::UnescapeAndForward),
+        Err(_) => Err(at.unsupported("path_with_escaped_slashes_action")),
+    }
+}
+
+fn forward_client_cert(at: &At<'_>, value: i32) -> Result<ForwardClientCert, Rejection> {
+    match ForwardClientCertDetails::try_from(value) {
+        Ok(ForwardClientCertDetails::Sanitize) => Ok(ForwardClientCert::Sanitize),
+        Ok(ForwardClientCertDetails::ForwardOnly) => Ok(ForwardClientCert::ForwardOnly),
+        Ok(ForwardClientCertDetails::AlwaysForwardOnly) => Ok(ForwardClientCert::AlwaysForwardOnly),
+        _ => Err(at.unsupported("forward_client_cert_details")),
+    }
+}
+
+fn scheme(at: &At<'_>, message: Option<&SchemeHeaderTransformation>) -> Result<SchemeOverride, Rejection> {
+    let Some(message) = message else {
+        return Ok(SchemeOverride::Downstream);
+    };
+    if message.match_upstream {
+        return Ok(SchemeOverride::MatchUpstream);
+    }
+    match &message.transformation {
+        None => Ok(SchemeOverride::Downstream),
+        Some(Transformation::SchemeToOverwrite(scheme)) => match scheme.as_str() {
+            "http" => Ok(SchemeOverride::Fixed("http")),
+            "https" => Ok(SchemeOverride::Fixed("https")),
+            _ => Err(at
+                .field("scheme_header_transformation")
+                .error("scheme must be http or https")),
+        },
+    }
+}
+
+fn upgrades(at: &At<'_>, list: &[UpgradeConfig]) -> Result<Vec<Upgrade>, Rejection> {
+    let at_list = at.field("upgrade_configs");
+    list.iter()
+        .enumerate()
+        .map(|(index, message)| {
+            if !message.filters.is_empty() {
+                return Err(at_list.index(index).unsupported("filters"));
+            }
+            Ok(Upgrade {
+                protocol: message.upgrade_type.to_ascii_lowercase().into(),
+                enabled: message.enabled.as_ref().is_none_or(|enabled| enabled.value),
+            })
+        })
+        .collect()
+}
+
+/// Networks in CIDR form.
+pub(super) fn address_ranges(at: &At<'_>, list: &[CidrRange]) -> Result<Vec<AddressRange>, Rejection> {
+    list.iter()
+        .enumerate()
+        .map(|(index, range)| {
+            let at = at.index(index);
+            let address: IpAddr = range.address_prefix.parse().map_err(|_| {
+                at.field("address_prefix")
+                    .error(format!("{:?} is not an address", range.address_prefix))
+            })?;
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            let len = number(range.prefix_len.as_ref()).unwrap_or(0);
+            if len > bits {
+                return Err(at.field("prefix_len").error(format!("must be at most {bits}")));
+            }
+            Ok(AddressRange {
+                address,
+                prefix_len: len as u8,
+            })
+        })
+        .collect()
+}
+
+/// The filters before the router, and the router's options. The router must come last, as Envoy demands.
+fn filters(at: &At<'_>, list: &[ProtoFilter]) -> Result<(Vec<HttpFilter>, RouterOptions), Rejection> {
+    let mut filters = Vec::new();
+    let mut router = None;
+    for (index, filter) in list.iter().enumerate() {
+        let at = at.index(index);
+        if router.is_some() {
+            return Err(at.error("the router must be the last filter"));
+        }
+        let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
+            return Err(at.error(format!("filter {:?} needs typed_config", filter.name)));
+        };
+        let at_config = at.field("typed_config");
+        if crate::compile::field::is::<Router>(config) {
+            router = Some(self::router(&at_config, &unpack(&at_config, config)?)?);
+        } else if crate::compile::field::is::<HealthCheck>(config) {
+            // A filter that is disabled stays off: nothing can switch it on per route here.
+            let compiled = health_check(&at_config, &unpack(&at_config, config)?)?;
+            if !filter.disabled {
+                filters.push(HttpFilter::HealthCheck(compiled));
+            }
+        } else if !filter.is_optional && !filter.disabled {
+            // Skipping an unknown filter could skip authentication, so only the two words that say so allow it.
+            let kind = crate::compile::field::type_name(config);
+            return Err(at.error(format!(
+                "filter {:?} ({kind}) is not supported by this proxy",
+                filter.name
+            )));
+        }
+    }
+    match router {
+        Some(router) => Ok((filters, router)),
+        None => Err(at.error("a router filter is required")),
+    }
+}
+
+fn router(at: &At<'_>, message: &Router) -> Result<RouterOptions, Rejection> {
+    fields!(at, message => Router {
+        suppress_envoy_headers, respect_expected_rq_timeout, upstream_http_filters;
+        ignore dynamic_stats, start_child_span, upstream_log, upstream_log_options, strict_check_headers,
+               suppress_grpc_request_failure_code_stats, reject_connect_request_early_data;
+        refuse
+    });
+    for (index, filter) in upstream_http_filters.iter().enumerate() {
+        if filter.name != "envoy.filters.http.upstream_codec" {
+            let at = at.field("upstream_http_filters");
+            return Err(at
+                .index(index)
+                .error(format!("filter {:?} is not supported by this proxy", filter.name)));
+        }
+    }
+    Ok(RouterOptions {
+        suppress_envoy_headers: *suppress_envoy_headers,
+        respect_expected_rq_timeout: *respect_expected_rq_timeout,
+    })
+}
+
+fn health_check(at: &At<'_>, message: &HealthCheck) -> Result<HealthCheckFilter, Rejection> {
+    fields!(at, message => HealthCheck {
+        pass_through_mode, headers;
+        // Only used in pass-through mode.
+        ignore cache_time;
+        refuse cluster_min_healthy_percentages
+    });
+    if truth(pass_through_mode.as_ref()) {
+        return Err(at.unsupported("pass_through_mode"));
+    }
+    let list = at.field("headers");
+    let conditions = headers
+        .iter()
+        .enumerate()
+        .map(|(index, matcher)| header_condition(&list.index(index), matcher))
+        .collect::<Result<_, _>>()?;
+    Ok(HealthCheckFilter { conditions })
+}

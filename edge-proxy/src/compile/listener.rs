@@ -1,0 +1,344 @@
+//! Listener → [`Listener`], in two steps: [`ListenerSpec`] is everything that the message alone decides (so a bad one
+//! is rejected when it arrives), and [`ListenerSpec::finish`] adds the secrets once they are there.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::Address as ProtoAddress;
+use envoy_types::pb::envoy::config::core::v3::address::Address;
+use envoy_types::pb::envoy::config::core::v3::socket_address::{PortSpecifier, Protocol};
+use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
+use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
+use envoy_types::pb::envoy::config::listener::v3::{
+    FilterChain as ProtoChain, FilterChainMatch, Listener as ProtoListener,
+};
+use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use prost::Message;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, deadline, fields, is, number, truth, type_name, unpack};
+use crate::compile::http;
+use crate::compile::secret::{SecretKey, Secrets};
+use crate::compile::tls::{self, DownstreamTlsSpec};
+use crate::config::listener::{
+    DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, RouteSource,
+};
+use crate::stats::ListenerStats;
+
+/// A listener without its secrets.
+#[derive(Debug)]
+pub struct ListenerSpec {
+    /// The resource's name.
+    pub name: Arc<str>,
+    /// Where it listens.
+    pub addresses: Vec<ListenAddress>,
+    chains: Vec<ChainSpec>,
+    inspects_tls: bool,
+    per_connection_buffer_limit: usize,
+    handshake_timeout: Duration,
+    bypass_overload: bool,
+    stats: Arc<ListenerStats>,
+}
+
+#[derive(Debug)]
+struct ChainSpec {
+    name: Arc<str>,
+    server_names: Vec<String>,
+    tls: Option<DownstreamTlsSpec>,
+    http: Arc<HttpManager>,
+    fingerprint: u64,
+    is_default: bool,
+}
+
+/// Compiles a listener.
+pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<ListenerSpec, Rejection> {
+    let at = &At::root();
+    fields!(at, message => ProtoListener {
+        name, address, additional_addresses, filter_chains, default_filter_chain, per_connection_buffer_limit_bytes,
+        listener_filters, listener_filters_timeout, bind_to_port, bypass_overload_manager, use_original_dst,
+        stat_prefix, ignore_global_conn_limit;
+        // Socket tuning, observation, and drain_type: every listener here drains on removal and on failed health.
+        ignore stats_matcher, per_connection_buffer_high_watermark_timeout, metadata, drain_type,
+               continue_on_listener_filters_timeout, socket_options, tcp_fast_open_queue_length, traffic_direction,
+               connection_balance_config, reuse_port, enable_reuse_port, access_log, tcp_backlog_size,
+               max_connections_to_accept_per_socket_event, tcp_keepalive, enable_mptcp;
+        refuse fcds_config, filter_chain_matcher, deprecated_v1, transparent, freebind, udp_listener_config,
+               api_listener, listener_specifier
+    });
+    if truth(use_original_dst.as_ref()) {
+        return Err(at.unsupported("use_original_dst"));
+    }
+    if bind_to_port.as_ref().is_some_and(|bind| !bind.value) {
+        return Err(at.unsupported("bind_to_port"));
+    }
+    let mut addresses = vec![listen_address(&at.field("address"), address.as_ref())?];
+    let list = at.field("additional_addresses");
+    for (index, additional) in additional_addresses.iter().enumerate() {
+        addresses.push(listen_address(
+            &list.index(index).field("address"),
+            additional.address.as_ref(),
+        )?);
+    }
+    let mut inspects_tls = listener_filters_of(&at.field("listener_filters"), listener_filters)?;
+    let mut chains = Vec::with_capacity(filter_chains.len() + 1);
+    let list = at.field("filter_chains");
+    for (index, message) in filter_chains.iter().enumerate() {
+        chains.push(chain(context, &list.index(index), message, false)?);
+    }
+    if let Some(message) = default_filter_chain {
+        chains.push(chain(context, &at.field("default_filter_chain"), message, true)?);
+    }
+    if chains.is_empty() {
+        return Err(list.error("at least one filter chain is required"));
+    }
+    inspects_tls |= chains.iter().any(|chain| !chain.server_names.is_empty());
+    let label = if stat_prefix.is_empty() {
+        addresses[0].address.to_string().replace(':', "_")
+    } else {
+        stat_prefix.clone()
+    };
+    let name = if name.is_empty() {
+        addresses[0].address.to_string()
+    } else {
+        name.clone()
+    };
+    let spec = ListenerSpec {
+        name: name.into(),
+        addresses,
+        chains,
+        inspects_tls,
+        per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
+        handshake_timeout: deadline(
+            &at.field("listener_filters_timeout"),
+            listener_filters_timeout.as_ref(),
+            Some(Duration::from_secs(15)),
+        )?
+        .unwrap_or(Duration::from_secs(60)),
+        bypass_overload: *bypass_overload_manager || *ignore_global_conn_limit,
+        stats: context.scopes.listener(&label),
+    };
+    spec.index(|_| Ok(Arc::new(())), at)?;
+    Ok(spec)
+}
+
+fn listen_address(at: &At<'_>, message: Option<&ProtoAddress>) -> Result<ListenAddress, Rejection> {
+    match message.and_then(|message| message.address.as_ref()) {
+        Some(Address::SocketAddress(message)) => {
+            let at = at.field("socket_address");
+            if message.protocol != Protocol::Tcp as i32 {
+                return Err(at.unsupported("protocol"));
+            }
+            let Some(PortSpecifier::PortValue(port)) = message.port_specifier else {
+                return Err(at.field("port_value").error("is required"));
+            };
+            let port = u16::try_from(port).map_err(|_| at.field("port_value").error("is not a port"))?;
+            let ip = message.address.parse().map_err(|_| {
+                at.field("address")
+                    .error(format!("{:?} is not an IP address", message.address))
+            })?;
+            let family = if message.ipv4_compat {
+                DualStack::Mapped
+            } else {
+                DualStack::Single
+            };
+            Ok(ListenAddress {
+                address: SocketAddr::new(ip, port),
+                family,
+            })
+        }
+        Some(Address::Pipe(_)) => Err(at.unsupported("pipe")),
+        Some(Address::EnvoyInternalAddress(_)) => Err(at.unsupported("envoy_internal_address")),
+        None => Err(at.error("is required")),
+    }
+}
+
+fn listener_filters_of(
+    at: &At<'_>,
+    list: &[envoy_types::pb::envoy::config::listener::v3::ListenerFilter],
+) -> Result<bool, Rejection> {
+    let mut inspects = false;
+    for (index, filter) in list.iter().enumerate() {
+        let at = at.index(index);
+        if filter.filter_disabled.is_some() {
+            return Err(at.unsupported("filter_disabled"));
+        }
+        match &filter.config_type {
+            Some(ListenerFilterConfig::TypedConfig(config)) if is::<TlsInspector>(config) => inspects = true,
+            Some(ListenerFilterConfig::TypedConfig(config)) => {
+                return Err(at.field("typed_config").error(format!(
+                    "filter {:?} ({}) is not supported by this proxy",
+                    filter.name,
+                    type_name(config)
+                )));
+            }
+            None if filter.name == "envoy.filters.listener.tls_inspector" => inspects = true,
+            _ => return Err(at.error(format!("filter {:?} is not supported by this proxy", filter.name))),
+        }
+    }
+    Ok(inspects)
+}
+
+fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: bool) -> Result<ChainSpec, Rejection> {
+    fields!(at, message => ProtoChain {
+        filter_chain_match, filters, transport_socket, use_proxy_proto, name;
+        // The handshake deadline of the listener covers the transport socket.
+        ignore metadata, transport_socket_connect_timeout;
+        refuse
+    });
+    if truth(use_proxy_proto.as_ref()) {
+        return Err(at.unsupported("use_proxy_proto"));
+    }
+    let server_names = match filter_chain_match {
+        None => Vec::new(),
+        Some(message) => server_names_of(&at.field("filter_chain_match"), message)?,
+    };
+    let at_filters = at.field("filters");
+    let [filter] = filters.as_slice() else {
+        return Err(at_filters.error("exactly one network filter, the HTTP connection manager, is supported"));
+    };
+    let at_filter = at_filters.index(0);
+    let at_config = at_filter.field("typed_config");
+    let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
+        return Err(at_filter.error(format!("filter {:?} needs typed_config", filter.name)));
+    };
+    let manager: HttpConnectionManager = unpack(&at_config, config)?;
+    let http = Arc::new(http::manager(context, &at_config, &manager)?);
+    let tls = match transport_socket {
+        None => None,
+        Some(socket) => tls::downstream(context, &at.field("transport_socket"), socket)?,
+    };
+    Ok(ChainSpec {
+        name: name.as_str().into(),
+        server_names,
+        tls,
+        http,
+        fingerprint: xxh3_64(&message.encode_to_vec()),
+        is_default,
+    })
+}
+
+fn server_names_of(at: &At<'_>, message: &FilterChainMatch) -> Result<Vec<String>, Rejection> {
+    fields!(at, message => FilterChainMatch {
+        server_names, transport_protocol;
+        ignore;
+        refuse destination_port, prefix_ranges, address_suffix, suffix_len, direct_source_prefix_ranges, source_type,
+               source_prefix_ranges, source_ports, application_protocols
+    });
+    // A connection that is not TLS fails the handshake of a TLS chain, so "tls" adds nothing.
+    if !matches!(transport_protocol.as_str(), "" | "tls") {
+        return Err(at.unsupported("transport_protocol"));
+    }
+    Ok(server_names.iter().map(|name| name.to_ascii_lowercase()).collect())
+}
+
+impl ListenerSpec {
+    /// The route tables that must be there before the listener serves.
+    pub fn route_tables(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.chains.iter().filter_map(|chain| match &chain.http.routes {
+            RouteSource::Dynamic { name, .. } => Some(name),
+            RouteSource::Inline(_) => None,
+        })
+    }
+
+    /// The secrets that must be there before the listener serves.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
+        self.chains
+            .iter()
+            .filter_map(|chain| chain.tls.as_ref())
+            .flat_map(DownstreamTlsSpec::secrets)
+    }
+
+    /// The inline route tables and those of no name.
+    pub fn managers(&self) -> impl Iterator<Item = &Arc<HttpManager>> {
+        self.chains.iter().map(|chain| &chain.http)
+    }
+
+    /// Adds the secrets. Chains that are the same as in `previous` keep their identity, so that their connections
+    /// need not notice.
+    pub fn finish(&self, secrets: &Secrets, previous: Option<&Listener>) -> Result<Listener, Rejection> {
+        let known = previous.map(|listener| listener.chains.all()).unwrap_or_default();
+        let at = At::root();
+        let chains = self.index(
+            |chain| {
+                let mut fingerprint = chain.fingerprint;
+                for key in chain.tls.iter().flat_map(DownstreamTlsSpec::secrets) {
+                    let hash = secrets.get(key).map_or(0, |secret| secret.hash);
+                    fingerprint = fingerprint.rotate_left(7) ^ hash;
+                }
+                if let Some(same) = known.iter().find(|known| known.fingerprint == fingerprint) {
+                    return Ok(Arc::clone(same));
+                }
+                let tls = chain.tls.as_ref().map(|spec| spec.finish(&at, secrets)).transpose()?;
+                let (name, http) = (chain.name.clone(), chain.http.clone());
+                Ok(Arc::new(FilterChain {
+                    name,
+                    tls,
+                    http,
+                    fingerprint,
+                }))
+            },
+            &at,
+        )?;
+        Ok(Listener {
+            name: self.name.clone(),
+            addresses: self.addresses.clone(),
+            chains: FilterChains {
+                exact: chains.exact,
+                wildcard: chains.wildcard,
+                default: chains.default,
+            },
+            inspects_tls: self.inspects_tls,
+            per_connection_buffer_limit: self.per_connection_buffer_limit,
+            handshake_timeout: self.handshake_timeout,
+            bypass_overload: self.bypass_overload,
+            stats: self.stats.clone(),
+        })
+    }
+
+    /// Files chains under their server names; two chains with one name are an error.
+    fn index<T>(
+        &self,
+        mut make: impl FnMut(&ChainSpec) -> Result<Arc<T>, Rejection>,
+        at: &At<'_>,
+    ) -> Result<Indexed<T>, Rejection> {
+        let mut indexed = Indexed {
+            exact: Default::default(),
+            wildcard: Default::default(),
+            default: None,
+        };
+        let mut fallback = None;
+        for (index, spec) in self.chains.iter().enumerate() {
+            let list = at.field("filter_chains");
+            let at = list.index(index);
+            let chain = make(spec)?;
+            if spec.is_default {
+                fallback = Some(chain);
+                continue;
+            }
+            let taken = |name: &str| at.error(format!("server name {name:?} is already taken by another chain"));
+            if spec.server_names.is_empty() && indexed.default.replace(chain.clone()).is_some() {
+                return Err(at.error("more than one chain without server names"));
+            }
+            for name in &spec.server_names {
+                let previous = match name.strip_prefix('*') {
+                    Some(suffix) => indexed.wildcard.insert(suffix.into(), chain.clone()),
+                    None => indexed.exact.insert(name.as_str().into(), chain.clone()),
+                };
+                if previous.is_some() {
+                    return Err(taken(name));
+                }
+            }
+        }
+        indexed.default = indexed.default.or(fallback);
+        Ok(indexed)
+    }
+}
+
+struct Indexed<T> {
+    exact: rustc_hash::FxHashMap<Box<str>, Arc<T>>,
+    wildcard: rustc_hash::FxHashMap<Box<str>, Arc<T>>,
+    default: Option<Arc<T>>,
+}

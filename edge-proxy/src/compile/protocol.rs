@@ -1,0 +1,108 @@
+//! HTTP protocol options that listeners and clusters share.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::{Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions};
+
+use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number};
+use crate::config::listener::{Http1Options, Http2Options, UnderscoreAction};
+
+/// The version-independent options.
+pub(super) struct CommonOptions {
+    pub(super) idle_timeout: Option<Duration>,
+    pub(super) max_connection_duration: Option<Duration>,
+    pub(super) max_headers: usize,
+    pub(super) max_stream_duration: Option<Duration>,
+    pub(super) underscores: UnderscoreAction,
+    pub(super) max_requests_per_connection: Option<u32>,
+}
+
+/// Compiles the version-independent options.
+pub(super) fn common(at: &At<'_>, message: Option<&HttpProtocolOptions>) -> Result<CommonOptions, Rejection> {
+    use envoy_types::pb::envoy::config::core::v3::http_protocol_options::HeadersWithUnderscoresAction as Action;
+    let default = HttpProtocolOptions::default();
+    let message = message.unwrap_or(&default);
+    fields!(at, message => HttpProtocolOptions {
+        idle_timeout, max_connection_duration, max_headers_count, max_stream_duration,
+        headers_with_underscores_action, max_requests_per_connection;
+        // Jitter only spreads; the size of response heads is bounded by the codec.
+        ignore max_connection_duration_jitter, max_response_headers_kb;
+        refuse
+    });
+    let underscores = match Action::try_from(*headers_with_underscores_action) {
+        Ok(Action::Allow) => UnderscoreAction::Allow,
+        Ok(Action::RejectRequest) => UnderscoreAction::Reject,
+        Ok(Action::DropHeader) => UnderscoreAction::Drop,
+        Err(_) => return Err(at.unsupported("headers_with_underscores_action")),
+    };
+    let hour = Some(Duration::from_secs(3600));
+    Ok(CommonOptions {
+        idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), hour)?,
+        max_connection_duration: deadline(
+            &at.field("max_connection_duration"),
+            max_connection_duration.as_ref(),
+            None,
+        )?,
+        max_headers: number(max_headers_count.as_ref()).unwrap_or(100) as usize,
+        max_stream_duration: deadline(&at.field("max_stream_duration"), max_stream_duration.as_ref(), None)?,
+        underscores,
+        max_requests_per_connection: number(max_requests_per_connection.as_ref()).filter(|number| *number > 0),
+    })
+}
+
+/// Compiles HTTP/1 options.
+pub(super) fn http1(at: &At<'_>, message: Option<&Http1ProtocolOptions>) -> Result<Http1Options, Rejection> {
+    let Some(message) = message else {
+        return Ok(Http1Options::default());
+    };
+    fields!(at, message => Http1ProtocolOptions {
+        accept_http_10, enable_trailers;
+        // Absolute URLs are always taken (RFC 9112 §3.2.2); parser choices are Envoy's own.
+        ignore allow_absolute_url, use_balsa_parser, allow_custom_methods, ignore_http_11_upgrade,
+               override_stream_error_on_invalid_http_message;
+        refuse default_host_for_http_10, header_key_format, allow_chunked_length, send_fully_qualified_url
+    });
+    Ok(Http1Options {
+        accept_http_10: *accept_http_10,
+        enable_trailers: *enable_trailers,
+    })
+}
+
+/// Compiles HTTP/2 options.
+pub(super) fn http2(at: &At<'_>, message: Option<&Http2ProtocolOptions>) -> Result<Http2Options, Rejection> {
+    let default = Http2ProtocolOptions::default();
+    let message = message.unwrap_or(&default);
+    fields!(at, message => Http2ProtocolOptions {
+        max_concurrent_streams, initial_stream_window_size, initial_connection_window_size, allow_connect,
+        connection_keepalive;
+        // Flood limits and table sizes have safe built-in values; the rest chooses between Envoy's own codecs.
+        ignore hpack_table_size, max_outbound_frames, max_outbound_control_frames,
+               max_consecutive_inbound_frames_with_empty_payload, max_inbound_priority_frames_per_stream,
+               max_inbound_window_update_frames_per_data_frame_sent, stream_error_on_invalid_http_messaging,
+               override_stream_error_on_invalid_http_message, use_oghttp2_codec, max_metadata_size,
+               enable_huffman_encoding, max_header_field_size_kb, disallow_obs_text, stream_reset_burst,
+               stream_reset_rate;
+        refuse allow_metadata, custom_settings_parameters
+    });
+    let keepalive = match connection_keepalive {
+        Some(settings) if settings.interval.is_some() => {
+            let at = at.field("connection_keepalive");
+            let interval = duration_or(&at.field("interval"), settings.interval.as_ref(), Duration::ZERO)?;
+            let timeout = duration_or(&at.field("timeout"), settings.timeout.as_ref(), Duration::from_secs(20))?;
+            (!interval.is_zero()).then_some((interval, timeout))
+        }
+        _ => None,
+    };
+    // Defaults as the API's comments give them: 1024 streams, 16 MiB and 24 MiB.
+    Ok(Http2Options {
+        max_concurrent_streams: number(max_concurrent_streams.as_ref()).unwrap_or(1024),
+        initial_stream_window: number(initial_stream_window_size.as_ref())
+            .unwrap_or(16 << 20)
+            .max(65_535),
+        initial_connection_window: number(initial_connection_window_size.as_ref())
+            .unwrap_or(24 << 20)
+            .max(65_535),
+        keepalive,
+        allow_connect: *allow_connect,
+    })
+}

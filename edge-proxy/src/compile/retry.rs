@@ -1,0 +1,98 @@
+//! Retry policies.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::route::v3::RetryPolicy as ProtoRetryPolicy;
+use http::StatusCode;
+
+use crate::compile::field::{At, Rejection, fields};
+use crate::compile::route_action::positive;
+use crate::config::route::{RetryOn, RetryPolicy};
+
+/// Compiles a retry policy; `None` when it never retries.
+pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Option<RetryPolicy>, Rejection> {
+    fields!(at, message => ProtoRetryPolicy {
+        retry_on, num_retries, per_try_timeout, retry_host_predicate, host_selection_retry_max_attempts,
+        retriable_status_codes, retry_back_off;
+        // Clusters are looked up again for every attempt anyway.
+        ignore refresh_cluster_on_retry;
+        refuse per_try_idle_timeout, retry_priority, retry_options_predicates, rate_limited_retry_back_off,
+               retriable_headers, retriable_request_headers
+    });
+    let mut avoid_previous_hosts = false;
+    let list = at.field("retry_host_predicate");
+    for (index, predicate) in retry_host_predicate.iter().enumerate() {
+        match predicate.name.as_str() {
+            "envoy.retry_host_predicates.previous_hosts" => avoid_previous_hosts = true,
+            name => {
+                return Err(list
+                    .index(index)
+                    .error(format!("{name:?} is not supported by this proxy")));
+            }
+        }
+    }
+    let status_codes = retriable_status_codes
+        .iter()
+        .map(|code| {
+            u16::try_from(*code)
+                .ok()
+                .and_then(|code| StatusCode::from_u16(code).ok())
+        })
+        .collect::<Option<_>>()
+        .ok_or_else(|| {
+            at.field("retriable_status_codes")
+                .error("holds a number that is not a status")
+        })?;
+    let on = self::retry_on(&at.field("retry_on"), retry_on)?;
+    let max_retries = num_retries.as_ref().map_or(1, |number| number.value);
+    if max_retries == 0 || on == RetryOn::default() {
+        return Ok(None);
+    }
+    let (base, max) = match retry_back_off {
+        None => (None, None),
+        Some(back_off) => {
+            let at = at.field("retry_back_off");
+            (
+                positive(&at.field("base_interval"), back_off.base_interval.as_ref())?,
+                positive(&at.field("max_interval"), back_off.max_interval.as_ref())?,
+            )
+        }
+    };
+    // Envoy: 25 ms, at most ten times the base.
+    let backoff_base = base.unwrap_or(Duration::from_millis(25));
+    Ok(Some(RetryPolicy {
+        on,
+        status_codes,
+        max_retries,
+        per_try_timeout: positive(&at.field("per_try_timeout"), per_try_timeout.as_ref())?,
+        backoff_base,
+        backoff_max: max.unwrap_or(backoff_base.saturating_mul(10)).max(backoff_base),
+        avoid_previous_hosts,
+        host_selection_attempts: u32::try_from(*host_selection_retry_max_attempts).unwrap_or(1).max(1),
+    }))
+}
+
+fn retry_on(at: &At<'_>, words: &str) -> Result<RetryOn, Rejection> {
+    let mut on = RetryOn::default();
+    for word in words.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        match word {
+            "5xx" => on.server_error = true,
+            "gateway-error" => on.gateway_error = true,
+            "reset" => on.reset = true,
+            "reset-before-request" => on.reset_before_request = true,
+            "connect-failure" => on.connect_failure = true,
+            "refused-stream" => on.refused_stream = true,
+            "retriable-4xx" => on.retriable_4xx = true,
+            "retriable-status-codes" => on.status_codes = true,
+            "cancelled" => on.grpc_cancelled = true,
+            "deadline-exceeded" => on.grpc_deadline_exceeded = true,
+            "internal" => on.grpc_internal = true,
+            "resource-exhausted" => on.grpc_resource_exhausted = true,
+            "unavailable" => on.grpc_unavailable = true,
+            // They only concern what this proxy does not do: HTTP/3 and retriable response headers.
+            "http3-post-connect-failure" | "envoy-ratelimited" | "retriable-headers" => {}
+            other => return Err(at.error(format!("{other:?} is not a retry condition"))),
+        }
+    }
+    Ok(on)
+}

@@ -1,0 +1,348 @@
+//! RouteConfiguration → [`RouteTable`].
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
+use envoy_types::pb::envoy::config::route::v3::virtual_host::TlsRequirementType;
+use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy, VirtualHost as ProtoVirtualHost};
+use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteConfiguration, RouteMatch};
+use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
+use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, fields};
+use crate::compile::header::{edits, full_regex, header_condition, query_condition};
+use crate::compile::route_action::{self, Inherited};
+use crate::config::header::{HeaderStep, HeaderSteps};
+use crate::config::route::{Fraction, PathCondition, Route};
+use crate::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
+
+/// Names of the edit lists in the messages.
+const REQUEST: (&str, &str) = ("request_headers_to_add", "request_headers_to_remove");
+const RESPONSE: (&str, &str) = ("response_headers_to_add", "response_headers_to_remove");
+
+/// The edits of one level.
+#[derive(Debug, Default)]
+pub(super) struct Edits {
+    pub(super) request: Vec<HeaderStep>,
+    pub(super) response: Vec<HeaderStep>,
+}
+
+macro_rules! edits_of {
+    ($at:expr, $request_add:expr, $request_remove:expr, $response_add:expr, $response_remove:expr) => {
+        $crate::compile::route::Edits {
+            request: edits($at, $crate::compile::route::REQUEST, $request_add, $request_remove)?,
+            response: edits($at, $crate::compile::route::RESPONSE, $response_add, $response_remove)?,
+        }
+    };
+}
+
+/// The edits around a route, and which end goes first.
+#[derive(Clone, Copy)]
+pub(super) struct Levels<'a> {
+    table: &'a Edits,
+    host: &'a Edits,
+    specific_last: bool,
+}
+
+impl Levels<'_> {
+    /// All edits of a request: from the most specific level to the widest, or the other way round when the most
+    /// specific one is to win.
+    pub(super) fn request(&self, own: &[&[HeaderStep]]) -> HeaderSteps {
+        self.join(own, &self.host.request, &self.table.request)
+    }
+
+    /// The same for a response.
+    pub(super) fn response(&self, own: &[&[HeaderStep]]) -> HeaderSteps {
+        self.join(own, &self.host.response, &self.table.response)
+    }
+
+    fn join(&self, own: &[&[HeaderStep]], host: &[HeaderStep], table: &[HeaderStep]) -> HeaderSteps {
+        let mut levels: Vec<&[HeaderStep]> = own.to_vec();
+        levels.extend([host, table]);
+        if self.specific_last {
+            levels.reverse();
+        }
+        levels.concat().into()
+    }
+}
+
+/// Compiles a RouteConfiguration.
+pub fn route_table(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) -> Result<RouteTable, Rejection> {
+    fields!(at, message => RouteConfiguration {
+        name, virtual_hosts, response_headers_to_add, response_headers_to_remove, request_headers_to_add,
+        request_headers_to_remove, most_specific_header_mutations_wins, max_direct_response_body_size_bytes,
+        ignore_port_in_host_matching, request_mirror_policies;
+        // Clusters come and go on their own; internal_only_headers are removed with the edge-only ones.
+        ignore validate_clusters, metadata;
+        refuse vhds, internal_only_headers, cluster_specifier_plugins, vhost_header,
+               ignore_path_parameters_in_path_matching, typed_per_filter_config, route_specifiers
+    });
+    let own = edits_of!(
+        at,
+        request_headers_to_add,
+        request_headers_to_remove,
+        response_headers_to_add,
+        response_headers_to_remove
+    );
+    let max_body = max_direct_response_body_size_bytes
+        .as_ref()
+        .map_or(4096, |size| size.value as usize);
+    let mut hosts = HostTable::default();
+    let list = at.field("virtual_hosts");
+    for (index, host) in virtual_hosts.iter().enumerate() {
+        let at = list.index(index);
+        let wide = Wide {
+            table: &own,
+            specific_last: *most_specific_header_mutations_wins,
+            max_body,
+            mirrors: request_mirror_policies,
+        };
+        let compiled = Arc::new(virtual_host(context, &at, host, &wide)?);
+        let domains = at.field("domains");
+        if host.domains.is_empty() {
+            return Err(domains.error("must name at least one domain"));
+        }
+        for (index, domain) in host.domains.iter().enumerate() {
+            add_domain(&domains.index(index), &mut hosts, domain, &compiled)?;
+        }
+    }
+    hosts.suffixes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
+    hosts.prefixes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
+    Ok(RouteTable {
+        name: name.as_str().into(),
+        hosts,
+        ignore_port: *ignore_port_in_host_matching,
+    })
+}
+
+/// What a route configuration gives to its virtual hosts.
+struct Wide<'a> {
+    table: &'a Edits,
+    specific_last: bool,
+    max_body: usize,
+    mirrors: &'a [envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy],
+}
+
+fn add_domain(at: &At<'_>, hosts: &mut HostTable, domain: &str, compiled: &Arc<VirtualHost>) -> Result<(), Rejection> {
+    let domain = domain.to_ascii_lowercase();
+    let wild = |list: &mut Vec<(usize, rustc_hash::FxHashMap<Box<str>, Arc<VirtualHost>>)>, part: &str| {
+        let at = match list.iter().position(|(len, _)| *len == part.len()) {
+            Some(at) => at,
+            None => {
+                list.push((part.len(), rustc_hash::FxHashMap::default()));
+                list.len() - 1
+            }
+        };
+        list[at].1.insert(part.into(), compiled.clone())
+    };
+    let previous = if domain == "*" {
+        hosts.any.replace(compiled.clone())
+    } else if let Some(suffix) = domain.strip_prefix('*') {
+        wild(&mut hosts.suffixes, suffix)
+    } else if let Some(prefix) = domain.strip_suffix('*') {
+        wild(&mut hosts.prefixes, prefix)
+    } else {
+        hosts.exact.insert(domain.as_str().into(), compiled.clone())
+    };
+    match previous {
+        Some(other) => Err(at.error(format!("domain {domain:?} is also in virtual host {:?}", other.name))),
+        None if domain.is_empty() => Err(at.error("must not be empty")),
+        None => Ok(()),
+    }
+}
+
+fn virtual_host(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &ProtoVirtualHost,
+    wide: &Wide<'_>,
+) -> Result<VirtualHost, Rejection> {
+    fields!(at, message => ProtoVirtualHost {
+        name, routes, require_tls, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
+        response_headers_to_remove, include_request_attempt_count, include_attempt_count_in_response, retry_policy,
+        request_mirror_policies;
+        // Virtual clusters only name statistics; bodies are streamed, so a buffer limit has nothing to limit.
+        ignore domains, virtual_clusters, include_is_timeout_retry_header, per_request_buffer_limit_bytes,
+               request_body_buffer_limit, metadata;
+        refuse matcher, rate_limits, cors, typed_per_filter_config, retry_policy_typed_config, hedge_policy,
+               route_specifiers
+    });
+    let require_tls = match TlsRequirementType::try_from(*require_tls) {
+        Ok(TlsRequirementType::None) => TlsRequirement::None,
+        Ok(TlsRequirementType::ExternalOnly) => TlsRequirement::ExternalOnly,
+        Ok(TlsRequirementType::All) => TlsRequirement::All,
+        Err(_) => return Err(at.unsupported("require_tls")),
+    };
+    let own = edits_of!(
+        at,
+        request_headers_to_add,
+        request_headers_to_remove,
+        response_headers_to_add,
+        response_headers_to_remove
+    );
+    let mirrors = if request_mirror_policies.is_empty() {
+        wide.mirrors
+    } else {
+        request_mirror_policies
+    };
+    let retry: Option<&ProtoRetryPolicy> = retry_policy.as_ref();
+    let inherited = Inherited {
+        levels: Levels {
+            table: wide.table,
+            host: &own,
+            specific_last: wide.specific_last,
+        },
+        max_body: wide.max_body,
+        mirrors,
+        retry,
+        attempt_count_in_request: *include_request_attempt_count,
+        attempt_count_in_response: *include_attempt_count_in_response,
+    };
+    let list = at.field("routes");
+    let routes = routes
+        .iter()
+        .enumerate()
+        .map(|(index, message)| route(context, &list.index(index), message, &inherited))
+        .collect::<Result<Box<[Route]>, _>>()?;
+    let index = PathIndex::new(&routes);
+    Ok(VirtualHost {
+        name: name.as_str().into(),
+        routes,
+        index,
+        require_tls,
+    })
+}
+
+fn route(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &ProtoRoute,
+    inherited: &Inherited<'_>,
+) -> Result<Route, Rejection> {
+    fields!(at, message => ProtoRoute {
+        name, r#match, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
+        response_headers_to_remove, action, typed_per_filter_config;
+        ignore metadata, decorator, tracing, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
+        refuse route_specifiers
+    });
+    if let Some(filter) = typed_per_filter_config.keys().min() {
+        return Err(at.field("typed_per_filter_config").unsupported(filter));
+    }
+    let own = edits_of!(
+        at,
+        request_headers_to_add,
+        request_headers_to_remove,
+        response_headers_to_add,
+        response_headers_to_remove
+    );
+    let Some(message) = r#match else {
+        return Err(at.field("match").error("is required"));
+    };
+    let conditions = conditions(&at.field("match"), message)?;
+    let Some(action) = action else {
+        return Err(at.field("action").error("is required"));
+    };
+    let action = route_action::action(context, at, action, &own, inherited)?;
+    Ok(Route {
+        name: name.as_str().into(),
+        path: conditions.path,
+        headers: conditions.headers,
+        query: conditions.query,
+        fraction: conditions.fraction,
+        grpc_only: conditions.grpc_only,
+        action,
+        request_headers: inherited.levels.request(&[&own.request]),
+        response_headers: inherited.levels.response(&[&own.response]),
+    })
+}
+
+struct Conditions {
+    path: PathCondition,
+    headers: Box<[crate::config::header::HeaderCondition]>,
+    query: Box<[crate::config::route::QueryCondition]>,
+    fraction: Option<Fraction>,
+    grpc_only: bool,
+}
+
+fn conditions(at: &At<'_>, message: &RouteMatch) -> Result<Conditions, Rejection> {
+    fields!(at, message => RouteMatch {
+        case_sensitive, runtime_fraction, headers, query_parameters, grpc, path_specifier;
+        ignore;
+        refuse cookies, tls_context, dynamic_metadata, filter_state
+    });
+    let folds = case_sensitive.as_ref().is_some_and(|sensitive| !sensitive.value);
+    let list = at.field("headers");
+    let headers = headers
+        .iter()
+        .enumerate()
+        .map(|(index, matcher)| header_condition(&list.index(index), matcher))
+        .collect::<Result<_, _>>()?;
+    let list = at.field("query_parameters");
+    let query = query_parameters
+        .iter()
+        .enumerate()
+        .map(|(index, matcher)| query_condition(&list.index(index), matcher))
+        .collect::<Result<_, _>>()?;
+    let fraction = match runtime_fraction {
+        None => None,
+        Some(fraction) => Some(self::fraction(
+            &at.field("runtime_fraction"),
+            fraction.default_value.as_ref(),
+        )?),
+    };
+    let path = path_condition(at, path_specifier.as_ref(), folds)?;
+    Ok(Conditions {
+        path,
+        headers,
+        query,
+        fraction,
+        grpc_only: grpc.is_some(),
+    })
+}
+
+fn path_condition(at: &At<'_>, message: Option<&PathSpecifier>, folds: bool) -> Result<PathCondition, Rejection> {
+    let text = |text: &String| -> Box<str> { text.as_str().into() };
+    Ok(match message {
+        Some(PathSpecifier::Prefix(prefix)) if folds => PathCondition::PrefixIgnoreCase(text(prefix)),
+        Some(PathSpecifier::Prefix(prefix)) => PathCondition::Prefix(text(prefix)),
+        Some(PathSpecifier::Path(path)) if folds => PathCondition::ExactIgnoreCase(text(path)),
+        Some(PathSpecifier::Path(path)) => PathCondition::Exact(text(path)),
+        Some(PathSpecifier::PathSeparatedPrefix(prefix)) => {
+            // The API's own rule for this field; the index relies on it.
+            if !prefix.starts_with('/') || prefix.ends_with('/') || prefix.contains(['?', '#']) {
+                return Err(at.field("path_separated_prefix").error(format!(
+                    "{prefix:?} must start with '/', must not end with it, and has neither '?' nor '#'"
+                )));
+            }
+            if folds {
+                PathCondition::SeparatedIgnoreCase(text(prefix))
+            } else {
+                PathCondition::Separated(text(prefix))
+            }
+        }
+        Some(PathSpecifier::SafeRegex(regex)) => {
+            PathCondition::Regex(Box::new(full_regex(&at.field("safe_regex"), regex)?))
+        }
+        Some(PathSpecifier::ConnectMatcher(_)) => PathCondition::Connect,
+        Some(PathSpecifier::PathMatchPolicy(_)) => return Err(at.unsupported("path_match_policy")),
+        None => return Err(at.error("a path condition is required")),
+    })
+}
+
+/// A share in hundredths, ten thousandths or millionths.
+pub(super) fn fraction(at: &At<'_>, message: Option<&FractionalPercent>) -> Result<Fraction, Rejection> {
+    let Some(message) = message else {
+        return Err(at.field("default_value").error("is required"));
+    };
+    let denominator = match DenominatorType::try_from(message.denominator) {
+        Ok(DenominatorType::Hundred) => 100,
+        Ok(DenominatorType::TenThousand) => 10_000,
+        Ok(DenominatorType::Million) => 1_000_000,
+        Err(_) => return Err(at.unsupported("denominator")),
+    };
+    Ok(Fraction {
+        numerator: message.numerator,
+        denominator,
+    })
+}

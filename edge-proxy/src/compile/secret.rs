@@ -1,0 +1,327 @@
+//! Secrets: certificates with keys, and what a peer's certificate must meet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::certificate_validation_context::TrustChainVerification;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, SdsSecretConfig, Secret as ProtoSecret, TlsCertificate,
+};
+use prost::Message;
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::compile::field::{At, Rejection, fields, truth};
+use crate::compile::files::{self, Files};
+use crate::compile::header::string_condition;
+use crate::config::header::StringCondition;
+
+/// Where a secret comes from and what it is called there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SecretKey {
+    /// Static in the bootstrap, or by SDS over ADS.
+    Named(String),
+    /// In a file in the form of an SDS answer.
+    File {
+        /// The file.
+        path: String,
+        /// The secret's name in it.
+        name: String,
+    },
+}
+
+impl SecretKey {
+    /// The key that a reference stands for.
+    pub(super) fn of(at: &At<'_>, reference: &SdsSecretConfig) -> Result<Self, Rejection> {
+        let name = reference.name.clone();
+        let source = reference
+            .sds_config
+            .as_ref()
+            .and_then(|source| source.config_source_specifier.as_ref());
+        match (source, &reference.sds_config) {
+            (None, None) | (Some(ConfigSourceSpecifier::Ads(_) | ConfigSourceSpecifier::Self_(_)), _) => {
+                Ok(Self::Named(name))
+            }
+            (Some(ConfigSourceSpecifier::PathConfigSource(file)), _) => Ok(Self::File {
+                path: file.path.clone(),
+                name,
+            }),
+            #[allow(deprecated)]
+            (Some(ConfigSourceSpecifier::Path(path)), _) => Ok(Self::File {
+                path: path.clone(),
+                name,
+            }),
+            _ => Err(at
+                .field("sds_config")
+                .error("only ads, self and path_config_source are supported by this proxy")),
+        }
+    }
+}
+
+/// All secrets that have arrived.
+pub type Secrets = BTreeMap<SecretKey, Arc<Secret>>;
+
+/// A compiled secret.
+#[derive(Debug)]
+pub struct Secret {
+    /// Changes when the secret (or a file that it names) does.
+    pub hash: u64,
+    /// What it is.
+    pub kind: SecretKind,
+}
+
+/// The kinds of secrets.
+#[derive(Debug)]
+pub enum SecretKind {
+    /// A certificate chain with its key.
+    Certificate(Arc<CertifiedKey>),
+    /// Requirements for the peer's certificate.
+    Validation(Arc<Validation>),
+}
+
+/// What a peer's certificate must meet.
+#[derive(Debug, Default)]
+pub struct Validation {
+    /// Trust anchors; `None`: the chain is not verified.
+    pub roots: Option<Arc<RootCertStore>>,
+    /// Revocation lists.
+    pub crls: Vec<CertificateRevocationListDer<'static>>,
+    /// One of them must match a subject alternative name; empty: any name.
+    pub names: Vec<NameCondition>,
+    /// One of them must be the SHA-256 of the certificate; empty: any.
+    pub hashes: Vec<[u8; 32]>,
+    /// One of them must be the SHA-256 of the public key; empty: any.
+    pub key_hashes: Vec<[u8; 32]>,
+}
+
+/// A condition on subject alternative names of one type.
+#[derive(Debug)]
+pub struct NameCondition {
+    /// Which names.
+    pub kind: NameKind,
+    /// What about them.
+    pub value: StringCondition,
+}
+
+/// Types of subject alternative names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameKind {
+    /// Host name; a wildcard in the certificate matches an exact condition.
+    Dns,
+    /// URI.
+    Uri,
+    /// Mail address.
+    Email,
+    /// IP address.
+    Ip,
+}
+
+/// Compiles a secret.
+pub fn secret(files: &dyn Files, message: &ProtoSecret) -> Result<Secret, Rejection> {
+    let at = At::root();
+    match &message.r#type {
+        Some(Type::TlsCertificate(certificate)) => {
+            let (key, hash) = certified_key(&at.field("tls_certificate"), certificate, files)?;
+            Ok(Secret {
+                hash,
+                kind: SecretKind::Certificate(key),
+            })
+        }
+        Some(Type::ValidationContext(context)) => {
+            let (validation, hash) = validation(&at.field("validation_context"), context, files)?;
+            Ok(Secret {
+                hash,
+                kind: SecretKind::Validation(Arc::new(validation)),
+            })
+        }
+        Some(Type::SessionTicketKeys(_)) => Err(at.unsupported("session_ticket_keys")),
+        Some(Type::GenericSecret(_)) => Err(at.unsupported("generic_secret")),
+        None => Err(at.error("tls_certificate or validation_context is required")),
+    }
+}
+
+/// A certificate chain with its key, checked to belong together; and a hash of both.
+pub(super) fn certified_key(
+    at: &At<'_>,
+    message: &TlsCertificate,
+    files: &dyn Files,
+) -> Result<(Arc<CertifiedKey>, u64), Rejection> {
+    fields!(at, message => TlsCertificate {
+        certificate_chain, private_key;
+        // Staples and timestamps are offers to clients, which work without.
+        ignore watched_directory, ocsp_staple, signed_certificate_timestamp;
+        refuse pkcs12, private_key_provider, password, tls_params
+    });
+    let at_chain = at.field("certificate_chain");
+    let at_key = at.field("private_key");
+    let Some(chain) = certificate_chain else {
+        return Err(at_chain.error("is required"));
+    };
+    let Some(key) = private_key else {
+        return Err(at_key.error("is required"));
+    };
+    let chain_pem = files::bytes(&at_chain, chain, files)?;
+    let key_pem = files::bytes(&at_key, key, files)?;
+    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain_pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| at_chain.error(format!("is not PEM: {error}")))?;
+    if certificates.is_empty() {
+        return Err(at_chain.error("holds no certificate"));
+    }
+    let private = PrivateKeyDer::from_pem_slice(&key_pem)
+        .map_err(|error| at_key.error(format!("is not a private key in PEM: {error}")))?;
+    let signer = rustls::crypto::ring::sign::any_supported_type(&private)
+        .map_err(|error| at_key.error(format!("can't be used: {error}")))?;
+    let certified = CertifiedKey::new(certificates, signer);
+    match certified.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
+        Err(_) => return Err(at_key.error("does not belong to the certificate")),
+    }
+    let hash = xxh3_64(&chain_pem) ^ xxh3_64(&key_pem).rotate_left(1);
+    Ok((Arc::new(certified), hash))
+}
+
+/// Requirements for a peer's certificate, and a hash of them with the files they name.
+pub(super) fn validation(
+    at: &At<'_>,
+    message: &CertificateValidationContext,
+    files: &dyn Files,
+) -> Result<(Validation, u64), Rejection> {
+    fields!(at, message => CertificateValidationContext {
+        trusted_ca, system_root_certs, verify_certificate_spki, verify_certificate_hash,
+        match_typed_subject_alt_names, match_subject_alt_names, crl, require_signed_certificate_timestamp,
+        max_verify_depth;
+        // only_verify_leaf_cert_crl narrows what we check in full; the CA list is a hint for clients.
+        ignore watched_directory, only_verify_leaf_cert_crl, suppress_client_ca_list;
+        refuse ca_certificate_provider_instance, allow_expired_certificate, trust_chain_verification,
+               custom_validator_config
+    });
+    debug_assert_eq!(TrustChainVerification::VerifyTrustChain as i32, 0);
+    if truth(require_signed_certificate_timestamp.as_ref()) {
+        return Err(at.unsupported("require_signed_certificate_timestamp"));
+    }
+    if max_verify_depth.is_some() {
+        return Err(at.unsupported("max_verify_depth"));
+    }
+    let mut hash = xxh3_64(&message.encode_to_vec());
+    let at_ca = at.field("trusted_ca");
+    let pem = match (trusted_ca, system_root_certs) {
+        (Some(source), _) => Some(files::bytes(&at_ca, source, files)?),
+        (None, Some(_)) => {
+            Some(files::system_roots(files).ok_or_else(|| at.field("system_root_certs").error("none are installed"))?)
+        }
+        (None, None) => None,
+    };
+    let roots = match pem {
+        None => None,
+        Some(pem) => {
+            hash ^= xxh3_64(&pem).rotate_left(1);
+            Some(Arc::new(root_store(&at_ca, &pem)?))
+        }
+    };
+    let mut crls = Vec::new();
+    if let Some(source) = crl {
+        let at = at.field("crl");
+        let pem = files::bytes(&at, source, files)?;
+        hash ^= xxh3_64(&pem).rotate_left(2);
+        crls = CertificateRevocationListDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .map_err(|error| at.error(format!("is not PEM: {error}")))?;
+    }
+    let names = name_conditions(at, match_typed_subject_alt_names, match_subject_alt_names)?;
+    let validation = Validation {
+        roots,
+        crls,
+        names,
+        hashes: digests(&at.field("verify_certificate_hash"), verify_certificate_hash, hex)?,
+        key_hashes: digests(&at.field("verify_certificate_spki"), verify_certificate_spki, base64)?,
+    };
+    // Naming what a certificate must say without trusting an authority would check nothing.
+    if validation.roots.is_none() && !(validation.names.is_empty() && validation.crls.is_empty()) {
+        return Err(at_ca.error("is required together with subject alternative names or a revocation list"));
+    }
+    Ok((validation, hash))
+}
+
+fn root_store(at: &At<'_>, pem: &[u8]) -> Result<RootCertStore, Rejection> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| at.error(format!("is not PEM: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| at.error(format!("holds an unusable certificate: {error}")))?;
+    }
+    if roots.is_empty() {
+        return Err(at.error("holds no certificate"));
+    }
+    Ok(roots)
+}
+
+fn name_conditions(
+    at: &At<'_>,
+    typed: &[envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::SubjectAltNameMatcher],
+    untyped: &[envoy_types::pb::envoy::r#type::matcher::v3::StringMatcher],
+) -> Result<Vec<NameCondition>, Rejection> {
+    let mut names = Vec::new();
+    let list = at.field("match_typed_subject_alt_names");
+    for (index, matcher) in typed.iter().enumerate() {
+        let at = list.index(index);
+        let kind = match SanType::try_from(matcher.san_type) {
+            Ok(SanType::Dns) => NameKind::Dns,
+            Ok(SanType::Uri) => NameKind::Uri,
+            Ok(SanType::Email) => NameKind::Email,
+            Ok(SanType::IpAddress) => NameKind::Ip,
+            _ => return Err(at.unsupported("san_type")),
+        };
+        let at = at.field("matcher");
+        let Some(matcher) = &matcher.matcher else {
+            return Err(at.error("is required"));
+        };
+        names.push(NameCondition {
+            kind,
+            value: string_condition(&at, matcher)?,
+        });
+    }
+    let list = at.field("match_subject_alt_names");
+    for (index, matcher) in untyped.iter().enumerate() {
+        // The older form looks at every type.
+        for kind in [NameKind::Dns, NameKind::Uri, NameKind::Email, NameKind::Ip] {
+            names.push(NameCondition {
+                kind,
+                value: string_condition(&list.index(index), matcher)?,
+            });
+        }
+    }
+    Ok(names)
+}
+
+fn digests(at: &At<'_>, list: &[String], decode: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Vec<[u8; 32]>, Rejection> {
+    list.iter()
+        .enumerate()
+        .map(|(index, text)| {
+            decode(text)
+                .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
+                .ok_or_else(|| at.index(index).error("is not a SHA-256 digest"))
+        })
+        .collect()
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u32> = text
+        .chars()
+        .filter(|char| *char != ':')
+        .map(|char| char.to_digit(16))
+        .collect::<Option<_>>()?;
+    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect())
+}
+
+fn base64(text: &str) -> Option<Vec<u8>> {
+    use ::base64::Engine as _;
+    ::base64::engine::general_purpose::STANDARD.decode(text).ok()
+}

@@ -1,0 +1,441 @@
+//! Transport sockets → rustls configurations, in two steps like listeners: the message first, its secrets later.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::TransportSocket;
+use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType;
+use envoy_types::pb::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::downstream_tls_context::SessionTicketKeysType;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
+    CommonTlsContext, DownstreamTlsContext, TlsParameters, UpstreamTlsContext,
+};
+use envoy_types::pb::google::protobuf::Any;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::ServerName;
+use rustls::server::NoServerSessionStorage;
+use rustls::sign::CertifiedKey;
+use rustls::{CipherSuite, ClientConfig, NamedGroup, ServerConfig, SupportedProtocolVersion};
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, fields, is, truth, type_name, unpack};
+use crate::compile::secret::{self, Secret, SecretKey, SecretKind, Secrets, Validation};
+use crate::compile::verify::{CertificateChoice, ClientVerifier, OneCertificate, ServerVerifier};
+use crate::config::tls::{Sni, UpstreamTls};
+
+/// TLS termination without its secrets.
+#[derive(Debug)]
+pub struct DownstreamTlsSpec {
+    common: CommonSpec,
+    require_client_certificate: bool,
+    no_sessions: bool,
+}
+
+/// TLS origination without its secrets.
+#[derive(Debug)]
+pub struct UpstreamTlsSpec {
+    common: CommonSpec,
+    sni: Sni,
+    verify_sni: bool,
+}
+
+#[derive(Debug)]
+struct CommonSpec {
+    provider: Arc<CryptoProvider>,
+    versions: Vec<&'static SupportedProtocolVersion>,
+    inline_certificates: Vec<Arc<CertifiedKey>>,
+    certificate_refs: Vec<SecretKey>,
+    inline_validation: Option<Arc<Validation>>,
+    validation_ref: Option<SecretKey>,
+    alpn: Vec<Vec<u8>>,
+}
+
+fn config<'a>(at: &At<'_>, socket: &'a TransportSocket) -> Result<Option<&'a Any>, Rejection> {
+    match &socket.config_type {
+        Some(ConfigType::TypedConfig(config)) if is::<RawBuffer>(config) => Ok(None),
+        Some(ConfigType::TypedConfig(config)) => Ok(Some(config)),
+        None if socket.name == "envoy.transport_sockets.raw_buffer" => Ok(None),
+        None => Err(at
+            .field("typed_config")
+            .error(format!("is required for {:?}", socket.name))),
+    }
+}
+
+/// The transport socket of a filter chain; `None` is cleartext.
+pub(super) fn downstream(
+    context: &Context,
+    at: &At<'_>,
+    socket: &TransportSocket,
+) -> Result<Option<DownstreamTlsSpec>, Rejection> {
+    let Some(config) = config(at, socket)? else {
+        return Ok(None);
+    };
+    let at = &at.field("typed_config");
+    if !is::<DownstreamTlsContext>(config) {
+        return Err(at.error(format!(
+            "transport socket {:?} is not supported by this proxy",
+            type_name(config)
+        )));
+    }
+    let message: DownstreamTlsContext = unpack(at, config)?;
+    fields!(at, &message => DownstreamTlsContext {
+        common_tls_context, require_client_certificate, require_sni, disable_stateful_session_resumption,
+        session_ticket_keys_type;
+        // Tickets are never issued and sessions die with the process; no staples are served; the server's order of
+        // suites is kept in any case.
+        ignore session_timeout, full_scan_certs_on_sni_mismatch, prefer_client_ciphers;
+        refuse ocsp_staple_policy
+    });
+    if truth(require_sni.as_ref()) {
+        return Err(at.unsupported("require_sni"));
+    }
+    if !matches!(
+        session_ticket_keys_type,
+        None | Some(SessionTicketKeysType::DisableStatelessSessionResumption(_))
+    ) {
+        return Err(at.unsupported("session_ticket_keys"));
+    }
+    let common = common(context, &at.field("common_tls_context"), common_tls_context.as_ref())?;
+    if common.inline_certificates.is_empty() && common.certificate_refs.is_empty() {
+        return Err(at.field("common_tls_context").error("a certificate is required"));
+    }
+    Ok(Some(DownstreamTlsSpec {
+        common,
+        require_client_certificate: truth(require_client_certificate.as_ref()),
+        no_sessions: *disable_stateful_session_resumption,
+    }))
+}
+
+/// The transport socket of a cluster; `None` is cleartext.
+pub(super) fn upstream(
+    context: &Context,
+    at: &At<'_>,
+    socket: &TransportSocket,
+    auto_sni: bool,
+) -> Result<Option<UpstreamTlsSpec>, Rejection> {
+    let Some(config) = config(at, socket)? else {
+        return Ok(None);
+    };
+    let at = &at.field("typed_config");
+    if !is::<UpstreamTlsContext>(config) {
+        return Err(at.error(format!(
+            "transport socket {:?} is not supported by this proxy",
+            type_name(config)
+        )));
+    }
+    let message: UpstreamTlsContext = unpack(at, config)?;
+    fields!(at, &message => UpstreamTlsContext {
+        common_tls_context, sni, auto_host_sni, auto_sni_san_validation, allow_renegotiation;
+        // Renegotiation does not exist in rustls; key usage is always enforced; sessions are capped.
+        ignore max_session_keys, enforce_rsa_key_usage;
+        refuse
+    });
+    if *allow_renegotiation {
+        return Err(at.unsupported("allow_renegotiation"));
+    }
+    let sni = if !sni.is_empty() {
+        let name = ServerName::try_from(sni.clone())
+            .map_err(|_| at.field("sni").error(format!("{sni:?} is not a host name")))?;
+        Sni::Fixed(name)
+    } else if *auto_host_sni {
+        Sni::Endpoint
+    } else if auto_sni {
+        Sni::Authority
+    } else {
+        Sni::None
+    };
+    let common = common(context, &at.field("common_tls_context"), common_tls_context.as_ref())?;
+    Ok(Some(UpstreamTlsSpec {
+        common,
+        sni,
+        verify_sni: *auto_sni_san_validation,
+    }))
+}
+
+fn common(context: &Context, at: &At<'_>, message: Option<&CommonTlsContext>) -> Result<CommonSpec, Rejection> {
+    let default = CommonTlsContext::default();
+    let message = message.unwrap_or(&default);
+    fields!(at, message => CommonTlsContext {
+        tls_params, tls_certificates, tls_certificate_sds_secret_configs, alpn_protocols, validation_context_type;
+        ignore;
+        refuse tls_certificate_provider_instance, custom_tls_certificate_selector,
+               tls_certificate_certificate_provider, tls_certificate_certificate_provider_instance, custom_handshaker,
+               key_log
+    });
+    let list = at.field("tls_certificates");
+    let inline_certificates = tls_certificates
+        .iter()
+        .enumerate()
+        .map(|(index, message)| {
+            secret::certified_key(&list.index(index), message, &*context.files).map(|(certified, _)| certified)
+        })
+        .collect::<Result<_, _>>()?;
+    let list = at.field("tls_certificate_sds_secret_configs");
+    let certificate_refs = tls_certificate_sds_secret_configs
+        .iter()
+        .enumerate()
+        .map(|(index, reference)| SecretKey::of(&list.index(index), reference))
+        .collect::<Result<_, _>>()?;
+    let (inline, validation_ref) = match validation_context_type {
+        None => (None, None),
+        Some(ValidationContextType::ValidationContext(message)) => (Some(message), None),
+        Some(ValidationContextType::ValidationContextSdsSecretConfig(reference)) => (
+            None,
+            Some(SecretKey::of(
+                &at.field("validation_context_sds_secret_config"),
+                reference,
+            )?),
+        ),
+        Some(ValidationContextType::CombinedValidationContext(message)) => {
+            let at = at.field("combined_validation_context");
+            let Some(reference) = &message.validation_context_sds_secret_config else {
+                return Err(at.field("validation_context_sds_secret_config").error("is required"));
+            };
+            let at = at.field("validation_context_sds_secret_config");
+            (
+                message.default_validation_context.as_ref(),
+                Some(SecretKey::of(&at, reference)?),
+            )
+        }
+        Some(_) => {
+            return Err(at
+                .field("validation_context_type")
+                .error("certificate providers are not supported"));
+        }
+    };
+    let inline_validation = match inline {
+        None => None,
+        Some(message) if validation_ref.is_some() => Some(partial_validation(context, at, message)?),
+        Some(message) => Some(Arc::new(
+            secret::validation(&at.field("validation_context"), message, &*context.files)?.0,
+        )),
+    };
+    let (provider, versions) = parameters(&at.field("tls_params"), tls_params.as_ref())?;
+    let alpn = alpn_protocols.iter().map(|name| name.clone().into_bytes()).collect();
+    Ok(CommonSpec {
+        provider,
+        versions,
+        inline_certificates,
+        certificate_refs,
+        inline_validation,
+        validation_ref,
+        alpn,
+    })
+}
+
+/// The default part of a combined context brings names and digests, the secret brings the authority.
+fn partial_validation(
+    context: &Context,
+    at: &At<'_>,
+    message: &envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::CertificateValidationContext,
+) -> Result<Arc<Validation>, Rejection> {
+    use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::certificate_validation_context::SystemRootCerts;
+    let at = at.field("combined_validation_context");
+    let at = at.field("default_validation_context");
+    if message.trusted_ca.is_some() || message.system_root_certs.is_some() {
+        return Err(at
+            .field("trusted_ca")
+            .error("must come from the secret of a combined context"));
+    }
+    // Names without an authority are refused on their own; here the authority follows.
+    let has_names = !message.match_typed_subject_alt_names.is_empty() || message.crl.is_some();
+    let mut message = message.clone();
+    if has_names {
+        message.system_root_certs = Some(SystemRootCerts::default());
+    }
+    let (mut validation, _) = secret::validation(&at, &message, &*context.files)?;
+    validation.roots = None;
+    Ok(Arc::new(validation))
+}
+
+type Parameters = (Arc<CryptoProvider>, Vec<&'static SupportedProtocolVersion>);
+
+fn parameters(at: &At<'_>, message: Option<&TlsParameters>) -> Result<Parameters, Rejection> {
+    let default = TlsParameters::default();
+    let message = message.unwrap_or(&default);
+    fields!(at, message => TlsParameters {
+        tls_minimum_protocol_version, tls_maximum_protocol_version, cipher_suites, ecdh_curves;
+        ignore;
+        refuse signature_algorithms, compliance_policies
+    });
+    let max = TlsProtocol::try_from(*tls_maximum_protocol_version).unwrap_or(TlsProtocol::TlsAuto);
+    let min = TlsProtocol::try_from(*tls_minimum_protocol_version).unwrap_or(TlsProtocol::TlsAuto);
+    if matches!(max, TlsProtocol::TlSv10 | TlsProtocol::TlSv11) {
+        return Err(at
+            .field("tls_maximum_protocol_version")
+            .error("versions below 1.2 are not supported"));
+    }
+    // A lower minimum only asks for less security than there is.
+    let versions: Vec<&'static SupportedProtocolVersion> = match (min, max) {
+        (TlsProtocol::TlSv13, TlsProtocol::TlSv12) => {
+            return Err(at.field("tls_minimum_protocol_version").error("exceeds the maximum"));
+        }
+        (TlsProtocol::TlSv13, _) => vec![&rustls::version::TLS13],
+        (_, TlsProtocol::TlSv12) => vec![&rustls::version::TLS12],
+        _ => vec![&rustls::version::TLS13, &rustls::version::TLS12],
+    };
+    let mut provider = ring::default_provider();
+    if !cipher_suites.is_empty() {
+        // As in Envoy, the list is about TLS 1.2; TLS 1.3 has its own. What we don't have is not offered.
+        let allowed: Vec<CipherSuite> = cipher_suites
+            .iter()
+            .flat_map(|entry| entry.trim_matches(['[', ']']).split('|'))
+            .filter_map(suite)
+            .collect();
+        provider
+            .cipher_suites
+            .retain(|suite| suite.tls13().is_some() || allowed.contains(&suite.suite()));
+        let has_tls12 = provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
+        if !has_tls12 && versions.len() == 1 && versions[0].version == rustls::ProtocolVersion::TLSv1_2 {
+            return Err(at
+                .field("cipher_suites")
+                .error("none of them is supported by this proxy"));
+        }
+    }
+    if !ecdh_curves.is_empty() {
+        let allowed: Vec<NamedGroup> = ecdh_curves.iter().filter_map(|name| group(name)).collect();
+        provider.kx_groups.retain(|group| allowed.contains(&group.name()));
+        if provider.kx_groups.is_empty() {
+            return Err(at.field("ecdh_curves").error("none of them is supported by this proxy"));
+        }
+    }
+    Ok((Arc::new(provider), versions))
+}
+
+fn suite(name: &str) -> Option<CipherSuite> {
+    Some(match name {
+        "ECDHE-ECDSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+        "ECDHE-RSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        "ECDHE-ECDSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+        "ECDHE-RSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+        "ECDHE-ECDSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+        "ECDHE-RSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        _ => return None,
+    })
+}
+
+fn group(name: &str) -> Option<NamedGroup> {
+    Some(match name {
+        "X25519" => NamedGroup::X25519,
+        "P-256" | "prime256v1" => NamedGroup::secp256r1,
+        "P-384" | "secp384r1" => NamedGroup::secp384r1,
+        _ => return None,
+    })
+}
+
+impl CommonSpec {
+    fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
+        self.certificate_refs.iter().chain(&self.validation_ref)
+    }
+
+    fn certificates(&self, at: &At<'_>, secrets: &Secrets) -> Result<Vec<Arc<CertifiedKey>>, Rejection> {
+        let mut certificates = self.inline_certificates.clone();
+        for key in &self.certificate_refs {
+            match &get(at, secrets, key)?.kind {
+                SecretKind::Certificate(certificate) => certificates.push(certificate.clone()),
+                SecretKind::Validation(_) => return Err(at.error(format!("secret {key:?} is not a certificate"))),
+            }
+        }
+        Ok(certificates)
+    }
+
+    /// What applies: the inline part, the secret, or both together.
+    fn validations(&self, at: &At<'_>, secrets: &Secrets) -> Result<Vec<Arc<Validation>>, Rejection> {
+        let mut validations: Vec<Arc<Validation>> = self.inline_validation.iter().cloned().collect();
+        if let Some(key) = &self.validation_ref {
+            match &get(at, secrets, key)?.kind {
+                SecretKind::Validation(validation) => validations.push(validation.clone()),
+                SecretKind::Certificate(_) => {
+                    return Err(at.error(format!("secret {key:?} is not a validation context")));
+                }
+            }
+        }
+        Ok(validations)
+    }
+}
+
+fn get<'a>(at: &At<'_>, secrets: &'a Secrets, key: &SecretKey) -> Result<&'a Secret, Rejection> {
+    secrets
+        .get(key)
+        .map(|secret| &**secret)
+        .ok_or_else(|| at.error(format!("secret {key:?} has not arrived")))
+}
+
+impl DownstreamTlsSpec {
+    /// The secrets that it needs.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
+        self.common.secrets()
+    }
+
+    /// Adds the secrets.
+    pub fn finish(&self, at: &At<'_>, secrets: &Secrets) -> Result<Arc<ServerConfig>, Rejection> {
+        let wrong = |error: rustls::Error| at.error(error.to_string());
+        let validations = self.common.validations(at, secrets)?;
+        let builder = ServerConfig::builder_with_provider(self.common.provider.clone())
+            .with_protocol_versions(&self.common.versions)
+            .map_err(wrong)?;
+        let roots = validations.iter().find_map(|validation| validation.roots.clone());
+        let builder = match roots {
+            Some(roots) => builder.with_client_cert_verifier(Arc::new(ClientVerifier::new(
+                at,
+                self.common.provider.clone(),
+                roots,
+                validations,
+                self.require_client_certificate,
+            )?)),
+            None if self.require_client_certificate || !validations.is_empty() => {
+                return Err(at.error("asking for client certificates needs a trusted_ca to verify them"));
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let certificates = self.common.certificates(at, secrets)?;
+        let mut config = builder.with_cert_resolver(Arc::new(CertificateChoice::new(certificates)));
+        config.alpn_protocols = self.common.alpn.clone();
+        if self.no_sessions {
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
+        Ok(Arc::new(config))
+    }
+}
+
+impl UpstreamTlsSpec {
+    /// The secrets that it needs.
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
+        self.common.secrets()
+    }
+
+    /// Adds the secrets. `alpn` is what the cluster's protocol asks for when the context names no list.
+    pub fn finish(&self, at: &At<'_>, secrets: &Secrets, alpn: &[&[u8]]) -> Result<UpstreamTls, Rejection> {
+        let wrong = |error: rustls::Error| at.error(error.to_string());
+        let verifier = ServerVerifier::new(
+            self.common.provider.clone(),
+            self.common.validations(at, secrets)?,
+            self.verify_sni,
+        );
+        let builder = ClientConfig::builder_with_provider(self.common.provider.clone())
+            .with_protocol_versions(&self.common.versions)
+            .map_err(wrong)?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
+        let mut certificates = self.common.certificates(at, secrets)?;
+        let mut config = if certificates.is_empty() {
+            builder.with_no_client_auth()
+        } else {
+            builder.with_client_cert_resolver(Arc::new(OneCertificate(certificates.swap_remove(0))))
+        };
+        let fixed_alpn = !self.common.alpn.is_empty();
+        config.alpn_protocols = if fixed_alpn {
+            self.common.alpn.clone()
+        } else {
+            alpn.iter().map(|name| name.to_vec()).collect()
+        };
+        config.enable_sni = self.sni != Sni::None;
+        Ok(UpstreamTls {
+            config: Arc::new(config),
+            sni: self.sni.clone(),
+            fixed_alpn,
+        })
+    }
+}

@@ -1,0 +1,331 @@
+//! Certificate checks as Envoy's validation context defines them, on top of rustls' own.
+//!
+//! Why own verifiers: Envoy checks the chain against the CA, and names only when the context lists them; it never
+//! compares the server name by itself. rustls' web verifier always does. Signatures of the handshake are checked by
+//! rustls in every case.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use sha2::{Digest, Sha256};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::compile::field::{At, Rejection};
+use crate::compile::secret::{NameCondition, NameKind, Validation};
+use crate::config::header::StringCondition;
+
+/// Checks the certificate of a backend.
+#[derive(Debug)]
+pub(super) struct ServerVerifier {
+    provider: Arc<CryptoProvider>,
+    validations: Vec<Arc<Validation>>,
+    verify_sni: bool,
+}
+
+impl ServerVerifier {
+    pub(super) fn new(provider: Arc<CryptoProvider>, validations: Vec<Arc<Validation>>, verify_sni: bool) -> Self {
+        Self {
+            provider,
+            validations,
+            verify_sni,
+        }
+    }
+}
+
+impl ServerCertVerifier for ServerVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(end_entity)?;
+        if let Some(roots) = self.validations.iter().find_map(|validation| validation.roots.as_ref()) {
+            let algorithms = self.provider.signature_verification_algorithms.all;
+            verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms)?;
+            if self.validations.iter().any(|validation| !validation.crls.is_empty()) {
+                check_revocation(&self.provider, roots, &self.validations, end_entity, intermediates, now)?;
+            }
+        }
+        if self.verify_sni {
+            verify_server_name(&parsed, server_name)?;
+        }
+        check_contents(&self.validations, end_entity)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Chains with revocation lists go through the web verifier with a name from the certificate itself, because that is
+/// where rustls checks lists.
+fn check_revocation(
+    provider: &Arc<CryptoProvider>,
+    roots: &Arc<RootCertStore>,
+    validations: &[Arc<Validation>],
+    end_entity: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> Result<(), Error> {
+    let names = subject_alt_names(end_entity)?;
+    let name = names
+        .iter()
+        .filter(|(kind, _)| *kind == NameKind::Dns)
+        .find_map(|(_, name)| ServerName::try_from(name.replace('*', "revocation")).ok())
+        .ok_or(Error::InvalidCertificate(CertificateError::NotValidForName))?;
+    let crls = validations
+        .iter()
+        .flat_map(|validation| validation.crls.iter().cloned());
+    let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone())
+        .with_crls(crls)
+        .build()
+        .map_err(|error| Error::General(error.to_string()))?;
+    verifier
+        .verify_server_cert(end_entity, intermediates, &name, &[], now)
+        .map(|_| ())
+}
+
+/// Checks the certificate of a client.
+#[derive(Debug)]
+pub(super) struct ClientVerifier {
+    chain: Arc<dyn ClientCertVerifier>,
+    validations: Vec<Arc<Validation>>,
+}
+
+impl ClientVerifier {
+    pub(super) fn new(
+        at: &At<'_>,
+        provider: Arc<CryptoProvider>,
+        roots: Arc<RootCertStore>,
+        validations: Vec<Arc<Validation>>,
+        required: bool,
+    ) -> Result<Self, Rejection> {
+        let crls = validations
+            .iter()
+            .flat_map(|validation| validation.crls.iter().cloned());
+        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider).with_crls(crls);
+        let builder = if required {
+            builder
+        } else {
+            builder.allow_unauthenticated()
+        };
+        let chain = builder.build().map_err(|error| at.error(error.to_string()))?;
+        Ok(Self { chain, validations })
+    }
+}
+
+impl ClientCertVerifier for ClientVerifier {
+    fn offer_client_auth(&self) -> bool {
+        self.chain.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.chain.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
+        check_contents(&self.validations, end_entity)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}
+
+/// Names and digests. Envoy accepts a certificate when one of the digests fits, of either kind; names come on top.
+fn check_contents(validations: &[Arc<Validation>], certificate: &CertificateDer<'_>) -> Result<(), Error> {
+    let wrong = |error| Err(Error::InvalidCertificate(error));
+    for validation in validations {
+        if !validation.names.is_empty() {
+            let names = subject_alt_names(certificate)?;
+            if !validation
+                .names
+                .iter()
+                .any(|condition| names.iter().any(|name| meets(condition, name)))
+            {
+                return wrong(CertificateError::NotValidForName);
+            }
+        }
+        if !(validation.hashes.is_empty() && validation.key_hashes.is_empty()) {
+            let by_hash = validation
+                .hashes
+                .iter()
+                .any(|want| Sha256::digest(certificate)[..] == want[..]);
+            let (_, parsed) = parse(certificate)?;
+            let by_key = validation
+                .key_hashes
+                .iter()
+                .any(|want| Sha256::digest(parsed.public_key().raw)[..] == want[..]);
+            if !by_hash && !by_key {
+                return wrong(CertificateError::ApplicationVerificationFailure);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn meets(condition: &NameCondition, name: &(NameKind, String)) -> bool {
+    if condition.kind != name.0 {
+        return false;
+    }
+    match (&condition.value, condition.kind) {
+        (StringCondition::Exact(want), NameKind::Dns) => dns_name_covers(&name.1, want),
+        (condition, _) => condition.matches(&name.1),
+    }
+}
+
+/// Whether a name in a certificate, which may start with `*.`, covers a host name (RFC 6125 §6.4.3, one label).
+fn dns_name_covers(pattern: &str, host: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(parent) => host
+            .split_once('.')
+            .is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent)),
+        None => pattern.eq_ignore_ascii_case(host),
+    }
+}
+
+fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<(&'a [u8], X509Certificate<'a>), Error> {
+    X509Certificate::from_der(certificate).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))
+}
+
+fn subject_alt_names(certificate: &CertificateDer<'_>) -> Result<Vec<(NameKind, String)>, Error> {
+    let (_, parsed) = parse(certificate)?;
+    let Ok(Some(extension)) = parsed.subject_alternative_name() else {
+        return Ok(Vec::new());
+    };
+    let names = extension.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((NameKind::Dns, (*name).to_owned())),
+        GeneralName::URI(name) => Some((NameKind::Uri, (*name).to_owned())),
+        GeneralName::RFC822Name(name) => Some((NameKind::Email, (*name).to_owned())),
+        GeneralName::IPAddress(bytes) => {
+            let address = match bytes.len() {
+                4 => <[u8; 4]>::try_from(*bytes).ok().map(std::net::IpAddr::from),
+                16 => <[u8; 16]>::try_from(*bytes).ok().map(std::net::IpAddr::from),
+                _ => None,
+            };
+            address.map(|address| (NameKind::Ip, address.to_string()))
+        }
+        _ => None,
+    });
+    Ok(names.collect())
+}
+
+/// Chooses a server certificate: the first whose names cover the server name of the client hello and whose key the
+/// client can use, else the first that it can use.
+#[derive(Debug)]
+pub(super) struct CertificateChoice {
+    certificates: Vec<Arc<CertifiedKey>>,
+}
+
+impl CertificateChoice {
+    pub(super) fn new(certificates: Vec<Arc<CertifiedKey>>) -> Self {
+        Self { certificates }
+    }
+}
+
+impl ResolvesServerCert for CertificateChoice {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let [only] = self.certificates.as_slice() {
+            return Some(only.clone());
+        }
+        let usable = |certified: &&Arc<CertifiedKey>| certified.key.choose_scheme(hello.signature_schemes()).is_some();
+        let name = hello.server_name().and_then(|name| ServerName::try_from(name).ok());
+        let covers = |certified: &&Arc<CertifiedKey>| {
+            let Some(name) = &name else { return false };
+            let leaf = certified
+                .cert
+                .first()
+                .and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
+            leaf.is_some_and(|leaf| verify_server_name(&leaf, name).is_ok())
+        };
+        let chosen = self.certificates.iter().filter(usable).find(covers);
+        chosen.or_else(|| self.certificates.iter().find(usable)).cloned()
+    }
+}
+
+/// Presents the same certificate to every backend that asks.
+#[derive(Debug)]
+pub(super) struct OneCertificate(pub(super) Arc<CertifiedKey>);
+
+impl ResolvesClientCert for OneCertificate {
+    fn resolve(&self, _hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wildcard_covers_one_label() {
+        assert!(dns_name_covers("*.example.com", "a.example.com"));
+        assert!(!dns_name_covers("*.example.com", "example.com"));
+        assert!(!dns_name_covers("*.example.com", "a.b.example.com"));
+        assert!(dns_name_covers("Edge-Gateway", "edge-gateway"));
+        assert!(!dns_name_covers("edge", "edge-gateway"));
+    }
+}
