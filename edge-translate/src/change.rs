@@ -6,7 +6,7 @@ use crate::api::{Object, ObjectKey};
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The object appeared, or is now like this.
-    Put(Box<Object>),
+    Put(Object),
     /// The object is gone.
     Remove(ObjectKey),
 }

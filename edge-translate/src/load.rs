@@ -6,11 +6,11 @@
 //! files and threads. A shell that wants to load in parallel splits, calls [`load_chunk`] where it likes and [`merge`]s.
 
 mod block;
-mod de;
+pub(crate) mod de;
 mod flow;
 mod general;
 mod known;
-mod node;
+pub(crate) mod node;
 mod object;
 mod scalar;
 mod split;
@@ -165,7 +165,7 @@ pub fn load(source: &Source<'_>, limits: &Limits) -> Loaded {
     let file: Arc<str> = source.name.into();
     let mut loaded = Loaded::default();
     for chunk in &chunks {
-        load_into(&mut loaded, &file, source.text, chunk, limits);
+        load_into(&mut loaded, source, &file, chunk, limits);
     }
     merge([loaded])
 }
@@ -206,17 +206,13 @@ pub fn checked_split(source: &Source<'_>, limits: &Limits) -> Result<Vec<Chunk>,
 /// Loads one part of a text; the parts belong together again by [`merge`].
 pub fn load_chunk(source: &Source<'_>, chunk: &Chunk, limits: &Limits) -> Loaded {
     let mut loaded = Loaded::default();
-    load_into(&mut loaded, &source.name.into(), source.text, chunk, limits);
+    load_into(&mut loaded, source, &source.name.into(), chunk, limits);
     loaded
 }
 
-fn load_into(loaded: &mut Loaded, file: &Arc<str>, text: &str, chunk: &Chunk, limits: &Limits) {
-    let Some(body) = text.get(..chunk.range.end) else {
-        return;
-    };
-    let start = chunk.range.start;
+fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &Chunk, limits: &Limits) {
     let finding = |severity, fault: Fault, object| {
-        let (line, column) = position(body, chunk, fault.at);
+        let (line, column) = position(source.text, chunk, fault.at);
         LoadFinding {
             severity,
             file: file.clone(),
@@ -226,12 +222,9 @@ fn load_into(loaded: &mut Loaded, file: &Arc<str>, text: &str, chunk: &Chunk, li
             message: fault.message,
         }
     };
-    let roots = match block::read(body, start, limits) {
-        Some(roots) => roots,
-        None => match general::read(body, start, limits) {
-            Ok(roots) => roots,
-            Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
-        },
+    let roots = match read_chunk(source, chunk, limits) {
+        Ok(roots) => roots,
+        Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
     };
     for root in &roots {
         object::objects(root, &mut |node: &Node<'_>, read: Read| {
@@ -239,7 +232,7 @@ fn load_into(loaded: &mut Loaded, file: &Arc<str>, text: &str, chunk: &Chunk, li
                 .findings
                 .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
             if let Some(object) = read.object {
-                let (line, _) = position(body, chunk, node.at);
+                let (line, _) = position(source.text, chunk, node.at);
                 let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
                 loaded.objects.push(LoadedObject {
                     object,
@@ -249,6 +242,28 @@ fn load_into(loaded: &mut Loaded, file: &Arc<str>, text: &str, chunk: &Chunk, li
                 });
             }
         });
+    }
+}
+
+/// The trees of one part of a text: by the fast reader, or by the general one if that gives up.
+pub(crate) fn read_chunk<'a>(source: &Source<'a>, chunk: &Chunk, limits: &Limits) -> Result<Vec<Node<'a>>, Fault> {
+    let Some(body) = source.text.get(..chunk.range.end) else {
+        return Ok(Vec::new());
+    };
+    let start = chunk.range.start;
+    block::read(body, start, limits).map_or_else(|| general::read(body, start, limits), Ok)
+}
+
+/// A fault as a finding at its place.
+pub(crate) fn place(source: &Source<'_>, chunk: &Chunk, fault: Fault, severity: Severity) -> LoadFinding {
+    let (line, column) = position(source.text, chunk, fault.at);
+    LoadFinding {
+        severity,
+        file: source.name.into(),
+        line,
+        column,
+        object: None,
+        message: fault.message,
     }
 }
 
@@ -337,3 +352,6 @@ pub fn from_value(value: Value) -> Result<(Object, Vec<Warning>), Warning> {
         })),
     }
 }
+
+#[cfg(test)]
+mod tests;

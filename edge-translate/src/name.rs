@@ -29,7 +29,10 @@ pub(crate) struct Interner {
 impl Interner {
     /// A table that knows the empty name.
     pub(crate) fn new() -> Self {
-        let mut table = Self { names: Vec::new(), syms: FxHashMap::default() };
+        let mut table = Self {
+            names: Vec::new(),
+            syms: FxHashMap::default(),
+        };
         table.sym("");
         table
     }

@@ -119,7 +119,12 @@ impl Condition {
     }
 
     fn new(kind: &'static str, status: Truth, reason: &str, message: &str) -> Self {
-        Self { kind, status, reason: reason.into(), message: fit(message) }
+        Self {
+            kind,
+            status,
+            reason: reason.into(),
+            message: fit(message),
+        }
     }
 }
 

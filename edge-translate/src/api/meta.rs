@@ -276,3 +276,6 @@ fn gateway_kind() -> Symbol {
 fn secret_kind() -> Symbol {
     Symbol::new("Secret")
 }
+
+#[cfg(test)]
+mod tests;

@@ -241,3 +241,6 @@ impl Serialize for Object {
             .serialize(serializer)
     }
 }
+
+#[cfg(test)]
+mod tests;

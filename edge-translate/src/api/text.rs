@@ -437,3 +437,6 @@ impl<'a> Hostname<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,7 +81,12 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     /// A table for units of so many stages.
     pub(crate) fn new(n_stages: usize) -> Self {
         let due = (0..n_stages).map(|_| Vec::new()).collect();
-        Self { ids: FxHashMap::default(), nodes: Vec::new(), free: Vec::new(), due }
+        Self {
+            ids: FxHashMap::default(),
+            nodes: Vec::new(),
+            free: Vec::new(),
+            due,
+        }
     }
 
     /// The value of a unit.
@@ -106,8 +111,14 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         if let Some(id) = self.ids.get(&key) {
             return *id;
         }
-        let node =
-            Node { key, value: None, reads: NodeIds::new(), readers: NodeIds::new(), n_readers: 0, state: State::Input };
+        let node = Node {
+            key,
+            value: None,
+            reads: NodeIds::new(),
+            readers: NodeIds::new(),
+            n_readers: 0,
+            state: State::Input,
+        };
         let id = self.slot(node);
         self.ids.insert(key, id);
         id
@@ -155,7 +166,10 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     /// Takes the list of readers out, cleaned of those that stopped reading. Cleaning waits until the list is needed
     /// or has doubled, because taking one of 10,000 routes out of its Gateway's list at once would cost 10,000 steps.
     fn live_readers(&mut self, id: NodeId) -> NodeIds {
-        let mut readers = self.node_mut(id).map(|n| std::mem::take(&mut n.readers)).unwrap_or_default();
+        let mut readers = self
+            .node_mut(id)
+            .map(|n| std::mem::take(&mut n.readers))
+            .unwrap_or_default();
         readers.sort_unstable();
         readers.dedup();
         readers.retain(|reader| self.node(*reader).is_some_and(|n| n.reads.contains(&id)));
@@ -170,15 +184,27 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     /// Runs a unit. A unit that returns nothing lost its subject and is forgotten.
     pub(crate) fn run(&mut self, key: K, unit: impl FnOnce(&Reads<'_, K, V>) -> Option<V>) -> Outcome<V> {
-        let reads = Reads { memo: self, seen: RefCell::default() };
+        let reads = Reads {
+            memo: self,
+            seen: RefCell::default(),
+        };
         let value = unit(&reads);
         let seen = reads.seen.into_inner();
-        debug_assert!(seen.iter().all(|k| k.stage() < key.stage()), "a unit may only read stages before its own");
+        debug_assert!(
+            seen.iter().all(|k| k.stage() < key.stage()),
+            "a unit may only read stages before its own"
+        );
         let id = self.id(key);
-        let reads = if value.is_some() { self.ids_of(seen) } else { NodeIds::new() };
+        let reads = if value.is_some() {
+            self.ids_of(seen)
+        } else {
+            NodeIds::new()
+        };
         self.link(id, reads);
         let gone = value.is_none();
-        let Some(node) = self.node_mut(id) else { return Outcome::Same };
+        let Some(node) = self.node_mut(id) else {
+            return Outcome::Same;
+        };
         node.state = if gone { State::Input } else { State::Clean };
         let outcome = if node.value == value {
             Outcome::Same
@@ -234,7 +260,8 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         if node.n_readers > 0 || node.state != State::Input {
             return;
         }
-        self.ids.remove(&node.key);
+        let key = node.key;
+        self.ids.remove(&key);
         self.nodes[id as usize] = None;
         self.free.push(id);
         // Keep the table as small as the world: after a great deletion most of it would be holes.

@@ -21,18 +21,33 @@ pub fn merge(existing: Option<&Value>, ours: &Status, now: Option<&str>) -> Valu
     let empty = Map::new();
     let old = existing.and_then(Value::as_object).unwrap_or(&empty);
     let mut new = old.clone();
-    let stamp = Stamp { generation: ours.observed_generation, now };
+    let stamp = Stamp {
+        generation: ours.observed_generation,
+        now,
+    };
     match &ours.body {
         StatusBody::Conditions(list) => {
             new.insert("conditions".into(), stamp.conditions(old.get("conditions"), list));
         }
         StatusBody::Gateway(gateway) => stamp.gateway(old, gateway, &mut new),
-        StatusBody::Parents { controller_name, parents } => {
+        StatusBody::Parents {
+            controller_name,
+            parents,
+        } => {
             let list = stamp.entries(old.get("parents"), "parentRef", controller_name, parents, MAX_PARENTS);
             new.insert("parents".into(), list);
         }
-        StatusBody::Ancestors { controller_name, ancestors } => {
-            let list = stamp.entries(old.get("ancestors"), "ancestorRef", controller_name, ancestors, MAX_ANCESTORS);
+        StatusBody::Ancestors {
+            controller_name,
+            ancestors,
+        } => {
+            let list = stamp.entries(
+                old.get("ancestors"),
+                "ancestorRef",
+                controller_name,
+                ancestors,
+                MAX_ANCESTORS,
+            );
             new.insert("ancestors".into(), list);
         }
     }
@@ -47,8 +62,15 @@ struct Stamp<'a> {
 
 impl Stamp<'_> {
     fn gateway(&self, old: &Map<String, Value>, ours: &GatewayStatus, new: &mut Map<String, Value>) {
-        new.insert("conditions".into(), self.conditions(old.get("conditions"), &ours.conditions));
-        let listeners = ours.listeners.iter().map(|l| self.listener(old.get("listeners"), l)).collect();
+        new.insert(
+            "conditions".into(),
+            self.conditions(old.get("conditions"), &ours.conditions),
+        );
+        let listeners = ours
+            .listeners
+            .iter()
+            .map(|l| self.listener(old.get("listeners"), l))
+            .collect();
         new.insert("listeners".into(), Value::Array(listeners));
         if ours.attached_listener_sets > 0 || new.contains_key("attachedListenerSets") {
             new.insert("attachedListenerSets".into(), json!(ours.attached_listener_sets));
@@ -107,7 +129,10 @@ impl Stamp<'_> {
             "message": ours.message,
             "observedGeneration": self.generation,
         });
-        let kept = before.filter(|b| b["status"] == status).and_then(|b| b.get("lastTransitionTime")).cloned();
+        let kept = before
+            .filter(|b| b["status"] == status)
+            .and_then(|b| b.get("lastTransitionTime"))
+            .cloned();
         if let Some(time) = kept.or_else(|| self.now.map(Value::from)) {
             value["lastTransitionTime"] = time;
         }

@@ -2,12 +2,25 @@ use super::*;
 use serde_json::{Value, json};
 
 fn accepted(status: Truth) -> Status {
-    let condition = Condition { kind: "Accepted", status, reason: "R".into(), message: "m".into() };
-    Status { observed_generation: 7, body: StatusBody::Conditions(vec![condition]) }
+    let condition = Condition {
+        kind: "Accepted",
+        status,
+        reason: "R".into(),
+        message: "m".into(),
+    };
+    Status {
+        observed_generation: 7,
+        body: StatusBody::Conditions(vec![condition]),
+    }
 }
 
 fn times(status: &Value) -> Vec<&str> {
-    status["conditions"].as_array().unwrap().iter().filter_map(|c| c["lastTransitionTime"].as_str()).collect()
+    status["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|c| c["lastTransitionTime"].as_str())
+        .collect()
 }
 
 #[test]
@@ -22,7 +35,8 @@ fn the_transition_time_moves_only_when_the_status_turns() {
 
 #[test]
 fn conditions_of_others_survive_unchanged() {
-    let foreign = json!({"type": "example.com/Seen", "status": "True", "observedGeneration": 1, "lastTransitionTime": "t0"});
+    let foreign =
+        json!({"type": "example.com/Seen", "status": "True", "observedGeneration": 1, "lastTransitionTime": "t0"});
     let old = json!({"conditions": [foreign], "addresses": [{"value": "10.0.0.1"}]});
     let new = merge(Some(&old), &accepted(Truth::True), None);
     assert_eq!(new["conditions"][1], foreign);
@@ -32,13 +46,21 @@ fn conditions_of_others_survive_unchanged() {
 
 #[test]
 fn entries_of_other_controllers_survive_and_count_against_the_limit() {
-    let foreign: Vec<_> = (0..31).map(|i| json!({"controllerName": "other", "parentRef": {"name": i.to_string()}})).collect();
+    let foreign: Vec<_> = (0..31)
+        .map(|i| json!({"controllerName": "other", "parentRef": {"name": i.to_string()}}))
+        .collect();
     let old = json!({ "parents": foreign });
-    let parent = ParentStatus { parent: ParentReference { name: "gw".into(), ..Default::default() }, conditions: vec![] };
+    let parent = ParentStatus {
+        parent: serde_json::from_value(json!({"name": "gw"})).unwrap(),
+        conditions: vec![],
+    };
     let parents = vec![parent.clone(), parent];
     let ours = Status {
         observed_generation: 1,
-        body: StatusBody::Parents { controller_name: "us".into(), parents },
+        body: StatusBody::Parents {
+            controller_name: "us".into(),
+            parents,
+        },
     };
     let new = merge(Some(&old), &ours, None);
     let list = new["parents"].as_array().unwrap();

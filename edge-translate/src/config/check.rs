@@ -1,0 +1,300 @@
+//! What a configuration must fulfil beyond its shape.
+//!
+//! Each check names the field and says its sentence; all of them run, so that a file is mended in one go.
+
+use std::collections::BTreeSet;
+
+use crate::api::{DurationText, Quantity};
+use crate::config::EdgeGateway;
+use crate::config::extension::{ExtensionManager, ExtensionService};
+use crate::config::provider::{
+    ClusterProvider, CustomProvider, InfrastructureProvider, InfrastructureProviderType, ProviderType,
+    ResourceProvider, ResourceProviderType, WatchModeType,
+};
+use crate::config::service::{RateLimit, RateLimitBackendType, TelemetrySink};
+
+/// Takes the path of a field and what is wrong with it.
+type Sink<'s> = &'s mut dyn FnMut(&str, &str);
+
+/// Components that have a log level of their own.
+const LOG_COMPONENTS: &[&str] = &[
+    "default",
+    "provider",
+    "gateway-api",
+    "xds-translator",
+    "xds-server",
+    "xds",
+    "infrastructure",
+    "global-ratelimit",
+];
+
+/// Runs every check.
+pub fn check(config: &EdgeGateway, fault: Sink<'_>) {
+    if config.gateway.controller_name.is_empty() {
+        fault("gateway.controllerName", "gateway controllerName is unspecified");
+    }
+    provider(config, fault);
+    logging(config, fault);
+    if let Some(rate_limit) = &config.rate_limit {
+        check_rate_limit(rate_limit, fault);
+    }
+    extensions(config, fault);
+    servers(config, fault);
+    let apis = &config.extension_apis;
+    if apis.disable_lua.is_some() && apis.disable_lua == apis.enable_lua {
+        fault(
+            "extensionApis.enableLua",
+            "disableLua and enableLua must not have the same value",
+        );
+    }
+}
+
+fn provider(config: &EdgeGateway, fault: Sink<'_>) {
+    match (&config.provider.r#type, &config.provider.custom) {
+        (ProviderType::Cluster, _) => {
+            if let Some(cluster) = &config.provider.cluster {
+                check_cluster(cluster, "provider.cluster", fault);
+            }
+        }
+        (ProviderType::Custom, None) => fault("provider", "empty custom provider settings"),
+        (ProviderType::Custom, Some(custom)) => check_custom(custom, fault),
+        (ProviderType::Other(_), _) => fault("provider.type", "unsupported provider type"),
+    }
+}
+
+fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
+    let Some(watch) = &cluster.watch else { return };
+    let message = match &watch.r#type {
+        Some(WatchModeType::Namespaces) if watch.namespaces.is_empty() => {
+            "namespaces should be specified when watch mode is 'Namespaces'"
+        }
+        Some(WatchModeType::NamespaceSelector) if watch.namespace_selector.is_none() => {
+            "namespaceSelector should be specified when watch mode is 'NamespaceSelector'"
+        }
+        Some(WatchModeType::Other(_)) => "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
+        _ => return,
+    };
+    fault(&format!("{path}.watch"), message);
+}
+
+fn check_custom(custom: &CustomProvider, fault: Sink<'_>) {
+    check_resource(&custom.resource, fault);
+    if let Some(infrastructure) = &custom.infrastructure {
+        check_infrastructure(infrastructure, fault);
+    }
+}
+
+fn check_resource(resource: &ResourceProvider, fault: Sink<'_>) {
+    let path = "provider.custom.resource";
+    match (&resource.r#type, &resource.file) {
+        (ResourceProviderType::File, None) => {
+            fault(path, "field 'file' should be specified when resource type is 'File'");
+        }
+        (ResourceProviderType::File, Some(file)) if file.paths.is_empty() => {
+            fault(
+                "provider.custom.resource.file",
+                "no paths were assigned for file resource provider to watch",
+            );
+        }
+        (ResourceProviderType::File, Some(_)) => {}
+        (ResourceProviderType::Cluster, _) => {
+            if let Some(cluster) = &resource.cluster {
+                check_cluster(cluster, "provider.custom.resource.cluster", fault);
+            }
+        }
+        (ResourceProviderType::Other(other), _) => fault(path, &format!("unsupported resource provider: {other}")),
+    }
+}
+
+fn check_infrastructure(infrastructure: &InfrastructureProvider, fault: Sink<'_>) {
+    let path = "provider.custom.infrastructure";
+    match (&infrastructure.r#type, &infrastructure.host, &infrastructure.remote) {
+        (InfrastructureProviderType::Host, None, _) => {
+            fault(
+                path,
+                "field 'host' should be specified when infrastructure type is 'Host'",
+            );
+        }
+        (InfrastructureProviderType::Remote, _, None) => {
+            fault(
+                path,
+                "field 'remote' should be specified when infrastructure type is 'Remote'",
+            );
+        }
+        (InfrastructureProviderType::Remote, _, Some(remote)) => {
+            check_service(&remote.service, "provider.custom.infrastructure.remote.service", fault);
+        }
+        (InfrastructureProviderType::Host, Some(_), _) => {}
+        (InfrastructureProviderType::Other(other), ..) => {
+            fault(path, &format!("unsupported infrastructure provider: {other}"));
+        }
+    }
+}
+
+fn logging(config: &EdgeGateway, fault: Sink<'_>) {
+    for (component, level) in &config.logging.level {
+        let path = format!("logging.level.{component}");
+        if !LOG_COMPONENTS.contains(&&**component) {
+            let known = LOG_COMPONENTS.join(", ");
+            fault(&path, &format!("{path}: no such component: use one of {known}"));
+        }
+        if !matches!(level.as_str(), "trace" | "debug" | "info" | "warn" | "error") {
+            fault(
+                &path,
+                &format!("{path}: no such level: use trace, debug, info, warn or error"),
+            );
+        }
+    }
+    if let Some(encoder @ crate::config::LogEncoder::Other(_)) = &config.logging.encoder {
+        fault(
+            "logging.encoder",
+            &format!("logging.encoder: {encoder} is not known: use Text or JSON"),
+        );
+    }
+}
+
+fn check_rate_limit(rate_limit: &RateLimit, fault: Sink<'_>) {
+    let path = "rateLimit.backend";
+    match (&rate_limit.backend.r#type, &rate_limit.backend.redis) {
+        (RateLimitBackendType::Other(other), _) => fault(path, &format!("unsupported ratelimit backend {other}")),
+        (RateLimitBackendType::Redis, None) => fault(path, "empty ratelimit redis settings"),
+        (RateLimitBackendType::Redis, Some(redis)) => {
+            if redis.url.is_some() == redis.url_ref.is_some() {
+                fault(
+                    "rateLimit.backend.redis",
+                    "exactly one of ratelimit redis url or urlRef must be set",
+                );
+            }
+            if redis.url_ref.as_ref().is_some_and(|url| url.secret_key_ref.optional) {
+                fault(
+                    "rateLimit.backend.redis.urlRef.secretKeyRef.optional",
+                    "urlRef.secretKeyRef.optional must not be true; the Secret is required",
+                );
+            }
+        }
+    }
+    positive_duration("rateLimit.timeout", rate_limit.timeout.as_ref(), fault);
+}
+
+fn extensions(config: &EdgeGateway, fault: Sink<'_>) {
+    if config.extension_manager.is_some() && !config.extension_managers.is_empty() {
+        fault(
+            "extensionManagers",
+            "extensionManager and extensionManagers are mutually exclusive",
+        );
+    }
+    if let Some(manager) = &config.extension_manager {
+        check_manager(manager, "extensionManager", fault);
+    }
+    let mut names = BTreeSet::new();
+    for (index, manager) in config.extension_managers.iter().enumerate() {
+        let path = format!("extensionManagers.{index}");
+        match manager.name.as_deref() {
+            None | Some("") => fault(
+                &path,
+                &format!("extensionManagers[{index}]: name is required among several"),
+            ),
+            Some(name) if !names.insert(name) => {
+                fault(
+                    &format!("{path}.name"),
+                    &format!("extensionManagers[{index}]: the name {name} is used twice"),
+                );
+            }
+            Some(_) => {}
+        }
+        check_manager(manager, &path, fault);
+    }
+}
+
+fn check_manager(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
+    if manager.hooks.is_none() {
+        fault(
+            path,
+            &format!("{path}: hooks are required: say when the extension is called"),
+        );
+    }
+    match &manager.service {
+        None => fault(
+            path,
+            &format!("{path}: service is required: say where the extension is"),
+        ),
+        Some(service) => check_service(service, &format!("{path}.service"), fault),
+    }
+    positive_size(
+        &format!("{path}.maxMessageSize"),
+        manager.max_message_size.as_ref(),
+        fault,
+    );
+}
+
+fn check_service(service: &ExtensionService, path: &str, fault: Sink<'_>) {
+    let targets = [
+        service.fqdn.is_some(),
+        service.ip.is_some(),
+        service.unix.is_some(),
+        service.host.is_some(),
+    ];
+    if targets.iter().filter(|set| **set).count() != 1 {
+        fault(
+            path,
+            &format!("{path}: exactly one of fqdn, ip, unix and host must be set"),
+        );
+    }
+}
+
+fn servers(config: &EdgeGateway, fault: Sink<'_>) {
+    if let Some(server) = &config.xds_server {
+        positive_duration("xdsServer.maxConnectionAge", server.max_connection_age.as_ref(), fault);
+        positive_duration(
+            "xdsServer.maxConnectionAgeGrace",
+            server.max_connection_age_grace.as_ref(),
+            fault,
+        );
+        positive_size(
+            "xdsServer.maxReceiveMessageSize",
+            server.max_receive_message_size.as_ref(),
+            fault,
+        );
+    }
+    let Some(telemetry) = &config.telemetry else { return };
+    for (index, sink) in telemetry
+        .metrics
+        .iter()
+        .flat_map(|metrics| metrics.sinks.iter().enumerate())
+    {
+        check_sink(sink, &format!("telemetry.metrics.sinks.{index}"), fault);
+    }
+    if let Some(sink) = telemetry.traces.as_ref().and_then(|traces| traces.sink.as_ref()) {
+        check_sink(sink, "telemetry.traces.sink", fault);
+    }
+}
+
+fn check_sink(sink: &TelemetrySink, path: &str, fault: Sink<'_>) {
+    match &sink.open_telemetry {
+        None => fault(path, &format!("{path}: openTelemetry is required")),
+        Some(collector) if !matches!(&*collector.protocol, "grpc" | "http") => {
+            let path = format!("{path}.openTelemetry.protocol");
+            fault(
+                &path,
+                &format!("{path}: {} is not known: use grpc or http", collector.protocol),
+            );
+        }
+        Some(_) => {}
+    }
+}
+
+fn positive_duration(path: &str, duration: Option<&DurationText>, fault: Sink<'_>) {
+    match duration.map(DurationText::parse) {
+        Some(Err(error)) => fault(path, &format!("{path}: {error}")),
+        Some(Ok(duration)) if duration.is_zero() => fault(path, &format!("{path}: must be greater than 0")),
+        _ => {}
+    }
+}
+
+fn positive_size(path: &str, size: Option<&Quantity>, fault: Sink<'_>) {
+    match size.map(Quantity::parse) {
+        Some(Err(error)) => fault(path, &format!("{path}: {error}")),
+        Some(Ok(0)) => fault(path, &format!("{path}: must be greater than 0")),
+        _ => {}
+    }
+}

@@ -1,0 +1,111 @@
+//! From the text of the configuration file to settings, or to everything that is wrong with it.
+
+use std::cell::RefCell;
+
+use serde::Deserialize;
+
+use crate::config::EdgeGateway;
+use crate::config::check::check;
+use crate::config::provider::{CustomProvider, ProviderType};
+use crate::load::de::{Reader, What};
+use crate::load::node::{Data, Node};
+use crate::load::{Fault, Limits, LoadFinding, Severity, Source, checked_split, place, read_chunk};
+
+/// Reads and checks the configuration file; an empty one gives the defaults.
+pub fn parse(source: &Source<'_>) -> Result<EdgeGateway, Vec<LoadFinding>> {
+    let limits = Limits {
+        bytes: 1_000_000,
+        documents: 1,
+        ..Limits::default()
+    };
+    let chunks = checked_split(source, &limits).map_err(|finding| vec![*finding])?;
+    let Some(chunk) = chunks.first() else {
+        return Ok(EdgeGateway::default());
+    };
+    let finding = |fault: Fault| place(source, chunk, fault, Severity::Error);
+    let roots = read_chunk(source, chunk, &limits).map_err(|fault| vec![finding(fault)])?;
+    let Some(root) = roots.first() else {
+        return Ok(EdgeGateway::default());
+    };
+    read(root).map_err(|faults| faults.into_iter().map(finding).collect())
+}
+
+fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {
+    for (field, wanted) in [("apiVersion", "gateway.edge/v1alpha1"), ("kind", "EdgeGateway")] {
+        let node = root.get(field);
+        if node.and_then(Node::text) != Some(wanted) {
+            let message = format!("{field} must be {wanted}: this is not a configuration file of Edge Gateway");
+            return Err(vec![Fault::new(node.unwrap_or(root).at, message)]);
+        }
+    }
+    let odd = RefCell::new(Vec::new());
+    let mut config = EdgeGateway::deserialize(Reader::new(root, &odd)).map_err(|error| {
+        let (at, path) = error.place.unwrap_or((root.at, String::new()));
+        let message = if path.is_empty() {
+            error.message
+        } else {
+            format!("{path}: {}", error.message)
+        };
+        vec![Fault::new(at, message)]
+    })?;
+    let mut faults = Vec::new();
+    for odd in odd.into_inner() {
+        faults.extend(match odd.what {
+            What::Unknown => unknown(&odd.path).map(|message| Fault::new(odd.at, message)),
+            What::Unquoted => Some(Fault::new(
+                odd.at,
+                format!("{}: this must be text: put it in quotes", odd.path),
+            )),
+        });
+    }
+    move_infrastructure(&mut config, &mut |message| {
+        faults.push(fault_at(root, "infrastructure", message))
+    });
+    check(&config, &mut |path, message| faults.push(fault_at(root, path, message)));
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+/// Why a field is not known; the fields around the settings themselves are fine.
+fn unknown(path: &str) -> Option<String> {
+    match path {
+        "apiVersion" | "kind" | "metadata" => None,
+        "spec" => Some("spec: EdgeGateway has no spec: move its fields to the top".to_owned()),
+        _ => Some(format!(
+            "{path}: EdgeGateway has no such field: check the spelling and the indentation"
+        )),
+    }
+}
+
+/// A top-level `infrastructure` means `provider.custom.infrastructure`.
+fn move_infrastructure(config: &mut EdgeGateway, fault: &mut dyn FnMut(&str)) {
+    let Some(infrastructure) = config.infrastructure.take() else {
+        return;
+    };
+    if config.provider.r#type != ProviderType::Custom {
+        return fault("infrastructure: this needs provider.type Custom: remove one of them");
+    }
+    let custom = config
+        .provider
+        .custom
+        .get_or_insert_with(|| Box::new(CustomProvider::default()));
+    match custom.infrastructure {
+        Some(_) => fault("infrastructure: provider.custom.infrastructure says it already: keep one of them"),
+        None => custom.infrastructure = Some(infrastructure),
+    }
+}
+
+/// A fault at the deepest part of a path that was written.
+fn fault_at(root: &Node<'_>, path: &str, message: &str) -> Fault {
+    let mut node = root;
+    for step in path.split('.').filter(|step| !step.is_empty()) {
+        let inner = match (&node.data, step.parse::<usize>()) {
+            (Data::Seq(items), Ok(index)) => items.get(index),
+            _ => node.get(step),
+        };
+        match inner {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    Fault::new(node.at, message)
+}

@@ -1,0 +1,189 @@
+//! The incremental engine: a world, a memo table of units over it, and fleets assembled from what the units give.
+//!
+//! [`Translator::apply`] takes one change in and marks what read it; [`Translator::translate`] runs what is due, stage
+//! by stage, and hands out the result. Both cost what the change touches, apart from one pass over the lists of a
+//! fleet that changed (pointers, no encoding).
+
+use crate::{
+    api::{Kind, ObjectKey},
+    change::Change,
+    name::Id,
+    phase,
+    settings::Settings,
+    status::Status,
+    translation::Translation,
+    world::World,
+};
+use rustc_hash::FxHashSet;
+use std::{collections::BTreeMap, sync::Arc};
+
+mod assembly;
+mod index;
+pub(crate) mod key;
+mod memo;
+pub(crate) mod reader;
+mod upkeep;
+pub(crate) mod value;
+
+use assembly::Assembly;
+use index::Index;
+use key::{Key, N_STAGES, RouteId, RouteKind};
+use memo::{Memo, Outcome};
+use reader::Reader;
+use value::Value;
+
+/// Turns resources into fleets, and keeps them up to date.
+pub struct Translator {
+    world: World,
+    memo: Memo<Key, Value>,
+    index: Index,
+    assembly: Assembly,
+    /// Objects whose status changed since the last translation.
+    changed_statuses: FxHashSet<(Kind, Id)>,
+}
+
+impl Translator {
+    /// An engine over an empty world.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            world: World::new(settings),
+            memo: Memo::new(N_STAGES),
+            index: Index::default(),
+            assembly: Assembly::default(),
+            changed_statuses: FxHashSet::default(),
+        }
+    }
+
+    /// Takes new settings. What read them is translated again.
+    pub fn set_settings(&mut self, settings: Settings) {
+        if self.world.set_settings(settings) {
+            self.memo.touch(Key::Settings);
+        }
+    }
+
+    /// Takes a change in. Nothing is computed yet, so that many changes cost one translation.
+    pub fn apply(&mut self, change: Change) {
+        for key in self.world.apply(change) {
+            if let Key::Object(kind, id) = key {
+                self.want_units_of(kind, id);
+            }
+            self.memo.touch(key);
+        }
+    }
+
+    /// Units whose subject is an object come to life with it; when it goes they find nothing and are forgotten.
+    fn want_units_of(&mut self, kind: Kind, id: Id) {
+        match kind {
+            Kind::GatewayClass => self.memo.want(Key::Class(id.name)),
+            Kind::Gateway => {
+                self.memo.want(Key::Gateway(id));
+                self.memo.want(Key::Doors(id));
+            }
+            Kind::HttpRoute => {
+                let route = RouteId {
+                    kind: RouteKind::Http,
+                    id,
+                };
+                self.memo.want(Key::Attach(route));
+                self.memo.want(Key::Rules(route));
+                self.memo.want(Key::Uses(route));
+            }
+            Kind::Service | Kind::ServiceImport | Kind::Backend => {
+                for port in self.world.backend_ports(kind, id) {
+                    self.memo.want(Key::Ready(port));
+                }
+            }
+            _ => {}
+        }
+        if phase::conditions::has_status(kind) {
+            self.memo.want(Key::Status(kind, id));
+        }
+    }
+
+    /// Brings everything up to date and returns it.
+    pub fn translate(&mut self) -> Translation {
+        for stage in 0..N_STAGES {
+            while let Some(key) = self.memo.next_due(stage) {
+                self.run(key);
+            }
+        }
+        let Self {
+            world,
+            memo,
+            assembly,
+            changed_statuses,
+            ..
+        } = self;
+        let (fleets, infra) = assembly.settle();
+        let mut statuses: Vec<_> = changed_statuses
+            .drain()
+            .map(|(kind, id)| (world.object_key(kind, id), status_of(memo, kind, id).cloned()))
+            .collect();
+        statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Translation {
+            fleets,
+            infra,
+            statuses,
+        }
+    }
+
+    /// Everything that we say about any object, sorted by object.
+    pub fn statuses(&self) -> BTreeMap<ObjectKey, Arc<Status>> {
+        let all = self
+            .world
+            .subjects()
+            .filter(|(kind, _)| phase::conditions::has_status(*kind));
+        all.filter_map(|(kind, id)| {
+            Some((
+                self.world.object_key(kind, id),
+                Arc::clone(status_of(&self.memo, kind, id)?),
+            ))
+        })
+        .collect()
+    }
+
+    /// How many values and inputs are remembered; grows and shrinks with the world.
+    pub fn memo_size(&self) -> usize {
+        self.memo.len()
+    }
+
+    fn run(&mut self, key: Key) {
+        let Self { world, index, memo, .. } = self;
+        let outcome = memo.run(key, |reads| unit(&Reader { world, index, reads }, key));
+        if let Outcome::Changed(before) = outcome {
+            self.memo.touch(key);
+            self.keep_up(key, before);
+        }
+    }
+}
+
+fn status_of(memo: &Memo<Key, Value>, kind: Kind, id: Id) -> Option<&Arc<Status>> {
+    match memo.get(Key::Status(kind, id)) {
+        Some(Value::Status(status)) => status.as_ref(),
+        _ => None,
+    }
+}
+
+/// The function of each unit. Nothing means that its subject is gone.
+fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
+    Some(match key {
+        Key::Class(name) => Value::Class(Arc::new(phase::class::class(reader, name)?)),
+        Key::Gateway(id) => Value::Gateway(Arc::new(phase::gateway::gateway(reader, id)?)),
+        Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::listeners(reader, fleet)?)),
+        Key::Doors(id) => Value::Doors(Arc::new(phase::listeners::doors(reader, id)?)),
+        Key::Ready(port) => Value::Ready(phase::endpoints::readiness(reader, port)?),
+        Key::Attach(route) => Value::Attach(Arc::new(phase::attach::attach(reader, route)?)),
+        Key::Rules(route) => Value::Rules(Arc::new(phase::rules::rules(reader, route)?)),
+        Key::Uses(route) => Value::Uses(Arc::new(phase::uses::uses(reader, route)?)),
+        Key::Host(id) => Value::Host(phase::host::host(reader, id)?),
+        Key::Cluster(fleet, backend) => Value::Cluster(Arc::new(phase::cluster::cluster(reader, fleet, backend)?)),
+        Key::Endpoints(fleet, port) => Value::Endpoints(phase::endpoints::endpoints(reader, fleet, port)?),
+        Key::Sockets(fleet) => Value::Sockets(Arc::new(phase::sockets::sockets(reader, fleet)?)),
+        Key::Infra(fleet) => Value::Infra(phase::infra::infra(reader, fleet)?.map(Arc::new)),
+        Key::Status(kind, id) => Value::Status(phase::conditions::status(reader, kind, id)?.map(Arc::new)),
+        Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
+        Key::Members(_) | Key::HostRoutes(_) | Key::Attached(_) | Key::Users(..) | Key::EndpointUsers(..) => {
+            return None;
+        }
+    })
+}

@@ -1,0 +1,278 @@
+//! Fleets put together from their pieces, in place: what didn't change stays the same allocation.
+//!
+//! Pieces arrive one by one and in any order while units run; [`SortedList`] collects them and merges them into the
+//! list in one pass, so that a first translation sorts once and an edit costs one copy of a list of pointers.
+
+use super::{key::FleetId, value::Placed};
+use crate::phase::sockets::Sockets;
+use edge_ir::{
+    Cluster, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable, RouteTableName, Secret,
+    VirtualHost,
+};
+use rustc_hash::FxHashMap;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Something with a name that is unique in its list.
+pub(super) trait Named: PartialEq {
+    fn name(&self) -> &str;
+}
+
+macro_rules! named {
+    ($($type:ty),+) => {
+        $(impl Named for $type {
+            fn name(&self) -> &str {
+                &self.name
+            }
+        })+
+    };
+}
+named!(Cluster, EndpointSet, Listener, Secret, VirtualHost);
+
+/// A list sorted by name, shared with whoever was given it.
+pub(super) struct SortedList<T> {
+    items: Arc<Vec<Arc<T>>>,
+    pending: BTreeMap<Arc<str>, Option<Arc<T>>>,
+}
+
+impl<T> Default for SortedList<T> {
+    fn default() -> Self {
+        Self {
+            items: Arc::default(),
+            pending: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T: Named> SortedList<T> {
+    /// Replaces a piece; its name may change.
+    pub(super) fn change(&mut self, was: Option<Arc<T>>, now: Option<Arc<T>>) {
+        if let Some(was) = was {
+            // Another unit may have given a piece of this name meanwhile: that one stays.
+            self.pending.entry(was.name().into()).or_insert(None);
+        }
+        if let Some(now) = now {
+            self.pending.insert(now.name().into(), Some(now));
+        }
+    }
+
+    /// Makes the list exactly this, keeping what is equal.
+    fn replace_all(&mut self, all: impl Iterator<Item = Arc<T>>) {
+        for item in self.items.iter() {
+            self.pending.insert(item.name().into(), None);
+        }
+        for item in all {
+            self.pending.insert(item.name().into(), Some(item));
+        }
+    }
+
+    /// Merges what is pending; says whether the list differs.
+    fn settle(&mut self) -> bool {
+        if self.pending.is_empty() {
+            return false;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let mut merged: Vec<Arc<T>> = Vec::with_capacity(self.items.len() + pending.len());
+        let mut old = self.items.iter().peekable();
+        let mut changed = false;
+        for (name, new) in pending {
+            while let Some(item) = old.next_if(|item| item.name() < &*name) {
+                merged.push(Arc::clone(item));
+            }
+            let before = old.next_if(|item| item.name() == &*name);
+            match (before, new) {
+                (Some(before), Some(new)) if *before == new => merged.push(Arc::clone(before)),
+                (before, new) => {
+                    changed |= before.is_some() || new.is_some();
+                    merged.extend(new);
+                }
+            }
+        }
+        merged.extend(old.cloned());
+        if changed {
+            self.items = Arc::new(merged);
+        }
+        changed
+    }
+}
+
+/// A table of virtual hosts on its way.
+#[derive(Default)]
+struct Table {
+    hosts: SortedList<VirtualHost>,
+    /// The finished table, while nothing about it changed.
+    built: Option<Arc<RouteTable>>,
+}
+
+/// A fleet on its way.
+#[derive(Default)]
+pub(super) struct FleetParts {
+    /// What doesn't depend on routes; without it there is no fleet.
+    frame: Option<Frame>,
+    listeners: SortedList<Listener>,
+    secrets: SortedList<Secret>,
+    tables: BTreeMap<RouteTableName, Table>,
+    pub(super) clusters: SortedList<Cluster>,
+    pub(super) endpoints: SortedList<EndpointSet>,
+    pub(super) infra: Option<Arc<Infra>>,
+    /// The finished fleet, while nothing about it changed.
+    built: Option<Arc<Fleet>>,
+    state: State,
+}
+
+/// Whether a fleet waits for [`Assembly::settle`].
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Settled,
+    Touched,
+}
+
+/// Key, settings and tables of a fleet.
+#[derive(PartialEq)]
+struct Frame {
+    key: FleetKey,
+    settings: Arc<FleetSettings>,
+    /// Tables that chains name.
+    tables: Vec<(RouteTableName, Origins)>,
+}
+
+impl FleetParts {
+    /// Finishes the fleet; none when it has no Gateway.
+    fn settle(&mut self) -> Option<Arc<Fleet>> {
+        let listeners_changed = self.listeners.settle();
+        let secrets_changed = self.secrets.settle();
+        let clusters_changed = self.clusters.settle();
+        let endpoints_changed = self.endpoints.settle();
+        let mut changed = listeners_changed || secrets_changed || clusters_changed || endpoints_changed;
+        for table in self.tables.values_mut() {
+            if table.hosts.settle() {
+                table.built = None;
+                changed = true;
+            }
+        }
+        let Some(frame) = &self.frame else {
+            self.built = None;
+            return None;
+        };
+        let built = self.built.as_ref().filter(|_| !changed);
+        if let Some(built) = built {
+            return Some(Arc::clone(built));
+        }
+        let tables = frame.tables.iter().map(|(name, origins)| {
+            let table = self.tables.entry(name.clone()).or_default();
+            Arc::clone(table.built.get_or_insert_with(|| {
+                Arc::new(RouteTable {
+                    name: name.clone(),
+                    hosts: Arc::clone(&table.hosts.items),
+                    origins: Arc::clone(origins),
+                })
+            }))
+        });
+        let fleet = Arc::new(Fleet {
+            key: frame.key.clone(),
+            settings: Arc::clone(&frame.settings),
+            listeners: Arc::clone(&self.listeners.items),
+            route_tables: Arc::new(tables.collect()),
+            clusters: Arc::clone(&self.clusters.items),
+            endpoints: Arc::clone(&self.endpoints.items),
+            secrets: Arc::clone(&self.secrets.items),
+        });
+        self.tables
+            .retain(|_, table| table.built.is_some() || !table.hosts.items.is_empty());
+        self.built = Some(Arc::clone(&fleet));
+        Some(fleet)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.frame.is_none()
+            && self.clusters.items.is_empty()
+            && self.endpoints.items.is_empty()
+            && self.tables.is_empty()
+    }
+}
+
+/// All fleets.
+#[derive(Default)]
+pub(super) struct Assembly {
+    fleets: FxHashMap<FleetId, FleetParts>,
+    touched: Vec<FleetId>,
+    published: BTreeMap<FleetKey, Arc<Fleet>>,
+    infra: BTreeMap<FleetKey, Arc<Infra>>,
+}
+
+impl Assembly {
+    /// A fleet that is about to change.
+    pub(super) fn fleet(&mut self, id: FleetId) -> &mut FleetParts {
+        let parts = self.fleets.entry(id).or_default();
+        if std::mem::replace(&mut parts.state, State::Touched) == State::Settled {
+            self.touched.push(id);
+        }
+        parts
+    }
+
+    /// Moves a virtual host.
+    pub(super) fn place_host(&mut self, was: Option<Placed>, now: Option<Placed>) {
+        if let Some(was) = was {
+            let table = self.fleet(was.fleet).tables.entry(was.table).or_default();
+            table.hosts.change(Some(was.host), None);
+        }
+        if let Some(now) = now {
+            let table = self.fleet(now.fleet).tables.entry(now.table).or_default();
+            table.hosts.change(None, Some(now.host));
+        }
+    }
+
+    /// Sets what doesn't depend on routes.
+    pub(super) fn set_sockets(&mut self, id: FleetId, key: &str, sockets: Option<&Sockets>) {
+        if let Some(gone) = self
+            .fleets
+            .get(&id)
+            .and_then(|p| p.frame.as_ref())
+            .filter(|_| sockets.is_none())
+        {
+            self.published.remove(&gone.key);
+            self.infra.remove(&gone.key);
+        }
+        let parts = self.fleet(id);
+        let frame = sockets.map(|s| Frame {
+            key: key.into(),
+            settings: Arc::clone(&s.settings),
+            tables: s.tables.clone(),
+        });
+        parts
+            .listeners
+            .replace_all(sockets.iter().flat_map(|s| &s.listeners).cloned());
+        parts
+            .secrets
+            .replace_all(sockets.iter().flat_map(|s| &s.secrets).cloned());
+        if parts.frame != frame {
+            for table in parts.tables.values_mut() {
+                table.built = None;
+            }
+            parts.frame = frame;
+            parts.built = None;
+        }
+    }
+
+    /// Finishes what was touched, and returns all fleets and their infrastructure.
+    pub(super) fn settle(&mut self) -> (BTreeMap<FleetKey, Arc<Fleet>>, BTreeMap<FleetKey, Arc<Infra>>) {
+        for id in std::mem::take(&mut self.touched) {
+            let Some(parts) = self.fleets.get_mut(&id) else {
+                continue;
+            };
+            parts.state = State::Settled;
+            let Some(fleet) = parts.settle() else {
+                if parts.is_empty() {
+                    self.fleets.remove(&id);
+                }
+                continue;
+            };
+            match &parts.infra {
+                Some(infra) => self.infra.insert(fleet.key.clone(), Arc::clone(infra)),
+                None => self.infra.remove(&fleet.key),
+            };
+            self.published.insert(fleet.key.clone(), fleet);
+        }
+        (self.published.clone(), self.infra.clone())
+    }
+}

@@ -1,0 +1,121 @@
+//! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
+
+use super::key::{BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
+use crate::name::Id;
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+
+/// What a host consists of.
+#[derive(Debug, Default)]
+pub(crate) struct HostRoutes {
+    /// Routes that attach there, in no order.
+    pub(crate) routes: Vec<RouteId>,
+    /// It must exist even without routes, to hide a broader listener.
+    pub(crate) reserved: bool,
+}
+
+/// All indexes.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    members: FxHashMap<FleetId, Vec<Id>>,
+    hosts: FxHashMap<HostId, HostRoutes>,
+    attached: FxHashMap<ListenerId, u32>,
+    users: FxHashMap<(FleetId, BackendId), u32>,
+    endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
+}
+
+/// What a count did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// From none to one.
+    Appeared,
+    /// From one to none.
+    Vanished,
+    /// Neither.
+    Stayed,
+}
+
+impl Index {
+    pub(crate) fn members(&self, fleet: FleetId) -> &[Id] {
+        self.members.get(&fleet).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(crate) fn add_member(&mut self, fleet: FleetId, gateway: Id) {
+        self.members.entry(fleet).or_default().push(gateway);
+    }
+
+    pub(crate) fn remove_member(&mut self, fleet: FleetId, gateway: Id) {
+        if let Some(list) = self.members.get_mut(&fleet) {
+            list.retain(|id| *id != gateway);
+            if list.is_empty() {
+                self.members.remove(&fleet);
+            }
+        }
+    }
+
+    pub(crate) fn host_routes(&self, host: HostId) -> Option<&HostRoutes> {
+        self.hosts.get(&host)
+    }
+
+    pub(crate) fn edit_host(&mut self, host: HostId, edit: impl FnOnce(&mut HostRoutes)) {
+        let entry = self.hosts.entry(host).or_default();
+        edit(entry);
+        if entry.routes.is_empty() && !entry.reserved {
+            self.hosts.remove(&host);
+        }
+    }
+
+    pub(crate) fn n_attached(&self, listener: ListenerId) -> u32 {
+        self.attached.get(&listener).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn attach(&mut self, listener: ListenerId) {
+        up(&mut self.attached, listener);
+    }
+
+    pub(crate) fn detach(&mut self, listener: ListenerId) {
+        down(&mut self.attached, listener);
+    }
+
+    pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {
+        self.users.contains_key(&(fleet, backend))
+    }
+
+    pub(crate) fn add_user(&mut self, fleet: FleetId, backend: BackendId) -> Turn {
+        up(&mut self.users, (fleet, backend))
+    }
+
+    pub(crate) fn remove_user(&mut self, fleet: FleetId, backend: BackendId) -> Turn {
+        down(&mut self.users, (fleet, backend))
+    }
+
+    pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
+        self.endpoint_users.contains_key(&(fleet, port))
+    }
+
+    pub(crate) fn add_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> Turn {
+        up(&mut self.endpoint_users, (fleet, port))
+    }
+
+    pub(crate) fn remove_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> Turn {
+        down(&mut self.endpoint_users, (fleet, port))
+    }
+}
+
+fn up<K: Eq + Hash>(counts: &mut FxHashMap<K, u32>, key: K) -> Turn {
+    let count = counts.entry(key).or_default();
+    *count += 1;
+    if *count == 1 { Turn::Appeared } else { Turn::Stayed }
+}
+
+fn down<K: Eq + Hash>(counts: &mut FxHashMap<K, u32>, key: K) -> Turn {
+    let Some(count) = counts.get_mut(&key) else {
+        return Turn::Stayed;
+    };
+    *count -= 1;
+    if *count > 0 {
+        return Turn::Stayed;
+    }
+    counts.remove(&key);
+    Turn::Vanished
+}

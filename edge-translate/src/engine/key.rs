@@ -1,0 +1,190 @@
+//! What the memo table knows: inputs, indexes and units, and in which stage a unit runs.
+
+use super::memo::MemoKey;
+use crate::{
+    api::Kind,
+    name::{Id, Sym},
+};
+use edge_ir::AppProtocol;
+
+/// A fleet, by its interned key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FleetId(pub(crate) Sym);
+
+/// A listener of a Gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ListenerId {
+    /// The Gateway.
+    pub(crate) gateway: Id,
+    /// The listener's name in it.
+    pub(crate) name: Sym,
+}
+
+/// An effective hostname on a listener: what becomes a virtual host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HostId {
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// The hostname, `*` for every one.
+    pub(crate) host: Sym,
+}
+
+/// A route object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RouteId {
+    /// Its kind.
+    pub(crate) kind: RouteKind,
+    /// Namespace and name.
+    pub(crate) id: Id,
+}
+
+/// Route kinds that are translated. Others become variants here, and `match` finds what they still need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum RouteKind {
+    /// HTTPRoute.
+    Http,
+}
+
+impl RouteKind {
+    /// The kind of the objects.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Http => Kind::HttpRoute,
+        }
+    }
+}
+
+/// Kinds that a backendRef may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum BackendKind {
+    /// A Service of this cluster.
+    Service,
+    /// A Service of a cluster set.
+    ServiceImport,
+    /// Our own kind: addresses and names outside the platform.
+    Backend,
+}
+
+impl BackendKind {
+    /// The kind of the objects.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Service => Kind::Service,
+            Self::ServiceImport => Kind::ServiceImport,
+            Self::Backend => Kind::Backend,
+        }
+    }
+
+    /// As it stands in the names of clusters.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::ServiceImport => "serviceimport",
+            Self::Backend => "backend",
+        }
+    }
+}
+
+/// An object that can be a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Target {
+    /// Its kind.
+    pub(crate) kind: BackendKind,
+    /// Namespace and name.
+    pub(crate) id: Id,
+}
+
+/// A port of a backend: what has endpoints. Kind Backend has no ports to choose from; its port is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendPort {
+    /// The object.
+    pub(crate) target: Target,
+    /// The port.
+    pub(crate) port: u16,
+}
+
+/// A backend and how it is spoken to: what becomes a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendId {
+    /// The endpoints.
+    pub(crate) port: BackendPort,
+    /// The protocol.
+    pub(crate) protocol: AppProtocol,
+}
+
+/// A node of the memo table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    // Inputs.
+    /// The controller's settings.
+    Settings,
+    /// One object.
+    Object(Kind, Id),
+    /// All EndpointSlices of a backend.
+    Slices(Target),
+    /// All ReferenceGrants of a namespace.
+    Grants(Sym),
+    /// Protective policies on objects of a kind in a namespace.
+    Guards(Kind, Sym),
+    // Indexes, kept from the values of units.
+    /// The Gateways of a fleet.
+    Members(FleetId),
+    /// The routes of a host, and whether it must exist without any.
+    HostRoutes(HostId),
+    /// How many routes a listener has.
+    Attached(ListenerId),
+    /// Whether a fleet sends traffic to a backend.
+    Users(FleetId, BackendId),
+    /// Whether a fleet needs a backend's endpoints.
+    EndpointUsers(FleetId, BackendPort),
+    // Units.
+    /// Is this class ours, and what does it say?
+    Class(Sym),
+    /// Whose is this Gateway, and which fleet is it in?
+    Gateway(Id),
+    /// All listeners of a fleet, judged together.
+    Listeners(FleetId),
+    /// What routes see of a Gateway.
+    Doors(Id),
+    /// Does this backend have an endpoint that takes traffic?
+    Ready(BackendPort),
+    /// Where does this route attach?
+    Attach(RouteId),
+    /// The rules of this route, compiled.
+    Rules(RouteId),
+    /// Which backends does this route use, in which fleets?
+    Uses(RouteId),
+    /// A virtual host.
+    Host(HostId),
+    /// A cluster of a fleet.
+    Cluster(FleetId, BackendId),
+    /// The endpoints of a backend for a fleet.
+    Endpoints(FleetId, BackendPort),
+    /// Sockets, tables and secrets of a fleet.
+    Sockets(FleetId),
+    /// What must exist around a fleet.
+    Infra(FleetId),
+    /// What we say about an object.
+    Status(Kind, Id),
+}
+
+/// Number of stages.
+pub(crate) const N_STAGES: usize = 8;
+
+impl MemoKey for Key {
+    fn stage(&self) -> Option<usize> {
+        Some(match self {
+            Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
+            Self::Members(_) | Self::HostRoutes(_) | Self::Attached(_) => return None,
+            Self::Users(..) | Self::EndpointUsers(..) => return None,
+            Self::Class(_) => 0,
+            Self::Gateway(_) => 1,
+            Self::Listeners(_) => 2,
+            Self::Doors(_) | Self::Ready(_) => 3,
+            Self::Attach(_) | Self::Rules(_) => 4,
+            Self::Uses(_) => 5,
+            Self::Host(_) | Self::Cluster(..) | Self::Endpoints(..) | Self::Sockets(_) | Self::Infra(_) => 6,
+            Self::Status(..) => 7,
+        })
+    }
+}

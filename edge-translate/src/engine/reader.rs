@@ -1,0 +1,187 @@
+//! What a unit sees of the world. Every question is written down, so that a change of its answer runs the unit again.
+
+use super::{
+    index::{HostRoutes, Index},
+    key::{BackendId, BackendPort, FleetId, HostId, Key, ListenerId, RouteId, Target},
+    memo::Reads,
+    value::Value,
+};
+use crate::{
+    api,
+    api::{Kind, Object},
+    name::{Id, Sym},
+    phase::{
+        attach::Attachments,
+        class::Class,
+        endpoints::Readiness,
+        gateway::Gateway,
+        listeners::{Doors, FleetListeners},
+        rules::Rules,
+        sockets::Sockets,
+    },
+    settings::Settings,
+    world::World,
+};
+use std::sync::Arc;
+
+/// The only way from a unit to the world and to other units.
+pub(crate) struct Reader<'a> {
+    pub(super) world: &'a World,
+    pub(super) index: &'a Index,
+    pub(super) reads: &'a Reads<'a, Key, Value>,
+}
+
+macro_rules! objects {
+    ($($(#[$doc:meta])* $method:ident: $variant:ident -> $type:ident;)+) => {
+        impl<'a> Reader<'a> {
+            $(
+                $(#[$doc])*
+                pub(crate) fn $method(&self, id: Id) -> Option<&'a Arc<api::$type>> {
+                    match self.object(Kind::$variant, id) {
+                        Some(Object::$variant(object)) => Some(object),
+                        _ => None,
+                    }
+                }
+            )+
+        }
+    };
+}
+
+objects! {
+    /// A GatewayClass.
+    class_object: GatewayClass -> GatewayClass;
+    /// A Gateway.
+    gateway_object: Gateway -> Gateway;
+    /// An HTTPRoute.
+    http_route: HttpRoute -> HttpRoute;
+    /// A Service.
+    service: Service -> Service;
+    /// A ServiceImport.
+    service_import: ServiceImport -> ServiceImport;
+    /// A Backend.
+    backend: Backend -> Backend;
+    /// A Secret.
+    secret: Secret -> Secret;
+    /// An EdgeProxy.
+    edge_proxy: EdgeProxy -> EdgeProxy;
+    /// A Namespace.
+    namespace: Namespace -> Namespace;
+}
+
+macro_rules! units {
+    ($($(#[$doc:meta])* $method:ident($arg:ident: $argtype:ty): $variant:ident -> $type:ty;)+) => {
+        impl<'a> Reader<'a> {
+            $(
+                $(#[$doc])*
+                pub(crate) fn $method(&self, $arg: $argtype) -> Option<&'a $type> {
+                    match self.reads.get(Key::$variant($arg)) {
+                        Some(Value::$variant(value)) => Some(value),
+                        _ => None,
+                    }
+                }
+            )+
+        }
+    };
+}
+
+units! {
+    /// The judgement on a class; none while the object is missing.
+    class(name: Sym): Class -> Arc<Class>;
+    /// The judgement on a Gateway.
+    gateway(id: Id): Gateway -> Arc<Gateway>;
+    /// All listeners of a fleet.
+    listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
+    /// What routes see of a Gateway; none when it isn't ours.
+    doors(gateway: Id): Doors -> Arc<Doors>;
+    /// Where a route attaches.
+    attachments(route: RouteId): Attach -> Arc<Attachments>;
+    /// A route's rules.
+    rules(route: RouteId): Rules -> Arc<Rules>;
+    /// Sockets of a fleet.
+    sockets(fleet: FleetId): Sockets -> Arc<Sockets>;
+}
+
+impl<'a> Reader<'a> {
+    /// One object of any kind.
+    pub(crate) fn object(&self, kind: Kind, id: Id) -> Option<&'a Object> {
+        self.reads.note(Key::Object(kind, id));
+        self.world.object(kind, id)
+    }
+
+    /// The controller's settings.
+    pub(crate) fn settings(&self) -> &'a Settings {
+        self.reads.note(Key::Settings);
+        self.world.settings()
+    }
+
+    /// All ReferenceGrants in a namespace.
+    pub(crate) fn grants(&self, namespace: Sym) -> impl Iterator<Item = &'a Arc<api::ReferenceGrant>> {
+        self.reads.note(Key::Grants(namespace));
+        self.world.grants(namespace)
+    }
+
+    /// All EndpointSlices of a backend.
+    pub(crate) fn slices(&self, target: Target) -> impl Iterator<Item = &'a Arc<api::EndpointSlice>> {
+        self.reads.note(Key::Slices(target));
+        self.world.slices(target)
+    }
+
+    /// Whether a backend has endpoints that take traffic.
+    pub(crate) fn readiness(&self, port: BackendPort) -> Readiness {
+        match self.reads.get(Key::Ready(port)) {
+            Some(Value::Ready(readiness)) => *readiness,
+            _ => Readiness::NoEndpoints,
+        }
+    }
+
+    /// Whether a policy that this version can't honour protects the object: then it must not be open.
+    pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
+        self.reads.note(Key::Guards(kind, id.namespace));
+        self.world.is_guarded(kind, id)
+    }
+
+    /// The Gateways of a fleet, in no order.
+    pub(crate) fn members(&self, fleet: FleetId) -> &'a [Id] {
+        self.reads.note(Key::Members(fleet));
+        self.index.members(fleet)
+    }
+
+    /// The routes of a host.
+    pub(crate) fn host_routes(&self, host: HostId) -> Option<&'a HostRoutes> {
+        self.reads.note(Key::HostRoutes(host));
+        self.index.host_routes(host)
+    }
+
+    /// How many routes a listener has.
+    pub(crate) fn n_attached(&self, listener: ListenerId) -> u32 {
+        self.reads.note(Key::Attached(listener));
+        self.index.n_attached(listener)
+    }
+
+    /// Whether a fleet sends traffic to a backend.
+    pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {
+        self.reads.note(Key::Users(fleet, backend));
+        self.index.is_used(fleet, backend)
+    }
+
+    /// Whether a fleet needs a backend's endpoints.
+    pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
+        self.reads.note(Key::EndpointUsers(fleet, port));
+        self.index.needs_endpoints(fleet, port)
+    }
+
+    /// The word for a name.
+    pub(crate) fn sym(&self, name: &str) -> Sym {
+        self.world.sym(name)
+    }
+
+    /// The words for a namespace and name.
+    pub(crate) fn id(&self, namespace: &str, name: &str) -> Id {
+        self.world.id(namespace, name)
+    }
+
+    /// The name behind a word.
+    pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
+        self.world.text(sym)
+    }
+}

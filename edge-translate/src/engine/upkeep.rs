@@ -1,0 +1,232 @@
+//! Keeping indexes and assembled fleets in step with the values of units.
+//!
+//! A unit's value decides which units of later stages exist: an attachment makes a virtual host, a used backend makes a
+//! cluster. Here the difference between the old and the new value is carried over, and those units are woken.
+
+use super::{
+    Translator,
+    index::Turn,
+    key::{BackendId, FleetId, HostId, Key, ListenerId, RouteId},
+    value::{Placed, Value},
+};
+use crate::{
+    name::Id,
+    phase::{
+        attach::Attachments,
+        gateway::{Gateway, Member},
+        listeners::{Doors, Serving},
+        uses::Uses,
+    },
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+impl Translator {
+    /// Called after the value of `key` changed from `before` to what the table holds now.
+    pub(super) fn keep_up(&mut self, key: Key, before: Option<Value>) {
+        match key {
+            Key::Gateway(id) => self.keep_members(id, before.as_ref()),
+            Key::Listeners(fleet) => {
+                self.memo.want(Key::Sockets(fleet));
+                self.memo.want(Key::Infra(fleet));
+            }
+            Key::Doors(id) => self.keep_reserved_hosts(id, before.as_ref()),
+            Key::Attach(route) => self.keep_attachments(route, before.as_ref()),
+            Key::Uses(route) => self.keep_users(route, before.as_ref()),
+            Key::Host(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Sockets(_) | Key::Infra(_) => {
+                self.keep_assembly(key, before);
+            }
+            Key::Status(kind, id) => {
+                self.changed_statuses.insert((kind, id));
+            }
+            _ => {}
+        }
+    }
+
+    fn keep_members(&mut self, gateway: Id, before: Option<&Value>) {
+        let (was, now) = (fleet_of(before), fleet_of(self.memo.get(Key::Gateway(gateway))));
+        if let Some(fleet) = was.filter(|_| was != now) {
+            self.index.remove_member(fleet, gateway);
+        }
+        if let Some(fleet) = now.filter(|_| was != now) {
+            self.index.add_member(fleet, gateway);
+        }
+        for fleet in [was, now].into_iter().flatten() {
+            self.memo.touch(Key::Members(fleet));
+            self.memo.want(Key::Listeners(fleet));
+            self.memo.want(Key::Sockets(fleet));
+            self.memo.want(Key::Infra(fleet));
+        }
+        self.memo.want(Key::Doors(gateway));
+    }
+
+    /// Listeners that hide a broader one need their host even without routes.
+    fn keep_reserved_hosts(&mut self, gateway: Id, before: Option<&Value>) {
+        let was = self.reserved(before.and_then(as_doors));
+        let now = self.reserved(self.memo.get(Key::Doors(gateway)).and_then(as_doors));
+        for host in was.difference(&now) {
+            self.edit_host(*host, |h| h.reserved = false);
+        }
+        for host in now.difference(&was) {
+            self.edit_host(*host, |h| h.reserved = true);
+        }
+    }
+
+    fn reserved(&self, doors: Option<&Doors>) -> BTreeSet<HostId> {
+        let doors = doors.into_iter().flat_map(|d| &d.doors);
+        doors
+            .filter(|d| d.serving == Serving::Yes && d.hides_broader)
+            .map(|d| HostId {
+                listener: d.id,
+                host: self.world.sym(&d.hostname),
+            })
+            .collect()
+    }
+
+    fn edit_host(&mut self, host: HostId, edit: impl FnOnce(&mut super::index::HostRoutes)) {
+        self.index.edit_host(host, edit);
+        self.memo.touch(Key::HostRoutes(host));
+        self.memo.want(Key::Host(host));
+    }
+
+    fn keep_attachments(&mut self, route: RouteId, before: Option<&Value>) {
+        let was = hosts(before.and_then(as_attachments));
+        let now = hosts(self.memo.get(Key::Attach(route)).and_then(as_attachments));
+        for host in was.difference(&now) {
+            self.edit_host(*host, |h| h.routes.retain(|r| *r != route));
+        }
+        for host in now.difference(&was) {
+            self.edit_host(*host, |h| h.routes.push(route));
+        }
+    }
+
+    fn keep_users(&mut self, route: RouteId, before: Option<&Value>) {
+        let none = Arc::new(Uses::default());
+        let was = as_uses(before).unwrap_or_else(|| Arc::clone(&none));
+        let now = as_uses(self.memo.get(Key::Uses(route))).unwrap_or(none);
+        self.keep_attached(&was.listeners, &now.listeners);
+        let (was, now) = (&was.backends, &now.backends);
+        for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
+            if self.index.add_user(*fleet, *backend) == Turn::Appeared {
+                self.users_turned(*fleet, *backend);
+                if self.index.add_endpoint_user(*fleet, backend.port) == Turn::Appeared {
+                    self.endpoint_users_turned(*fleet, *backend);
+                }
+            }
+        }
+        for (fleet, backend) in was.iter().filter(|u| now.binary_search(u).is_err()) {
+            if self.index.remove_user(*fleet, *backend) == Turn::Vanished {
+                self.users_turned(*fleet, *backend);
+                if self.index.remove_endpoint_user(*fleet, backend.port) == Turn::Vanished {
+                    self.endpoint_users_turned(*fleet, *backend);
+                }
+            }
+        }
+    }
+
+    /// Counts of routes on listeners.
+    fn keep_attached(&mut self, was: &[ListenerId], now: &[ListenerId]) {
+        for listener in was.iter().filter(|l| now.binary_search(l).is_err()) {
+            self.index.detach(*listener);
+            self.memo.touch(Key::Attached(*listener));
+        }
+        for listener in now.iter().filter(|l| was.binary_search(l).is_err()) {
+            self.index.attach(*listener);
+            self.memo.touch(Key::Attached(*listener));
+        }
+    }
+
+    fn users_turned(&mut self, fleet: FleetId, backend: BackendId) {
+        self.memo.touch(Key::Users(fleet, backend));
+        self.memo.want(Key::Cluster(fleet, backend));
+    }
+
+    fn endpoint_users_turned(&mut self, fleet: FleetId, backend: BackendId) {
+        self.memo.touch(Key::EndpointUsers(fleet, backend.port));
+        self.memo.want(Key::Endpoints(fleet, backend.port));
+    }
+
+    fn keep_assembly(&mut self, key: Key, before: Option<Value>) {
+        let now = self.memo.get(key);
+        match key {
+            Key::Host(_) => {
+                let placed = |v: Option<&Value>| match v {
+                    Some(Value::Host(placed)) => Some(Placed::clone(placed)),
+                    _ => None,
+                };
+                self.assembly.place_host(placed(before.as_ref()), placed(now));
+            }
+            Key::Cluster(fleet, _) => {
+                let cluster = |v: Option<&Value>| match v {
+                    Some(Value::Cluster(cluster)) => Some(Arc::clone(cluster)),
+                    _ => None,
+                };
+                let (was, now) = (cluster(before.as_ref()), cluster(now));
+                self.assembly.fleet(fleet).clusters.change(was, now);
+            }
+            Key::Endpoints(fleet, _) => {
+                let set = |v: Option<&Value>| match v {
+                    Some(Value::Endpoints(set)) => set.clone(),
+                    _ => None,
+                };
+                let (was, now) = (set(before.as_ref()), set(now));
+                self.assembly.fleet(fleet).endpoints.change(was, now);
+            }
+            Key::Sockets(fleet) => {
+                let sockets = match now {
+                    Some(Value::Sockets(sockets)) => Some(Arc::clone(sockets)),
+                    _ => None,
+                };
+                let name = self.world.text(fleet.0);
+                self.assembly.set_sockets(fleet, &name, sockets.as_deref());
+            }
+            Key::Infra(fleet) => {
+                let infra = match now {
+                    Some(Value::Infra(infra)) => infra.clone(),
+                    _ => None,
+                };
+                self.assembly.fleet(fleet).infra = infra;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn fleet_of(value: Option<&Value>) -> Option<FleetId> {
+    match value {
+        Some(Value::Gateway(gateway)) => match &**gateway {
+            Gateway::Member(Member { fleet, .. }) => Some(*fleet),
+            Gateway::Foreign => None,
+        },
+        _ => None,
+    }
+}
+
+fn as_doors(value: &Value) -> Option<&Doors> {
+    match value {
+        Value::Doors(doors) => Some(doors),
+        _ => None,
+    }
+}
+
+fn as_attachments(value: &Value) -> Option<&Attachments> {
+    match value {
+        Value::Attach(attachments) => Some(attachments),
+        _ => None,
+    }
+}
+
+fn as_uses(value: Option<&Value>) -> Option<Arc<Uses>> {
+    match value {
+        Some(Value::Uses(uses)) => Some(Arc::clone(uses)),
+        _ => None,
+    }
+}
+
+/// Hosts that a route is on.
+fn hosts(attachments: Option<&Attachments>) -> BTreeSet<HostId> {
+    let attached = attachments
+        .into_iter()
+        .flat_map(|a| &a.parents)
+        .flat_map(|p| p.verdict.iter().flatten());
+    attached.flat_map(|a| &a.hosts).map(|h| h.id).collect()
+}

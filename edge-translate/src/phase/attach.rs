@@ -1,0 +1,227 @@
+//! Where a route attaches: a verdict for each of its parentRefs, and the listeners and hostnames it gets.
+
+use super::{
+    gateway::Gateway,
+    hostname::{self, Specificity},
+    listeners::{Door, Doors, Serving},
+};
+use crate::{
+    api::{self, FromNamespaces, Kind, ParentReference, Protocol},
+    engine::{
+        key::{FleetId, HostId, ListenerId, RouteId, RouteKind},
+        reader::Reader,
+    },
+    name::{Id, Interner},
+};
+use edge_ir::RouteTableName;
+
+/// What came of a route's parentRefs. Those that lead to nobody or to another controller's Gateway are left out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attachments {
+    /// In the order of the route.
+    pub(crate) parents: Vec<Parent>,
+}
+
+/// What came of one parentRef.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parent {
+    /// The reference as written.
+    pub(crate) reference: ParentReference,
+    /// The Gateway it names.
+    pub(crate) gateway: Id,
+    /// Listeners that took the route; none if one of the reasons applies.
+    pub(crate) verdict: Result<Vec<Attachment>, Refusal>,
+}
+
+/// A listener that took the route.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attachment {
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// Its fleet.
+    pub(crate) fleet: FleetId,
+    /// The table of its virtual hosts.
+    pub(crate) table: RouteTableName,
+    /// Effective hostnames that requests can reach, each with the route's own hostname behind it. Empty when the
+    /// listener doesn't serve.
+    pub(crate) hosts: Vec<AttachedHost>,
+}
+
+/// An effective hostname.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AttachedHost {
+    /// Listener and hostname.
+    pub(crate) id: HostId,
+    /// How specific the hostname in the route is; decides between routes of the same effective hostname.
+    pub(crate) own: Specificity,
+}
+
+/// Why no listener of a parent took the route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// sectionName or port selects nothing.
+    NoMatchingParent,
+    /// No selected listener takes this kind from this namespace.
+    NotAllowedByListeners,
+    /// All selected listeners are TLS listeners without usable TLS settings.
+    NoReadyListeners,
+    /// No hostname in common.
+    NoMatchingListenerHostname,
+}
+
+/// What attachment needs of a route.
+struct Subject<'a> {
+    kind: Kind,
+    namespace: &'a str,
+    parents: &'a [ParentReference],
+    hostnames: &'a [Box<str>],
+}
+
+fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
+    match route.kind {
+        RouteKind::Http => {
+            let object = reader.http_route(route.id)?;
+            Some(Subject {
+                kind: Kind::HttpRoute,
+                namespace: &object.metadata.namespace,
+                parents: &object.spec.parent_refs,
+                hostnames: &object.spec.hostnames,
+            })
+        }
+    }
+}
+
+/// Attaches a route; none when it doesn't exist.
+pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments> {
+    let subject = subject(reader, route)?;
+    let parents = subject
+        .parents
+        .iter()
+        .filter_map(|reference| attach_to(reader, &subject, reference))
+        .collect();
+    Some(Attachments { parents })
+}
+
+fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &ParentReference) -> Option<Parent> {
+    if reference.group != "gateway.networking.k8s.io" || reference.kind != "Gateway" {
+        return None;
+    }
+    let namespace = reference.namespace.as_deref().unwrap_or(subject.namespace);
+    let gateway = reader.id(namespace, &reference.name);
+    let Gateway::Member(_) = &**reader.gateway(gateway)? else {
+        return None;
+    };
+    let doors = reader.doors(gateway)?;
+    let verdict = judge(reader, subject, reference, gateway, doors);
+    Some(Parent {
+        reference: reference.clone(),
+        gateway,
+        verdict,
+    })
+}
+
+fn judge(
+    reader: &Reader<'_>,
+    subject: &Subject<'_>,
+    reference: &ParentReference,
+    gateway: Id,
+    doors: &Doors,
+) -> Result<Vec<Attachment>, Refusal> {
+    let selected: Vec<&Door> = doors.doors.iter().filter(|d| selects(reference, d)).collect();
+    if selected.is_empty() {
+        return Err(Refusal::NoMatchingParent);
+    }
+    let of_kind: Vec<&Door> = selected
+        .iter()
+        .copied()
+        .filter(|d| d.kinds.contains(&subject.kind))
+        .collect();
+    if of_kind.is_empty()
+        && selected
+            .iter()
+            .all(|d| d.protocol == Protocol::Tls && d.serving == Serving::No)
+    {
+        return Err(Refusal::NoReadyListeners);
+    }
+    let gateway_namespace = reader.text(gateway.namespace);
+    let allowed: Vec<&Door> = of_kind
+        .into_iter()
+        .filter(|d| allows_namespace(reader, &d.namespaces, subject.namespace, &gateway_namespace))
+        .collect();
+    if allowed.is_empty() {
+        return Err(Refusal::NotAllowedByListeners);
+    }
+    let attachments: Vec<Attachment> = allowed
+        .into_iter()
+        .filter_map(|d| enter(reader, subject, doors.fleet, d))
+        .collect();
+    if attachments.is_empty() {
+        Err(Refusal::NoMatchingListenerHostname)
+    } else {
+        Ok(attachments)
+    }
+}
+
+fn selects(reference: &ParentReference, door: &Door) -> bool {
+    reference.section_name.as_deref().is_none_or(|name| name == &*door.name)
+        && reference.port.is_none_or(|port| port == door.port)
+}
+
+fn allows_namespace(reader: &Reader<'_>, allowed: &api::RouteNamespaces, route: &str, gateway: &str) -> bool {
+    match allowed.from {
+        FromNamespaces::All => true,
+        FromNamespaces::Same => route == gateway,
+        FromNamespaces::Selector => {
+            let Some(selector) = &allowed.selector else {
+                return false;
+            };
+            let empty = api::StringMap::new();
+            let id = Id {
+                namespace: Interner::EMPTY,
+                name: reader.sym(route),
+            };
+            let labels = reader.namespace(id).map_or(&empty, |n| &n.metadata.labels);
+            selector.matches(labels) == Some(true)
+        }
+        FromNamespaces::None | FromNamespaces::Other(_) => false,
+    }
+}
+
+/// The hostnames that a route gets on a listener; none when they have none in common.
+fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door) -> Option<Attachment> {
+    let mut hosts: Vec<AttachedHost> = Vec::new();
+    let mut common = false;
+    let every = [Box::from(hostname::ANY)];
+    let own_names = if subject.hostnames.is_empty() {
+        &every[..]
+    } else {
+        subject.hostnames
+    };
+    for own in own_names {
+        let lower = own.to_lowercase();
+        let own = hostname::text(Some(&lower));
+        let Some(effective) = hostname::intersect(&door.hostname, own) else {
+            continue;
+        };
+        common = true;
+        let shadowed = door.narrower.iter().any(|n| hostname::covers(n, effective));
+        if door.serving == Serving::No || shadowed {
+            continue;
+        }
+        let id = HostId {
+            listener: door.id,
+            host: reader.sym(effective),
+        };
+        let own = Specificity::of(own);
+        match hosts.iter_mut().find(|h| h.id == id) {
+            Some(host) => host.own = host.own.max(own),
+            None => hosts.push(AttachedHost { id, own }),
+        }
+    }
+    common.then(|| Attachment {
+        listener: door.id,
+        fleet,
+        table: door.table.clone(),
+        hosts,
+    })
+}

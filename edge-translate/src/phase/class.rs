@@ -1,0 +1,55 @@
+//! Whether a GatewayClass is ours, and the EdgeProxy it brings.
+
+use super::proxy_settings::{self, ProxyProblem};
+use crate::{
+    api::{self, EdgeProxy},
+    engine::reader::Reader,
+    name::{Id, Sym},
+};
+use std::sync::Arc;
+
+/// The judgement on a class.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Class {
+    /// It names another controller.
+    Foreign,
+    /// It names us, but its parameters can't be used: the error.
+    Refused(String),
+    /// It is ours.
+    Accepted {
+        /// Its EdgeProxy, checked.
+        proxy: Option<Arc<EdgeProxy>>,
+    },
+}
+
+/// Judges a class; none when it doesn't exist.
+pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
+    let id = Id {
+        namespace: reader.sym(""),
+        name,
+    };
+    let class = reader.class_object(id)?;
+    if *class.spec.controller_name != *reader.settings().controller_name {
+        return Some(Class::Foreign);
+    }
+    let Some(parameters) = &class.spec.parameters_ref else {
+        return Some(Class::Accepted { proxy: None });
+    };
+    Some(match proxy_of(reader, parameters) {
+        Ok(proxy) => Class::Accepted { proxy: Some(proxy) },
+        Err(problem) => Class::Refused(problem),
+    })
+}
+
+fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<EdgeProxy>, ProxyProblem> {
+    proxy_settings::check_reference(&parameters.group, &parameters.kind)?;
+    let Some(namespace) = parameters.namespace.as_deref() else {
+        return Err("namespace must be specified in parametersRef".into());
+    };
+    let id = reader.id(namespace, &parameters.name);
+    let Some(proxy) = reader.edge_proxy(id) else {
+        return Err(format!("edgeproxy {namespace}/{} not found", parameters.name));
+    };
+    proxy_settings::check(proxy, reader.settings())?;
+    Ok(Arc::clone(proxy))
+}

@@ -1,0 +1,90 @@
+//! Backend, and whether it can be used at all.
+
+use crate::{
+    api::{Backend, BackendEndpoint, BackendType, text::is_dns_subdomain},
+    engine::reader::Reader,
+    name::Id,
+    settings::{Feature, Platform, Settings},
+    status::{Condition, Status, StatusBody},
+};
+use std::net::IpAddr;
+
+/// Why a Backend can't be used.
+pub(crate) struct BackendProblem {
+    /// Reason of `ResolvedRefs` on routes that refer to it.
+    pub(crate) ref_reason: &'static str,
+    /// For people.
+    pub(crate) message: String,
+}
+
+/// The status of a Backend.
+pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
+    let object = reader.backend(id)?;
+    let settings = reader.settings();
+    // Type and reason of the negative form are swapped, as deployed tooling expects them.
+    let condition = if settings.backend_api == Feature::Disabled {
+        let message = "The Backend was not accepted since Backend is not enabled in Edge Gateway Config";
+        Condition::no("Invalid", "Accepted", message)
+    } else {
+        match backend_problem(object, settings) {
+            None => Condition::yes("Accepted", "Accepted", "The Backend was accepted"),
+            Some(problem) => Condition::no(
+                "Invalid",
+                "Accepted",
+                format!("The Backend was not accepted: {}", problem.message),
+            ),
+        }
+    };
+    let body = StatusBody::Conditions(vec![condition]);
+    Some(Some(Status {
+        observed_generation: object.metadata.generation,
+        body,
+    }))
+}
+
+/// What is wrong with a Backend by itself.
+pub(crate) fn backend_problem(backend: &Backend, settings: &Settings) -> Option<BackendProblem> {
+    let problem = |ref_reason, message: String| Some(BackendProblem { ref_reason, message });
+    let spec = &backend.spec;
+    if spec.r#type == BackendType::DynamicResolver && !spec.endpoints.is_empty() {
+        return problem(
+            "InvalidBackendRef",
+            "DynamicResolver type cannot have endpoints specified".into(),
+        );
+    }
+    if let Some(message) = spec.endpoints.iter().find_map(|e| endpoint_error(e, settings.platform)) {
+        return problem("InvalidAddress", message);
+    }
+    let tls = spec.tls.as_deref()?;
+    let has_authority = !tls.ca_certificate_refs.is_empty() || tls.well_known_ca_certificates.is_some();
+    if !tls.insecure_skip_verify && !has_authority {
+        let message = "must specify either CACertificateRefs or WellKnownCACertificates when InsecureSkipVerify is unset or false";
+        return problem("InvalidBackendRef", message.into());
+    }
+    None
+}
+
+fn endpoint_error(endpoint: &BackendEndpoint, platform: Platform) -> Option<String> {
+    if let Some(ip) = &endpoint.ip {
+        let text = &ip.address;
+        return match text.parse::<IpAddr>() {
+            Err(_) => Some(format!("IP address {text} is invalid")),
+            Ok(ip) if ip.is_loopback() && platform == Platform::Cluster => Some(format!(
+                "IP address {text} in the loopback range is only supported when using the Host infrastructure"
+            )),
+            Ok(_) => None,
+        };
+    }
+    let host = &*endpoint.fqdn.as_ref()?.hostname;
+    if host.parse::<IpAddr>().is_ok() {
+        Some(format!("hostname {host} is an IP address"))
+    } else if !is_dns_subdomain(host) {
+        Some(format!("hostname {host} is not a valid FQDN"))
+    } else if platform == Platform::Cluster && !host.contains('.') {
+        Some(format!(
+            "hostname {host} should be a domain with at least two segments separated by dots"
+        ))
+    } else {
+        None
+    }
+}

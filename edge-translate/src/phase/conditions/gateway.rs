@@ -1,0 +1,87 @@
+//! Gateway and its listeners.
+
+use crate::{
+    api,
+    engine::reader::Reader,
+    name::Id,
+    phase::{
+        gateway::{Gateway, Member},
+        listeners::ListenerState,
+    },
+    status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody, Truth},
+};
+
+/// The status of a Gateway, apart from what depends on infrastructure.
+pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
+    let object = reader.gateway_object(id)?;
+    let Gateway::Member(member) = &**reader.gateway(id)? else {
+        return Some(None);
+    };
+    let listeners = reader.listeners(member.fleet)?;
+    let mine = listeners.gateways.iter().find(|g| g.id == id)?;
+    let mut conditions = vec![accepted(member, object, &mine.listeners)];
+    if validates_insecurely(object) {
+        conditions.push(Condition::yes(
+            "InsecureFrontendValidationMode",
+            "ConfigurationChanged",
+            "Gateway is using AllowInsecureFallback frontend validation mode.",
+        ));
+    }
+    let listeners = mine.listeners.iter().map(|l| listener(reader, object, l)).collect();
+    let body = StatusBody::Gateway(GatewayStatus {
+        conditions,
+        listeners,
+        attached_listener_sets: 0,
+    });
+    Some(Some(Status {
+        observed_generation: object.metadata.generation,
+        body,
+    }))
+}
+
+fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
+    if let Some(problem) = &member.problem {
+        return Condition::no("Accepted", problem.reason, &problem.message);
+    }
+    let is_accepted = |l: &&ListenerState| {
+        l.conditions
+            .iter()
+            .any(|c| c.kind == "Accepted" && c.status == Truth::True)
+    };
+    let mut bad: Vec<&str> = listeners
+        .iter()
+        .filter(|l| !is_accepted(l))
+        .map(|l| &*object.spec.listeners[l.index].name)
+        .collect();
+    bad.sort_unstable();
+    let names = bad.join(", ");
+    if bad.is_empty() {
+        Condition::yes("Accepted", "Accepted", "The Gateway has been scheduled by Edge Gateway")
+    } else if bad.len() < listeners.len() {
+        Condition::yes("Accepted", "ListenersNotValid", format!("Listeners not valid: {names}"))
+    } else {
+        Condition::no(
+            "Accepted",
+            "ListenersNotValid",
+            format!("No listeners are valid: {names}"),
+        )
+    }
+}
+
+fn validates_insecurely(object: &api::Gateway) -> bool {
+    let Some(frontend) = object.spec.tls.as_ref().and_then(|t| t.frontend.as_ref()) else {
+        return false;
+    };
+    let configs = frontend.per_port.iter().map(|p| &p.tls).chain([&frontend.default]);
+    let mut modes = configs.filter_map(|c| c.validation.as_ref()).map(|v| &v.mode);
+    modes.any(|mode| *mode == api::FrontendValidationMode::AllowInsecureFallback)
+}
+
+fn listener(reader: &Reader<'_>, object: &api::Gateway, state: &ListenerState) -> ListenerStatus {
+    ListenerStatus {
+        name: (&*object.spec.listeners[state.index].name).into(),
+        supported_kinds: state.kinds.iter().map(|k| k.as_str().into()).collect(),
+        attached_routes: reader.n_attached(state.id),
+        conditions: state.conditions.clone(),
+    }
+}

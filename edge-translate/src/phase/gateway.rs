@@ -1,0 +1,120 @@
+//! Whose a Gateway is, which fleet carries it, and with which EdgeProxy.
+
+use super::{class::Class, proxy_settings};
+use crate::{
+    api::{self, EdgeProxy},
+    engine::{key::FleetId, reader::Reader},
+    name::{Id, Sym},
+};
+use std::sync::Arc;
+
+/// The judgement on a Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Gateway {
+    /// Its class is missing, not accepted, or somebody else's.
+    Foreign,
+    /// It is ours.
+    Member(Member),
+}
+
+/// A Gateway that we serve.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    /// The fleet it is part of.
+    pub(crate) fleet: FleetId,
+    /// Its class.
+    pub(crate) class: Sym,
+    /// Whether the fleet is the class's rather than the Gateway's own.
+    pub(crate) merge: Merge,
+    /// Its EdgeProxy: the Gateway's own, else that of the class.
+    pub(crate) proxy: Option<Arc<EdgeProxy>>,
+    /// Why it isn't accepted, if it isn't. Its listeners serve all the same, with the class's parameters: a slip in an
+    /// infrastructure setting must not stop traffic.
+    pub(crate) problem: Option<GatewayProblem>,
+}
+
+/// Whether Gateways share a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// A fleet of its own.
+    Own,
+    /// One fleet for the class.
+    Class,
+}
+
+/// Why a Gateway isn't accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GatewayProblem {
+    /// Reason of the condition.
+    pub(crate) reason: &'static str,
+    /// Message of the condition.
+    pub(crate) message: String,
+}
+
+/// Judges a Gateway; none when it doesn't exist.
+pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
+    let gateway = reader.gateway_object(id)?;
+    let class_name = reader.sym(&gateway.spec.gateway_class_name);
+    let Some(Class::Accepted { proxy: class_proxy }) = reader.class(class_name).map(|c| &**c) else {
+        return Some(Gateway::Foreign);
+    };
+    let merge = match class_proxy {
+        Some(proxy) if proxy.spec.merge_gateways => Merge::Class,
+        _ => Merge::Own,
+    };
+    let fleet = FleetId(match merge {
+        Merge::Class => class_name,
+        Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
+    });
+    let (proxy, problem) = match own_proxy(reader, gateway) {
+        Ok(own) => (own.or_else(|| class_proxy.clone()), unsupported_address(gateway)),
+        Err(message) => (
+            class_proxy.clone(),
+            Some(GatewayProblem {
+                reason: "InvalidParameters",
+                message,
+            }),
+        ),
+    };
+    Some(Gateway::Member(Member {
+        fleet,
+        class: class_name,
+        merge,
+        proxy,
+        problem,
+    }))
+}
+
+/// The EdgeProxy that the Gateway itself names.
+fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> Result<Option<Arc<EdgeProxy>>, String> {
+    let Some(reference) = gateway
+        .spec
+        .infrastructure
+        .as_ref()
+        .and_then(|i| i.parameters_ref.as_ref())
+    else {
+        return Ok(None);
+    };
+    let invalid = |error: String| format!("Invalid parametersRef: {error}");
+    proxy_settings::check_reference(&reference.group, &reference.kind).map_err(invalid)?;
+    let namespace = &gateway.metadata.namespace;
+    let Some(proxy) = reader.edge_proxy(reader.id(namespace, &reference.name)) else {
+        return Err(invalid(format!("edgeproxy {namespace}/{} not found", reference.name)));
+    };
+    if proxy.spec.merge_gateways {
+        return Err(invalid(
+            "mergeGateways must not be set on an EdgeProxy that is attached to a Gateway".into(),
+        ));
+    }
+    proxy_settings::check(proxy, reader.settings()).map_err(invalid)?;
+    Ok(Some(Arc::clone(proxy)))
+}
+
+fn unsupported_address(gateway: &api::Gateway) -> Option<GatewayProblem> {
+    let known = |a: &&api::GatewayAddress| matches!(a.r#type, api::AddressType::IpAddress | api::AddressType::Hostname);
+    let bad = gateway.spec.addresses.iter().find(|a| !known(a))?;
+    Some(GatewayProblem {
+        reason: "UnsupportedAddress",
+        message: format!("Gateway has an address with an unsupported type: {}", bad.r#type),
+    })
+}

@@ -1,0 +1,108 @@
+//! Virtual hosts: the routes of one effective hostname, in order of precedence.
+
+use super::{gateway::Gateway, hostname::Specificity, precedence::Precedence, proxy_settings, rules::internal_error};
+use crate::{
+    api::Kind,
+    engine::{
+        key::{HostId, RouteId},
+        reader::Reader,
+        value::Placed,
+    },
+};
+use edge_ir::{HeaderEdits, Origin, Origins, Route, VirtualHost};
+use std::{cmp::Reverse, sync::Arc};
+
+/// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
+pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<Placed> {
+    let entry = reader.host_routes(id)?;
+    let doors = reader.doors(id.listener.gateway)?;
+    let door = doors.doors.iter().find(|d| d.id == id.listener)?;
+    let host = reader.text(id.host);
+    let mut routes = collect(reader, id, &entry.routes);
+    if reader.is_guarded(Kind::Gateway, id.listener.gateway) {
+        routes = routes.iter().map(|route| closed(route)).collect();
+    }
+    let name = format!("{}/{}", door.full_name, host.replace('.', "_"));
+    let host = VirtualHost {
+        name: name.into(),
+        domain: (&*host).into(),
+        port: door.port,
+        routes,
+        origins: gateway_origins(reader, id, &door.name),
+    };
+    Some(Placed {
+        fleet: doors.fleet,
+        table: door.table.clone(),
+        host: Arc::new(host),
+    })
+}
+
+fn gateway_origins(reader: &Reader<'_>, id: HostId, listener: &str) -> Origins {
+    let gateway = id.listener.gateway;
+    Arc::new([Origin {
+        kind: "Gateway".into(),
+        namespace: reader.text(gateway.namespace),
+        name: reader.text(gateway.name),
+        section: Some(listener.into()),
+        annotations: Arc::new([]),
+    }])
+}
+
+/// All matches of all routes, best first.
+fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route>> {
+    let keep_order = keeps_source_order(reader, id);
+    let mut found: Vec<(Precedence<'_>, &Arc<Route>)> = Vec::new();
+    for route in routes {
+        let (Some(own), Some(rules)) = (own_specificity(reader, *route, id), reader.rules(*route)) else {
+            continue;
+        };
+        for (i, rule) in rules.rules.iter().enumerate() {
+            found.extend(rule.routes.iter().map(|ranked| {
+                let precedence = Precedence {
+                    hostname: own,
+                    rank: &ranked.rank,
+                    seniority: Reverse(&rules.seniority),
+                    position: Reverse((i, ranked.match_index)),
+                };
+                (precedence, &ranked.route)
+            }));
+        }
+    }
+    if keep_order {
+        found.sort_unstable_by(|(a, _), (b, _)| (b.seniority, b.position).cmp(&(a.seniority, a.position)));
+    } else {
+        found.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+    }
+    found.into_iter().map(|(_, route)| Arc::clone(route)).collect()
+}
+
+/// How specific the hostname is that the route itself wrote for this host.
+fn own_specificity(reader: &Reader<'_>, route: RouteId, id: HostId) -> Option<Specificity> {
+    let attachments = reader.attachments(route)?;
+    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+    attached
+        .flat_map(|a| &a.hosts)
+        .filter(|h| h.id == id)
+        .map(|h| h.own)
+        .max()
+}
+
+fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {
+    match reader.gateway(id.listener.gateway).map(|g| &**g) {
+        Some(Gateway::Member(member)) => member
+            .proxy
+            .as_deref()
+            .is_some_and(proxy_settings::preserves_route_order),
+        _ => false,
+    }
+}
+
+/// The same route, answering 500.
+fn closed(route: &Arc<Route>) -> Arc<Route> {
+    Arc::new(Route {
+        action: internal_error(),
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        ..Route::clone(route)
+    })
+}

@@ -1,0 +1,444 @@
+//! All listeners of a fleet, judged together: their own text, their conflicts, their certificates.
+//!
+//! Conflicts make this a question about the fleet and not about a listener. What routes need to know of a Gateway
+//! ([`Doors`]) is a value of its own, so that a new certificate doesn't make every route attach again.
+
+use super::{
+    certificate::{self, ServerCertificate},
+    conflict,
+    gateway::{Gateway, Member},
+    hostname, listener_spec,
+    precedence::Seniority,
+};
+use crate::{
+    api::{self, Kind, Protocol},
+    engine::{
+        key::{FleetId, ListenerId},
+        reader::Reader,
+    },
+    name::Id,
+    settings::Platform,
+    status::Condition,
+};
+use edge_ir::RouteTableName;
+use std::sync::Arc;
+
+/// The listeners of a fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FleetListeners {
+    /// Its Gateways, oldest first, each with its listeners in spec order.
+    pub(crate) gateways: Vec<GatewayListeners>,
+}
+
+/// The listeners of one Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct GatewayListeners {
+    /// The Gateway.
+    pub(crate) id: Id,
+    /// Its object.
+    pub(crate) object: Arc<api::Gateway>,
+    /// In spec order.
+    pub(crate) listeners: Vec<ListenerState>,
+}
+
+/// One listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListenerState {
+    /// Which one.
+    pub(crate) id: ListenerId,
+    /// Its index in the Gateway's spec.
+    pub(crate) index: usize,
+    /// `<namespace>/<gateway>/<listener>`.
+    pub(crate) full_name: Arc<str>,
+    /// Its hostname, `*` for every one.
+    pub(crate) hostname: Arc<str>,
+    /// Port that clients use.
+    pub(crate) port: u16,
+    /// Its protocol.
+    pub(crate) protocol: Protocol,
+    /// Route kinds that it takes.
+    pub(crate) kinds: Vec<Kind>,
+    /// Conditions, complete and in order.
+    pub(crate) conditions: Vec<Condition>,
+    /// Server certificates that can be used.
+    pub(crate) certificates: Vec<ServerCertificate>,
+    /// Whether it is on the data plane.
+    pub(crate) serving: Serving,
+    /// The table its virtual hosts stand in.
+    pub(crate) table: RouteTableName,
+}
+
+/// Whether a listener is on the data plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serving {
+    /// It takes connections.
+    Yes,
+    /// Something is wrong with it.
+    No,
+}
+
+/// One thing that is wrong with a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    /// The condition it belongs to.
+    pub(crate) condition: Condition,
+}
+
+impl Finding {
+    /// Makes `Programmed` false.
+    pub(crate) fn programmed(reason: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            condition: Condition::no("Programmed", reason, message),
+        }
+    }
+
+    /// Makes `Accepted` false.
+    pub(crate) fn accepted(reason: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            condition: Condition::no("Accepted", reason, message),
+        }
+    }
+
+    /// Makes `ResolvedRefs` false.
+    pub(crate) fn resolved_refs(reason: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            condition: Condition::no("ResolvedRefs", reason, message),
+        }
+    }
+
+    /// Makes `Conflicted` true.
+    pub(crate) fn conflicted(reason: &str, message: impl AsRef<str>) -> Self {
+        Self {
+            condition: Condition::yes("Conflicted", reason, message),
+        }
+    }
+}
+
+/// A listener on its way through the checks.
+pub(crate) struct Candidate {
+    /// Which one.
+    pub(crate) id: ListenerId,
+    /// Its index in the Gateway's spec.
+    pub(crate) index: usize,
+    /// The Gateway.
+    pub(crate) gateway: Arc<api::Gateway>,
+    /// `<namespace>/<gateway>/<listener>`.
+    pub(crate) full_name: Arc<str>,
+    /// Its hostname, `*` for every one, lower case.
+    pub(crate) hostname: Arc<str>,
+    /// Route kinds that it takes.
+    pub(crate) kinds: Vec<Kind>,
+    /// What is wrong so far.
+    pub(crate) findings: Vec<Finding>,
+    /// Certificates that can be used.
+    pub(crate) certificates: Vec<ServerCertificate>,
+}
+
+impl Candidate {
+    /// The listener as written.
+    pub(crate) fn spec(&self) -> &api::Listener {
+        &self.gateway.spec.listeners[self.index]
+    }
+
+    /// Nothing is known against it.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Judges the listeners of a fleet; none when it has no Gateway.
+pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetListeners> {
+    let gateways = members(reader, fleet);
+    if gateways.is_empty() {
+        return None;
+    }
+    let mut candidates: Vec<Candidate> = gateways
+        .iter()
+        .flat_map(|(id, gateway)| candidates_of(reader, *id, gateway))
+        .collect();
+    conflict::check(&mut candidates);
+    for candidate in &mut candidates {
+        certificate::check(reader, candidate);
+        refuse_unserved(candidate);
+    }
+    certificate::check_overlaps(&mut candidates);
+    let tables = tables(&candidates);
+    let mut states: Vec<ListenerState> = candidates
+        .into_iter()
+        .zip(tables)
+        .map(|(c, table)| settle(c, table))
+        .collect();
+    let gateways = gateways
+        .into_iter()
+        .map(|(id, object)| {
+            let rest = states.split_off(states.iter().position(|s| s.id.gateway != id).unwrap_or(states.len()));
+            GatewayListeners {
+                id,
+                object,
+                listeners: std::mem::replace(&mut states, rest),
+            }
+        })
+        .collect();
+    Some(FleetListeners { gateways })
+}
+
+/// The Gateways of a fleet, oldest first.
+fn members(reader: &Reader<'_>, fleet: FleetId) -> Vec<(Id, Arc<api::Gateway>)> {
+    let mut list: Vec<_> = reader
+        .members(fleet)
+        .iter()
+        .filter_map(|id| Some((*id, Arc::clone(reader.gateway_object(*id)?))))
+        .collect();
+    list.sort_by_cached_key(|(_, gateway)| Seniority::of(&gateway.metadata));
+    list
+}
+
+fn candidates_of(reader: &Reader<'_>, id: Id, gateway: &Arc<api::Gateway>) -> Vec<Candidate> {
+    let metadata = &gateway.metadata;
+    let candidate = |(index, listener): (usize, &api::Listener)| {
+        let checked = listener_spec::check(listener);
+        Candidate {
+            id: ListenerId {
+                gateway: id,
+                name: reader.sym(&listener.name),
+            },
+            index,
+            gateway: Arc::clone(gateway),
+            full_name: format!("{}/{}/{}", metadata.namespace, metadata.name, listener.name).into(),
+            hostname: hostname::text(listener.hostname.as_deref()).to_lowercase().into(),
+            kinds: checked.kinds,
+            findings: checked.findings,
+            certificates: Vec::new(),
+        }
+    };
+    gateway.spec.listeners.iter().enumerate().map(candidate).collect()
+}
+
+/// What is valid and yet isn't translated must not claim to serve; neither must a listener serve without the client
+/// certificates that its Gateway demands.
+fn refuse_unserved(candidate: &mut Candidate) {
+    if !candidate.is_sound() {
+        return;
+    }
+    let protocol = &candidate.spec().protocol;
+    if !matches!(protocol, Protocol::Http | Protocol::Https) {
+        let message = format!("Protocol {protocol} is not served by this version, must be HTTP or HTTPS.");
+        candidate
+            .findings
+            .push(Finding::accepted("UnsupportedProtocol", message));
+        return;
+    }
+    if *protocol == Protocol::Https && demands_client_certificates(&candidate.gateway, candidate.spec().port) {
+        let message = "Frontend TLS validation is not supported by this version.";
+        candidate.findings.push(Finding::accepted("UnsupportedValue", message));
+    }
+}
+
+fn demands_client_certificates(gateway: &api::Gateway, port: u16) -> bool {
+    let Some(frontend) = gateway.spec.tls.as_ref().and_then(|t| t.frontend.as_ref()) else {
+        return false;
+    };
+    let per_port = frontend.per_port.iter().find(|p| p.port == port).map(|p| &p.tls);
+    per_port.unwrap_or(&frontend.default).validation.is_some()
+}
+
+/// The table of each listener: HTTP listeners of a port share that of the first which serves, HTTPS listeners have
+/// their own (the server name has chosen already).
+fn tables(candidates: &[Candidate]) -> Vec<RouteTableName> {
+    let shares = |a: &Candidate, b: &Candidate| {
+        a.spec().protocol == Protocol::Http && b.spec().protocol == Protocol::Http && a.spec().port == b.spec().port
+    };
+    let owner = |candidate: &Candidate| {
+        candidates
+            .iter()
+            .find(|other| is_serving(&other.findings) && shares(other, candidate))
+            .map_or(&candidate.full_name, |other| &other.full_name)
+            .clone()
+    };
+    candidates.iter().map(|c| RouteTableName::new(owner(c))).collect()
+}
+
+/// Whether findings leave the listener on the data plane.
+fn is_serving(findings: &[Finding]) -> bool {
+    findings
+        .iter()
+        .all(|f| &*f.condition.reason == "PartiallyInvalidCertificateRef" || f.condition.kind == OVERLAP)
+}
+
+/// Condition that warns without stopping anything.
+pub(crate) const OVERLAP: &str = "OverlappingTLSConfig";
+
+fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
+    let serving = if is_serving(&candidate.findings) {
+        Serving::Yes
+    } else {
+        Serving::No
+    };
+    let spec = candidate.spec();
+    let (port, protocol) = (spec.port, spec.protocol.clone());
+    ListenerState {
+        id: candidate.id,
+        index: candidate.index,
+        full_name: candidate.full_name,
+        hostname: candidate.hostname,
+        port,
+        protocol,
+        kinds: candidate.kinds,
+        conditions: complete(candidate.findings),
+        certificates: candidate.certificates,
+        serving,
+        table,
+    }
+}
+
+/// Text of conditions that only point at others.
+const SEE_OTHERS: &str = "Listener is invalid, see other Conditions for details.";
+
+/// Makes conditions out of findings, adding what those imply.
+fn complete(findings: Vec<Finding>) -> Vec<Condition> {
+    let programmed = || {
+        Condition::yes(
+            "Programmed",
+            "Programmed",
+            "Sending translated listener configuration to the data plane",
+        )
+    };
+    let accepted = || Condition::yes("Accepted", "Accepted", "Listener has been successfully translated");
+    let resolved = || Condition::yes("ResolvedRefs", "ResolvedRefs", "Listener references have been resolved");
+    let not_programmed = || Condition::no("Programmed", "Invalid", SEE_OTHERS);
+    let (warnings, found): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| f.condition.kind == OVERLAP);
+    let mut conditions = join(found);
+    let only_reason = match conditions.as_slice() {
+        [] => Some(""),
+        [one] if one.kind == "ResolvedRefs" => Some(&*one.reason),
+        _ => None,
+    };
+    match only_reason {
+        Some("") => conditions = vec![programmed(), accepted(), resolved()],
+        Some("PartiallyInvalidCertificateRef") => conditions.splice(0..0, [programmed(), accepted()]).for_each(drop),
+        Some("InvalidCertificateRef" | "RefNotPermitted") => {
+            conditions.splice(0..0, [not_programmed(), accepted()]).for_each(drop);
+        }
+        _ => {
+            let has = |kind: &str, list: &[Condition]| list.iter().any(|c| c.kind == kind);
+            if !has("Programmed", &conditions) {
+                conditions.insert(0, not_programmed());
+            }
+            if !has("ResolvedRefs", &conditions) {
+                conditions.push(resolved());
+            }
+        }
+    }
+    conditions.extend(warnings.into_iter().map(|f| f.condition));
+    conditions
+}
+
+/// One condition a type: messages of the same type are joined.
+fn join(findings: Vec<Finding>) -> Vec<Condition> {
+    let mut conditions: Vec<Condition> = Vec::new();
+    for Finding { condition } in findings {
+        match conditions.iter_mut().find(|c| c.kind == condition.kind) {
+            Some(first) => first.message = format!("{} {}", first.message, condition.message).into(),
+            None => conditions.push(condition),
+        }
+    }
+    conditions
+}
+
+/// What routes see of a Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Doors {
+    /// Its fleet.
+    pub(crate) fleet: FleetId,
+    /// Its listeners, in spec order.
+    pub(crate) doors: Vec<Door>,
+}
+
+/// What routes see of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Door {
+    /// Which one.
+    pub(crate) id: ListenerId,
+    /// Its name.
+    pub(crate) name: Box<str>,
+    /// `<namespace>/<gateway>/<listener>`.
+    pub(crate) full_name: Arc<str>,
+    /// Port that clients use.
+    pub(crate) port: u16,
+    /// Its protocol.
+    pub(crate) protocol: Protocol,
+    /// Its hostname, `*` for every one.
+    pub(crate) hostname: Arc<str>,
+    /// Route kinds that it takes.
+    pub(crate) kinds: Vec<Kind>,
+    /// Namespaces that it takes routes from.
+    pub(crate) namespaces: api::RouteNamespaces,
+    /// Whether it is on the data plane.
+    pub(crate) serving: Serving,
+    /// The table its virtual hosts stand in.
+    pub(crate) table: RouteTableName,
+    /// Hostnames of serving listeners on the same port that are more specific than its own: requests for these never
+    /// come here (listener isolation).
+    pub(crate) narrower: Vec<Arc<str>>,
+    /// Whether a broader listener shares its table, so that its hostname must stand there even without routes.
+    pub(crate) hides_broader: bool,
+}
+
+/// What routes see of a Gateway; none when it isn't ours.
+pub(crate) fn doors(reader: &Reader<'_>, gateway: Id) -> Option<Doors> {
+    let Gateway::Member(Member { fleet, .. }) = &**reader.gateway(gateway)? else {
+        return None;
+    };
+    let listeners = reader.listeners(*fleet)?;
+    let all: Vec<&ListenerState> = listeners.gateways.iter().flat_map(|g| &g.listeners).collect();
+    let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
+    let doors = mine
+        .listeners
+        .iter()
+        .map(|l| door(l, &mine.object.spec.listeners[l.index], &all))
+        .collect();
+    Some(Doors { fleet: *fleet, doors })
+}
+
+fn door(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> Door {
+    let rivals = || {
+        all.iter().filter(|other| {
+            other.id != state.id
+                && other.serving == Serving::Yes
+                && other.port == state.port
+                && other.protocol == state.protocol
+                && other.hostname != state.hostname
+        })
+    };
+    let mut narrower: Vec<Arc<str>> = rivals()
+        .filter(|o| hostname::covers(&state.hostname, &o.hostname))
+        .map(|o| Arc::clone(&o.hostname))
+        .collect();
+    narrower.sort();
+    Door {
+        id: state.id,
+        name: spec.name.clone(),
+        full_name: Arc::clone(&state.full_name),
+        port: state.port,
+        protocol: state.protocol.clone(),
+        hostname: Arc::clone(&state.hostname),
+        kinds: state.kinds.clone(),
+        namespaces: spec.allowed_routes.namespaces.clone(),
+        serving: state.serving,
+        table: state.table.clone(),
+        hides_broader: rivals().any(|o| o.table == state.table && hostname::covers(&o.hostname, &state.hostname)),
+        narrower,
+    }
+}
+
+/// Port that the proxy binds for a listener's port.
+pub(crate) fn container_port(port: u16, platform: Platform) -> u16 {
+    /// Ports below this need privileges.
+    const FIRST_UNPRIVILEGED: u16 = 1024;
+    /// What is added to those.
+    const SHIFT: u16 = 10000;
+    match platform {
+        Platform::Cluster if port < FIRST_UNPRIVILEGED => port + SHIFT,
+        _ => port,
+    }
+}

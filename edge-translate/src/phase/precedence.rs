@@ -1,0 +1,171 @@
+//! Which of several matching routes wins: the Gateway API's precedence as one totally ordered value.
+//!
+//! Within a virtual host, greater is tried first. The order of the fields is the order of the rule:
+//! the route's own hostname, then path, method, headers, query, then age and name (Gateway API v1.7.0, HTTPRoute
+//! `rules[].matches`, and the feature GatewayRouteHostnameIntersectionPrecedence for the hostname).
+
+use super::hostname::Specificity;
+use crate::api::{Metadata, Timestamp};
+use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
+use std::{
+    cmp::{Ordering, Reverse},
+    sync::Arc,
+};
+
+/// What decides between two matches, except the hostname that a request came in for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    path: PathKind,
+    path_length: usize,
+    method: usize,
+    n_headers: usize,
+    n_exact_headers: usize,
+    n_query: usize,
+    n_exact_query: usize,
+}
+
+/// Kinds of path match, the weakest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum PathKind {
+    Prefix,
+    Regex,
+    Exact,
+}
+
+impl Rank {
+    /// The rank of a match.
+    pub(crate) fn of(matches: &RouteMatch) -> Self {
+        let (path, path_length) = match &matches.path {
+            PathMatch::Any => (PathKind::Prefix, 0),
+            PathMatch::Prefix(p) => (PathKind::Prefix, p.len()),
+            PathMatch::Regex(r) => (PathKind::Regex, r.len()),
+            PathMatch::Exact(p) => (PathKind::Exact, p.len()),
+        };
+        let exact = |m: &&edge_ir::ValueMatch| matches!(m.value, ValueMatcher::Exact(_));
+        Self {
+            path,
+            path_length,
+            method: usize::from(matches.method.is_some()),
+            n_headers: matches.headers.len(),
+            n_exact_headers: matches.headers.iter().filter(exact).count(),
+            n_query: matches.query.len(),
+            n_exact_query: matches.query.iter().filter(exact).count(),
+        }
+    }
+}
+
+/// Who comes first when everything else is equal: the older object, then by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seniority {
+    /// Creation time; an object without one counts as the oldest.
+    pub(crate) created: Option<Timestamp>,
+    /// Namespace.
+    pub(crate) namespace: Arc<str>,
+    /// Name.
+    pub(crate) name: Arc<str>,
+}
+
+impl Seniority {
+    /// Of an object.
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self {
+            created: metadata.creation_timestamp,
+            namespace: Arc::clone(&metadata.namespace),
+            name: Arc::clone(&metadata.name),
+        }
+    }
+}
+
+impl Ord for Seniority {
+    /// Less is older.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.created
+            .cmp(&other.created)
+            .then_with(|| self.namespace.cmp(&other.namespace))
+            .then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for Seniority {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// The place of one match in a virtual host. Greater is tried first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Precedence<'a> {
+    /// The hostname that the route itself wrote.
+    pub(crate) hostname: Specificity,
+    /// Of the match.
+    pub(crate) rank: &'a Rank,
+    /// Of the route.
+    pub(crate) seniority: Reverse<&'a Seniority>,
+    /// Index of rule and match in the route.
+    pub(crate) position: Reverse<(usize, usize)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_ir::ValueMatch;
+
+    fn path(path: PathMatch) -> RouteMatch {
+        RouteMatch {
+            path,
+            method: None,
+            headers: vec![],
+            query: vec![],
+        }
+    }
+
+    fn value(name: &str, value: ValueMatcher) -> ValueMatch {
+        ValueMatch {
+            name: name.into(),
+            value,
+        }
+    }
+
+    #[test]
+    fn each_criterion_beats_all_later_ones() {
+        let any = || path(PathMatch::Any);
+        let with = |edit: fn(&mut RouteMatch)| {
+            let mut m = any();
+            edit(&mut m);
+            m
+        };
+        let falling = [
+            path(PathMatch::Exact("/a".into())),
+            path(PathMatch::Regex("/a.*".into())),
+            path(PathMatch::Prefix("/abc".into())),
+            path(PathMatch::Prefix("/a".into())),
+            with(|m| m.method = Some("GET".into())),
+            with(|m| {
+                m.headers = vec![
+                    value("a", ValueMatcher::Regex("x".into())),
+                    value("b", ValueMatcher::Regex("x".into())),
+                ]
+            }),
+            with(|m| m.headers = vec![value("a", ValueMatcher::Exact("x".into()))]),
+            with(|m| m.headers = vec![value("a", ValueMatcher::Regex("x".into()))]),
+            with(|m| m.query = vec![value("a", ValueMatcher::Exact("x".into()))]),
+            with(|m| m.query = vec![value("a", ValueMatcher::Regex("x".into()))]),
+            any(),
+        ];
+        for pair in falling.windows(2) {
+            assert!(Rank::of(&pair[0]) > Rank::of(&pair[1]), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn the_older_route_comes_first_then_the_name() {
+        let s = |created: Option<i64>, name: &str| Seniority {
+            created: created.map(Timestamp),
+            namespace: "n".into(),
+            name: name.into(),
+        };
+        let mut list = [s(Some(2), "a"), s(Some(1), "z"), s(None, "a"), s(Some(1), "b")];
+        list.sort();
+        assert_eq!(list, [s(None, "a"), s(Some(1), "b"), s(Some(1), "z"), s(Some(2), "a")]);
+    }
+}

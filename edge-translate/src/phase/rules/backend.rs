@@ -1,0 +1,269 @@
+//! Resolving a backendRef: permission, existence, port, protocol.
+
+use super::Compilation;
+use crate::{
+    api::{self, AppProtocol as OwnProtocol, IpProtocol, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
+    engine::{
+        key::{BackendId, BackendKind, BackendPort, Target},
+        reader::Reader,
+    },
+    name::Id,
+    phase::{
+        conditions::backend_problem,
+        endpoints::Readiness,
+        reference::{Referent, Referrer, is_permitted},
+    },
+    settings::Feature,
+};
+use edge_ir::{AppProtocol, ClusterName};
+
+/// A reference to a backend, from whatever field.
+pub(super) struct BackendRef<'a> {
+    group: &'a str,
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    port: Option<u16>,
+}
+
+impl<'a> BackendRef<'a> {
+    /// From `backendRefs[]`.
+    pub(super) fn from_route(r: &'a RouteBackendRef) -> Self {
+        Self {
+            group: &r.group,
+            kind: &r.kind,
+            namespace: r.namespace.as_deref(),
+            name: &r.name,
+            port: r.port,
+        }
+    }
+
+    /// From a mirror filter.
+    pub(super) fn from_mirror(r: &'a MirrorBackendRef) -> Self {
+        Self {
+            group: &r.group,
+            kind: &r.kind,
+            namespace: r.namespace.as_deref(),
+            name: &r.name,
+            port: r.port,
+        }
+    }
+}
+
+/// Why a reference doesn't lead to a backend.
+pub(super) struct Problem {
+    /// Reason of `ResolvedRefs`.
+    pub(super) reason: &'static str,
+    /// For people.
+    pub(super) message: String,
+}
+
+impl Problem {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// Name of a cluster: that of the backend, so that neither the position in a route nor the route itself matters.
+pub(crate) fn cluster_name(reader: &Reader<'_>, backend: BackendId) -> ClusterName {
+    let name = endpoint_set_name(reader, backend.port);
+    match backend.protocol {
+        AppProtocol::Http1 => name.into(),
+        AppProtocol::Http2 => format!("{name}/http2").into(),
+    }
+}
+
+/// Name of a backend's endpoints.
+pub(crate) fn endpoint_set_name(reader: &Reader<'_>, port: BackendPort) -> String {
+    let BackendPort {
+        target: Target { kind, id },
+        port,
+    } = port;
+    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+    match kind {
+        BackendKind::Backend => format!("{}/{namespace}/{name}", kind.word()),
+        _ => format!("{}/{namespace}/{name}/{port}", kind.word()),
+    }
+}
+
+/// Follows a reference. Permission comes before existence.
+pub(super) fn resolve(c: &Compilation<'_, '_>, reference: &BackendRef<'_>) -> Result<BackendId, Problem> {
+    let kind = kind_of(reference)?;
+    let namespace = reference.namespace.unwrap_or(c.namespace);
+    let name = reference.name;
+    let from = Referrer {
+        group: "gateway.networking.k8s.io",
+        kind: "HTTPRoute",
+        namespace: c.namespace,
+    };
+    let to = Referent {
+        group: reference.group,
+        kind: reference.kind,
+        namespace,
+        name,
+    };
+    if !is_permitted(c.reader, from, to) {
+        let message = format!(
+            "Backend ref to {} {namespace}/{name} not permitted by any ReferenceGrant",
+            reference.kind
+        );
+        return Err(Problem::new("RefNotPermitted", message));
+    }
+    let id = c.reader.id(namespace, name);
+    let target = Target { kind, id };
+    let backend = match kind {
+        BackendKind::Service => service(c.reader, target, reference.port)?,
+        BackendKind::ServiceImport => service_import(c.reader, target, reference.port)?,
+        BackendKind::Backend => own_backend(c.reader, target)?,
+    };
+    if c.reader.readiness(backend.port) == Readiness::MixedAddresses {
+        let message = match kind {
+            BackendKind::Backend => "mixed FQDN and IP or Unix address type for the same backendRef is not supported",
+            _ => "mixed endpointslice address type for the same backendRef is not supported",
+        };
+        return Err(Problem::new("UnsupportedAddressType", message));
+    }
+    if c.reader.is_guarded(kind.kind(), id) {
+        let message = format!(
+            "TLS to {} {namespace}/{name} is not supported by this version",
+            kind.kind()
+        );
+        return Err(Problem::new("InvalidBackendTLS", message));
+    }
+    Ok(backend)
+}
+
+fn kind_of(reference: &BackendRef<'_>) -> Result<BackendKind, Problem> {
+    match (reference.group, reference.kind) {
+        ("", "Service") => Ok(BackendKind::Service),
+        ("multicluster.x-k8s.io", "ServiceImport") => Ok(BackendKind::ServiceImport),
+        ("gateway.edge", "Backend") => Ok(BackendKind::Backend),
+        ("" | "multicluster.x-k8s.io" | "gateway.edge", _) => Err(Problem::new(
+            "InvalidKind",
+            "Kind is invalid, only Service, MCS ServiceImport and Edge Gateway Backend are supported",
+        )),
+        _ => Err(Problem::new(
+            "InvalidKind",
+            "Group is invalid, only the core API group (specified by omitting the group field or setting it to an empty string), \
+             multicluster.x-k8s.io and gateway.edge are supported",
+        )),
+    }
+}
+
+fn service(reader: &Reader<'_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let Some(service) = reader.service(target.id) else {
+        return Err(not_found(reader, "service", target.id));
+    };
+    let port = specified(port)?;
+    if service.spec.r#type == ServiceType::ExternalName {
+        let (namespace, name) = (&service.metadata.namespace, &service.metadata.name);
+        let message = format!(
+            "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend; \
+             use an Edge Gateway Backend resource with an FQDN endpoint instead"
+        );
+        return Err(Problem::new("UnsupportedValue", message));
+    }
+    backend_at(reader, target, port, &service.spec.ports)
+}
+
+fn service_import(reader: &Reader<'_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let Some(import) = reader.service_import(target.id) else {
+        return Err(not_found(reader, "service import", target.id));
+    };
+    let port = specified(port)?;
+    backend_at(reader, target, port, &import.spec.ports)
+}
+
+fn not_found(reader: &Reader<'_>, what: &str, id: Id) -> Problem {
+    let message = format!(
+        "{what} {}/{} not found",
+        reader.text(id.namespace),
+        reader.text(id.name)
+    );
+    Problem::new("BackendNotFound", message)
+}
+
+fn specified(port: Option<u16>) -> Result<u16, Problem> {
+    let message = "A valid port number corresponding to a port on the Service must be specified";
+    port.ok_or_else(|| Problem::new("PortNotSpecified", message))
+}
+
+fn backend_at(
+    reader: &Reader<'_>,
+    target: Target,
+    port: u16,
+    ports: &[api::ServicePort],
+) -> Result<BackendId, Problem> {
+    let Some(found) = ports.iter().find(|p| p.port == port && p.protocol == IpProtocol::Tcp) else {
+        let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
+        return Err(Problem::new(
+            "PortNotFound",
+            format!("TCP Port {port} not found on Service {namespace}/{name}"),
+        ));
+    };
+    let protocol = match found.app_protocol.as_deref() {
+        Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
+        Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) => return Err(needs_tls(secure)),
+        _ => AppProtocol::Http1,
+    };
+    Ok(BackendId {
+        port: BackendPort { target, port },
+        protocol,
+    })
+}
+
+/// A protocol inside TLS must never be spoken in clear.
+fn needs_tls(protocol: &str) -> Problem {
+    Problem::new(
+        "UnsupportedProtocol",
+        format!("application protocol {protocol} needs TLS to the backend, which is not supported by this version"),
+    )
+}
+
+fn own_backend(reader: &Reader<'_>, target: Target) -> Result<BackendId, Problem> {
+    if reader.settings().backend_api == Feature::Disabled {
+        return Err(Problem::new(
+            "UnsupportedValue",
+            "Backend is disabled in Edge Gateway configuration",
+        ));
+    }
+    let Some(backend) = reader.backend(target.id) else {
+        return Err(not_found(reader, Kind::Backend.as_str(), target.id));
+    };
+    if let Some(problem) = backend_problem(backend, reader.settings()) {
+        return Err(Problem::new(problem.ref_reason, problem.message));
+    }
+    if backend.spec.r#type == api::BackendType::DynamicResolver {
+        return Err(Problem::new(
+            "UnsupportedValue",
+            "dynamic resolver backends are not supported by this version",
+        ));
+    }
+    if backend.spec.tls.is_some() {
+        return Err(Problem::new(
+            "InvalidBackendTLS",
+            "TLS to Backend endpoints is not supported by this version",
+        ));
+    }
+    if backend.spec.endpoints.iter().any(|e| e.unix.is_some()) {
+        return Err(Problem::new(
+            "UnsupportedAddressType",
+            "unix domain sockets are not supported in backend references",
+        ));
+    }
+    let mut protocol = AppProtocol::Http1;
+    for wanted in &backend.spec.app_protocols {
+        match wanted {
+            OwnProtocol::H2c => protocol = AppProtocol::Http2,
+            OwnProtocol::Wss => return Err(needs_tls(wanted.as_str())),
+            OwnProtocol::Ws | OwnProtocol::Other(_) => {}
+        }
+    }
+    Ok(BackendId {
+        port: BackendPort { target, port: 0 },
+        protocol,
+    })
+}

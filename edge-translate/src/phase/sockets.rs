@@ -1,0 +1,207 @@
+//! The sockets of a fleet: listeners with their filter chains, the tables these name, and the certificates they serve.
+
+use super::{
+    gateway::Gateway,
+    infra::ip_family,
+    listeners::{FleetListeners, GatewayListeners, ListenerState, OVERLAP, Serving, container_port},
+};
+use crate::{
+    api::Protocol,
+    engine::{key::FleetId, reader::Reader},
+    settings::Platform,
+};
+use edge_ir::{
+    AccessLog, DownstreamTls, FilterChain, FleetSettings, HttpManager, IpFamily, Listener, Network, Origin, Origins,
+    ReadyListener, RouteTableName, Secret, SecretContent, ServerNames, TlsVersion,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Everything about a fleet that doesn't depend on routes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sockets {
+    /// Settings of the proxy.
+    pub(crate) settings: Arc<FleetSettings>,
+    /// Sockets, by name.
+    pub(crate) listeners: Vec<Arc<Listener>>,
+    /// Tables that chains name, by name.
+    pub(crate) tables: Vec<(RouteTableName, Origins)>,
+    /// Certificates that chains name, by name.
+    pub(crate) secrets: Vec<Arc<Secret>>,
+}
+
+/// A serving listener with its Gateway.
+type Served<'a> = (&'a GatewayListeners, &'a ListenerState);
+
+/// Port of the readiness listener.
+const READY_PORT: u16 = 19003;
+
+/// Builds the sockets of a fleet; none when it has no Gateway.
+pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
+    let listeners = reader.listeners(fleet)?;
+    let settings = settings(reader, fleet);
+    let mut ports: BTreeMap<u16, Vec<Served<'_>>> = BTreeMap::new();
+    for served in serving(listeners) {
+        ports.entry(served.1.port).or_default().push(served);
+    }
+    let platform = reader.settings().platform;
+    let mut sockets: Vec<_> = ports
+        .iter()
+        .map(|(port, served)| Arc::new(socket(*port, served, settings.ip_family, platform)))
+        .collect();
+    sockets.sort_by(|a, b| a.name.cmp(&b.name));
+    Some(Sockets {
+        settings: Arc::new(settings),
+        listeners: sockets,
+        tables: tables(listeners),
+        secrets: secrets(listeners),
+    })
+}
+
+fn serving(listeners: &FleetListeners) -> impl Iterator<Item = Served<'_>> {
+    let all = listeners
+        .gateways
+        .iter()
+        .flat_map(|g| g.listeners.iter().map(move |l| (g, l)));
+    all.filter(|(_, l)| l.serving == Serving::Yes)
+}
+
+fn settings(reader: &Reader<'_>, fleet: FleetId) -> FleetSettings {
+    let proxy = reader
+        .members(fleet)
+        .iter()
+        .find_map(|id| match &**reader.gateway(*id)? {
+            Gateway::Member(member) => member.proxy.as_deref(),
+            Gateway::Foreign => None,
+        });
+    let ip_family = ip_family(proxy);
+    let address = match ip_family {
+        IpFamily::V4 => "0.0.0.0",
+        IpFamily::V6 | IpFamily::DualStack => "::",
+    };
+    FleetSettings {
+        ip_family,
+        access_log: match proxy.is_some_and(super::proxy_settings::disables_access_log) {
+            true => AccessLog::Disabled,
+            false => AccessLog::DefaultJson,
+        },
+        // On a shared machine every process needs a port of its own: who starts it chooses, in the bootstrap.
+        ready: (reader.settings().platform == Platform::Cluster).then(|| ReadyListener {
+            address: address.into(),
+            port: READY_PORT,
+        }),
+        preserve_route_order: proxy.is_some_and(super::proxy_settings::preserves_route_order),
+    }
+}
+
+/// All listeners of a port in one socket.
+fn socket(port: u16, served: &[Served<'_>], ip_family: IpFamily, platform: Platform) -> Listener {
+    let mut chains = Vec::new();
+    let mut default_chain = None;
+    let (plain, secure): (Vec<_>, Vec<_>) = served.iter().partition(|(_, l)| l.protocol == Protocol::Http);
+    let bound = container_port(port, platform);
+    for (gateway, listener) in secure {
+        let chain = secure_chain(gateway, listener, bound);
+        match chain.server_names {
+            ServerNames::Any => default_chain = Some(chain),
+            ServerNames::Only(_) => chains.push(chain),
+        }
+    }
+    if let Some((gateway, listener)) = plain.first() {
+        default_chain = Some(FilterChain {
+            name: (&*listener.table).into(),
+            server_names: ServerNames::Any,
+            tls: None,
+            network: http(format!("http-{bound}"), listener),
+            origins: Arc::new([origin(gateway, listener)]),
+        });
+    }
+    chains.sort_by(|a, b| a.name.cmp(&b.name));
+    Listener {
+        name: format!("tcp-{port}").into(),
+        port: bound,
+        external_port: port,
+        ip_family,
+        chains,
+        default_chain,
+        origins: served.iter().map(|(g, l)| origin(g, l)).collect(),
+    }
+}
+
+fn http(stat_prefix: String, listener: &ListenerState) -> Network {
+    Network::Http(HttpManager {
+        stat_prefix: stat_prefix.into(),
+        route_table: listener.table.clone(),
+    })
+}
+
+fn secure_chain(gateway: &GatewayListeners, listener: &ListenerState, bound: u16) -> FilterChain {
+    let overlaps = listener.conditions.iter().any(|c| c.kind == OVERLAP);
+    // A client may reuse an HTTP/2 connection for a name of the other listener; with HTTP/1.1 it can't.
+    let alpn: &[&str] = if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] };
+    FilterChain {
+        name: Arc::clone(&listener.full_name),
+        server_names: match &*listener.hostname {
+            "*" => ServerNames::Any,
+            name => ServerNames::Only(vec![name.into()]),
+        },
+        tls: Some(DownstreamTls {
+            certificates: listener.certificates.iter().map(|c| c.name.clone()).collect(),
+            min_version: TlsVersion::V1_2,
+            max_version: TlsVersion::V1_3,
+            alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
+        }),
+        network: http(format!("https-{bound}"), listener),
+        origins: Arc::new([origin(gateway, listener)]),
+    }
+}
+
+fn origin(gateway: &GatewayListeners, listener: &ListenerState) -> Origin {
+    let metadata = &gateway.object.metadata;
+    Origin {
+        kind: "Gateway".into(),
+        namespace: Arc::clone(&metadata.namespace),
+        name: Arc::clone(&metadata.name),
+        section: Some((&*gateway.object.spec.listeners[listener.index].name).into()),
+        annotations: Arc::new([]),
+    }
+}
+
+fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
+    let mut tables: BTreeMap<RouteTableName, Vec<Origin>> = BTreeMap::new();
+    for (gateway, listener) in serving(listeners) {
+        tables
+            .entry(listener.table.clone())
+            .or_default()
+            .push(origin(gateway, listener));
+    }
+    tables
+        .into_iter()
+        .map(|(name, origins)| (name, origins.into()))
+        .collect()
+}
+
+fn secrets(listeners: &FleetListeners) -> Vec<Arc<Secret>> {
+    let mut secrets = BTreeMap::new();
+    for certificate in serving(listeners).flat_map(|(_, l)| &l.certificates) {
+        let (namespace, name) = certificate.name.split_once('/').unwrap_or(("", &certificate.name));
+        let origin = Origin {
+            kind: "Secret".into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            section: None,
+            annotations: Arc::new([]),
+        };
+        secrets.entry(certificate.name.clone()).or_insert_with(|| {
+            let content = SecretContent::Certificate {
+                chain: Arc::clone(&certificate.chain),
+                key: certificate.key.clone(),
+            };
+            Arc::new(Secret {
+                name: certificate.name.clone(),
+                content,
+                origins: Arc::new([origin]),
+            })
+        });
+    }
+    secrets.into_values().collect()
+}

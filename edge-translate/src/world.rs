@@ -1,0 +1,250 @@
+//! The world as last seen: every object, indexed the way translation asks for it.
+//!
+//! Written only by [`World::apply`], which says which keys a change touched. An object that comes again unchanged
+//! touches nothing.
+
+use crate::{
+    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant},
+    change::Change,
+    engine::key::{BackendKind, BackendPort, Key, Target},
+    name::{Id, Interner, Sym},
+    settings::Settings,
+};
+use rustc_hash::FxHashMap;
+use smallvec::{SmallVec, smallvec};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+
+mod guards;
+
+use guards::{Guard, guards_of};
+
+/// Label of an EndpointSlice that names its Service.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Label of an EndpointSlice that names its ServiceImport.
+const IMPORT_NAME: &str = "multicluster.kubernetes.io/service-name";
+
+/// Objects of one group, by namespace and name where both count, in order of name.
+type ByName<T> = BTreeMap<Arc<str>, Arc<T>>;
+
+/// Keys that a change touched.
+pub(crate) type Touched = SmallVec<[Key; 2]>;
+
+/// All objects.
+pub(crate) struct World {
+    /// Names are interned while units run, which only see a shared world.
+    names: RefCell<Interner>,
+    settings: Arc<Settings>,
+    objects: FxHashMap<(Kind, Id), Object>,
+    grants: FxHashMap<Sym, ByName<ReferenceGrant>>,
+    slices: FxHashMap<Target, ByName<EndpointSlice>>,
+    /// Which backend a slice belongs to, so that it leaves the right one when its label changes.
+    slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
+    /// How many protective policies cover something.
+    guards: FxHashMap<Guard, u32>,
+}
+
+impl World {
+    /// An empty world.
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            names: RefCell::new(Interner::new()),
+            settings: Arc::new(settings),
+            objects: FxHashMap::default(),
+            grants: FxHashMap::default(),
+            slices: FxHashMap::default(),
+            slice_owner: FxHashMap::default(),
+            guards: FxHashMap::default(),
+        }
+    }
+
+    /// The controller's settings.
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Takes new settings; says whether they differ.
+    pub(crate) fn set_settings(&mut self, settings: Settings) -> bool {
+        let differ = *self.settings != settings;
+        self.settings = Arc::new(settings);
+        differ
+    }
+
+    /// The word for a name.
+    pub(crate) fn sym(&self, name: &str) -> Sym {
+        self.names.borrow_mut().sym(name)
+    }
+
+    /// The word for a namespace and name.
+    pub(crate) fn id(&self, namespace: &str, name: &str) -> Id {
+        let mut names = self.names.borrow_mut();
+        Id {
+            namespace: names.sym(namespace),
+            name: names.sym(name),
+        }
+    }
+
+    /// The name behind a word.
+    pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
+        Arc::clone(self.names.borrow().text(sym))
+    }
+
+    /// An object's key in words of the API.
+    pub(crate) fn object_key(&self, kind: Kind, id: Id) -> ObjectKey {
+        ObjectKey::new(kind, self.text(id.namespace), self.text(id.name))
+    }
+
+    /// One object.
+    pub(crate) fn object(&self, kind: Kind, id: Id) -> Option<&Object> {
+        self.objects.get(&(kind, id))
+    }
+
+    /// All ReferenceGrants in a namespace, by name.
+    pub(crate) fn grants(&self, namespace: Sym) -> impl Iterator<Item = &Arc<ReferenceGrant>> {
+        self.grants.get(&namespace).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// All EndpointSlices of a backend, by name.
+    pub(crate) fn slices(&self, target: Target) -> impl Iterator<Item = &Arc<EndpointSlice>> {
+        self.slices.get(&target).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Every object that units are made for; in no order.
+    pub(crate) fn subjects(&self) -> impl Iterator<Item = (Kind, Id)> {
+        self.objects.keys().copied()
+    }
+
+    /// The ports of an object that can be a backend.
+    pub(crate) fn backend_ports(&self, kind: Kind, id: Id) -> Vec<BackendPort> {
+        let on = |kind, port| BackendPort {
+            target: Target { kind, id },
+            port,
+        };
+        let of = |kind, ports: &[api::ServicePort]| ports.iter().map(|p| on(kind, p.port)).collect();
+        match self.object(kind, id) {
+            Some(Object::Service(service)) => of(BackendKind::Service, &service.spec.ports),
+            Some(Object::ServiceImport(import)) => of(BackendKind::ServiceImport, &import.spec.ports),
+            Some(Object::Backend(_)) => vec![on(BackendKind::Backend, 0)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Takes a change in, and says what it touched.
+    pub(crate) fn apply(&mut self, change: Change) -> Touched {
+        let (key, object) = match change {
+            Change::Put(object) => (object.key(), Some(object)),
+            Change::Remove(key) => (key, None),
+        };
+        match (key.kind, object) {
+            (Kind::EndpointSlice, Some(Object::EndpointSlice(slice))) => self.put_slice(&key, Some(slice)),
+            (Kind::EndpointSlice, _) => self.put_slice(&key, None),
+            (Kind::ReferenceGrant, Some(Object::ReferenceGrant(grant))) => self.put_grant(&key, Some(grant)),
+            (Kind::ReferenceGrant, _) => self.put_grant(&key, None),
+            (kind, object) => self.put_object(kind, &key, object),
+        }
+    }
+
+    fn put_object(&mut self, kind: Kind, key: &ObjectKey, object: Option<Object>) -> Touched {
+        let id = self.id(&key.namespace, &key.name);
+        let before = match object.clone() {
+            Some(object) => self.objects.insert((kind, id), object),
+            None => self.objects.remove(&(kind, id)),
+        };
+        if before == object {
+            return Touched::new();
+        }
+        let mut touched: Touched = smallvec![Key::Object(kind, id)];
+        for (guard, step) in self.guard_steps(before.as_ref(), object.as_ref()) {
+            let (kind, namespace) = guard.place();
+            touched.push(Key::Guards(kind, namespace));
+            let count = self.guards.entry(guard).or_default();
+            *count = count.saturating_add_signed(step);
+            if *count == 0 {
+                self.guards.remove(&guard);
+            }
+        }
+        touched
+    }
+
+    /// What a policy covered before and covers now.
+    fn guard_steps(&self, before: Option<&Object>, after: Option<&Object>) -> Vec<(Guard, i32)> {
+        let of = |object: Option<&Object>| object.map(|o| guards_of(self, o)).unwrap_or_default();
+        let gone = of(before).into_iter().map(|g| (g, -1));
+        gone.chain(of(after).into_iter().map(|g| (g, 1))).collect()
+    }
+
+    /// Whether a policy that can't be honoured covers the object.
+    pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
+        self.guards.contains_key(&Guard::One(kind, id)) || self.guards.contains_key(&Guard::All(kind, id.namespace))
+    }
+
+    fn put_grant(&mut self, key: &ObjectKey, grant: Option<Arc<ReferenceGrant>>) -> Touched {
+        let namespace = self.sym(&key.namespace);
+        let group = self.grants.entry(namespace).or_default();
+        let changed = replace(group, &key.name, grant);
+        if group.is_empty() {
+            self.grants.remove(&namespace);
+        }
+        if changed {
+            smallvec![Key::Grants(namespace)]
+        } else {
+            Touched::new()
+        }
+    }
+
+    fn put_slice(&mut self, key: &ObjectKey, slice: Option<Arc<EndpointSlice>>) -> Touched {
+        let owner = slice.as_deref().and_then(|s| self.owner_of(&key.namespace, s));
+        let place = (self.sym(&key.namespace), Arc::clone(&key.name));
+        let before = match owner {
+            Some(owner) => self.slice_owner.insert(place, owner),
+            None => self.slice_owner.remove(&place),
+        };
+        let mut touched = Touched::new();
+        if let Some(before) = before.filter(|b| Some(*b) != owner)
+            && self.replace_slice(before, &key.name, None)
+        {
+            touched.push(Key::Slices(before));
+        }
+        if let Some(owner) = owner
+            && self.replace_slice(owner, &key.name, slice)
+        {
+            touched.push(Key::Slices(owner));
+        }
+        touched
+    }
+
+    fn replace_slice(&mut self, owner: Target, name: &Arc<str>, slice: Option<Arc<EndpointSlice>>) -> bool {
+        let group = self.slices.entry(owner).or_default();
+        let changed = replace(group, name, slice);
+        if group.is_empty() {
+            self.slices.remove(&owner);
+        }
+        changed
+    }
+
+    fn owner_of(&self, namespace: &str, slice: &EndpointSlice) -> Option<Target> {
+        let labels = &slice.metadata.labels;
+        let (kind, name) = match (labels.get(SERVICE_NAME), labels.get(IMPORT_NAME)) {
+            (_, Some(name)) => (BackendKind::ServiceImport, name),
+            (Some(name), None) => (BackendKind::Service, name),
+            (None, None) => return None,
+        };
+        Some(Target {
+            kind,
+            id: self.id(namespace, name),
+        })
+    }
+}
+
+/// Puts or removes one entry; says whether that made a difference.
+fn replace<T: PartialEq>(group: &mut ByName<T>, name: &Arc<str>, value: Option<Arc<T>>) -> bool {
+    match value {
+        Some(value) => match group.get(name) {
+            Some(old) if *old == value => false,
+            _ => {
+                group.insert(Arc::clone(name), value);
+                true
+            }
+        },
+        None => group.remove(name).is_some(),
+    }
+}
