@@ -1,1 +1,10 @@
-//! edgectl.
+//! The command line of Edge Gateway, as a library: the binary is a thin shell, and tests call the same functions.
+//!
+//! [`cli`] holds the commands as data (clap), one module a command below it does the work. A new command is a variant
+//! there and a module here. Absent on purpose: rules of translation. Whatever a command says about resources comes
+//! from `edge-translate` and `edge-xds`, which the controller runs too.
+
+pub mod cli;
+pub mod echo;
+pub mod translate;
+pub mod version;

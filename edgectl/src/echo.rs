@@ -1,0 +1,105 @@
+//! `edgectl x echo`: a backend to try things with. It answers every request with what it saw, as JSON.
+//!
+//! HTTP/1.1 and HTTP/2 with prior knowledge on one port. `/status/NNN` answers with that status, `?delay=300ms` waits
+//! first, `/ws` with an upgrade echoes WebSocket messages. It is a tool for trying and testing, so it has no TLS, no
+//! limits and no configuration.
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use std::{convert::Infallible, io::Write, net::SocketAddr, sync::Arc};
+use tokio::net::TcpListener;
+
+mod seen;
+mod websocket;
+
+use seen::{Identity, Seen};
+
+/// Where to listen.
+#[derive(Clone, Debug, clap::Args)]
+pub struct EchoArgs {
+    /// Port to listen on; 0 takes a free one.
+    #[arg(long, default_value_t = 3000)]
+    pub port: u16,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub address: std::net::IpAddr,
+}
+
+/// Serves until the process is told to stop. The first line of output names the address.
+pub fn run(args: &EchoArgs) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let wanted = SocketAddr::new(args.address, args.port);
+        let listener = TcpListener::bind(wanted)
+            .await
+            .with_context(|| format!("can't listen on {wanted}: choose another with --port, or stop who uses it"))?;
+        writeln!(std::io::stdout(), "echo backend on http://{}", listener.local_addr()?)?;
+        tokio::select! {
+            () = serve(listener, Identity::from_environment()) => Ok(()),
+            signal = stop_signal() => signal.context("signals can't be watched"),
+        }
+    })
+}
+
+/// Ctrl-C, or the SIGTERM of a supervisor.
+async fn stop_signal() -> std::io::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        interrupt = tokio::signal::ctrl_c() => interrupt,
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// Accepts connections for ever. Connections end with the runtime.
+async fn serve(listener: TcpListener, identity: Identity) {
+    let identity = Arc::new(identity);
+    loop {
+        // A failed accept concerns one client (it went away, or descriptors ran out for a moment).
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let identity = Arc::clone(&identity);
+        tokio::spawn(async move {
+            let service = service_fn(move |request| answer(request, Arc::clone(&identity)));
+            let server = auto::Builder::new(TokioExecutor::new());
+            // Errors here are the client's: a reset, a protocol violation. There is nobody to tell.
+            let _ = server
+                .serve_connection_with_upgrades(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+async fn answer(request: Request<Incoming>, identity: Arc<Identity>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if websocket::is_upgrade(&request) {
+        return Ok(websocket::accept(request));
+    }
+    let (head, body) = request.into_parts();
+    let body_bytes = body.collect().await.map_or(0, |all| all.to_bytes().len());
+    if let Some(delay) = seen::delay(head.uri.query()) {
+        tokio::time::sleep(delay).await;
+    }
+    let status = seen::wanted_status(head.uri.path()).unwrap_or(StatusCode::OK);
+    let text = serde_json::to_string_pretty(&Seen::new(&head, body_bytes, &identity)).unwrap_or_default();
+    let mut response = Response::new(Full::new(Bytes::from(text + "\n")));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests;

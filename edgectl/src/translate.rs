@@ -1,0 +1,189 @@
+//! `edgectl x translate`: resource files in; statuses, the intermediate representation and xDS out.
+//!
+//! The same steps as in the controller, once: load, translate, lower. [`translate`] does them, the modules below show
+//! parts of what it gives ([`show`]) and the command writes them. Absent on purpose: infrastructure. Conditions that
+//! need it (a Gateway's address, its `Programmed`) are left out, not guessed.
+
+use crate::cli::OutputFormat;
+use anyhow::Result;
+use edge_ir::FleetKey;
+use edge_translate::{
+    Change, Platform, Settings, Translation, Translator,
+    load::{LoadFinding, LoadedObject, Severity},
+};
+use edge_xds::{lower::Lowering, snapshot::Snapshot};
+use std::{
+    collections::BTreeMap,
+    io::{self, BufWriter, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+pub mod input;
+mod missing;
+pub mod show;
+
+use input::Text;
+use show::XdsPart;
+
+/// What to translate, and what to show of it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TranslateArgs {
+    /// What the input is.
+    #[arg(long, value_enum, default_value = "gateway-api")]
+    pub from: From,
+    /// What to print.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "gateway-api,xds")]
+    pub to: Vec<Target>,
+    /// The part of xDS to print.
+    #[arg(short = 't', long = "type", value_enum, default_value = "all")]
+    pub part: XdsPart,
+    /// File to read, folder to read with everything below it, or - for standard input. May be given again.
+    #[arg(short, long, required = true)]
+    pub file: Vec<PathBuf>,
+    /// Format of the output.
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    pub output: OutputFormat,
+    /// Adds what the input refers to and doesn't bring: Services with an endpoint, a GatewayClass, an EdgeProxy.
+    #[arg(long)]
+    pub add_missing_resources: bool,
+    /// DNS domain of the platform.
+    #[arg(long, default_value = "cluster.local")]
+    pub dns_domain: String,
+    /// Namespace of the controller.
+    #[arg(short, long, default_value = "edge-gateway-system")]
+    pub namespace: String,
+}
+
+/// Kinds of input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum From {
+    /// Gateway API resources and whatever they refer to.
+    GatewayApi,
+}
+
+/// Kinds of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Target {
+    /// The resources with computed statuses.
+    GatewayApi,
+    /// The intermediate representation.
+    Ir,
+    /// What a proxy is sent.
+    Xds,
+}
+
+/// How to translate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The controller's settings.
+    pub settings: Settings,
+    /// What to do about objects that the input refers to and doesn't bring.
+    pub missing: Missing,
+}
+
+/// What to do about objects that aren't there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing: the statuses say so.
+    Report,
+    /// Make them up.
+    Add,
+}
+
+impl Default for Options {
+    /// A cluster's controller, missing objects reported.
+    fn default() -> Self {
+        Self {
+            settings: settings(),
+            missing: Missing::Report,
+        }
+    }
+}
+
+/// The settings of a controller in a cluster, with a check of bootstraps against the data plane's schema.
+fn settings() -> Settings {
+    Settings {
+        platform: Platform::Cluster,
+        check_bootstrap: None,
+        ..Settings::default()
+    }
+}
+
+/// Everything that became of an input.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The objects read (and made up), in the order of the input.
+    pub objects: Vec<LoadedObject>,
+    /// What is wrong or odd in the text.
+    pub findings: Vec<LoadFinding>,
+    /// Fleets, infrastructure, statuses.
+    pub translation: Translation,
+    /// What the proxies of each fleet are sent.
+    pub snapshots: BTreeMap<FleetKey, Snapshot>,
+}
+
+/// Translates texts.
+pub fn translate(texts: &[Text], options: &Options) -> Outcome {
+    let mut loaded = input::load(texts);
+    if options.missing == Missing::Add {
+        missing::add(&mut loaded.objects, &options.settings);
+    }
+    let mut translator = Translator::new(options.settings.clone());
+    for loaded in &loaded.objects {
+        translator.apply(Change::Put(loaded.object.clone()));
+    }
+    let translation = translator.translate();
+    let snapshots = translation
+        .fleets
+        .iter()
+        .map(|(key, fleet)| (key.clone(), Lowering::new().lower(fleet)))
+        .collect();
+    Outcome {
+        objects: loaded.objects,
+        findings: loaded.findings,
+        translation,
+        snapshots,
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
+    let texts = input::read(&args.file)?;
+    let options = Options {
+        settings: Settings {
+            controller_namespace: args.namespace.as_str().into(),
+            dns_domain: args.dns_domain.as_str().into(),
+            ..settings()
+        },
+        missing: if args.add_missing_resources {
+            Missing::Add
+        } else {
+            Missing::Report
+        },
+    };
+    let outcome = translate(&texts, &options);
+    report(&outcome.findings)?;
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    show::write(&outcome, &args.to, args.part, args.output, &mut out)?;
+    out.flush()?;
+    let unreadable = outcome
+        .findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error);
+    // The process ends here; taking a large world apart piece by piece would only cost time.
+    std::mem::forget(outcome);
+    Ok(if unreadable {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn report(findings: &[LoadFinding]) -> io::Result<()> {
+    let mut out = BufWriter::new(io::stderr().lock());
+    for finding in findings {
+        writeln!(out, "{finding}")?;
+    }
+    out.flush()
+}

@@ -1,0 +1,105 @@
+//! Resources as they were read, each with the status that was computed for it.
+
+use crate::translate::Outcome;
+use anyhow::Result;
+use edge_translate::{
+    api::{Kind, Object, ObjectKey},
+    status::{self, Status},
+};
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Where objects of a kind stand in the output.
+enum Place {
+    /// In a list under this key.
+    List(&'static str),
+    /// Alone under the first key; where there are several, all of them in a list under the second.
+    Single(&'static str, &'static str),
+}
+
+/// The key of a kind; kinds without one have no status of ours and aren't shown.
+fn place(kind: Kind) -> Option<Place> {
+    Some(match kind {
+        Kind::GatewayClass => Place::Single("gatewayClass", "gatewayClasses"),
+        Kind::EdgeProxy => Place::Single("edgeProxy", "edgeProxies"),
+        Kind::Gateway => Place::List("gateways"),
+        Kind::ListenerSet => Place::List("listenerSets"),
+        Kind::HttpRoute => Place::List("httpRoutes"),
+        Kind::GrpcRoute => Place::List("grpcRoutes"),
+        Kind::TlsRoute => Place::List("tlsRoutes"),
+        Kind::TcpRoute => Place::List("tcpRoutes"),
+        Kind::UdpRoute => Place::List("udpRoutes"),
+        Kind::BackendTlsPolicy => Place::List("backendTLSPolicies"),
+        Kind::BackendTrafficPolicy => Place::List("backendTrafficPolicies"),
+        Kind::ClientTrafficPolicy => Place::List("clientTrafficPolicies"),
+        Kind::SecurityPolicy => Place::List("securityPolicies"),
+        Kind::EdgeExtensionPolicy => Place::List("edgeExtensionPolicies"),
+        Kind::EdgePatchPolicy => Place::List("edgePatchPolicies"),
+        Kind::Backend => Place::List("backends"),
+        Kind::HttpRouteFilter
+        | Kind::ReferenceGrant
+        | Kind::Namespace
+        | Kind::Service
+        | Kind::ServiceImport
+        | Kind::EndpointSlice
+        | Kind::Secret
+        | Kind::ConfigMap
+        | Kind::ClusterTrustBundle => return None,
+    })
+}
+
+/// The objects by output key, sorted by namespace and name.
+pub(super) fn with_statuses(outcome: &Outcome) -> Result<Map<String, Value>> {
+    let statuses = computed(outcome);
+    let mut objects: BTreeMap<ObjectKey, &Object> = BTreeMap::new();
+    for loaded in &outcome.objects {
+        objects.insert(loaded.object.key(), &loaded.object);
+    }
+    let mut shown = Map::new();
+    for (key, object) in objects {
+        let Some(place) = place(key.kind) else { continue };
+        let value = with_status(object, statuses.get(&key).copied())?;
+        match place {
+            Place::List(list) => push(&mut shown, list, value),
+            Place::Single(single, _) if !shown.contains_key(single) => {
+                shown.insert(single.to_owned(), value);
+            }
+            Place::Single(single, list) => {
+                if !shown.contains_key(list) {
+                    let first = shown[single].clone();
+                    push(&mut shown, list, first);
+                }
+                push(&mut shown, list, value);
+            }
+        }
+    }
+    Ok(shown)
+}
+
+fn push(shown: &mut Map<String, Value>, list: &str, value: Value) {
+    if let Value::Array(list) = shown.entry(list).or_insert_with(|| Value::Array(Vec::new())) {
+        list.push(value);
+    }
+}
+
+fn computed(outcome: &Outcome) -> BTreeMap<&ObjectKey, &Arc<Status>> {
+    outcome
+        .translation
+        .statuses
+        .iter()
+        .filter_map(|(key, status)| Some((key, status.as_ref()?)))
+        .collect()
+}
+
+fn with_status(object: &Object, computed: Option<&Arc<Status>>) -> Result<Value> {
+    let mut value = object.to_value()?;
+    if let Some(computed) = computed {
+        value["status"] = status_of(value.get("status"), computed);
+    }
+    Ok(value)
+}
+
+/// The status to show: what was computed, and what others said. Conditions carry no time, for nothing happened.
+pub fn status_of(existing: Option<&Value>, computed: &Status) -> Value {
+    status::merge(existing, computed, None)
+}

@@ -1,0 +1,208 @@
+//! Golden cases: `golden/<topic>/<case>/input.yaml` and what becomes of it.
+//!
+//! `status.yaml` has what is wrong with the text and the status of every object, `ir.yaml` the intermediate
+//! representation, `xds.yaml` what a proxy is sent. The first line of an input names the rule that the case pins.
+//! `EDGE_UPDATE=1 cargo test -p edgectl --test golden` (or `cargo xtask golden`) writes the outputs anew: read the
+//! difference as you would read code. Files that belong to no case are an error.
+
+use edgectl::{
+    cli::OutputFormat,
+    translate::{
+        Options, Outcome,
+        input::Text,
+        show::{self, Dumps, XdsPart},
+        translate,
+    },
+};
+use serde::Serialize;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, panic,
+    path::{Path, PathBuf},
+};
+
+/// One test for each topic, so that a failure says where; and one that finds topics without a test.
+macro_rules! topics {
+    ($($test:ident $folder:literal,)+) => {
+        $(#[test] fn $test() { check_topic($folder) })+
+        const TOPICS: &[&str] = &[$($folder),+];
+    };
+}
+
+topics! {
+    attachment "attach",
+    backends "backend",
+    bootstraps "bootstrap",
+    certificates "certificate",
+    classes "class",
+    conflicts "conflict",
+    custom_backends "custom-backend",
+    endpoints "endpoint",
+    filters "filter",
+    gateways "gateway",
+    hostnames "hostname",
+    inputs "input",
+    isolation "isolation",
+    listeners "listener",
+    matches "match",
+    precedence "precedence",
+    retries "retry",
+    timeouts "timeout",
+}
+
+const OUTPUTS: [&str; 3] = ["ir.yaml", "status.yaml", "xds.yaml"];
+
+#[test]
+fn every_topic_has_a_test() {
+    let found: BTreeSet<String> = entries(&root()).iter().map(|path| name(path)).collect();
+    assert_eq!(
+        found,
+        TOPICS.iter().map(|t| (*t).to_owned()).collect(),
+        "a folder of golden/ and its test"
+    );
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden")
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+fn check_topic(topic: &str) {
+    let cases = entries(&root().join(topic));
+    assert!(!cases.is_empty(), "golden/{topic} holds no case");
+    let failures: Vec<String> = cases.iter().flat_map(|case| check_case(topic, case)).collect();
+    assert!(
+        failures.is_empty(),
+        "\n{}\nIf this is meant: cargo xtask golden",
+        failures.join("\n")
+    );
+}
+
+/// What is wrong with a case.
+fn check_case(topic: &str, folder: &Path) -> Vec<String> {
+    let case = format!("golden/{topic}/{}", name(folder));
+    let strays = entries(folder).into_iter().map(|path| name(&path));
+    let strays: Vec<_> = strays
+        .filter(|f| f != "input.yaml" && !OUTPUTS.contains(&f.as_str()))
+        .collect();
+    if !strays.is_empty() {
+        return vec![format!("{case}: stray files {strays:?}")];
+    }
+    let Ok(text) = fs::read_to_string(folder.join("input.yaml")) else {
+        return vec![format!("{case}: no input.yaml")];
+    };
+    if !text.starts_with("# ") {
+        return vec![format!("{case}: the first line must name the rule, as a comment")];
+    }
+    // A case that panics must not hide the others.
+    let outputs = match panic::catch_unwind(|| outputs(topic, text)) {
+        Ok(outputs) => outputs,
+        Err(_) => return vec![format!("{case}: translation panicked")],
+    };
+    outputs
+        .into_iter()
+        .filter_map(|(file, found)| compare(&case, &folder.join(file), &found))
+        .collect()
+}
+
+fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
+    let texts = [Text {
+        name: "input.yaml".to_owned(),
+        text,
+    }];
+    let outcome = translate(&texts, &Options::default());
+    let ir = Ir {
+        fleets: show::fleets(&outcome),
+        infra: show::infra(&outcome),
+    };
+    [
+        ("ir.yaml", yaml(&ir)),
+        ("status.yaml", yaml(&statuses(&outcome))),
+        ("xds.yaml", xds(topic, &outcome)),
+    ]
+}
+
+/// The default bootstrap is the same everywhere, so only cases about bootstraps show it.
+fn xds(topic: &str, outcome: &Outcome) -> String {
+    let parts = match topic {
+        "bootstrap" => &[XdsPart::Bootstrap][..],
+        _ => &[XdsPart::Endpoint, XdsPart::Cluster, XdsPart::Listener, XdsPart::Route],
+    };
+    let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();
+    yaml(&dumps)
+}
+
+/// What `--to ir` shows.
+#[derive(Serialize)]
+struct Ir<F, I> {
+    #[serde(rename = "xdsIR")]
+    fleets: F,
+    #[serde(rename = "infraIR")]
+    infra: I,
+}
+
+/// Statuses without the objects around them.
+#[derive(Serialize)]
+struct Statuses {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<String>,
+    statuses: BTreeMap<String, Option<Value>>,
+}
+
+fn statuses(outcome: &Outcome) -> Statuses {
+    let existing = |key| {
+        let object = outcome.objects.iter().find(|o| o.object.key() == *key)?;
+        object.object.to_value().unwrap().get("status").cloned()
+    };
+    let shown = outcome.translation.statuses.iter().map(|(key, status)| {
+        let status = status
+            .as_ref()
+            .map(|status| show::status_of(existing(key).as_ref(), status));
+        (key.to_string(), status)
+    });
+    Statuses {
+        findings: outcome.findings.iter().map(ToString::to_string).collect(),
+        statuses: shown.collect(),
+    }
+}
+
+fn yaml(value: &impl Serialize) -> String {
+    let mut out = Vec::new();
+    show::write_value(value, OutputFormat::Yaml, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Compares with the file, or writes it when asked to.
+fn compare(case: &str, path: &Path, found: &str) -> Option<String> {
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    if expected == found {
+        return None;
+    }
+    if std::env::var_os("EDGE_UPDATE").is_some() {
+        fs::write(path, found).unwrap();
+        return None;
+    }
+    let line = expected.lines().zip(found.lines()).position(|(e, f)| e != f);
+    let line = line.unwrap_or_else(|| expected.lines().count().min(found.lines().count()));
+    let at = |text: &str| text.lines().nth(line).unwrap_or("(end)").to_owned();
+    Some(format!(
+        "{case}/{}:{}:\n  expected {}\n  found    {}",
+        name(path),
+        line + 1,
+        at(&expected),
+        at(found)
+    ))
+}
