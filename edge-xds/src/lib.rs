@@ -4,10 +4,12 @@
 //! * [`snapshot`]: encoded resources with the hash of their content as version, and what differs between two states.
 //! * [`lower`]: a fleet of the IR to a snapshot, incrementally.
 //! * [`delta`]: the server side of the delta protocol.
+//! * [`bootstrap`]: what a proxy starts with.
 //!
 //! The crate is pure: bytes and data in, bytes and data out. Sockets, files, timers and the clock belong to whoever
 //! calls it, which is why the protocol is a state machine and the time an argument.
 
+pub mod bootstrap;
 pub mod delta;
 pub mod json;
 pub mod lower;

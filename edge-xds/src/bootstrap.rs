@@ -1,0 +1,84 @@
+//! The bootstrap that a proxy starts with: enough to reach the controller, and what can't come from there.
+//!
+//! Built as JSON, because that is what it is printed as, what people patch, and what a proxy reads without surprise (a
+//! YAML 1.1 reader takes `n` for false). The result of a customisation is read strictly against the message type, and
+//! refused if the proxy could no longer find the controller.
+
+mod customise;
+mod default;
+mod sds;
+
+#[cfg(test)]
+mod tests;
+
+pub use customise::{BootstrapError, customise};
+pub use default::default_bootstrap;
+pub use sds::{certificate_file, trusted_ca_file};
+
+use edge_ir::ProxySettings;
+use serde_json::Value;
+
+/// What the bootstrap needs to know of the place where the proxy runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootstrapSettings {
+    /// Name and port of the controller's xDS server.
+    pub xds_host: String,
+    /// Its port.
+    pub xds_port: u16,
+    /// File that names the client certificate and key.
+    pub certificate_path: String,
+    /// File that names the authorities that the controller's certificate must come from.
+    pub trusted_ca_path: String,
+    /// Address and port of the admin interface; port 0 picks one.
+    pub admin_address: String,
+    /// Its port.
+    pub admin_port: u16,
+    /// Address that the stats listener binds, if there is one.
+    pub stats_address: String,
+    /// Its port; `None` leaves the listener out.
+    pub stats_port: Option<u16>,
+    /// Limits memory: the proxy sheds load as it comes near.
+    pub memory_limit_bytes: Option<u64>,
+    /// Key of the fleet and identity of the proxy, for a proxy whose command line doesn't say.
+    pub node: Option<NodeIdentity>,
+}
+
+/// Who a proxy says it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// Name of this proxy.
+    pub id: String,
+    /// Key of its fleet.
+    pub cluster: String,
+}
+
+impl Default for BootstrapSettings {
+    /// A proxy in a pod next to the controller's Service.
+    fn default() -> Self {
+        Self {
+            xds_host: "edge-gateway".to_owned(),
+            xds_port: 18_000,
+            certificate_path: "/sds/xds-certificate.json".to_owned(),
+            trusted_ca_path: "/sds/xds-trusted-ca.json".to_owned(),
+            admin_address: "127.0.0.1".to_owned(),
+            admin_port: 19_000,
+            stats_address: "0.0.0.0".to_owned(),
+            stats_port: Some(19_001),
+            memory_limit_bytes: None,
+            node: None,
+        }
+    }
+}
+
+/// The bootstrap of a fleet's proxies: the default one with the fleet's customisation.
+pub fn bootstrap(settings: &BootstrapSettings, proxy: &ProxySettings) -> Result<Value, BootstrapError> {
+    let mut settings = settings.clone();
+    if !proxy.prometheus {
+        settings.stats_port = None;
+    }
+    let default = default_bootstrap(&settings);
+    match &proxy.bootstrap {
+        Some(patch) => customise(default, patch),
+        None => Ok(default),
+    }
+}

@@ -1,0 +1,140 @@
+//! Changes to the default bootstrap, and what they must not change.
+
+use crate::json::{Codec, JsonError, Names};
+use edge_ir::{BootstrapPatch, JsonPatchOperation};
+use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
+use json_patch::{Patch, PatchOperation};
+use serde_json::Value;
+
+/// Why a customised bootstrap is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BootstrapError {
+    /// The text is neither YAML nor JSON.
+    #[error("the bootstrap is not valid YAML: {0}")]
+    Syntax(String),
+    /// It is no mapping.
+    #[error("the bootstrap must be a mapping of fields")]
+    NotAnObject,
+    /// An operation is not one of RFC 6902.
+    #[error("operation {index}: {message}")]
+    Operation {
+        /// Which, from 0.
+        index: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The operations don't apply to the default bootstrap.
+    #[error("the patch can't be applied: {0}")]
+    Patch(String),
+    /// The result is not a bootstrap.
+    #[error("the bootstrap is invalid at {0}")]
+    Invalid(#[from] JsonError),
+    /// The proxy would take its configuration from elsewhere.
+    #[error("dynamic_resources must not be changed")]
+    DynamicResources,
+    /// The proxy would look for the controller elsewhere.
+    #[error("the endpoints of cluster xds_cluster must not be changed")]
+    XdsCluster,
+}
+
+/// Applies a change to the default bootstrap. What comes back reads as a bootstrap and still leads to the controller.
+pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, BootstrapError> {
+    let changed = match patch {
+        BootstrapPatch::Replace(text) => parse(text)?,
+        BootstrapPatch::Merge(text) => {
+            let mut merged = default.clone();
+            merge(&mut merged, parse(text)?);
+            merged
+        }
+        BootstrapPatch::JsonPatch(operations) => {
+            let mut patched = default.clone();
+            let operations: Result<_, _> = operations.iter().enumerate().map(operation).collect();
+            json_patch::patch(&mut patched, &Patch(operations?))
+                .map_err(|error| BootstrapError::Patch(error.to_string()))?;
+            patched
+        }
+    };
+    let (default, canonical) = (canonical(default)?, canonical(changed)?);
+    if default["dynamic_resources"] != canonical["dynamic_resources"] {
+        return Err(BootstrapError::DynamicResources);
+    }
+    let endpoints =
+        |bootstrap: &Value| xds_cluster(bootstrap).map(|cluster| cluster["load_assignment"]["endpoints"].clone());
+    if endpoints(&default) != endpoints(&canonical) {
+        return Err(BootstrapError::XdsCluster);
+    }
+    Ok(canonical)
+}
+
+/// Reads strictly and writes again, so that both spellings of a field and explicit defaults compare equal.
+fn canonical(value: Value) -> Result<Value, BootstrapError> {
+    let codec = Codec::for_value::<Bootstrap>(&value)?;
+    let bootstrap: Bootstrap = codec.from_json(value)?;
+    Ok(codec.to_json(&bootstrap, Names::Proto)?)
+}
+
+fn xds_cluster(bootstrap: &Value) -> Option<&Value> {
+    let clusters = bootstrap["static_resources"]["clusters"].as_array()?;
+    clusters.iter().find(|cluster| cluster["name"] == "xds_cluster")
+}
+
+fn parse(text: &str) -> Result<Value, BootstrapError> {
+    let value: Value = serde_yaml::from_str(text).map_err(|error| BootstrapError::Syntax(error.to_string()))?;
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(BootstrapError::NotAnObject)
+    }
+}
+
+/// Merges deeply. In lists, an element with the name of an existing one is merged into it; others are appended.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                match into.get_mut(&key) {
+                    Some(existing) => merge(existing, value),
+                    None => drop(into.insert(key, value)),
+                }
+            }
+        }
+        (Value::Array(into), Value::Array(from)) => {
+            for value in from {
+                let same = into
+                    .iter_mut()
+                    .find(|item| value.get("name").is_some() && item.get("name") == value.get("name"));
+                match same {
+                    Some(existing) => merge(existing, value),
+                    None => into.push(value),
+                }
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn operation((index, operation): (usize, &JsonPatchOperation)) -> Result<PatchOperation, BootstrapError> {
+    let failed = |message: String| BootstrapError::Operation { index, message };
+    if operation.json_path.is_some() {
+        return Err(failed(
+            "jsonPath is not supported in a bootstrap patch: name the place by path".to_owned(),
+        ));
+    }
+    let mut fields = serde_json::Map::new();
+    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
+    put("op", Value::String(operation.op.to_string()));
+    put(
+        "path",
+        Value::String(operation.path.as_deref().unwrap_or_default().to_owned()),
+    );
+    if let Some(from) = &operation.from {
+        put("from", Value::String(from.to_string()));
+    }
+    if let Some(text) = &operation.value {
+        put(
+            "value",
+            serde_json::from_str(text).map_err(|error| failed(format!("value is not JSON: {error}")))?,
+        );
+    }
+    serde_json::from_value(Value::Object(fields)).map_err(|error| failed(error.to_string()))
+}

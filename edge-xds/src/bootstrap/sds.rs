@@ -1,0 +1,31 @@
+//! The two files that tell a proxy where its certificate and the authorities lie. A proxy watches them, so that a
+//! rotated certificate needs no restart.
+
+use serde_json::{Value, json};
+
+const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
+
+/// Content of `xds-certificate.json`.
+pub fn certificate_file(certificate_path: &str, key_path: &str) -> Value {
+    json!({"resources": [{
+        "@type": SECRET,
+        "name": "xds_certificate",
+        "tls_certificate": {
+            "certificate_chain": {"filename": certificate_path},
+            "private_key": {"filename": key_path},
+        },
+    }]})
+}
+
+/// Content of `xds-trusted-ca.json`. The controller's certificate must also be for one of these names.
+pub fn trusted_ca_file(ca_path: &str, server_names: &[&str]) -> Value {
+    let names: Vec<Value> = server_names
+        .iter()
+        .map(|name| json!({"san_type": "DNS", "matcher": {"exact": name}}))
+        .collect();
+    let mut context = json!({"trusted_ca": {"filename": ca_path}});
+    if !names.is_empty() {
+        context["match_typed_subject_alt_names"] = names.into();
+    }
+    json!({"resources": [{"@type": SECRET, "name": "xds_trusted_ca", "validation_context": context}]})
+}

@@ -1,0 +1,157 @@
+use super::*;
+use crate::json::from_json;
+use edge_ir::{BootstrapPatch, JsonPatchOperation};
+use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
+use serde_json::json;
+
+fn default() -> Value {
+    default_bootstrap(&BootstrapSettings::default())
+}
+
+fn operation(op: &str, path: &str, value: Value) -> JsonPatchOperation {
+    JsonPatchOperation {
+        op: op.into(),
+        path: Some(path.into()),
+        json_path: None,
+        from: None,
+        value: Some(value.to_string().into()),
+    }
+}
+
+fn error(patch: BootstrapPatch) -> String {
+    customise(default(), &patch).unwrap_err().to_string()
+}
+
+#[test]
+fn the_default_reads_strictly_as_a_bootstrap() {
+    for settings in [
+        BootstrapSettings::default(),
+        BootstrapSettings {
+            memory_limit_bytes: Some(1 << 30),
+            stats_port: None,
+            node: Some(NodeIdentity {
+                id: "p".to_owned(),
+                cluster: "default/gw".to_owned(),
+            }),
+            ..BootstrapSettings::default()
+        },
+    ] {
+        from_json::<Bootstrap>(default_bootstrap(&settings)).unwrap();
+    }
+}
+
+#[test]
+fn the_default_says_where_the_controller_is() {
+    let default = default();
+    assert_eq!(
+        default["admin"]["address"]["socket_address"],
+        json!({"address": "127.0.0.1", "port_value": 19000})
+    );
+    assert_eq!(default["header_prefix"], "x-edge");
+    assert_eq!(default["layered_runtime"]["layers"][0]["name"], "runtime-0");
+    assert_eq!(default["dynamic_resources"]["ads_config"]["api_type"], "DELTA_GRPC");
+    let xds = &default["static_resources"]["clusters"][1];
+    assert_eq!(
+        (&xds["name"], &xds["connect_timeout"]),
+        (&json!("xds_cluster"), &json!("10s"))
+    );
+    let address = &xds["load_assignment"]["endpoints"][0]["lb_endpoints"][0]["endpoint"]["address"];
+    assert_eq!(
+        *address,
+        json!({"socket_address": {"address": "edge-gateway", "port_value": 18000}})
+    );
+}
+
+#[test]
+fn without_prometheus_there_is_no_stats_listener() {
+    let proxy = ProxySettings {
+        prometheus: false,
+        ..Default::default()
+    };
+    let bootstrap = bootstrap(&BootstrapSettings::default(), &proxy).unwrap();
+    assert_eq!(bootstrap["static_resources"].get("listeners"), None);
+    assert_eq!(bootstrap["static_resources"]["clusters"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn merging_goes_by_name_in_lists() {
+    let text = "admin: {address: {socket_address: {port_value: 20000}}}\nstatic_resources:\n  clusters:\n  - {name: xds_cluster, connect_timeout: 3s}\n  - {name: other, type: STATIC}\n";
+    let merged = customise(default(), &BootstrapPatch::Merge(text.into())).unwrap();
+    assert_eq!(merged["admin"]["address"]["socket_address"]["port_value"], 20000);
+    assert_eq!(merged["admin"]["address"]["socket_address"]["address"], "127.0.0.1");
+    let clusters = merged["static_resources"]["clusters"].as_array().unwrap();
+    assert_eq!(clusters.len(), 3);
+    assert_eq!(clusters[1]["connect_timeout"], "3s");
+}
+
+#[test]
+fn operations_apply_in_order() {
+    let operations = vec![
+        operation("replace", "/admin/address/socket_address/port_value", json!(20000)),
+        operation("add", "/stats_flush_interval", json!("7s")),
+    ];
+    let patched = customise(default(), &BootstrapPatch::JsonPatch(operations)).unwrap();
+    assert_eq!(patched["admin"]["address"]["socket_address"]["port_value"], 20000);
+    assert_eq!(patched["stats_flush_interval"], "7s");
+}
+
+#[test]
+fn a_replacement_stands_for_itself_as_long_as_it_leads_to_the_controller() {
+    let mut replacement = default();
+    replacement["admin"]["address"]["socket_address"]["port_value"] = json!(20000);
+    let replaced = customise(default(), &BootstrapPatch::Replace(replacement.to_string().into())).unwrap();
+    assert_eq!(replaced["admin"]["address"]["socket_address"]["port_value"], 20000);
+    assert_eq!(
+        error(BootstrapPatch::Replace("admin: {}".into())),
+        "dynamic_resources must not be changed"
+    );
+}
+
+#[test]
+fn what_leads_away_from_the_controller_is_refused() {
+    let elsewhere = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/address";
+    let patch = BootstrapPatch::JsonPatch(vec![operation("replace", elsewhere, json!("evil.example"))]);
+    assert_eq!(error(patch), "the endpoints of cluster xds_cluster must not be changed");
+    let patch = BootstrapPatch::JsonPatch(vec![operation("remove", "/dynamic_resources/lds_config", json!(null))]);
+    assert_eq!(error(patch), "dynamic_resources must not be changed");
+}
+
+#[test]
+fn errors_say_where() {
+    let message = error(BootstrapPatch::Merge("admin: {adress: {}}".into()));
+    assert!(message.contains("admin") && message.contains("'adress'"), "{message}");
+    let message = error(BootstrapPatch::Merge("a: [".into()));
+    assert!(message.starts_with("the bootstrap is not valid YAML"), "{message}");
+    assert_eq!(
+        error(BootstrapPatch::Merge("- a".into())),
+        "the bootstrap must be a mapping of fields"
+    );
+    let message = error(BootstrapPatch::JsonPatch(vec![operation(
+        "replace",
+        "/nope/x",
+        json!(1),
+    )]));
+    assert!(message.starts_with("the patch can't be applied"), "{message}");
+    let message = error(BootstrapPatch::JsonPatch(vec![operation("grow", "/admin", json!(1))]));
+    assert!(message.starts_with("operation 0:"), "{message}");
+}
+
+#[test]
+fn secret_files_name_certificate_key_and_authority() {
+    let certificate = certificate_file("/certs/tls.crt", "/certs/tls.key");
+    assert_eq!(
+        certificate["resources"][0]["tls_certificate"]["private_key"]["filename"],
+        "/certs/tls.key"
+    );
+    let ca = trusted_ca_file("/certs/ca.crt", &["edge-gateway"]);
+    let context = &ca["resources"][0]["validation_context"];
+    assert_eq!(context["trusted_ca"]["filename"], "/certs/ca.crt");
+    assert_eq!(
+        context["match_typed_subject_alt_names"][0]["matcher"]["exact"],
+        "edge-gateway"
+    );
+    assert_eq!(
+        trusted_ca_file("/ca", &[])["resources"][0]["validation_context"].get("match_typed_subject_alt_names"),
+        None
+    );
+}
