@@ -178,3 +178,6 @@ impl EdgeGateway {
             .chain(&self.extension_managers)
     }
 }
+
+#[cfg(test)]
+mod tests;

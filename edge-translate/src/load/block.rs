@@ -37,11 +37,10 @@ pub(crate) fn read<'a>(text: &'a str, start: usize, limits: &Limits) -> Option<V
     if reader.bytes[start..].starts_with(b"---") {
         reader.pos += 3;
         reader.skip_spaces();
-        if !reader.at_line_end() {
-            return None;
-        }
+        reader.next_line_from_here()?;
+    } else if !reader.first_token()? {
+        reader.next_line_from_here()?;
     }
-    reader.next_line_from_here()?;
     let mut roots = Vec::new();
     while reader.indent >= 0 {
         let flow = matches!(reader.peek(), b'{' | b'[');
@@ -91,15 +90,23 @@ impl<'a> Reader<'a> {
                 return None;
             }
             self.pos = self.line_end(self.pos) + 1;
-            let start = self.pos;
-            self.skip_spaces();
-            if self.pos < self.bytes.len() && !self.at_line_end() {
-                self.indent = isize::try_from(self.pos - start).ok()?;
-                return (self.peek() != b'\t').then_some(());
+            if self.first_token()? {
+                return Some(());
             }
         }
         self.indent = -1;
         Some(())
+    }
+
+    /// Finds the first token of a line, if it has one.
+    fn first_token(&mut self) -> Option<bool> {
+        let start = self.pos;
+        self.skip_spaces();
+        if self.pos >= self.bytes.len() || self.at_line_end() {
+            return Some(false);
+        }
+        self.indent = isize::try_from(self.pos - start).ok()?;
+        (self.peek() != b'\t').then_some(true)
     }
 
     fn line_end(&self, from: usize) -> usize {
@@ -366,3 +373,6 @@ pub(crate) fn may_start_plain(first: u8) -> bool {
             | 0..=8
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,11 @@ pub fn split(text: &str) -> Vec<Chunk> {
                 range: skip_bom(text, start)..0,
                 line: start_line,
             };
-            content = Content::Nothing;
+            content = if marker == Marker::Start {
+                Content::Opened
+            } else {
+                Content::Nothing
+            };
         }
         if marker == Marker::Start && has_content(&bytes[3..]) {
             content = Content::Document;
@@ -57,7 +61,7 @@ pub fn split(text: &str) -> Vec<Chunk> {
         (at, line) = (end, line + 1);
     }
     open.range.end = text.len();
-    if content != Content::Nothing {
+    if matches!(content, Content::Document | Content::Directive) {
         chunks.push(open);
     }
     chunks
@@ -93,6 +97,8 @@ impl Marker {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Nothing,
+    /// Nothing but its marker, after which `%` begins no directive.
+    Opened,
     Directive,
     Document,
 }
@@ -102,7 +108,7 @@ impl Content {
         match self {
             Self::Document => self,
             _ if !has_content(line) => self,
-            _ if line.starts_with(b"%") => Self::Directive,
+            Self::Nothing | Self::Directive if line.starts_with(b"%") => Self::Directive,
             _ => Self::Document,
         }
     }

@@ -1,0 +1,226 @@
+use super::*;
+use crate::config::provider::{DeployModeType, ProviderType};
+use crate::load::Source;
+
+const HEAD: &str = "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\n";
+
+fn parse_text(body: &str) -> Result<EdgeGateway, Vec<String>> {
+    let text = format!("{HEAD}{body}\n");
+    parse(&Source {
+        name: "c.yaml",
+        text: &text,
+    })
+    .map_err(|findings| findings.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    let config = parse_text("").unwrap();
+    assert_eq!(config, EdgeGateway::default());
+    assert_eq!(&*config.gateway.controller_name, DEFAULT_CONTROLLER_NAME);
+    assert_eq!(config.provider.r#type, ProviderType::Cluster);
+    assert_eq!(config.logging.level.get("default"), Some(&LogLevel::Info));
+    assert_eq!(
+        (config.admin.address.port, &*config.admin.address.host),
+        (19_000, "127.0.0.1")
+    );
+    assert!(!config.extension_apis.enable_backend);
+    assert_eq!(
+        parse(&Source {
+            name: "c",
+            text: "# nothing\n"
+        }),
+        Ok(EdgeGateway::default())
+    );
+}
+
+#[test]
+fn standalone_settings_are_read_from_either_place() {
+    let resource = "resource: {type: File, file: {paths: [./gateway.d]}}";
+    let inner = parse_text(&format!(
+        "provider: {{type: Custom, custom: {{{resource}, infrastructure: {{type: Host, host: {{}}}}}}}}"
+    ));
+    let outer = parse_text(&format!(
+        "provider: {{type: Custom, custom: {{{resource}}}}}\ninfrastructure: {{type: Host, host: {{}}}}"
+    ));
+    let inner = inner.unwrap();
+    assert_eq!(Ok(&inner), outer.as_ref());
+    let custom = inner.provider.custom.unwrap();
+    assert_eq!(
+        custom.resource.file.unwrap().paths,
+        Box::from([Box::from("./gateway.d")])
+    );
+    assert!(custom.infrastructure.unwrap().host.is_some());
+}
+
+#[test]
+fn cluster_settings_are_read() {
+    let config = parse_text(
+        "provider:\n  cluster:\n    watch: {type: Namespaces, namespaces: [a, b]}\n    deploy: {type: GatewayNamespace}\n    \
+         client: {rateLimit: {qps: 7}}\nextensionApis: {enableBackend: true}\nedgeProxy: {routingType: Service}",
+    )
+    .unwrap();
+    let cluster = config.provider.cluster.unwrap();
+    assert_eq!(cluster.deploy.r#type, DeployModeType::GatewayNamespace);
+    let rate = cluster.client.unwrap().rate_limit.unwrap();
+    assert_eq!((rate.qps, rate.burst), (7, 100));
+    assert!(config.extension_apis.enable_backend);
+    assert!(config.edge_proxy.is_some());
+}
+
+#[test]
+fn unknown_fields_are_errors_with_a_place() {
+    assert_eq!(
+        parse_text("gateway:\n  controlerName: x").unwrap_err(),
+        [
+            "c.yaml:4:3: error: gateway.controlerName: EdgeGateway has no such field: check the spelling and the indentation"
+        ]
+    );
+    assert_eq!(
+        parse_text("spec: {}").unwrap_err(),
+        ["c.yaml:3:1: error: spec: EdgeGateway has no spec: move its fields to the top"]
+    );
+    assert!(
+        parse_text("edgeProxy: {telemetry: {accessLogs: {}}}").unwrap_err()[0]
+            .contains("edgeProxy.telemetry.accessLogs")
+    );
+    assert!(
+        parse_text("provider: {type: 7}").unwrap_err()[0].contains("3:18: error: provider.type: this must be text")
+    );
+    assert!(parse_text("admin: {address: {port: x}}").unwrap_err()[0].contains("admin.address.port: found the string"));
+}
+
+#[test]
+fn another_file_is_recognised() {
+    let error = |text: &str| parse(&Source { name: "c", text }).unwrap_err()[0].to_string();
+    assert!(
+        error("apiVersion: v1\nkind: ConfigMap\n")
+            .starts_with("c:1:13: error: apiVersion must be gateway.edge/v1alpha1")
+    );
+    assert!(
+        error("apiVersion: gateway.edge/v1alpha1\nkind: EdgeProxy\n")
+            .starts_with("c:2:7: error: kind must be EdgeGateway")
+    );
+    assert!(error("gateway: {}\n").starts_with("c:1:1: error: apiVersion must be"));
+    assert!(error("a: [\n").contains("not valid YAML"));
+    assert!(error("a: 1\n---\nb: 2\n").contains("more than 1 documents"));
+}
+
+#[test]
+fn every_check_says_its_sentence() {
+    let resource = "resource: {type: File, file: {paths: [x]}}";
+    let custom = |inner: &str| format!("provider: {{type: Custom, custom: {{{inner}}}}}");
+    let manager = "hooks: {}, service: {fqdn: {hostname: a, port: 1}}";
+    let cases = [
+        (
+            "gateway: {controllerName: ''}".to_owned(),
+            "3:27: error: gateway controllerName is unspecified",
+        ),
+        ("provider: {type: Magic}".to_owned(), "unsupported provider type"),
+        (
+            "provider: {cluster: {watch: {type: Namespaces}}}".to_owned(),
+            "namespaces should be specified when watch mode is 'Namespaces'",
+        ),
+        (
+            "provider: {cluster: {watch: {type: NamespaceSelector}}}".to_owned(),
+            "namespaceSelector should be specified when watch mode is 'NamespaceSelector'",
+        ),
+        (
+            "provider: {cluster: {watch: {type: Some}}}".to_owned(),
+            "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
+        ),
+        ("provider: {type: Custom}".to_owned(), "empty custom provider settings"),
+        (
+            custom("resource: {type: File}"),
+            "field 'file' should be specified when resource type is 'File'",
+        ),
+        (
+            custom("resource: {type: File, file: {paths: []}}"),
+            "no paths were assigned for file resource provider to watch",
+        ),
+        (custom("resource: {type: Tape}"), "unsupported resource provider: Tape"),
+        (
+            custom(&format!("{resource}, infrastructure: {{type: Host}}")),
+            "field 'host' should be specified when infrastructure type is 'Host'",
+        ),
+        (
+            custom(&format!("{resource}, infrastructure: {{type: Moon}}")),
+            "unsupported infrastructure provider: Moon",
+        ),
+        (
+            "infrastructure: {type: Host, host: {}}".to_owned(),
+            "this needs provider.type Custom",
+        ),
+        (
+            "logging: {level: {default: loud}}".to_owned(),
+            "logging.level.default: no such level",
+        ),
+        (
+            "logging: {level: {kitchen: info}}".to_owned(),
+            "logging.level.kitchen: no such component",
+        ),
+        (
+            "rateLimit: {failClosed: false, backend: {type: Disk}}".to_owned(),
+            "unsupported ratelimit backend Disk",
+        ),
+        (
+            "rateLimit: {backend: {type: Redis}}".to_owned(),
+            "empty ratelimit redis settings",
+        ),
+        (
+            "rateLimit: {backend: {type: Redis, redis: {}}}".to_owned(),
+            "exactly one of ratelimit redis url or urlRef must be set",
+        ),
+        (
+            format!("extensionManager: {{{manager}}}\nextensionManagers: [{{name: a, {manager}}}]"),
+            "extensionManager and extensionManagers are mutually exclusive",
+        ),
+        (
+            format!("extensionManagers: [{{{manager}}}]"),
+            "extensionManagers[0]: name is required",
+        ),
+        (
+            format!("extensionManagers: [{{name: a, {manager}}}, {{name: a, {manager}}}]"),
+            "extensionManagers[1]: the name a is used twice",
+        ),
+        (
+            "extensionManager: {service: {host: a}}".to_owned(),
+            "extensionManager: hooks are required",
+        ),
+        (
+            "extensionManager: {hooks: {}}".to_owned(),
+            "extensionManager: service is required",
+        ),
+        (
+            "extensionManager: {hooks: {}, service: {host: a, unix: {path: b}}}".to_owned(),
+            "exactly one of fqdn, ip, unix and host must be set",
+        ),
+        (
+            "xdsServer: {maxConnectionAge: 0s}".to_owned(),
+            "3:31: error: xdsServer.maxConnectionAge: must be greater than 0",
+        ),
+        (
+            "xdsServer: {maxReceiveMessageSize: big}".to_owned(),
+            "is not a quantity",
+        ),
+        (
+            "telemetry: {metrics: {sinks: [{openTelemetry: {host: a, protocol: udp}}]}}".to_owned(),
+            "udp is not known: use grpc or http",
+        ),
+        (
+            "extensionApis: {enableLua: true, disableLua: true}".to_owned(),
+            "disableLua and enableLua must not have the same value",
+        ),
+    ];
+    for (body, expected) in cases {
+        let errors = parse_text(&body).unwrap_err();
+        assert_eq!(errors.len(), 1, "{body}: {errors:?}");
+        assert!(errors[0].contains(expected), "{body}: {errors:?}");
+    }
+}
+
+#[test]
+fn all_faults_are_reported_at_once() {
+    let errors = parse_text("gateway: {controllerName: ''}\nprovider: {type: Custom}\nlogin: {}").unwrap_err();
+    assert_eq!(errors.len(), 3, "{errors:?}");
+}
