@@ -17,9 +17,10 @@ mod tests;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
-use serde::Serializer;
+use serde::{Serialize, Serializer, ser::Error};
 use serde_json::Value;
 use std::sync::OnceLock;
+pub(crate) use value::collect_types;
 
 /// How field names are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,12 +171,32 @@ impl Codec {
             message,
         };
         let message = DynamicMessage::decode(descriptor, bytes).map_err(|error| malformed(error.to_string()))?;
-        let options = SerializeOptions::new()
-            .skip_default_fields(true)
-            .use_proto_field_name(names == Names::Proto);
+        let options = options(names);
         message
             .serialize_with_options(serializer, &options)
             .map_err(|error| malformed(error.to_string()))
+    }
+
+    /// Writes an encoded message with its type in `@type`, like an `Any`. A new name replaces its field `name`, for
+    /// readers who know it by another one.
+    pub fn serialize_any<S: Serializer>(
+        &self,
+        type_url: &str,
+        bytes: &[u8],
+        names: Names,
+        rename: Option<&str>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let descriptor = self.descriptor(type_url).map_err(S::Error::custom)?;
+        let mut message = DynamicMessage::decode(descriptor, bytes).map_err(S::Error::custom)?;
+        if let Some(name) = rename {
+            message.set_field_by_name("name", prost_reflect::Value::String(name.to_owned()));
+        }
+        let fields = value::Fields {
+            message: &message,
+            options: &options(names),
+        };
+        value::Typed { type_url, fields }.serialize(serializer)
     }
 
     fn descriptor(&self, name: &str) -> Result<MessageDescriptor, JsonError> {
@@ -199,6 +220,12 @@ pub fn from_json<M: Message + Name + Default>(value: Value) -> Result<M, JsonErr
 /// The full name in a type URL; a name without slash is one already.
 pub fn full_name(type_url: &str) -> &str {
     type_url.rsplit_once('/').map_or(type_url, |(_, name)| name)
+}
+
+fn options(names: Names) -> SerializeOptions {
+    SerializeOptions::new()
+        .skip_default_fields(true)
+        .use_proto_field_name(names == Names::Proto)
 }
 
 fn read(descriptor: &MessageDescriptor, value: &Value) -> Result<DynamicMessage, JsonError> {

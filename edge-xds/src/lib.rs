@@ -5,12 +5,14 @@
 //! * [`lower`]: a fleet of the IR to a snapshot, incrementally.
 //! * [`delta`]: the server side of the delta protocol.
 //! * [`bootstrap`]: what a proxy starts with.
+//! * [`dump`]: what a snapshot looks like to people.
 //!
 //! The crate is pure: bytes and data in, bytes and data out. Sockets, files, timers and the clock belong to whoever
 //! calls it, which is why the protocol is a state machine and the time an argument.
 
 pub mod bootstrap;
 pub mod delta;
+pub mod dump;
 pub mod json;
 pub mod lower;
 #[cfg(test)]

@@ -1,11 +1,12 @@
-//! Walks JSON values for the types they name.
+//! JSON values and the types they name by `@type`.
 
 use super::{JsonError, full_name, read};
-use prost_reflect::DescriptorPool;
+use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// Adds the full names of all types that a value names by `@type`, in its order.
-pub(super) fn collect_types(value: &Value, names: &mut Vec<String>) {
+pub(crate) fn collect_types(value: &Value, names: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
             if let Some(url) = fields.get("@type").and_then(Value::as_str) {
@@ -95,5 +96,26 @@ fn join(outer: &str, inner: &str) -> String {
         ("", inner) => inner.to_owned(),
         (outer, ".") => outer.to_owned(),
         (outer, inner) => format!("{outer}.{inner}"),
+    }
+}
+
+/// A message with its type in front, as an `Any` is written.
+#[derive(Serialize)]
+pub(super) struct Typed<'a> {
+    #[serde(rename = "@type")]
+    pub(super) type_url: &'a str,
+    #[serde(flatten)]
+    pub(super) fields: Fields<'a>,
+}
+
+/// The fields of a message, as a map.
+pub(super) struct Fields<'a> {
+    pub(super) message: &'a DynamicMessage,
+    pub(super) options: &'a SerializeOptions,
+}
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.message.serialize_with_options(serializer, self.options)
     }
 }

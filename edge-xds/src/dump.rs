@@ -1,0 +1,320 @@
+//! Configuration as people look at it: the shape of a proxy's `/config_dump`, made offline from a snapshot.
+//!
+//! A [`Dump`] serialises straight from the encoded resources, one at a time, into whatever format the caller writes.
+//! Secrets are not part of any dump.
+
+use crate::{
+    json::{Codec, JsonError, Names},
+    snapshot::{Entry, ResourceType, Snapshot},
+};
+use edge_ir::FleetKey;
+use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
+use prost::Name;
+use serde::{
+    Serialize, Serializer,
+    ser::{Error, SerializeMap},
+};
+use serde_json::Value;
+use std::{str::FromStr, sync::Arc};
+
+#[cfg(test)]
+mod tests;
+
+/// What a dump shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DumpKind {
+    /// Everything.
+    All,
+    /// What the proxy starts with.
+    Bootstrap,
+    /// Endpoints.
+    Endpoint,
+    /// Clusters.
+    Cluster,
+    /// Listeners.
+    Listener,
+    /// Route configurations.
+    Route,
+}
+
+impl DumpKind {
+    /// The name, as `resourceType` and as an argument.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Bootstrap => "bootstrap",
+            Self::Endpoint => "endpoint",
+            Self::Cluster => "cluster",
+            Self::Listener => "listener",
+            Self::Route => "route",
+        }
+    }
+}
+
+impl FromStr for DumpKind {
+    type Err = UnknownDumpKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDumpKind> {
+        let all = [
+            Self::All,
+            Self::Bootstrap,
+            Self::Endpoint,
+            Self::Cluster,
+            Self::Listener,
+            Self::Route,
+        ];
+        all.into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or_else(|| UnknownDumpKind(text.to_owned()))
+    }
+}
+
+/// Not the name of a dump.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is none of all, bootstrap, endpoint, cluster, listener, route")]
+pub struct UnknownDumpKind(String);
+
+/// Message types of everything that lowering makes. A codec of these is a fraction of the whole.
+const LOWERED: [&str; 15] = [
+    "envoy.config.cluster.v3.Cluster",
+    "envoy.config.endpoint.v3.ClusterLoadAssignment",
+    "envoy.config.listener.v3.Listener",
+    "envoy.config.route.v3.RouteConfiguration",
+    "envoy.extensions.access_loggers.file.v3.FileAccessLog",
+    "envoy.extensions.clusters.dns.v3.DnsCluster",
+    "envoy.extensions.filters.http.health_check.v3.HealthCheck",
+    "envoy.extensions.filters.http.router.v3.Router",
+    "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector",
+    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    "envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
+    "envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin",
+    "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+    "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
+    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+];
+
+/// A codec for the resources that lowering makes and for these bootstraps.
+pub fn codec<'a>(bootstraps: impl IntoIterator<Item = &'a Value>) -> Result<Codec, JsonError> {
+    let mut names: Vec<String> = LOWERED.iter().map(|name| (*name).to_owned()).collect();
+    names.push(Bootstrap::full_name());
+    for bootstrap in bootstraps {
+        crate::json::collect_types(bootstrap, &mut names);
+    }
+    names.sort_unstable();
+    names.dedup();
+    Codec::for_types(names.iter().map(String::as_str))
+}
+
+/// One fleet's configuration, ready to be written.
+#[derive(Debug)]
+pub struct Dump<'a> {
+    codec: &'a Codec,
+    kind: DumpKind,
+    key: &'a FleetKey,
+    snapshot: &'a Snapshot,
+    bootstrap: Value,
+}
+
+impl<'a> Dump<'a> {
+    /// A dump of a fleet. The bootstrap is read strictly, as it is when a proxy starts.
+    pub fn new(
+        codec: &'a Codec,
+        kind: DumpKind,
+        key: &'a FleetKey,
+        snapshot: &'a Snapshot,
+        bootstrap: &Value,
+    ) -> Result<Self, JsonError> {
+        let shown = matches!(kind, DumpKind::All | DumpKind::Bootstrap);
+        let bootstrap = if shown {
+            let message: Bootstrap = codec.from_json(bootstrap.clone())?;
+            codec.to_json(&message, Names::Camel)?
+        } else {
+            Value::Null
+        };
+        Ok(Self {
+            codec,
+            kind,
+            key,
+            snapshot,
+            bootstrap,
+        })
+    }
+
+    /// The dump as a value.
+    pub fn to_value(&self) -> Result<Value, JsonError> {
+        let message = |error: serde_json::Error| error.to_string();
+        serde_json::to_value(self).map_err(|error| JsonError::Malformed {
+            name: self.kind.as_str().to_owned(),
+            message: message(error),
+        })
+    }
+
+    fn part(&self, kind: DumpKind) -> Part<'_> {
+        Part { dump: self, kind }
+    }
+}
+
+impl Serialize for Dump<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("configKey", &dashed(self.key))?;
+        if self.kind == DumpKind::All {
+            let kinds = [
+                DumpKind::Bootstrap,
+                DumpKind::Endpoint,
+                DumpKind::Cluster,
+                DumpKind::Listener,
+                DumpKind::Route,
+            ];
+            map.serialize_entry("configs", &kinds.map(|kind| self.part(kind)))?;
+        } else {
+            self.part(self.kind).serialize_fields(&mut map)?;
+        }
+        map.serialize_entry("resourceType", self.kind.as_str())?;
+        map.end()
+    }
+}
+
+/// The dump of one kind, without the frame.
+struct Part<'a> {
+    dump: &'a Dump<'a>,
+    kind: DumpKind,
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.serialize_fields(&mut map)?;
+        map.end()
+    }
+}
+
+impl Part<'_> {
+    fn serialize_fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let (message, list, field, kind) = match self.kind {
+            DumpKind::Endpoint => (
+                "EndpointsConfigDump",
+                "dynamicEndpointConfigs",
+                "endpointConfig",
+                ResourceType::Endpoints,
+            ),
+            DumpKind::Cluster => (
+                "ClustersConfigDump",
+                "dynamicActiveClusters",
+                "cluster",
+                ResourceType::Cluster,
+            ),
+            DumpKind::Listener => (
+                "ListenersConfigDump",
+                "dynamicListeners",
+                "listener",
+                ResourceType::Listener,
+            ),
+            DumpKind::Route => (
+                "RoutesConfigDump",
+                "dynamicRouteConfigs",
+                "routeConfig",
+                ResourceType::Routes,
+            ),
+            DumpKind::All | DumpKind::Bootstrap => {
+                map.serialize_entry("@type", "type.googleapis.com/envoy.admin.v3.BootstrapConfigDump")?;
+                return map.serialize_entry("bootstrap", &self.dump.bootstrap);
+            }
+        };
+        map.serialize_entry("@type", &format!("type.googleapis.com/envoy.admin.v3.{message}"))?;
+        let entries = self.dump.snapshot.section(kind).entries();
+        let item = |entry| Item {
+            codec: self.dump.codec,
+            kind,
+            field,
+            entry,
+        };
+        let items: Vec<Item<'_>> = entries.iter().map(item).collect();
+        // A list without elements is a default, and defaults are left out.
+        if items.is_empty() {
+            Ok(())
+        } else {
+            map.serialize_entry(list, &items)
+        }
+    }
+}
+
+/// An element of a part's list.
+struct Item<'a> {
+    codec: &'a Codec,
+    kind: ResourceType,
+    field: &'static str,
+    entry: &'a Arc<Entry>,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let resource = Resource {
+            codec: self.codec,
+            kind: self.kind,
+            entry: self.entry,
+        };
+        if self.kind == ResourceType::Listener {
+            map.serialize_entry("name", &*self.entry.name)?;
+            map.serialize_entry("activeState", &ActiveState { listener: resource })?;
+        } else {
+            map.serialize_entry(self.field, &resource)?;
+        }
+        map.end()
+    }
+}
+
+/// The frame around a listener that takes connections.
+#[derive(Serialize)]
+struct ActiveState<'a> {
+    listener: Resource<'a>,
+}
+
+/// An encoded resource.
+struct Resource<'a> {
+    codec: &'a Codec,
+    kind: ResourceType,
+    entry: &'a Arc<Entry>,
+}
+
+impl Serialize for Resource<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let body = self.entry.body.contiguous();
+        let (url, names) = (self.kind.type_url(), Names::Camel);
+        match self.kind {
+            ResourceType::Routes => {
+                let renamed = dashed(&self.entry.name);
+                self.codec.serialize_any(url, &body, names, Some(&renamed), serializer)
+            }
+            ResourceType::Listener => {
+                let mut value = self
+                    .codec
+                    .serialize_any(url, &body, names, None, serde_json::value::Serializer);
+                value.iter_mut().for_each(dash_table_names);
+                value.map_err(S::Error::custom)?.serialize(serializer)
+            }
+            _ => self.codec.serialize_any(url, &body, names, None, serializer),
+        }
+    }
+}
+
+/// Names of route configurations are printed with dashes, wherever they stand.
+fn dash_table_names(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value {
+                    Value::String(name) if key == "routeConfigName" => *name = dashed(name),
+                    value => dash_table_names(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(dash_table_names),
+        _ => {}
+    }
+}
+
+fn dashed(name: &str) -> String {
+    name.replace('/', "-")
+}

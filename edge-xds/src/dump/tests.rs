@@ -1,0 +1,121 @@
+use super::*;
+use crate::{
+    bootstrap::{BootstrapSettings, default_bootstrap},
+    lower::Lowering,
+    sample,
+};
+use serde_json::json;
+
+fn dump(kind: DumpKind, fleet: &edge_ir::Fleet) -> Value {
+    let bootstrap = default_bootstrap(&BootstrapSettings::default());
+    let codec = codec([&bootstrap]).unwrap();
+    let snapshot = Lowering::new().lower(fleet);
+    Dump::new(&codec, kind, &fleet.key, &snapshot, &bootstrap)
+        .unwrap()
+        .to_value()
+        .unwrap()
+}
+
+fn fleet() -> edge_ir::Fleet {
+    let mut fleet = sample::fleet(
+        vec![sample::host("a.example", vec![sample::route("r", "/a", "c")])],
+        &["c"],
+    );
+    fleet.secrets = std::sync::Arc::new(vec![sample::secret("default/cert")]);
+    fleet
+}
+
+#[test]
+fn a_route_dump_names_its_fleet_and_tables_with_dashes() {
+    let dump = dump(DumpKind::Route, &fleet());
+    assert_eq!(
+        (&dump["configKey"], &dump["resourceType"]),
+        (&json!("default-gw"), &json!("route"))
+    );
+    assert_eq!(dump["@type"], "type.googleapis.com/envoy.admin.v3.RoutesConfigDump");
+    let table = &dump["dynamicRouteConfigs"][0]["routeConfig"];
+    assert_eq!(
+        table["@type"],
+        "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+    );
+    assert_eq!(table["name"], "default-gw-http");
+    assert_eq!(table["ignorePortInHostMatching"], true);
+    assert_eq!(table["virtualHosts"][0]["name"], "default/gw/http/a_example");
+    assert_eq!(
+        table["virtualHosts"][0]["routes"][0]["match"],
+        json!({"pathSeparatedPrefix": "/a"})
+    );
+}
+
+#[test]
+fn a_fleet_without_routes_has_an_empty_dump() {
+    let empty = edge_ir::Fleet {
+        route_tables: Default::default(),
+        ..fleet()
+    };
+    assert_eq!(
+        dump(DumpKind::Route, &empty),
+        json!({
+            "configKey": "default-gw",
+            "@type": "type.googleapis.com/envoy.admin.v3.RoutesConfigDump",
+            "resourceType": "route",
+        })
+    );
+}
+
+#[test]
+fn all_holds_every_part_and_no_secret() {
+    let dump = dump(DumpKind::All, &fleet());
+    assert_eq!(dump["resourceType"], "all");
+    let types: Vec<&str> = dump["configs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|part| part["@type"].as_str())
+        .collect();
+    let names = ["Bootstrap", "Endpoints", "Clusters", "Listeners", "Routes"];
+    assert_eq!(
+        types,
+        names.map(|name| format!("type.googleapis.com/envoy.admin.v3.{name}ConfigDump"))
+    );
+    assert_eq!(dump["configs"][0]["bootstrap"]["headerPrefix"], "x-edge");
+    assert_eq!(
+        dump["configs"][1]["dynamicEndpointConfigs"][0]["endpointConfig"]["clusterName"],
+        "c"
+    );
+    assert_eq!(dump["configs"][2]["dynamicActiveClusters"][0]["cluster"]["name"], "c");
+    let listener = &dump["configs"][3]["dynamicListeners"][1]["activeState"]["listener"];
+    let manager = &listener["defaultFilterChain"]["filters"][0]["typedConfig"];
+    assert_eq!(manager["rds"]["routeConfigName"], "default-gw-http");
+    assert!(!dump.to_string().contains("inlineBytes"));
+}
+
+#[test]
+fn every_lowered_type_is_known_to_the_small_codec() {
+    let mut fleet = fleet();
+    fleet.listeners = std::sync::Arc::new(vec![sample::tls_listener(443, "default/gw/http", "default/cert")]);
+    let h2 = edge_ir::Cluster {
+        protocol: edge_ir::AppProtocol::Http2,
+        ..(*sample::cluster("h2")).clone()
+    };
+    let dns = edge_ir::Cluster {
+        discovery: edge_ir::Discovery::Dns(Vec::new()),
+        load_balancing: edge_ir::LoadBalancing::RoundRobin,
+        ..(*sample::cluster("x-dns")).clone()
+    };
+    fleet.clusters = std::sync::Arc::new(vec![h2.into(), dns.into()]);
+    let dump = dump(DumpKind::Cluster, &fleet);
+    assert_eq!(dump["dynamicActiveClusters"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn kinds_are_read_by_name() {
+    assert_eq!("endpoint".parse(), Ok(DumpKind::Endpoint));
+    assert!(
+        "endpoints"
+            .parse::<DumpKind>()
+            .unwrap_err()
+            .to_string()
+            .contains("endpoint, cluster")
+    );
+}
