@@ -4,6 +4,7 @@
 
 pub mod cluster;
 pub mod telemetry;
+pub mod tracing;
 
 use std::collections::BTreeMap;
 

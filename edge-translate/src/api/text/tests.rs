@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::api::MatchType;
 
 #[test]
 fn durations_follow_the_grammar() {
@@ -99,22 +100,14 @@ fn section_names_are_dns_subdomains() {
     }
 }
 
-open_enum! {
-    /// A colour.
-    pub enum Colour {
-        Red = "red",
-        Green = "green",
-    }
-}
-
 #[test]
 fn open_enums_keep_what_they_do_not_know() {
-    assert_eq!(Colour::default(), Colour::Red);
-    assert_eq!(Colour::from("green"), Colour::Green);
-    let odd: Colour = serde_json::from_str("\"blue\"").unwrap();
-    assert_eq!(odd, Colour::Other("blue".into()));
-    assert_eq!(serde_json::to_string(&odd).unwrap(), "\"blue\"");
-    assert_eq!(Colour::KNOWN, ["red", "green"]);
+    assert_eq!(MatchType::default(), MatchType::Exact);
+    assert_eq!(MatchType::from("RegularExpression"), MatchType::RegularExpression);
+    let odd: MatchType = serde_json::from_str("\"Fuzzy\"").unwrap();
+    assert_eq!(odd, MatchType::Other("Fuzzy".into()));
+    assert_eq!(serde_json::to_string(&odd).unwrap(), "\"Fuzzy\"");
+    assert_eq!(MatchType::KNOWN, ["Exact", "RegularExpression"]);
 }
 
 #[test]

@@ -1,0 +1,189 @@
+//! What an EdgeProxy says about traces.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::cluster_settings::{BackendRef, ClusterSettings};
+use crate::api::edge_proxy::telemetry::otlp;
+use crate::api::meta::StringMap;
+use crate::api::route_filter::{Fraction, HttpHeader};
+use crate::api::text::{is_default, open_enum};
+
+/// Traces of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProxyTracing {
+    /// Percent of requests; 100 when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sampling_rate: Option<u32>,
+    /// Share of requests.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sampling_fraction: Option<Fraction>,
+    /// Share of client-forced traces that are honoured.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub client_sampling_fraction: Option<Fraction>,
+    /// Upper bound after the others.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub overall_sampling_fraction: Option<Fraction>,
+    /// Older form of `tags`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub custom_tags: BTreeMap<Box<str>, CustomTag>,
+    /// Span tags with command operators.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tags: StringMap,
+    /// Names of spans.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub span_name: Option<SpanName>,
+    /// Where traces go.
+    pub provider: TracingProvider,
+}
+
+/// A span tag.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomTag {
+    /// Which member is set.
+    #[serde(default)]
+    pub r#type: CustomTagType,
+    /// A fixed value.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub literal: Option<LiteralTag>,
+    /// From an environment variable.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub environment: Option<NamedTag>,
+    /// From a request header.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub request_header: Option<NamedTag>,
+}
+
+open_enum! {
+    /// Where a span tag comes from.
+    pub enum CustomTagType {
+        Literal = "Literal",
+        Environment = "Environment",
+        RequestHeader = "RequestHeader",
+    }
+}
+
+/// A fixed value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiteralTag {
+    /// The value.
+    pub value: Box<str>,
+}
+
+/// A value found by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamedTag {
+    /// Name of the variable or header.
+    pub name: Box<str>,
+    /// Value when it isn't there.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub default_value: Option<Box<str>>,
+}
+
+/// Names of spans.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SpanName {
+    /// Of client spans.
+    pub client: Box<str>,
+    /// Of server spans.
+    pub server: Box<str>,
+}
+
+/// Where traces go.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TracingProvider {
+    /// Protocol.
+    #[serde(default)]
+    pub r#type: TracingProviderType,
+    /// Older form of `backendRefs`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub backend_ref: Option<Box<BackendRef>>,
+    /// The collector.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub backend_refs: Box<[BackendRef]>,
+    /// Settings of the connections to it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub backend_settings: Option<Box<ClusterSettings>>,
+    /// Older form of `backendRefs`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub host: Option<Box<str>>,
+    /// Port of `host`.
+    #[serde(default = "otlp")]
+    pub port: u16,
+    /// Service name of the spans.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub service_name: Option<Box<str>>,
+    /// Settings for Zipkin.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub zipkin: Option<ZipkinTracing>,
+    /// Settings for OpenTelemetry.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub open_telemetry: Option<Box<OpenTelemetryTracing>>,
+}
+
+open_enum! {
+    /// Protocol of a trace collector.
+    pub enum TracingProviderType {
+        OpenTelemetry = "OpenTelemetry",
+        Zipkin = "Zipkin",
+        Datadog = "Datadog",
+    }
+}
+
+/// Settings for Zipkin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZipkinTracing {
+    /// Long trace ids.
+    #[serde(rename = "enable128BitTraceId", default, skip_serializing_if = "is_default")]
+    pub enable_128_bit_trace_id: Option<bool>,
+    /// Client and server spans apart.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub disable_shared_span_context: Option<bool>,
+}
+
+/// Settings for OpenTelemetry traces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenTelemetryTracing {
+    /// Further metadata.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub headers: Box<[HttpHeader]>,
+    /// Attributes of the resource.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub resource_attributes: StringMap,
+    /// Which traces are kept.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sampler: Option<OtelSampler>,
+}
+
+/// Which traces are kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtelSampler {
+    /// The rule.
+    #[serde(default)]
+    pub r#type: OtelSamplerType,
+    /// Share, for the ratio rules.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sampling_percentage: Option<Fraction>,
+}
+
+open_enum! {
+    /// Which traces are kept.
+    pub enum OtelSamplerType {
+        AlwaysOn = "AlwaysOn",
+        AlwaysOff = "AlwaysOff",
+        TraceIdRatio = "TraceIdRatio",
+        ParentBasedAlwaysOn = "ParentBasedAlwaysOn",
+        ParentBasedAlwaysOff = "ParentBasedAlwaysOff",
+        ParentBasedTraceIdRatio = "ParentBasedTraceIdRatio",
+    }
+}
