@@ -5,7 +5,16 @@
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].
 
+mod clock;
 pub mod compile;
 pub mod config;
+mod downstream;
+mod fault;
+mod filters;
+mod http;
+mod random;
 pub mod shared;
 pub mod stats;
+mod transport;
+mod upstream;
+pub mod worker;

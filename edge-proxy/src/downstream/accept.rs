@@ -1,0 +1,255 @@
+//! Accepting: sockets, errors of `accept`, the client hello, and the choice of a filter chain.
+//!
+//! What: one task per listening socket. An error that belongs to one connection is skipped; when the process or the
+//! system is out of resources the task pauses with growing, jittered back-off instead of spinning; anything else that
+//! repeats is treated likewise. A socket that is taken away is emptied first, because connections in its queue would
+//! be reset.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::LazyConfigAcceptor;
+use tracing::{debug, warn};
+
+use crate::config::listener::{Codec, FilterChain, Listener};
+use crate::downstream::connection::{Accepted, Protocol};
+use crate::downstream::serve;
+use crate::shared::BoundListener;
+use crate::transport::Transport;
+use crate::worker::Worker;
+
+/// The accepting tasks of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Acceptors {
+    running: Vec<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    bound: Arc<BoundListener>,
+    stop: Rc<tokio::sync::Notify>,
+    _task: JoinHandle<()>,
+}
+
+impl Acceptors {
+    /// Starts and stops tasks so that exactly these sockets are accepted on.
+    pub(crate) fn follow(&mut self, worker: &Rc<Worker>, sockets: &[Arc<BoundListener>]) {
+        self.running.retain(|running| {
+            let stays = sockets.iter().any(|bound| Arc::ptr_eq(bound, &running.bound));
+            if !stays {
+                running.stop.notify_one();
+            }
+            stays
+        });
+        for bound in sockets {
+            if self.running.iter().any(|running| Arc::ptr_eq(&running.bound, bound)) {
+                continue;
+            }
+            match listen(bound, worker) {
+                Ok(socket) => {
+                    let stop = Rc::new(tokio::sync::Notify::new());
+                    let task = accept(Rc::clone(worker), Arc::clone(&bound.listener), socket, Rc::clone(&stop));
+                    let _task = tokio::task::spawn_local(task);
+                    self.running.push(Running {
+                        bound: Arc::clone(bound),
+                        stop,
+                        _task,
+                    });
+                }
+                Err(error) => warn!(listener = %bound.listener, %error, "listening socket can't be used"),
+            }
+        }
+    }
+
+    /// Stops accepting.
+    pub(crate) fn stop(&mut self) {
+        for running in self.running.drain(..) {
+            running.stop.notify_one();
+        }
+    }
+}
+
+fn listen(bound: &BoundListener, worker: &Worker) -> io::Result<TcpListener> {
+    let socket = bound
+        .sockets
+        .get(worker.index.0)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no socket for this worker"))?;
+    TcpListener::from_std(socket.try_clone()?)
+}
+
+async fn accept(worker: Rc<Worker>, name: Arc<str>, socket: TcpListener, stop: Rc<tokio::sync::Notify>) {
+    let mut pause = Duration::ZERO;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.notified() => break,
+            accepted = socket.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                pause = Duration::ZERO;
+                begin(&worker, &name, stream, peer);
+            }
+            Err(error) if is_of_one_connection(&error) => debug!(listener = %name, %error, "connection lost in accept"),
+            Err(error) => {
+                pause = (pause * 2).clamp(Duration::from_millis(10), Duration::from_secs(1));
+                warn!(listener = %name, %error, "accept fails, pausing");
+                let jitter = worker.random.below(pause.as_millis() as usize / 2 + 1) as u64;
+                tokio::time::sleep(pause + Duration::from_millis(jitter)).await;
+            }
+        }
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    while let Poll::Ready(Ok((stream, peer))) = socket.poll_accept(&mut cx) {
+        begin(&worker, &name, stream, peer);
+    }
+}
+
+/// accept(2) passes on errors that were already pending on the new connection.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, PermissionDenied};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted | PermissionDenied
+    )
+}
+
+fn begin(worker: &Rc<Worker>, name: &Arc<str>, stream: TcpStream, peer: SocketAddr) {
+    let snapshot = worker.snapshot();
+    // Between the removal of a listener and that of its sockets: nobody serves this connection.
+    let Some(listener) = snapshot.listeners.get(name) else {
+        return;
+    };
+    let listener = Arc::clone(listener);
+    let worker = Rc::clone(worker);
+    tokio::task::spawn_local(async move {
+        let cells = listener.stats.cells(worker.index);
+        cells.downstream_cx_total.inc();
+        cells.downstream_cx_active.inc();
+        worker.server_cells().total_connections.inc();
+        if let Err(error) = connect(&worker, &listener, stream, peer).await {
+            debug!(listener = %listener.name, %peer, %error, "connection ended");
+        }
+        worker.server_cells().total_connections.dec();
+        cells.downstream_cx_active.dec();
+        cells.downstream_cx_destroy.inc();
+    });
+}
+
+async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let local = stream.local_addr()?;
+    let cells = listener.stats.cells(worker.index);
+    cells.downstream_pre_cx_active.inc();
+    // Boxed: only needed until the connection speaks HTTP, and large.
+    let chosen = tokio::time::timeout(listener.handshake_timeout, Box::pin(choose(worker, listener, stream))).await;
+    cells.downstream_pre_cx_active.dec();
+    let Ok(chosen) = chosen else {
+        cells.downstream_pre_cx_timeout.inc();
+        return Err(io::ErrorKind::TimedOut.into());
+    };
+    let Some(Chosen {
+        chain,
+        transport,
+        server_name,
+        protocol,
+    }) = chosen?
+    else {
+        return Ok(());
+    };
+    let (protocol, replay, transport) = match protocol {
+        Some(protocol) => (protocol, bytes::Bytes::new(), transport),
+        None => match serve::sniff(transport, chain.http.timeouts.idle).await? {
+            Some((protocol, replay, transport)) => (protocol, replay, transport),
+            None => return Ok(()),
+        },
+    };
+    let accepted = Accepted {
+        listener: Arc::clone(listener),
+        chain,
+        peer,
+        local,
+        server_name,
+        protocol,
+    };
+    serve::run(worker, accepted, transport, replay).await
+}
+
+/// A connection whose chain is known.
+struct Chosen {
+    chain: Arc<FilterChain>,
+    transport: Transport,
+    server_name: Option<Arc<str>>,
+    /// `None`: cleartext that may be either.
+    protocol: Option<Protocol>,
+}
+
+async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Option<Chosen>> {
+    let cells = listener.stats.cells(worker.index);
+    let default = listener.chain_for(None);
+    let speaks_tls = match default {
+        Some(chain) if !listener.inspects_tls => chain.tls.is_some(),
+        // 22 is the record type of a handshake (RFC 8446 §5.1): what the TLS inspector looks for.
+        _ => peek_first(&stream).await? == Some(22),
+    };
+    if !speaks_tls {
+        let Some(chain) = default.filter(|chain| chain.tls.is_none()) else {
+            cells.no_filter_chain_match.inc();
+            return Ok(None);
+        };
+        let protocol = match chain.http.codec {
+            Codec::Auto => None,
+            Codec::Http1 => Some(Protocol::Http1),
+            Codec::Http2 => Some(Protocol::Http2),
+        };
+        let chain = Arc::clone(chain);
+        return Ok(Some(Chosen {
+            chain,
+            transport: Transport::Tcp(stream),
+            server_name: None,
+            protocol,
+        }));
+    }
+    let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await;
+    let start = hello.inspect_err(|_| cells.ssl_connection_error.inc())?;
+    let server_name: Option<Arc<str>> = start
+        .client_hello()
+        .server_name()
+        .map(|name| Arc::from(name.to_ascii_lowercase()));
+    let chosen = listener.chain_for(server_name.as_deref());
+    let Some((chain, tls)) = chosen.and_then(|chain| Some((chain, chain.tls.as_ref()?))) else {
+        cells.no_filter_chain_match.inc();
+        return Ok(None);
+    };
+    let stream = start
+        .into_stream(Arc::clone(tls))
+        .await
+        .inspect_err(|_| cells.ssl_connection_error.inc())?;
+    cells.ssl_handshake.inc();
+    let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let protocol = match chain.http.codec {
+        Codec::Http2 => Some(Protocol::Http2),
+        Codec::Auto if h2 => Some(Protocol::Http2),
+        // Without ALPN the preface decides, as in cleartext.
+        Codec::Auto if stream.get_ref().1.alpn_protocol().is_none() => None,
+        Codec::Auto | Codec::Http1 => Some(Protocol::Http1),
+    };
+    let chain = Arc::clone(chain);
+    Ok(Some(Chosen {
+        chain,
+        transport: Transport::ServerTls(Box::new(stream)),
+        server_name,
+        protocol,
+    }))
+}
+
+async fn peek_first(stream: &TcpStream) -> io::Result<Option<u8>> {
+    let mut byte = [0];
+    Ok((stream.peek(&mut byte).await? > 0).then_some(byte[0]))
+}

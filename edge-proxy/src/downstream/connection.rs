@@ -1,0 +1,266 @@
+//! One client connection: what its requests need to know, and how it ends.
+//!
+//! What: addresses, the settings it was accepted with, and a small state of ends: idle, too long a head, too old,
+//! asked to leave. The task that drives HTTP asks [`Connection::poll_command`] whenever it runs.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use http::HeaderValue;
+
+use crate::clock::{Kind, Timer};
+use crate::config::listener::{FilterChain, HttpManager, Listener};
+use crate::downstream::tunnel::Tunnel;
+use crate::shared::Drain;
+use crate::stats::ConnectionManagerCells;
+use crate::worker::Worker;
+
+/// The protocol of a client connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// HTTP/1.1 (and 1.0 where allowed).
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// What the driving task is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Serve on.
+    Serve,
+    /// Finish what runs, take nothing new.
+    Finish,
+    /// Close now.
+    Close,
+}
+
+/// How far a connection is on its way out. Only goes forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaving {
+    No,
+    /// The next response says so.
+    AfterResponse,
+    /// As soon as nothing runs.
+    WhenIdle,
+    /// The driver knows.
+    Told,
+}
+
+/// A client connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// The worker it lives on.
+    pub(crate) worker: Rc<Worker>,
+    /// The listener as it was when the connection was accepted.
+    pub(crate) listener: Arc<Listener>,
+    /// The chain that serves it.
+    pub(crate) chain: Arc<FilterChain>,
+    /// The client's address.
+    pub(crate) peer: SocketAddr,
+    /// Its text, for headers.
+    pub(crate) peer_text: HeaderValue,
+    /// Our address.
+    pub(crate) local: SocketAddr,
+    /// The server name of the client hello, lower case.
+    pub(crate) server_name: Option<Arc<str>>,
+    /// What is spoken.
+    pub(crate) protocol: Protocol,
+    /// Set by the request that ended HTTP on this connection.
+    pub(crate) tunnel: RefCell<Option<Tunnel>>,
+    timer: Timer,
+    active: Cell<u32>,
+    requests: Cell<u32>,
+    leaving: Cell<Leaving>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What is known when a connection starts to speak HTTP.
+#[derive(Debug)]
+pub(crate) struct Accepted {
+    pub(crate) listener: Arc<Listener>,
+    pub(crate) chain: Arc<FilterChain>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) server_name: Option<Arc<str>>,
+    pub(crate) protocol: Protocol,
+}
+
+impl Connection {
+    /// A connection that has just been accepted.
+    pub(crate) fn new(worker: Rc<Worker>, accepted: Accepted) -> Rc<Self> {
+        let Accepted {
+            listener,
+            chain,
+            peer,
+            local,
+            server_name,
+            protocol,
+        } = accepted;
+        let peer_text = peer.ip().to_canonical().to_string();
+        let timer = worker.clock.timer();
+        let now = worker.clock.now();
+        timer.set(Kind::Idle, now, chain.http.timeouts.idle);
+        timer.set(Kind::Lifetime, now, chain.http.timeouts.max_connection_duration);
+        let leaving = if worker.drain() == Drain::Serving {
+            Leaving::No
+        } else {
+            Leaving::AfterResponse
+        };
+        Rc::new(Self {
+            worker,
+            listener,
+            chain,
+            peer,
+            peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),
+            local,
+            server_name,
+            protocol,
+            tunnel: RefCell::new(None),
+            timer,
+            active: Cell::new(0),
+            requests: Cell::new(0),
+            leaving: Cell::new(leaving),
+            waker: RefCell::new(None),
+        })
+    }
+
+    /// The settings of HTTP.
+    pub(crate) fn manager(&self) -> &HttpManager {
+        &self.chain.http
+    }
+
+    /// This worker's `http.<prefix>.` counters.
+    pub(crate) fn cells(&self) -> &ConnectionManagerCells {
+        self.chain.http.stats.cells(self.worker.index)
+    }
+
+    /// True over TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.chain.tls.is_some()
+    }
+
+    /// Whether a newer version of the listener still serves this connection by the same settings.
+    pub(crate) fn is_current_in(&self, listener: &Listener) -> bool {
+        listener
+            .chain_for(self.server_name.as_deref())
+            .is_some_and(|chain| Arc::ptr_eq(&chain.http, &self.chain.http))
+    }
+
+    /// A request begins.
+    pub(crate) fn begin_request(&self) {
+        self.active.set(self.active.get() + 1);
+        self.requests.set(self.requests.get().saturating_add(1));
+        self.timer.clear(Kind::Idle);
+        self.timer.clear(Kind::Request);
+        if self
+            .chain
+            .http
+            .max_requests_per_connection
+            .is_some_and(|max| self.requests.get() >= max)
+        {
+            self.discourage();
+        }
+    }
+
+    /// A request is over.
+    pub(crate) fn end_request(&self) {
+        let active = self.active.get().saturating_sub(1);
+        self.active.set(active);
+        if active == 0 {
+            self.timer
+                .set(Kind::Idle, self.worker.clock.recent(), self.chain.http.timeouts.idle);
+            if self.leaving.get() >= Leaving::AfterResponse && self.protocol == Protocol::Http2 {
+                self.wake();
+            }
+        }
+    }
+
+    /// Bytes came in. The first ones of a head start its deadline: the listener's for heads, or else the one for
+    /// streams that stand still.
+    pub(crate) fn bytes_arrived(&self) {
+        if self.active.get() == 0 && !self.timer.is_set(Kind::Request) && self.protocol == Protocol::Http1 {
+            let timeouts = &self.chain.http.timeouts;
+            let limit = timeouts.request_headers.or(timeouts.stream_idle);
+            if limit.is_some() {
+                self.timer.set(Kind::Request, self.worker.clock.now(), limit);
+            }
+        }
+    }
+
+    /// True when responses must tell the client to open a new connection.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.get() != Leaving::No || self.worker.shared.flags.health_failed()
+    }
+
+    /// Lets the connection end after its next response; HTTP/2 gets a GOAWAY at once, which is free of races.
+    pub(crate) fn discourage(&self) {
+        if self.leaving.get() < Leaving::AfterResponse {
+            self.leaving.set(Leaving::AfterResponse);
+            self.cells().downstream_cx_drain_close.inc();
+            self.wake();
+        }
+    }
+
+    /// Lets the connection end as soon as nothing runs on it.
+    pub(crate) fn drain(&self) {
+        if self.leaving.get() < Leaving::WhenIdle {
+            self.leaving.set(Leaving::WhenIdle);
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// What to do now. The task is woken when the answer changes.
+    pub(crate) fn poll_command(&self, cx: &mut Context<'_>) -> Command {
+        match self.leaving.get() {
+            Leaving::AfterResponse if self.protocol == Protocol::Http2 => {
+                self.leaving.set(Leaving::Told);
+                return Command::Finish;
+            }
+            Leaving::WhenIdle => {
+                self.leaving.set(Leaving::Told);
+                return Command::Finish;
+            }
+            _ => {}
+        }
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        drop(waker);
+        match self.timer.poll_expired(cx) {
+            Poll::Pending => Command::Serve,
+            Poll::Ready(kind) => self.expire(kind),
+        }
+    }
+
+    fn expire(&self, kind: Kind) -> Command {
+        self.timer.clear(kind);
+        let cells = self.cells();
+        match kind {
+            Kind::Lifetime => {
+                cells.downstream_cx_max_duration_reached.inc();
+                self.leaving.set(Leaving::Told);
+                Command::Finish
+            }
+            Kind::Request => {
+                cells.downstream_rq_header_timeout.inc();
+                Command::Close
+            }
+            _ => {
+                cells.downstream_cx_idle_timeout.inc();
+                self.leaving.set(Leaving::Told);
+                Command::Finish
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Upgraded connections: bytes both ways until one side ends.
+//!
+//! What: after a 101 (or a successful extended CONNECT, RFC 8441) HTTP is over and the two byte streams are copied into
+//! each other. A tunnel in which nothing moves ends by the stream's idle timeout.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+use crate::clock::{Kind, Timer};
+use crate::transport::Transport;
+use crate::upstream::RequestGuard;
+use crate::upstream::limits::ConnectionGuard;
+
+/// The backend's half of a tunnel.
+#[derive(Debug)]
+pub(crate) struct Tunnel {
+    /// The backend's byte stream.
+    pub(crate) upstream: Transport,
+    /// What the backend sent right behind its response.
+    pub(crate) early: Bytes,
+    /// Deadlines of the stream.
+    pub(crate) timer: Timer,
+    /// How long nothing may move.
+    pub(crate) idle: Option<Duration>,
+    /// Counts the request as active as long as the tunnel lives.
+    pub(crate) guard: RequestGuard,
+    /// Counts the connection as open.
+    pub(crate) counted: ConnectionGuard,
+}
+
+impl Tunnel {
+    /// Copies until both directions have ended, one fails, or nothing moves for too long. `sent` came from the client
+    /// behind its request.
+    pub(crate) async fn run<C: AsyncRead + AsyncWrite + Unpin>(self, mut client: C, sent: &[u8]) -> io::Result<()> {
+        let Self {
+            upstream,
+            early,
+            timer,
+            idle,
+            guard,
+            counted,
+        } = self;
+        let watch = timer.share();
+        timer.set(Kind::Idle, timer.clock().now(), idle);
+        let mut upstream = Moving {
+            io: upstream,
+            timer,
+            idle,
+        };
+        let copied = async {
+            client.write_all(&early).await?;
+            upstream.write_all(sent).await?;
+            tokio::io::copy_bidirectional(&mut client, &mut upstream).await
+        };
+        let mut copied = std::pin::pin!(copied);
+        let ended = std::future::poll_fn(|cx| {
+            if let Poll::Ready(done) = copied.as_mut().poll(cx) {
+                return Poll::Ready(done.map(drop));
+            }
+            watch.poll_expired(cx).map(|_| Err(io::ErrorKind::TimedOut.into()))
+        })
+        .await;
+        drop((guard, counted));
+        ended
+    }
+}
+
+/// A stream that moves the idle deadline whenever bytes pass.
+struct Moving {
+    io: Transport,
+    timer: Timer,
+    idle: Option<Duration>,
+}
+
+impl Moving {
+    fn moved<T>(&self, polled: &Poll<io::Result<T>>) {
+        if matches!(polled, Poll::Ready(Ok(_))) {
+            self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
+        }
+    }
+}
+
+impl AsyncRead for Moving {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        self.moved(&polled);
+        polled
+    }
+}
+
+impl AsyncWrite for Moving {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.moved(&polled);
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,336 @@
+//! What can go wrong with a request, and what follows from it.
+//!
+//! What: one enum of faults and one table: who caused it, whether another attempt may help, and the answer that the
+//! client gets. Why one place: retries, local replies, counters and logs must agree about a fault.
+//! The texts and codes are those of Envoy's router, so that clients and dashboards can't tell the difference.
+
+use http::StatusCode;
+
+/// Who caused a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The client.
+    Downstream,
+    /// The backend, or the way to it.
+    Upstream,
+    /// This proxy: its configuration or its limits.
+    Internal,
+}
+
+/// Which of a retry policy's words covers a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// None: another attempt is pointless or dangerous.
+    Never,
+    /// `connect-failure`: nothing was sent.
+    ConnectFailure,
+    /// `refused-stream`: the backend promises that it did nothing.
+    RefusedStream,
+    /// `reset`: the backend may have acted on the request.
+    Reset,
+}
+
+/// A fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// No virtual host or no route takes the request.
+    NoRoute,
+    /// The route's cluster is not defined; the route says with which code that is answered.
+    NoCluster(StatusCode),
+    /// The cluster has no usable endpoint.
+    NoHealthyUpstream,
+    /// A circuit breaker is open.
+    Overflow,
+    /// The connection was refused or its handshake failed.
+    ConnectFailure,
+    /// The connection was not ready in time.
+    ConnectTimeout,
+    /// The backend closed the connection before a response.
+    ConnectionTermination,
+    /// The backend reset the stream.
+    RemoteReset,
+    /// The backend reset the stream without having looked at it.
+    RefusedStream,
+    /// The backend's response is not HTTP.
+    ProtocolError,
+    /// The route's timeout.
+    RouteTimeout,
+    /// The timeout of one attempt.
+    PerTryTimeout,
+    /// Nothing moved while the request was still arriving.
+    IdleRequest,
+    /// Nothing moved while the response was awaited.
+    IdleResponse,
+    /// The request did not arrive in time.
+    RequestTimeout,
+    /// The stream's longest life.
+    MaxDuration,
+    /// The client went away or broke off its body.
+    DownstreamReset,
+    /// The request is malformed, or refused by a rule of the listener.
+    BadRequest,
+    /// The transfer coding is not understood (RFC 9112 §6.1).
+    TransferCoding,
+    /// HTTP/1.0 is not served here.
+    UpgradeRequired,
+    /// No upgrade of this kind on this route.
+    UpgradeForbidden,
+    /// The head has too many fields.
+    HeadTooLarge,
+}
+
+/// What follows from a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// Who caused it.
+    pub(crate) source: Source,
+    /// Whether a retry policy may cover it.
+    pub(crate) retry: Retry,
+    /// The answer's status.
+    pub(crate) status: StatusCode,
+    /// Envoy's response flag, for logs; empty when it has none.
+    pub(crate) flag: &'static str,
+    /// The answer's body.
+    pub(crate) body: &'static str,
+}
+
+macro_rules! reset {
+    ($reason:literal) => {
+        concat!(
+            "upstream connect error or disconnect/reset before headers. reset reason: ",
+            $reason
+        )
+    };
+}
+
+impl Fault {
+    /// The table.
+    pub(crate) fn verdict(self) -> Verdict {
+        use Source::{Downstream, Internal, Upstream};
+        let row = |source, retry, status, flag, body| Verdict {
+            source,
+            retry,
+            status,
+            flag,
+            body,
+        };
+        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+        match self {
+            Self::NoRoute => row(Downstream, Retry::Never, StatusCode::NOT_FOUND, "NR", ""),
+            Self::NoCluster(status) => row(Internal, Retry::Never, status, "NC", ""),
+            Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no healthy upstream"),
+            Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", reset!("overflow")),
+            Self::ConnectFailure => row(
+                Upstream,
+                Retry::ConnectFailure,
+                unavailable,
+                "UF",
+                reset!("remote connection failure"),
+            ),
+            Self::ConnectTimeout => row(
+                Upstream,
+                Retry::ConnectFailure,
+                unavailable,
+                "UF",
+                reset!("connection timeout"),
+            ),
+            Self::ConnectionTermination => row(
+                Upstream,
+                Retry::Reset,
+                unavailable,
+                "UC",
+                reset!("connection termination"),
+            ),
+            Self::RemoteReset => row(Upstream, Retry::Reset, unavailable, "UR", reset!("remote reset")),
+            Self::RefusedStream => row(
+                Upstream,
+                Retry::RefusedStream,
+                unavailable,
+                "UR",
+                reset!("remote refused stream reset"),
+            ),
+            Self::ProtocolError => row(
+                Upstream,
+                Retry::Reset,
+                StatusCode::BAD_GATEWAY,
+                "UPE",
+                reset!("protocol error"),
+            ),
+            Self::RouteTimeout => row(
+                Upstream,
+                Retry::Never,
+                StatusCode::GATEWAY_TIMEOUT,
+                "UT",
+                "upstream request timeout",
+            ),
+            Self::PerTryTimeout => row(
+                Upstream,
+                Retry::Reset,
+                StatusCode::GATEWAY_TIMEOUT,
+                "UT",
+                "upstream request timeout",
+            ),
+            Self::IdleRequest => row(
+                Downstream,
+                Retry::Never,
+                StatusCode::REQUEST_TIMEOUT,
+                "SI",
+                "stream timeout",
+            ),
+            Self::IdleResponse => row(
+                Upstream,
+                Retry::Never,
+                StatusCode::GATEWAY_TIMEOUT,
+                "SI",
+                "stream timeout",
+            ),
+            Self::RequestTimeout => row(
+                Downstream,
+                Retry::Never,
+                StatusCode::REQUEST_TIMEOUT,
+                "",
+                "request timeout",
+            ),
+            Self::MaxDuration => row(
+                Internal,
+                Retry::Never,
+                StatusCode::GATEWAY_TIMEOUT,
+                "DT",
+                "downstream duration timeout",
+            ),
+            Self::DownstreamReset => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DC", ""),
+            Self::BadRequest => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DPE", "Bad Request"),
+            Self::TransferCoding => row(
+                Downstream,
+                Retry::Never,
+                StatusCode::NOT_IMPLEMENTED,
+                "DPE",
+                "Not Implemented",
+            ),
+            Self::UpgradeRequired => row(Downstream, Retry::Never, StatusCode::UPGRADE_REQUIRED, "DPE", ""),
+            Self::UpgradeForbidden => row(Downstream, Retry::Never, StatusCode::FORBIDDEN, "", ""),
+            Self::HeadTooLarge => row(
+                Downstream,
+                Retry::Never,
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "DPE",
+                "",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole table once more, as a specification: source, retry word, status, flag, start of the body.
+    #[test]
+    fn every_fault_has_its_row() {
+        use Retry::{ConnectFailure, Never, RefusedStream, Reset};
+        use Source::{Downstream, Internal, Upstream};
+        let rows = [
+            (Fault::NoRoute, Downstream, Never, 404, "NR", ""),
+            (
+                Fault::NoCluster(StatusCode::INTERNAL_SERVER_ERROR),
+                Internal,
+                Never,
+                500,
+                "NC",
+                "",
+            ),
+            (
+                Fault::NoHealthyUpstream,
+                Upstream,
+                Never,
+                503,
+                "UH",
+                "no healthy upstream",
+            ),
+            (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
+            (
+                Fault::ConnectFailure,
+                Upstream,
+                ConnectFailure,
+                503,
+                "UF",
+                "upstream connect error",
+            ),
+            (
+                Fault::ConnectTimeout,
+                Upstream,
+                ConnectFailure,
+                503,
+                "UF",
+                "upstream connect error",
+            ),
+            (
+                Fault::ConnectionTermination,
+                Upstream,
+                Reset,
+                503,
+                "UC",
+                "upstream connect error",
+            ),
+            (Fault::RemoteReset, Upstream, Reset, 503, "UR", "upstream connect error"),
+            (
+                Fault::RefusedStream,
+                Upstream,
+                RefusedStream,
+                503,
+                "UR",
+                "upstream connect error",
+            ),
+            (
+                Fault::ProtocolError,
+                Upstream,
+                Reset,
+                502,
+                "UPE",
+                "upstream connect error",
+            ),
+            (
+                Fault::RouteTimeout,
+                Upstream,
+                Never,
+                504,
+                "UT",
+                "upstream request timeout",
+            ),
+            (
+                Fault::PerTryTimeout,
+                Upstream,
+                Reset,
+                504,
+                "UT",
+                "upstream request timeout",
+            ),
+            (Fault::IdleRequest, Downstream, Never, 408, "SI", "stream timeout"),
+            (Fault::IdleResponse, Upstream, Never, 504, "SI", "stream timeout"),
+            (Fault::RequestTimeout, Downstream, Never, 408, "", "request timeout"),
+            (
+                Fault::MaxDuration,
+                Internal,
+                Never,
+                504,
+                "DT",
+                "downstream duration timeout",
+            ),
+            (Fault::DownstreamReset, Downstream, Never, 400, "DC", ""),
+            (Fault::BadRequest, Downstream, Never, 400, "DPE", "Bad Request"),
+            (Fault::TransferCoding, Downstream, Never, 501, "DPE", "Not Implemented"),
+            (Fault::UpgradeRequired, Downstream, Never, 426, "DPE", ""),
+            (Fault::UpgradeForbidden, Downstream, Never, 403, "", ""),
+            (Fault::HeadTooLarge, Downstream, Never, 431, "DPE", ""),
+        ];
+        for (fault, source, retry, status, flag, body) in rows {
+            let verdict = fault.verdict();
+            assert_eq!((verdict.source, verdict.retry), (source, retry), "{fault:?}");
+            assert_eq!((verdict.status.as_u16(), verdict.flag), (status, flag), "{fault:?}");
+            assert!(
+                verdict.body.starts_with(body) && (body.is_empty() == verdict.body.is_empty()),
+                "{fault:?}"
+            );
+        }
+    }
+}

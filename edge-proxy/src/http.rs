@@ -1,0 +1,190 @@
+//! Requests: from the head that the codec delivers to the response that it is given.
+//!
+//! What: [`ingress`] takes a request in, [`crate::filters`] may answer it, the route table finds its route, [`forward`]
+//! sends it to a backend, [`egress`] finishes the response. Nothing here knows hyper's connections.
+
+pub(crate) mod body;
+mod edits;
+mod egress;
+mod forward;
+pub(crate) mod head;
+mod ingress;
+pub(crate) mod local_reply;
+mod mirror;
+mod path;
+mod replay;
+mod request;
+mod respond;
+mod retry;
+mod rewrite;
+mod stream;
+
+use std::convert::Infallible;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::header;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+
+use crate::config::route::{Action, DirectResponse, Redirect, RedirectScheme, Route};
+use crate::config::table::TlsRequirement;
+use crate::downstream::connection::{Connection, Protocol};
+use crate::fault::Fault;
+use body::ResponseBody;
+use edits::Scene;
+use egress::Echo;
+use head::Head;
+use ingress::{Notes, Refusal};
+use local_reply::Audience;
+use stream::Stream;
+
+/// Serves one request.
+pub(crate) async fn serve(
+    connection: Rc<Connection>,
+    mut request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let stream = Stream::begin(Rc::clone(&connection));
+    let on_upgrade = (connection.protocol == Protocol::Http2 && request.method() == Method::CONNECT)
+        .then(|| hyper::upgrade::on(&mut request));
+    let (parts, body) = request.into_parts();
+    let mut echo = Echo::default();
+    let response = match ingress::admit(&connection, parts) {
+        Ok((head, notes)) => {
+            if connection.manager().request_id.in_response {
+                echo.request_id = head.headers.get(ingress::X_REQUEST_ID).cloned();
+            }
+            match crate::filters::run(&connection, &head) {
+                Some(answer) => answer,
+                None => route(stream, head, notes, body, on_upgrade).await,
+            }
+        }
+        Err((head, refusal)) => refuse(&connection, &head, refusal),
+    };
+    Ok(egress::finish(&connection, response, echo))
+}
+
+fn audience(head: &Head) -> Audience {
+    if head.is_grpc() { Audience::Grpc } else { Audience::Http }
+}
+
+fn refuse(connection: &Connection, head: &Head, refusal: Refusal) -> Response<ResponseBody> {
+    match refusal {
+        Refusal::Fault(fault) => {
+            let mut response = local_reply::of_fault(fault, audience(head));
+            // Whoever sent a malformed head may have meant something else by the bytes behind it.
+            if connection.protocol == Protocol::Http1 && fault != Fault::UpgradeForbidden {
+                response
+                    .headers_mut()
+                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        }
+        Refusal::Redirect(target) => {
+            let location = format!("{}://{}{target}", head.scheme, head.authority_text());
+            redirect_to(StatusCode::TEMPORARY_REDIRECT, &location)
+        }
+    }
+}
+
+fn redirect_to(status: StatusCode, location: &str) -> Response<ResponseBody> {
+    let mut response = local_reply::text(status, Bytes::new(), None, Audience::Http);
+    if let Ok(location) = HeaderValue::from_str(location) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response
+}
+
+async fn route(
+    stream: Stream,
+    mut head: Head,
+    notes: Notes,
+    body: Incoming,
+    on_upgrade: Option<OnUpgrade>,
+) -> Response<ResponseBody> {
+    let connection = Rc::clone(&stream.connection);
+    let snapshot = connection.worker.snapshot();
+    let table = snapshot.route_table(&connection.manager().routes);
+    let host = table.and_then(|table| table.virtual_host(head.authority_text()));
+    if let Some(host) = host
+        && needs_tls(&connection, host.require_tls, notes.internal)
+    {
+        let https = Redirect {
+            status: StatusCode::MOVED_PERMANENTLY,
+            scheme: Some(RedirectScheme::Https),
+            host: None,
+            port: None,
+            path: None,
+            strip_query: false,
+        };
+        let everything = crate::config::route::PathCondition::Prefix("/".into());
+        return redirect_to(https.status, &rewrite::location(&https, &everything, &head));
+    }
+    let Some(route) = host.and_then(|host| host.find(&head.view())) else {
+        connection.cells().no_route.inc();
+        return local_reply::of_fault(Fault::NoRoute, audience(&head));
+    };
+    let cells = connection.cells();
+    match &route.action {
+        Action::Redirect(redirect) => {
+            cells.rq_redirect.inc();
+            answer_redirect(&connection, route, redirect, &mut head)
+        }
+        Action::Direct(direct) => {
+            cells.rq_direct_response.inc();
+            answer_directly(&connection, route, direct, &mut head)
+        }
+        Action::Forward(settings) => {
+            cells.rq_total.inc();
+            forward::forward(&snapshot, route, settings, stream, head, notes, body, on_upgrade).await
+        }
+    }
+}
+
+fn needs_tls(connection: &Connection, required: TlsRequirement, internal: bool) -> bool {
+    !connection.is_secure()
+        && match required {
+            TlsRequirement::None => false,
+            TlsRequirement::ExternalOnly => !internal,
+            TlsRequirement::All => true,
+        }
+}
+
+fn answer_redirect(
+    connection: &Connection,
+    route: &Route,
+    redirect: &Redirect,
+    head: &mut Head,
+) -> Response<ResponseBody> {
+    let scene = Scene {
+        connection,
+        cluster: "",
+        route: &route.name,
+    };
+    let location = rewrite::location(redirect, &route.path, head);
+    let mut response = redirect_to(redirect.status, &location);
+    edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
+    response
+}
+
+fn answer_directly(
+    connection: &Connection,
+    route: &Route,
+    direct: &DirectResponse,
+    head: &mut Head,
+) -> Response<ResponseBody> {
+    let scene = Scene {
+        connection,
+        cluster: "",
+        route: &route.name,
+    };
+    let mut response = local_reply::text(
+        direct.status,
+        direct.body.clone(),
+        direct.content_type.clone(),
+        audience(head),
+    );
+    edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
+    response
+}

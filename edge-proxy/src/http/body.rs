@@ -1,0 +1,279 @@
+//! Bodies on their way through the proxy.
+//!
+//! What: [`RequestBody`] goes to a backend, [`ResponseBody`] to a client. Frames pass as they are; what is added is
+//! the bookkeeping around them: idle deadlines, the moment a request is complete, the return of a connection to its
+//! pool when a response is complete. A response that can't be completed ends in an error, so that hyper cuts the
+//! client off instead of faking an end.
+
+use std::cell::Cell;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use crate::clock::{Kind, Timer};
+use crate::http::replay::Reader;
+use crate::http::stream::Stream;
+use crate::upstream::{Lease, RequestGuard};
+
+/// Why a body broke off.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The other side failed.
+    Peer(hyper::Error),
+    /// A deadline passed.
+    Deadline(Kind),
+    /// More than may be kept for another reader.
+    TooLarge,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(error) => error.fmt(f),
+            Self::Deadline(kind) => write!(f, "the {kind:?} deadline passed"),
+            Self::TooLarge => f.write_str("the body is larger than the buffer limit"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Peer(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// What is known about the arrival of a request's body, shared by the body and who waits for the response.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    done: Rc<Cell<bool>>,
+    timer: Rc<Timer>,
+    idle: Option<Duration>,
+    route: Option<Duration>,
+}
+
+impl Arrival {
+    /// The body is on its way. When it is complete the route's deadline starts.
+    pub(crate) fn new(timer: &Timer, idle: Option<Duration>, route: Option<Duration>) -> Self {
+        Self {
+            done: Rc::default(),
+            timer: Rc::new(timer.share()),
+            idle,
+            route,
+        }
+    }
+
+    /// True once the client has sent everything.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.get()
+    }
+
+    /// A frame has passed.
+    pub(crate) fn moved(&self) {
+        if self.idle.is_some() {
+            self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
+        }
+    }
+
+    /// The last frame has passed.
+    pub(crate) fn finish(&self) {
+        if !self.done.replace(true) {
+            self.timer.clear(Kind::Request);
+            self.timer.set(Kind::Route, self.timer.clock().now(), self.route);
+        }
+    }
+}
+
+/// The body of a request to a backend.
+#[derive(Debug)]
+pub(crate) enum RequestBody {
+    /// None.
+    Empty,
+    /// As it comes in.
+    Stream(Incoming, Arrival),
+    /// Kept as it comes in, for another attempt or a mirror.
+    Shared(Reader),
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Self::Empty => Poll::Ready(None),
+            Self::Stream(incoming, arrival) => {
+                let polled = Pin::new(&mut *incoming).poll_frame(cx);
+                match &polled {
+                    Poll::Ready(Some(Ok(_))) if incoming.is_end_stream() => arrival.finish(),
+                    Poll::Ready(Some(Ok(_))) => arrival.moved(),
+                    Poll::Ready(None) => arrival.finish(),
+                    _ => {}
+                }
+                polled.map(|frame| frame.map(|frame| frame.map_err(Broken::Peer)))
+            }
+            Self::Shared(reader) => reader.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Stream(incoming, _) => incoming.is_end_stream(),
+            Self::Shared(reader) => reader.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Stream(incoming, _) => incoming.size_hint(),
+            Self::Shared(reader) => reader.size_hint(),
+        }
+    }
+}
+
+/// The body of a response to a client.
+#[derive(Debug)]
+pub(crate) enum ResponseBody {
+    /// None.
+    Empty,
+    /// Made here.
+    Full(Bytes),
+    /// As it comes from the backend.
+    Upstream(UpstreamBody),
+}
+
+/// A response body from a backend, with what must live as long.
+#[derive(Debug)]
+pub(crate) struct UpstreamBody {
+    incoming: Incoming,
+    lease: Option<Lease>,
+    guard: RequestGuard,
+    stream: Stream,
+    idle: Option<Duration>,
+}
+
+impl UpstreamBody {
+    /// The body of a response whose head has arrived.
+    pub(crate) fn new(
+        incoming: Incoming,
+        lease: Lease,
+        guard: RequestGuard,
+        stream: Stream,
+        idle: Option<Duration>,
+    ) -> Self {
+        let mut body = Self {
+            incoming,
+            lease: Some(lease),
+            guard,
+            stream,
+            idle,
+        };
+        if body.incoming.is_end_stream() {
+            body.finish();
+        }
+        body
+    }
+
+    /// The exchange is complete: the connection may serve again.
+    fn finish(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.release(&self.stream.connection.worker, self.guard.pool());
+        }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let mut polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        if polled.is_pending()
+            && let Some(lease) = &mut self.lease
+        {
+            lease.drive(cx);
+            polled = Pin::new(&mut self.incoming).poll_frame(cx);
+        }
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if self.incoming.is_end_stream() {
+                    self.finish();
+                } else if self.idle.is_some() {
+                    let timer = &self.stream.timer;
+                    timer.set(Kind::Idle, timer.clock().now(), self.idle);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                self.finish();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.lease = None;
+                let pool = self.guard.pool();
+                pool.cells().upstream_rq_rx_reset.inc();
+                pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
+                Poll::Ready(Some(Err(Broken::Peer(error))))
+            }
+            Poll::Pending => match self.stream.timer.poll_expired(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(kind) => {
+                    self.lease = None;
+                    self.stream.count_expired(kind, Some(self.guard.pool()));
+                    Poll::Ready(Some(Err(Broken::Deadline(kind))))
+                }
+            },
+        }
+    }
+}
+
+impl Drop for UpstreamBody {
+    fn drop(&mut self) {
+        // hyper drops a body that says it has ended without asking for the end; and it never reads the body of a
+        // response without one (HEAD, 204, 304).
+        if self.incoming.is_end_stream() {
+            self.finish();
+        } else if self.lease.is_some() {
+            self.guard.pool().cells().upstream_rq_tx_reset.inc();
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Self::Empty => Poll::Ready(None),
+            Self::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Self::Empty;
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Self::Upstream(body) => body.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Full(bytes) => bytes.is_empty(),
+            Self::Upstream(body) => body.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Upstream(body) => body.incoming.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Header edits of routes, and the values that are made from a request.
+//!
+//! What: applies the flat list that the compiler has put in Envoy's order (weighted cluster, route, virtual host, route
+//! configuration). Constants are the usual case and cost a reference count; templates are rendered here.
+
+use std::fmt::Write;
+use std::time::SystemTime;
+
+use http::header;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, TemplatePart};
+use crate::config::table::value_of;
+use crate::downstream::connection::{Connection, Protocol};
+use crate::http::head::Head;
+
+/// What templates may speak of besides the request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scene<'a> {
+    /// The client connection.
+    pub(crate) connection: &'a Connection,
+    /// The cluster that was chosen, empty before.
+    pub(crate) cluster: &'a str,
+    /// The route's name.
+    pub(crate) route: &'a str,
+}
+
+/// Edits a request.
+pub(crate) fn edit_request(head: &mut Head, steps: &[HeaderStep], scene: Scene<'_>) {
+    for step in steps {
+        match step {
+            HeaderStep::Remove(name) => {
+                head.headers.remove(name);
+            }
+            HeaderStep::Put {
+                name,
+                value,
+                action,
+                keep_empty,
+            } => {
+                let value = match value {
+                    HeaderTemplate::Literal(value) => value.clone(),
+                    HeaderTemplate::Parts(parts) => render(parts, scene, head, None),
+                };
+                if value.is_empty() && !keep_empty {
+                    continue;
+                }
+                if name == header::HOST {
+                    head.authority = value;
+                } else {
+                    put(&mut head.headers, name, value, *action);
+                }
+            }
+        }
+    }
+}
+
+/// Edits a response.
+pub(crate) fn edit_response(headers: &mut HeaderMap, steps: &[HeaderStep], scene: Scene<'_>, head: &Head) {
+    for step in steps {
+        match step {
+            HeaderStep::Remove(name) => {
+                headers.remove(name);
+            }
+            HeaderStep::Put {
+                name,
+                value,
+                action,
+                keep_empty,
+            } => {
+                let value = match value {
+                    HeaderTemplate::Literal(value) => value.clone(),
+                    HeaderTemplate::Parts(parts) => render(parts, scene, head, Some(headers)),
+                };
+                if !value.is_empty() || *keep_empty {
+                    put(headers, name, value, *action);
+                }
+            }
+        }
+    }
+}
+
+fn put(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue, action: PutAction) {
+    match action {
+        PutAction::Append => {
+            headers.append(name, value);
+        }
+        PutAction::Overwrite => {
+            headers.insert(name, value);
+        }
+        PutAction::AddIfAbsent => {
+            headers.entry(name).or_insert(value);
+        }
+        PutAction::OverwriteIfExists => {
+            if headers.contains_key(name) {
+                headers.insert(name, value);
+            }
+        }
+    }
+}
+
+fn render(parts: &[TemplatePart], scene: Scene<'_>, head: &Head, response: Option<&HeaderMap>) -> HeaderValue {
+    let mut out = String::new();
+    for part in parts {
+        render_part(&mut out, part, scene, head, response);
+    }
+    // A value that came from the client may hold bytes that a header can't.
+    HeaderValue::from_str(&out).unwrap_or(HeaderValue::from_static(""))
+}
+
+fn render_part(out: &mut String, part: &TemplatePart, scene: Scene<'_>, head: &Head, response: Option<&HeaderMap>) {
+    let connection = scene.connection;
+    match part {
+        TemplatePart::Text(text) => out.push_str(text),
+        TemplatePart::Request(field) => render_field(out, field, head),
+        TemplatePart::Response(name) => {
+            let value = response
+                .and_then(|headers| headers.get(name))
+                .and_then(|value| value.to_str().ok());
+            out.push_str(value.unwrap_or("-"));
+        }
+        // Writing to a string can't fail.
+        TemplatePart::RemoteAddress => drop(write!(out, "{}", connection.peer)),
+        TemplatePart::RemoteAddressWithoutPort => out.push_str(connection.peer_text.to_str().unwrap_or("-")),
+        TemplatePart::LocalAddress => drop(write!(out, "{}", connection.local)),
+        TemplatePart::LocalPort => drop(write!(out, "{}", connection.local.port())),
+        TemplatePart::Protocol => out.push_str(match connection.protocol {
+            Protocol::Http1 => "HTTP/1.1",
+            Protocol::Http2 => "HTTP/2",
+        }),
+        TemplatePart::ServerName => out.push_str(connection.server_name.as_deref().unwrap_or("-")),
+        TemplatePart::UpstreamCluster => out.push_str(scene.cluster),
+        TemplatePart::RouteName => out.push_str(scene.route),
+        TemplatePart::StartTime => out.push_str(&http_time(SystemTime::now())),
+        TemplatePart::Hostname => out.push_str(hostname()),
+    }
+}
+
+fn render_field(out: &mut String, field: &HeaderFieldRef, head: &Head) {
+    let view = head.view();
+    let value = value_of(&field.field, &view).or_else(|| value_of(field.alternative.as_ref()?, &view));
+    let value = value.as_deref().unwrap_or("-");
+    let end = field.max_len.unwrap_or(usize::MAX).min(value.len());
+    out.push_str(value.get(..end).unwrap_or(value));
+}
+
+/// The host's name, read once.
+fn hostname() -> &'static str {
+    static NAME: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+        std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_or_else(|_| "-".to_owned(), |name| name.trim().to_owned())
+    });
+    &NAME
+}
+
+/// `2026-11-21T12:00:00.000Z`, the default form of `%START_TIME%`.
+fn http_time(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Civil date from a day number, by the era method: years start in March, eras have 400 years.
+    let shifted = days as i64 + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 {
+        month_index + 3
+    } else {
+        month_index - 9
+    };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
+        since.subsec_millis()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        let at = |seconds| http_time(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(at(951_827_696), "2000-02-29T12:34:56.000Z");
+        assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59.000Z");
+    }
+
+    #[test]
+    fn put_actions_differ_in_what_is_there() {
+        let name = HeaderName::from_static("x-a");
+        let run = |before: &[&'static str], action| {
+            let mut headers = HeaderMap::new();
+            for value in before {
+                headers.append(&name, HeaderValue::from_static(value));
+            }
+            put(&mut headers, &name, HeaderValue::from_static("new"), action);
+            let values: Vec<String> = headers
+                .get_all(&name)
+                .iter()
+                .map(|value| value.to_str().unwrap().to_owned())
+                .collect();
+            values
+        };
+        assert_eq!(run(&["a"], PutAction::Append), ["a", "new"]);
+        assert_eq!(run(&["a", "b"], PutAction::Overwrite), ["new"]);
+        assert_eq!(run(&["a"], PutAction::AddIfAbsent), ["a"]);
+        assert_eq!(run(&[], PutAction::AddIfAbsent), ["new"]);
+        assert_eq!(run(&[], PutAction::OverwriteIfExists), Vec::<String>::new());
+        assert_eq!(run(&["a"], PutAction::OverwriteIfExists), ["new"]);
+    }
+}

@@ -1,0 +1,108 @@
+//! What the connection manager does to every response before the client gets it.
+
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
+
+use crate::config::listener::ServerHeader;
+use crate::downstream::connection::{Connection, Protocol};
+use crate::http::body::ResponseBody;
+use crate::http::ingress::X_REQUEST_ID;
+use crate::stats::ConnectionManagerCells;
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Fields of the client's request that the response may repeat.
+#[derive(Debug, Default)]
+pub(crate) struct Echo {
+    /// `x-request-id`
+    pub(crate) request_id: Option<HeaderValue>,
+}
+
+/// Finishes a response. (`date` is added by the codec when it is missing.)
+pub(crate) fn finish(
+    connection: &Connection,
+    mut response: Response<ResponseBody>,
+    echo: Echo,
+) -> Response<ResponseBody> {
+    let manager = connection.manager();
+    let status = response.status();
+    *response.version_mut() = match connection.protocol {
+        Protocol::Http1 => Version::HTTP_11,
+        Protocol::Http2 => Version::HTTP_2,
+    };
+    let headers = response.headers_mut();
+    match &manager.server_header {
+        ServerHeader::Overwrite(value) => {
+            headers.insert(header::SERVER, value.clone());
+        }
+        ServerHeader::AppendIfAbsent(value) => {
+            if !headers.contains_key(header::SERVER) {
+                headers.insert(header::SERVER, value.clone());
+            }
+        }
+        ServerHeader::PassThrough => {}
+    }
+    if let Some(via) = &manager.via {
+        headers.append(header::VIA, via.clone());
+    }
+    if let Some(id) = echo.request_id
+        && manager.request_id.in_response
+    {
+        headers.insert(X_REQUEST_ID, id);
+    }
+    if connection.protocol == Protocol::Http1 && connection.is_leaving() && status != StatusCode::SWITCHING_PROTOCOLS {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    count(connection.cells(), status);
+    response
+}
+
+fn count(cells: &ConnectionManagerCells, status: StatusCode) {
+    match status.as_u16() / 100 {
+        1 => cells.downstream_rq_1xx.inc(),
+        2 => cells.downstream_rq_2xx.inc(),
+        3 => cells.downstream_rq_3xx.inc(),
+        4 => cells.downstream_rq_4xx.inc(),
+        _ => cells.downstream_rq_5xx.inc(),
+    }
+}
+
+/// Takes the fields about the backend's connection off a response (RFC 9110 §7.6.1).
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let mut nominated = None;
+    let (mut framing, mut others) = (false, false);
+    for name in headers.keys() {
+        match name.as_str() {
+            "connection" => nominated = headers.get(header::CONNECTION).cloned(),
+            "transfer-encoding" => framing = true,
+            "keep-alive" | "proxy-connection" | "upgrade" | "te" | "trailer" => others = true,
+            _ => {}
+        }
+    }
+    if let Some(value) = nominated {
+        headers.remove(header::CONNECTION);
+        for token in value.to_str().unwrap_or("").split(',').map(str::trim) {
+            if !token.is_empty()
+                && !token.eq_ignore_ascii_case("close")
+                && !token.eq_ignore_ascii_case("content-length")
+            {
+                headers.remove(token);
+            }
+        }
+    }
+    if framing {
+        headers.remove(header::TRANSFER_ENCODING);
+    }
+    if others {
+        for name in [
+            KEEP_ALIVE,
+            PROXY_CONNECTION,
+            header::UPGRADE,
+            header::TE,
+            header::TRAILER,
+        ] {
+            headers.remove(name);
+        }
+    }
+}

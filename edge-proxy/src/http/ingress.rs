@@ -1,0 +1,457 @@
+//! What the connection manager does to a request before it is routed.
+//!
+//! What: the authority, the path, refusals, hop-by-hop fields (RFC 9110 §7.6.1), the client's address, and the fields
+//! that only this proxy may set. The rules are those of Envoy's HTTP connection manager; `x-envoy-` is the configured
+//! prefix. Why one scan: most requests carry none of the fields that need work, and looking for each would cost more
+//! than looking at all once.
+//! Smuggling (RFC 9112 §6.3): the message was framed by the codec before it comes here; fields about its framing are
+//! removed, and the codec towards the backend frames it anew.
+
+use std::net::IpAddr;
+
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, Version};
+use hyper::ext::Protocol as ExtendedProtocol;
+
+use crate::config::listener::{PrefixedHeaders, StripPort, UnderscoreAction};
+use crate::downstream::connection::Connection;
+use crate::fault::Fault;
+use crate::http::head::Head;
+use crate::http::path::{Normalized, normalize};
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Why a request goes no further.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// By a fault.
+    Fault(Fault),
+    /// 307 to this path and query on the same authority.
+    Redirect(String),
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// What was found out about an admitted request besides its head.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// The protocol it wants to switch to, lower case.
+    pub(crate) upgrade: Option<Box<str>>,
+    /// The client is trusted: fields that only this proxy may set were kept.
+    pub(crate) internal: bool,
+    /// A field with the configured prefix is there.
+    pub(crate) prefixed: bool,
+    /// `te: trailers` was there.
+    pub(crate) te_trailers: bool,
+}
+
+/// Fields that were seen; see [`scan`].
+#[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)]
+struct Seen {
+    connection: bool,
+    keep_alive: bool,
+    proxy_connection: bool,
+    te: bool,
+    trailer: bool,
+    transfer_encoding: bool,
+    upgrade: bool,
+    expect: bool,
+    underscore: bool,
+    prefixed: bool,
+    forwarded_for: bool,
+}
+
+fn scan(headers: &HeaderMap, prefix: &str) -> Seen {
+    let mut seen = Seen::default();
+    for name in headers.keys() {
+        let name = name.as_str();
+        match name {
+            "connection" => seen.connection = true,
+            "keep-alive" => seen.keep_alive = true,
+            "proxy-connection" => seen.proxy_connection = true,
+            "te" => seen.te = true,
+            "trailer" => seen.trailer = true,
+            "transfer-encoding" => seen.transfer_encoding = true,
+            "upgrade" => seen.upgrade = true,
+            "expect" => seen.expect = true,
+            "x-forwarded-for" => seen.forwarded_for = true,
+            _ => {
+                seen.underscore |= name.contains('_');
+                seen.prefixed |= name.starts_with(prefix);
+            }
+        }
+    }
+    seen
+}
+
+/// `x-envoy-` under the configured prefix.
+fn prefix_of(prefixed: &PrefixedHeaders) -> &str {
+    let name = prefixed.internal.as_str();
+    name.strip_suffix("internal").unwrap_or(name)
+}
+
+/// Takes a request in.
+pub(crate) fn admit(connection: &Connection, parts: Parts) -> Result<(Head, Notes), (Head, Refusal)> {
+    let manager = connection.manager();
+    let Parts {
+        method,
+        uri,
+        version,
+        headers,
+        extensions,
+        ..
+    } = parts;
+    let uri = uri.into_parts();
+    let mut head = Head {
+        method,
+        scheme: if connection.is_secure() { "https" } else { "http" },
+        authority: HeaderValue::from_static(""),
+        target: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
+        headers,
+        random: connection.worker.random.next(),
+    };
+    let seen = scan(&head.headers, prefix_of(&manager.prefixed));
+    let mut notes = Notes {
+        prefixed: seen.prefixed,
+        ..Notes::default()
+    };
+    let extended = extensions.get::<ExtendedProtocol>();
+    let checked = check_version(connection, version)
+        .and_then(|()| check_count(connection, &head.headers))
+        .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version))
+        .and_then(|()| check_framing(&head.headers, &seen))
+        .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
+        .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, extended));
+    if let Err(fault) = checked {
+        return Err((head, fault.into()));
+    }
+    strip_port(connection, &mut head);
+    remove_hop_by_hop(&mut head.headers, &seen, &mut notes);
+    identify_client(connection, &mut head, &seen, &mut notes);
+    match normalize_target(connection, &mut head) {
+        Ok(()) => Ok((head, notes)),
+        Err(refusal) => Err((head, refusal)),
+    }
+}
+
+fn check_version(connection: &Connection, version: Version) -> Result<(), Fault> {
+    if version < Version::HTTP_11 && !connection.manager().http1.accept_http_10 {
+        return Err(Fault::UpgradeRequired);
+    }
+    Ok(())
+}
+
+fn check_count(connection: &Connection, headers: &HeaderMap) -> Result<(), Fault> {
+    if headers.len() > connection.manager().max_request_headers {
+        connection.cells().downstream_rq_too_large.inc();
+        return Err(Fault::HeadTooLarge);
+    }
+    Ok(())
+}
+
+/// RFC 9112 §3.2: exactly one Host, which an absolute request target overrides. RFC 9113 §8.3.1: `:authority` wins.
+fn take_authority(head: &mut Head, authority: Option<&http::uri::Authority>, version: Version) -> Result<(), Fault> {
+    let mut hosts = head.headers.get_all(header::HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(Fault::BadRequest);
+    }
+    let value = match (authority, host) {
+        // A request in HTTP/1 needs its Host even when the target has an authority.
+        (Some(_), None) if version == Version::HTTP_11 => return Err(Fault::BadRequest),
+        (Some(authority), _) => HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::BadRequest)?,
+        (None, Some(host)) => host.clone(),
+        (None, None) => return Err(Fault::BadRequest),
+    };
+    // What can't be in a host (RFC 3986 §3.2.2) must not reach routing or the backend.
+    if value
+        .as_bytes()
+        .iter()
+        .any(|byte| !byte.is_ascii_graphic() || b"/\\@?#\"<>^`{|}".contains(byte))
+    {
+        return Err(Fault::BadRequest);
+    }
+    head.authority = value;
+    Ok(())
+}
+
+/// The codec took `chunked` off. Any other coding would reach the backend as if it were the content.
+fn check_framing(headers: &HeaderMap, seen: &Seen) -> Result<(), Fault> {
+    if !seen.transfer_encoding {
+        return Ok(());
+    }
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (Some(only), None) if only.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Fault::TransferCoding),
+    }
+}
+
+fn treat_underscores(connection: &Connection, headers: &mut HeaderMap, seen: &Seen) -> Result<(), Fault> {
+    if !seen.underscore {
+        return Ok(());
+    }
+    match connection.manager().underscores {
+        UnderscoreAction::Allow => Ok(()),
+        UnderscoreAction::Reject => {
+            connection.cells().downstream_rq_rejected_via_underscores.inc();
+            Err(Fault::BadRequest)
+        }
+        UnderscoreAction::Drop => {
+            let names: Vec<HeaderName> = headers
+                .keys()
+                .filter(|name| name.as_str().contains('_'))
+                .cloned()
+                .collect();
+            for name in names {
+                headers.remove(name);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// HTTP/1.1 `upgrade` (RFC 9110 §7.8) and the extended CONNECT of HTTP/2 (RFC 8441) become the same thing here.
+fn note_upgrade(
+    head: &mut Head,
+    notes: &mut Notes,
+    seen: &Seen,
+    extended: Option<&ExtendedProtocol>,
+) -> Result<(), Fault> {
+    if let Some(protocol) = extended {
+        notes.upgrade = Some(protocol.as_str().to_ascii_lowercase().into());
+        head.method = Method::GET;
+        return Ok(());
+    }
+    if head.method == Method::CONNECT {
+        return Err(Fault::UpgradeForbidden);
+    }
+    if !seen.upgrade || !seen.connection || !lists_token(&head.headers, &header::CONNECTION, "upgrade") {
+        return Ok(());
+    }
+    let Some(protocol) = head.headers.get(header::UPGRADE).and_then(|value| value.to_str().ok()) else {
+        return Ok(());
+    };
+    // Upgrading to HTTP/2 in cleartext is obsolete (RFC 9113 §3.1): the request is served as HTTP/1.1.
+    if !protocol.eq_ignore_ascii_case("h2c") {
+        notes.upgrade = Some(protocol.to_ascii_lowercase().into());
+    }
+    Ok(())
+}
+
+fn lists_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|one| one.trim().eq_ignore_ascii_case(token))
+}
+
+fn strip_port(connection: &Connection, head: &mut Head) {
+    let manager = connection.manager();
+    if manager.strip_port == StripPort::Keep && !manager.strip_trailing_host_dot {
+        return;
+    }
+    let text = head.authority_text();
+    let host = crate::config::table::without_port(text);
+    let port = text.get(host.len() + 1..).and_then(|port| port.parse::<u16>().ok());
+    let keep_port = match manager.strip_port {
+        StripPort::Keep => true,
+        StripPort::Matching => port != Some(connection.local.port()),
+        StripPort::Any => false,
+    };
+    let bare = if manager.strip_trailing_host_dot {
+        host.strip_suffix('.').unwrap_or(host)
+    } else {
+        host
+    };
+    let value = match port {
+        Some(port) if keep_port => format!("{bare}:{port}"),
+        _ => bare.to_owned(),
+    };
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        head.authority = value;
+    }
+}
+
+/// RFC 9110 §7.6.1, and `expect`, which this proxy has answered itself.
+fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) {
+    if seen.connection {
+        remove_nominated(headers);
+    }
+    if seen.te {
+        notes.te_trailers = lists_token(headers, &header::TE, "trailers");
+        headers.remove(header::TE);
+    }
+    let fields = [
+        (seen.keep_alive, KEEP_ALIVE),
+        (seen.proxy_connection, PROXY_CONNECTION),
+        (seen.trailer, header::TRAILER),
+        (seen.transfer_encoding, header::TRANSFER_ENCODING),
+        (seen.upgrade, header::UPGRADE),
+        (seen.expect, header::EXPECT),
+    ];
+    for (there, name) in fields {
+        if there {
+            headers.remove(name);
+        }
+    }
+}
+
+/// Removes `connection` and the fields it names, except those a proxy relies on itself: a client must not be able to
+/// take `x-forwarded-for` and its like away from the backend.
+fn remove_nominated(headers: &mut HeaderMap) {
+    let values: smallvec::SmallVec<[HeaderValue; 1]> = headers.get_all(header::CONNECTION).iter().cloned().collect();
+    headers.remove(header::CONNECTION);
+    for value in &values {
+        let Ok(text) = value.to_str() else { continue };
+        for token in text.split(',') {
+            let token = token.trim();
+            let ours = token
+                .get(..12)
+                .is_some_and(|head| head.eq_ignore_ascii_case("x-forwarded-"));
+            if ["close", "keep-alive", "upgrade", "te", "host", "content-length"]
+                .iter()
+                .any(|it| token.eq_ignore_ascii_case(it))
+                || ours
+            {
+                continue;
+            }
+            headers.remove(token);
+        }
+    }
+}
+
+/// The client's address, who may be trusted, and what follows: Envoy's `mutateRequestHeaders`.
+fn identify_client(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) {
+    let manager = connection.manager();
+    let settings = &manager.client_address;
+    let peer = connection.peer.ip().to_canonical();
+    let hops = settings.xff_trusted_hops as usize;
+    let mut client = Some(peer);
+    if settings.use_remote_address {
+        if hops > 0 {
+            client = forwarded(&head.headers, hops - 1).or(client);
+        }
+        if !settings.skip_xff_append {
+            append_forwarded_for(connection, &mut head.headers, seen.forwarded_for);
+        }
+        if hops == 0 || !head.headers.contains_key(X_FORWARDED_PROTO) {
+            head.headers
+                .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
+        }
+    } else {
+        client = forwarded(&head.headers, hops);
+        match head.headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes) {
+            Some(b"https") => head.scheme = "https",
+            Some(b"http") => head.scheme = "http",
+            _ => {
+                head.headers
+                    .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
+            }
+        }
+    }
+    let single = !seen.forwarded_for || (!settings.use_remote_address && forwarded(&head.headers, 1).is_none());
+    notes.internal = single && client.is_some_and(|client| settings.is_internal(client));
+    let edge = settings.use_remote_address && !notes.internal;
+    if !notes.internal && seen.prefixed {
+        for name in &manager.prefixed.edge_only {
+            head.headers.remove(name);
+        }
+        notes.prefixed = false;
+    }
+    if notes.internal {
+        head.headers
+            .insert(manager.prefixed.internal.clone(), HeaderValue::from_static("true"));
+    } else if edge {
+        let value = match client {
+            Some(client) if client != peer => HeaderValue::from_str(&client.to_string()).ok(),
+            _ => Some(connection.peer_text.clone()),
+        };
+        if let Some(value) = value {
+            head.headers.insert(manager.prefixed.external_address.clone(), value);
+        }
+    }
+    let id = manager.request_id;
+    if id.generate && ((edge && !id.preserve_external) || !head.headers.contains_key(X_REQUEST_ID)) {
+        head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
+    }
+}
+
+/// The entry of `x-forwarded-for` that is `skip` places from its right end.
+fn forwarded(headers: &HeaderMap, skip: usize) -> Option<IpAddr> {
+    let mut skip = skip;
+    for value in headers.get_all(X_FORWARDED_FOR).iter().rev() {
+        let Ok(value) = value.to_str() else { return None };
+        for entry in value.rsplit(',') {
+            if skip == 0 {
+                return entry
+                    .trim()
+                    .parse::<IpAddr>()
+                    .ok()
+                    .map(|address| address.to_canonical());
+            }
+            skip -= 1;
+        }
+    }
+    None
+}
+
+fn append_forwarded_for(connection: &Connection, headers: &mut HeaderMap, is_there: bool) {
+    let own = &connection.peer_text;
+    if !is_there {
+        headers.insert(X_FORWARDED_FOR, own.clone());
+        return;
+    }
+    let mut joined = Vec::with_capacity(64);
+    for value in headers.get_all(X_FORWARDED_FOR) {
+        joined.extend_from_slice(value.as_bytes());
+        joined.push(b',');
+    }
+    joined.extend_from_slice(own.as_bytes());
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(joined)) {
+        headers.insert(X_FORWARDED_FOR, value);
+    }
+}
+
+fn normalize_target(connection: &Connection, head: &mut Head) -> Result<(), Refusal> {
+    let settings = connection.manager().path;
+    match normalize(head.target.as_str(), settings) {
+        Normalized::Same => Ok(()),
+        Normalized::Changed(target) => {
+            head.set_target(target.into());
+            Ok(())
+        }
+        Normalized::Redirect(target) => {
+            connection.cells().downstream_rq_redirected_with_normalized_path.inc();
+            Err(Refusal::Redirect(target))
+        }
+        Normalized::Reject => {
+            connection.cells().downstream_rq_failed_path_normalization.inc();
+            Err(Refusal::Fault(Fault::BadRequest))
+        }
+    }
+}
+
+/// Puts back what an upgrade needs on its way to the backend.
+pub(crate) fn restore_upgrade(headers: &mut HeaderMap, protocol: &str) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    if let Ok(value) = HeaderValue::from_str(protocol) {
+        headers.insert(header::UPGRADE, value);
+    }
+}

@@ -1,0 +1,133 @@
+//! Copies of requests, sent and forgotten.
+//!
+//! What: a mirror gets the head as the backend gets it and follows the body as it is kept. Its response is read and
+//! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http_body::Body;
+
+use crate::clock::{Kind, Timer};
+use crate::config::Snapshot;
+use crate::config::route::Mirror;
+use crate::downstream::connection::Protocol;
+use crate::fault::Fault;
+use crate::http::body::RequestBody;
+use crate::http::head::Head;
+use crate::http::replay::{Pull, SharedBody};
+use crate::http::request::{self, Extras};
+use crate::upstream::RequestGuard;
+use crate::upstream::connect::Speak;
+use crate::worker::Worker;
+
+/// Starts the mirrors whose share takes this request.
+pub(crate) fn start(
+    worker: &Rc<Worker>,
+    snapshot: &Rc<Arc<Snapshot>>,
+    mirrors: &[Mirror],
+    head: &Head,
+    body: Option<&SharedBody>,
+    downstream: Protocol,
+    limit: Option<Duration>,
+) {
+    for mirror in mirrors {
+        if !mirror.fraction.takes(worker.random.next()) {
+            continue;
+        }
+        let mut head = head.clone();
+        if !mirror.keep_host {
+            head.authority = shadow(&head.authority);
+        }
+        let body = body.map_or(RequestBody::Empty, |body| RequestBody::Shared(body.reader(Pull::Kept)));
+        let (worker, snapshot, mirror) = (Rc::clone(worker), Rc::clone(snapshot), mirror.clone());
+        tokio::task::spawn_local(async move {
+            let timer = worker.clock.timer();
+            timer.set(Kind::Route, worker.clock.now(), limit.or(Some(Duration::from_secs(15))));
+            // The result concerns nobody.
+            let _ = send(&worker, &snapshot, &mirror, head, body, downstream, &timer).await;
+        });
+    }
+}
+
+/// `-shadow` behind the host (not the port), so that a backend can tell copies apart.
+fn shadow(authority: &HeaderValue) -> HeaderValue {
+    let text = authority.to_str().unwrap_or("");
+    let host = crate::config::table::without_port(text);
+    let port = &text[host.len()..];
+    HeaderValue::from_str(&format!("{host}-shadow{port}")).unwrap_or_else(|_| authority.clone())
+}
+
+async fn send(
+    worker: &Rc<Worker>,
+    snapshot: &Snapshot,
+    mirror: &Mirror,
+    head: Head,
+    body: RequestBody,
+    downstream: Protocol,
+    timer: &Timer,
+) -> Result<(), Fault> {
+    let entry = snapshot.cluster(mirror.cluster).ok_or(Fault::NoRoute)?;
+    let host = worker
+        .upstreams
+        .balancers
+        .pick(entry, &worker.random, &[], 0)
+        .ok_or(Fault::NoHealthyUpstream)?;
+    let pool = worker.upstreams.pool(worker.index, entry, host, 0);
+    let speak = Speak::of(&entry.cluster, downstream);
+    let mut lease = match pool.checkout(speak, worker.clock.now()) {
+        Some(lease) => lease,
+        None => pool.acquire(worker, speak, Some(head.authority_text())).await?,
+    };
+    let guard = RequestGuard::new(&pool);
+    let request = request::build(
+        head,
+        body,
+        Extras {
+            upgrade: None,
+            te_trailers: true,
+        },
+        &lease,
+    )?;
+    let response = lease
+        .send(request, |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout))
+        .await;
+    let mut body = response.map_err(|failure| failure.fault)?.into_body();
+    let complete = poll_fn(|cx| {
+        loop {
+            let mut frame = Pin::new(&mut body).poll_frame(cx);
+            if frame.is_pending() {
+                lease.drive(cx);
+                frame = Pin::new(&mut body).poll_frame(cx);
+            }
+            match frame {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(false),
+                Poll::Ready(None) => return Poll::Ready(true),
+                Poll::Pending => return timer.poll_expired(cx).map(|_| false),
+            }
+        }
+    })
+    .await;
+    if complete {
+        lease.release(worker, guard.pool());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suffix_goes_behind_the_host() {
+        let of = |text| shadow(&HeaderValue::from_static(text)).to_str().unwrap().to_owned();
+        assert_eq!(of("a.example"), "a.example-shadow");
+        assert_eq!(of("a.example:8080"), "a.example-shadow:8080");
+    }
+}

@@ -1,0 +1,158 @@
+//! From a backend's response to the client's.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use http::header;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+
+use crate::clock::Kind;
+use crate::downstream::tunnel::Tunnel;
+use crate::fault::Fault;
+use crate::http::body::{ResponseBody, UpstreamBody};
+use crate::http::edits::{self, Scene};
+use crate::http::egress::remove_hop_by_hop;
+use crate::http::forward::{Answer, Forwarding};
+use crate::http::head::Head;
+use crate::http::ingress::restore_upgrade;
+use crate::http::local_reply::{self, Audience};
+use crate::upstream::{HostPool, Lease};
+
+/// Makes the client's response. `head` is there when edits may speak of the request.
+pub(crate) async fn respond(
+    forwarding: Forwarding<'_>,
+    answer: Answer,
+    head: Option<&Head>,
+    attempts: u32,
+) -> Response<ResponseBody> {
+    let connection = Rc::clone(&forwarding.stream.connection);
+    let now = connection.worker.clock.now();
+    let took = now.saturating_duration_since(answer.sent);
+    let pool = answer.guard.pool();
+    count(pool, answer.response.status());
+    pool.cells().upstream_rq_time.record(took);
+    if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Box::pin(switch(forwarding, answer, head)).await;
+    }
+    let Answer {
+        response, lease, guard, ..
+    } = answer;
+    let (parts, incoming) = response.into_parts();
+    let mut headers = parts.headers;
+    remove_hop_by_hop(&mut headers);
+    let manager = connection.manager();
+    if !manager.router.suppress_envoy_headers {
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        headers.insert(manager.prefixed.upstream_service_time.clone(), small_number(millis));
+    }
+    if forwarding.settings.attempt_count_in_response {
+        headers.insert(manager.prefixed.attempt_count.clone(), HeaderValue::from(attempts));
+    }
+    edit(&mut headers, &forwarding, head);
+    let timer = &forwarding.stream.timer;
+    timer.set(Kind::Idle, now, forwarding.idle);
+    let body = UpstreamBody::new(incoming, lease, guard, forwarding.stream, forwarding.idle);
+    let mut response = Response::new(ResponseBody::Upstream(body));
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = headers;
+    response
+}
+
+fn edit(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head>) {
+    if forwarding.response_edits.is_empty() {
+        return;
+    }
+    let connection = &forwarding.stream.connection;
+    let scene = Scene {
+        connection,
+        cluster: &forwarding.entry.cluster.name,
+        route: forwarding.route_name,
+    };
+    let nothing;
+    let head = match head {
+        Some(head) => head,
+        None => {
+            nothing = Head::empty();
+            &nothing
+        }
+    };
+    edits::edit_response(headers, forwarding.response_edits, scene, head);
+}
+
+/// Most answers take a few milliseconds: their numbers need no formatting and no memory.
+fn small_number(number: u64) -> HeaderValue {
+    const SMALL: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    match usize::try_from(number).ok().and_then(|at| SMALL.get(at)) {
+        Some(text) => HeaderValue::from_static(text),
+        None => HeaderValue::from(number),
+    }
+}
+
+fn count(pool: &HostPool, status: StatusCode) {
+    let cells = pool.cells();
+    match status.as_u16() / 100 {
+        1 => cells.upstream_rq_1xx.inc(),
+        2 => cells.upstream_rq_2xx.inc(),
+        3 => cells.upstream_rq_3xx.inc(),
+        4 => cells.upstream_rq_4xx.inc(),
+        _ => cells.upstream_rq_5xx.inc(),
+    }
+    cells.upstream_rq_completed.inc();
+    let host = &pool.host.stats;
+    let outcome = if status.is_server_error() {
+        &host.rq_error
+    } else {
+        &host.rq_success
+    };
+    outcome.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The backend has switched protocols: so does the client's connection.
+async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>) -> Response<ResponseBody> {
+    let Answer {
+        response, lease, guard, ..
+    } = answer;
+    let refused = || local_reply::of_fault(Fault::ProtocolError, Audience::Http);
+    // A backend that switches although nobody asked is broken.
+    let (Some(protocol), Lease::Http1(http1)) = (forwarding.upgrade.clone(), lease) else {
+        return refused();
+    };
+    let Some((upstream, early, counted)) = http1.into_transport().await else {
+        return refused();
+    };
+    let mut headers = response.into_parts().0.headers;
+    remove_hop_by_hop(&mut headers);
+    edit(&mut headers, &forwarding, head);
+    let timer = forwarding.stream.timer.share();
+    timer.clear(Kind::Route);
+    let tunnel = Tunnel {
+        upstream,
+        early,
+        timer,
+        idle: forwarding.idle,
+        guard,
+        counted,
+    };
+    let mut response = Response::new(ResponseBody::Empty);
+    match forwarding.on_upgrade {
+        Some(on_upgrade) => {
+            // Extended CONNECT: 200, and the stream itself is the tunnel (RFC 8441 §4).
+            tokio::task::spawn_local(async move {
+                if let Ok(upgraded) = on_upgrade.await
+                    && let Err(error) = tunnel.run(TokioIo::new(upgraded), &[]).await
+                {
+                    tracing::debug!(%error, "tunnel ended");
+                }
+            });
+        }
+        None => {
+            restore_upgrade(&mut headers, &protocol);
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            *forwarding.stream.connection.tunnel.borrow_mut() = Some(tunnel);
+        }
+    }
+    headers.remove(header::CONTENT_LENGTH);
+    *response.headers_mut() = headers;
+    response
+}

@@ -1,0 +1,55 @@
+//! Byte streams: what HTTP runs on, on both sides.
+//!
+//! What: one enum instead of boxed trait objects, so that the compiler builds the HTTP stack once.
+//! Deliberately absent: QUIC, and any buffering.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connected byte stream.
+#[derive(Debug)]
+pub(crate) enum Transport {
+    /// Cleartext TCP.
+    Tcp(TcpStream),
+    /// A Unix domain socket.
+    Unix(UnixStream),
+    /// TLS of a client, over TCP.
+    ServerTls(Box<tokio_rustls::server::TlsStream<TcpStream>>),
+    /// TLS to a backend.
+    ClientTls(Box<tokio_rustls::client::TlsStream<Box<Transport>>>),
+}
+
+macro_rules! each {
+    ($self:ident, $io:ident => $call:expr) => {
+        match $self.get_mut() {
+            Transport::Tcp($io) => $call,
+            Transport::Unix($io) => $call,
+            Transport::ServerTls($io) => $call,
+            Transport::ClientTls($io) => $call,
+        }
+    };
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        each!(self, io => Pin::new(io).poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        each!(self, io => Pin::new(io).poll_write(cx, buf))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, io => Pin::new(io).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        each!(self, io => Pin::new(io).poll_shutdown(cx))
+    }
+}

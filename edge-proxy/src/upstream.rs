@@ -1,0 +1,104 @@
+//! The backends' side: choosing a host, connections, and their pools.
+//!
+//! What: every worker has its own pools, keyed by host, and its own balancing positions, keyed by cluster. A request
+//! picks a host ([`balance`]), gets a [`Lease`] on a connection ([`pool`]) and sends. Hosts that leave a cluster, and
+//! clusters whose settings change, lose their idle connections at once and their busy ones when they come back.
+
+pub(crate) mod balance;
+pub(crate) mod connect;
+pub(crate) mod http1;
+pub(crate) mod http2;
+pub(crate) mod lease;
+pub(crate) mod limits;
+pub(crate) mod pool;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::config::Snapshot;
+use crate::config::cluster::ClusterEntry;
+use crate::config::endpoint::{Host, HostId};
+use crate::stats::WorkerIndex;
+use crate::worker::Worker;
+
+pub(crate) use lease::Lease;
+pub(crate) use limits::RequestGuard;
+pub(crate) use pool::HostPool;
+
+/// All backend state of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Upstreams {
+    /// By host, and by the TLS server name where that follows the request (0 elsewhere).
+    pools: RefCell<FxHashMap<(HostId, u64), Rc<HostPool>>>,
+    /// Balancing positions by cluster id.
+    pub(crate) balancers: balance::Balancers,
+    /// Rung when a connection becomes idle, for the sweeper.
+    idle: tokio::sync::Notify,
+}
+
+impl Upstreams {
+    /// The pool of a host.
+    pub(crate) fn pool(&self, worker: WorkerIndex, entry: &ClusterEntry, host: &Arc<Host>, name: u64) -> Rc<HostPool> {
+        let mut pools = self.pools.borrow_mut();
+        if let Some(pool) = pools.get(&(host.id, name)) {
+            if Arc::ptr_eq(&pool.cluster, &entry.cluster) {
+                return Rc::clone(pool);
+            }
+            // The cluster's settings changed: what was opened under the old ones must not serve new requests.
+            pool.close();
+        }
+        let pool = Rc::new(HostPool::new(worker, entry, Arc::clone(host)));
+        pools.insert((host.id, name), Rc::clone(&pool));
+        pool
+    }
+
+    /// Closes pools whose host or cluster is no longer part of the configuration.
+    pub(crate) fn follow(&self, snapshot: &Snapshot) {
+        self.balancers.follow(snapshot);
+        let mut hosts: FxHashMap<u32, FxHashSet<HostId>> = FxHashMap::default();
+        self.pools.borrow_mut().retain(|(host, _), pool| {
+            let stays = snapshot.cluster(pool.cluster_id).is_some_and(|entry| {
+                Arc::ptr_eq(&entry.cluster, &pool.cluster)
+                    && hosts
+                        .entry(pool.cluster_id.0)
+                        .or_insert_with(|| entry.endpoints.hosts.iter().map(|host| host.id).collect())
+                        .contains(host)
+            });
+            if !stays {
+                pool.close();
+            }
+            stays
+        });
+    }
+
+    /// Tells the sweeper that there is something to look after.
+    fn became_idle(&self) {
+        self.idle.notify_one();
+    }
+
+    /// One round of the sweeper; true while an idle connection remains.
+    fn sweep(&self, worker: &Worker) -> bool {
+        let now = worker.clock.now();
+        // Cloned out, because closing a connection may wake code that asks for a pool.
+        let pools: smallvec::SmallVec<[Rc<HostPool>; 16]> = self.pools.borrow().values().cloned().collect();
+        pools.iter().fold(false, |any, pool| pool.sweep(now) | any)
+    }
+}
+
+/// Closes idle connections that their host has closed or that were unused for too long. Runs as one task per worker
+/// and sleeps without a timer while no connection is idle.
+pub(crate) async fn sweep(worker: Rc<Worker>) {
+    loop {
+        worker.upstreams.idle.notified().await;
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if !worker.upstreams.sweep(&worker) {
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Opening connections to backends.
+//!
+//! What: TCP or Unix socket, TLS, and the handshake of HTTP, all under the cluster's one connect timeout: a host that
+//! accepts and then says nothing must not hold requests for ever.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustls::pki_types::ServerName;
+use socket2::{SockRef, TcpKeepalive as KeepaliveOptions};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+use tracing::debug;
+
+use crate::config::cluster::{Cluster, TcpKeepalive, UpstreamProtocol};
+use crate::config::endpoint::HostAddress;
+use crate::config::tls::{Sni, UpstreamTls};
+use crate::downstream::connection::Protocol;
+use crate::fault::Fault;
+use crate::transport::Transport;
+use crate::upstream::http1::Http1Connection;
+use crate::upstream::http2::Http2Connection;
+use crate::upstream::limits::ConnectionGuard;
+use crate::upstream::pool::HostPool;
+use crate::worker::Worker;
+
+/// What to speak to a host for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speak {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, with prior knowledge in cleartext.
+    Http2,
+    /// What TLS negotiates; HTTP/1.1 in cleartext.
+    Negotiate,
+}
+
+impl Speak {
+    /// By the cluster's setting and what the client speaks.
+    pub(crate) fn of(cluster: &Cluster, downstream: Protocol) -> Self {
+        match (cluster.protocol, downstream) {
+            (UpstreamProtocol::Http1, _) | (UpstreamProtocol::Downstream, Protocol::Http1) => Self::Http1,
+            (UpstreamProtocol::Http2, _) | (UpstreamProtocol::Downstream, Protocol::Http2) => Self::Http2,
+            (UpstreamProtocol::Auto, _) if cluster.tls.is_some() => Self::Negotiate,
+            (UpstreamProtocol::Auto, _) => Self::Http1,
+        }
+    }
+
+    fn alpn(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Http1 => vec![b"http/1.1".to_vec()],
+            Self::Http2 => vec![b"h2".to_vec()],
+            Self::Negotiate => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        }
+    }
+}
+
+/// A connection that was just opened.
+pub(crate) enum Fresh {
+    /// Nobody else uses it.
+    Http1(Http1Connection),
+    /// To be shared.
+    Http2(Rc<Http2Connection>),
+}
+
+/// Opens a connection for the pool. `name` is the request's host where the TLS server name follows it.
+pub(crate) async fn connect(
+    worker: &Rc<Worker>,
+    pool: &Rc<HostPool>,
+    speak: Speak,
+    name: Option<&str>,
+) -> Result<Fresh, Fault> {
+    let guard = ConnectionGuard::new(pool);
+    let limit = pool.cluster.connect_timeout;
+    let outcome = tokio::time::timeout(limit, handshake(worker, pool, speak, name, guard)).await;
+    let cells = pool.cells();
+    let fault = match outcome {
+        Ok(Ok(fresh)) => {
+            match fresh {
+                Fresh::Http1(_) => cells.upstream_cx_http1_total.inc(),
+                Fresh::Http2(_) => cells.upstream_cx_http2_total.inc(),
+            }
+            return Ok(fresh);
+        }
+        Ok(Err(error)) => {
+            debug!(cluster = %pool.cluster.name, host = ?pool.host.address, %error, "connect failed");
+            Fault::ConnectFailure
+        }
+        Err(_) => {
+            debug!(cluster = %pool.cluster.name, host = ?pool.host.address, "connect timed out");
+            cells.upstream_cx_connect_timeout.inc();
+            Fault::ConnectTimeout
+        }
+    };
+    cells.upstream_cx_connect_fail.inc();
+    cells.upstream_rq_pending_failure_eject.inc();
+    pool.host.stats.cx_connect_fail.fetch_add(1, Ordering::Relaxed);
+    Err(fault)
+}
+
+async fn handshake(
+    worker: &Rc<Worker>,
+    pool: &Rc<HostPool>,
+    speak: Speak,
+    name: Option<&str>,
+    guard: ConnectionGuard,
+) -> io::Result<Fresh> {
+    let cluster = &pool.cluster;
+    let mut transport = dial(worker, pool).await?;
+    let mut http2 = speak == Speak::Http2;
+    if let Some(tls) = &cluster.tls {
+        transport = secure(tls, pool, speak, name, transport).await?;
+        if let Transport::ClientTls(stream) = &transport {
+            match stream.get_ref().1.alpn_protocol() {
+                Some(chosen) => http2 = chosen == b"h2",
+                // No answer to ALPN: HTTP/1.1, unless the cluster says that it is HTTP/2.
+                None => http2 = speak == Speak::Http2,
+            }
+        }
+    }
+    let now = worker.clock.now();
+    if http2 {
+        let opened = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), now).await;
+        return opened.map(Fresh::Http2).map_err(io::Error::other);
+    }
+    Http1Connection::open(transport, guard, now)
+        .await
+        .map(Fresh::Http1)
+        .map_err(io::Error::other)
+}
+
+async fn dial(worker: &Worker, pool: &HostPool) -> io::Result<Transport> {
+    let address = match &pool.host.address {
+        HostAddress::Socket(address) => *address,
+        HostAddress::Internal(_) => worker
+            .shared
+            .admin_address
+            .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "the admin interface is not bound"))?,
+        HostAddress::Pipe(path) => return UnixStream::connect(path).await.map(Transport::Unix),
+    };
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    if let Some(keepalive) = &pool.cluster.tcp_keepalive {
+        SockRef::from(&stream).set_tcp_keepalive(&options(keepalive))?;
+    }
+    Ok(Transport::Tcp(stream))
+}
+
+fn options(keepalive: &TcpKeepalive) -> KeepaliveOptions {
+    let mut options = KeepaliveOptions::new();
+    if let Some(time) = keepalive.time {
+        options = options.with_time(time);
+    }
+    if let Some(interval) = keepalive.interval {
+        options = options.with_interval(interval);
+    }
+    if let Some(probes) = keepalive.probes {
+        options = options.with_retries(probes);
+    }
+    options
+}
+
+async fn secure(
+    tls: &UpstreamTls,
+    pool: &HostPool,
+    speak: Speak,
+    name: Option<&str>,
+    transport: Transport,
+) -> io::Result<Transport> {
+    let config = if tls.fixed_alpn {
+        Arc::clone(&tls.config)
+    } else {
+        let mut config = (*tls.config).clone();
+        config.alpn_protocols = speak.alpn();
+        Arc::new(config)
+    };
+    let server_name = server_name(tls, pool, name)?;
+    let stream = TlsConnector::from(config)
+        .connect(server_name, Box::new(transport))
+        .await?;
+    Ok(Transport::ClientTls(Box::new(stream)))
+}
+
+fn server_name(tls: &UpstreamTls, pool: &HostPool, name: Option<&str>) -> io::Result<ServerName<'static>> {
+    let parse = |text: &str| ServerName::try_from(text.to_owned()).map_err(io::Error::other);
+    let address = || match &pool.host.address {
+        // An address is never sent as a server name (RFC 6066 §3), which is what "none" asks for.
+        HostAddress::Socket(address) => ServerName::from(address.ip()),
+        HostAddress::Pipe(_) | HostAddress::Internal(_) => ServerName::from(std::net::IpAddr::from([127, 0, 0, 1])),
+    };
+    match &tls.sni {
+        Sni::Fixed(fixed) => Ok(fixed.clone()),
+        Sni::Authority => name.map_or_else(|| Ok(address()), parse),
+        Sni::Endpoint if !pool.host.hostname.is_empty() => parse(&pool.host.hostname),
+        Sni::Endpoint | Sni::None => Ok(address()),
+    }
+}

@@ -1,0 +1,286 @@
+//! The connections of one worker to one host.
+//!
+//! What: idle HTTP/1 connections, last in first out (the warmest is used, the others age and go), and the HTTP/2
+//! connections that have room. A request that finds neither opens a connection of its own, except that requests for
+//! HTTP/2 share the one that is being opened, and that nobody exceeds the cluster's limit: then it waits.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::config::ClusterId;
+use crate::config::cluster::{Cluster, ClusterEntry};
+use crate::config::endpoint::Host;
+use crate::fault::Fault;
+use crate::stats::{ClusterCells, WorkerIndex};
+use crate::upstream::connect::{Fresh, Speak};
+use crate::upstream::http1::Http1Connection;
+use crate::upstream::http2::Http2Connection;
+use crate::upstream::lease::Lease;
+use crate::upstream::limits::{PendingGuard, below};
+use crate::worker::Worker;
+
+/// A connection that was unused for longer than this is looked at before it is used again. Younger ones were seen
+/// alive in this turn of the event loop or the one before.
+const TRUSTED: Duration = Duration::from_millis(1);
+
+/// An HTTP/2 connection that is being opened, and who waits for it.
+type Opening = Rc<tokio::sync::watch::Receiver<Option<Result<(), Fault>>>>;
+
+/// Connections of one worker to one host.
+#[derive(Debug)]
+pub(crate) struct HostPool {
+    /// Which slot of the counters to write.
+    pub(crate) worker: WorkerIndex,
+    /// The cluster it belongs to.
+    pub(crate) cluster_id: ClusterId,
+    /// The cluster's settings under which it was made.
+    pub(crate) cluster: Arc<Cluster>,
+    /// The host.
+    pub(crate) host: Arc<Host>,
+    /// Rung when a connection or a stream becomes free.
+    pub(crate) room: Rc<tokio::sync::Notify>,
+    http1: RefCell<Vec<Http1Connection>>,
+    http2: RefCell<Vec<Rc<Http2Connection>>>,
+    opening: RefCell<Option<Opening>>,
+    closed: Cell<bool>,
+    waiting: Cell<usize>,
+}
+
+impl HostPool {
+    /// An empty pool.
+    pub(crate) fn new(worker: WorkerIndex, entry: &ClusterEntry, host: Arc<Host>) -> Self {
+        Self {
+            worker,
+            cluster_id: entry.id,
+            cluster: Arc::clone(&entry.cluster),
+            host,
+            room: Rc::default(),
+            http1: RefCell::default(),
+            http2: RefCell::default(),
+            opening: RefCell::default(),
+            closed: Cell::new(false),
+            waiting: Cell::new(0),
+        }
+    }
+
+    /// This worker's counters of the cluster.
+    pub(crate) fn cells(&self) -> &ClusterCells {
+        self.cluster.stats.cells(self.worker)
+    }
+
+    /// A connection that is free now.
+    pub(crate) fn checkout(self: &Rc<Self>, speak: Speak, now: Instant) -> Option<Lease> {
+        if speak != Speak::Http1 {
+            let found = self
+                .http2
+                .borrow()
+                .iter()
+                .find(|one| one.has_room(self.cluster.max_requests_per_connection))
+                .cloned();
+            if let Some(connection) = found {
+                return Some(Lease::Http2(connection.stream(self)));
+            }
+        }
+        if speak != Speak::Http2 {
+            // Taken out one by one: dropping a dead connection may ring `room`.
+            while let Some(mut connection) = self.take_idle() {
+                if now.saturating_duration_since(connection.idle_since) < TRUSTED || connection.is_alive() {
+                    return Some(Lease::Http1(connection));
+                }
+            }
+        }
+        None
+    }
+
+    fn take_idle(&self) -> Option<Http1Connection> {
+        self.http1.borrow_mut().pop()
+    }
+
+    /// A connection, opened if need be.
+    pub(crate) async fn acquire(
+        self: &Rc<Self>,
+        worker: &Rc<Worker>,
+        speak: Speak,
+        name: Option<&str>,
+    ) -> Result<Lease, Fault> {
+        let workers = worker.shared.workers;
+        let _pending = PendingGuard::new(self, workers).ok_or(Fault::Overflow)?;
+        loop {
+            if let Some(lease) = self.checkout(speak, worker.clock.now()) {
+                return Ok(lease);
+            }
+            let opening = self.opening.borrow().clone();
+            if let Some(opening) = opening {
+                let mut opening = (*opening).clone();
+                match opening.wait_for(Option::is_some).await.map(|done| *done) {
+                    Ok(Some(Err(fault))) => return Err(fault),
+                    // An aborted opening or a success: look again.
+                    _ => continue,
+                }
+            }
+            if !self.may_open(workers) {
+                self.cells().upstream_cx_overflow.inc();
+                self.waiting.set(self.waiting.get() + 1);
+                let _waiting = Waiting(self);
+                self.room.notified().await;
+                continue;
+            }
+            return self.open(worker, speak, name).await;
+        }
+    }
+
+    /// A host may always have one connection, whatever the limit says (as in Envoy).
+    fn may_open(&self, workers: usize) -> bool {
+        let limit = self.cluster.limits.max_connections;
+        self.host.stats.cx_active.load(std::sync::atomic::Ordering::Relaxed) < 1
+            || below(&self.cluster, self.worker, workers, limit, |cells| {
+                &cells.upstream_cx_active
+            })
+    }
+
+    async fn open(self: &Rc<Self>, worker: &Rc<Worker>, speak: Speak, name: Option<&str>) -> Result<Lease, Fault> {
+        if speak == Speak::Http1 {
+            return match super::connect::connect(worker, self, speak, name).await? {
+                Fresh::Http1(connection) => Ok(Lease::Http1(connection)),
+                Fresh::Http2(connection) => Ok(self.adopt(connection)),
+            };
+        }
+        // Opened by a task, so that those who share it do not depend on whoever asked first.
+        let (done, opening) = tokio::sync::watch::channel(None);
+        *self.opening.borrow_mut() = Some(Rc::new(opening));
+        let (give, take) = tokio::sync::oneshot::channel();
+        let (pool, worker, name) = (Rc::clone(self), Rc::clone(worker), name.map(str::to_owned));
+        tokio::task::spawn_local(async move {
+            let opened = super::connect::connect(&worker, &pool, speak, name.as_deref()).await;
+            pool.opening.borrow_mut().take();
+            let result = opened.as_ref().map(|_| ()).map_err(|fault| *fault);
+            let lease = opened.map(|fresh| match fresh {
+                Fresh::Http1(connection) => Lease::Http1(connection),
+                Fresh::Http2(connection) => pool.adopt(connection),
+            });
+            if let Err(Ok(lease)) = give.send(lease) {
+                // Whoever asked has gone; the connection stays for others.
+                lease.release(&worker, &pool);
+            }
+            let _ = done.send(Some(result));
+        });
+        take.await.unwrap_or(Err(Fault::ConnectFailure))
+    }
+
+    fn adopt(self: &Rc<Self>, connection: Rc<Http2Connection>) -> Lease {
+        let stream = connection.stream(self);
+        if self.closed.get() {
+            connection.close();
+        } else {
+            self.http2.borrow_mut().push(connection);
+        }
+        Lease::Http2(stream)
+    }
+
+    /// Takes an HTTP/1 connection back.
+    pub(crate) fn put_back(&self, worker: &Worker, mut connection: Http1Connection) {
+        let now = worker.clock.recent();
+        let cluster = &self.cluster;
+        let spent = cluster
+            .max_requests_per_connection
+            .is_some_and(|max| connection.served >= max);
+        let old = cluster
+            .max_connection_duration
+            .is_some_and(|max| now.saturating_duration_since(connection.opened) >= max);
+        if spent {
+            self.cells().upstream_cx_max_requests.inc();
+        }
+        if self.closed.get() || spent || old || !connection.is_reusable() {
+            return;
+        }
+        connection.idle_since = now;
+        let first = {
+            let mut idle = self.http1.borrow_mut();
+            idle.push(connection);
+            idle.len() == 1
+        };
+        if self.waiting.get() > 0 {
+            self.room.notify_one();
+        }
+        if first {
+            worker.upstreams.became_idle();
+        }
+    }
+
+    /// Closes idle HTTP/1 connections: one of them turned out to be dead, and its likes will be.
+    pub(crate) fn drop_idle(&self) {
+        let idle = std::mem::take(&mut *self.http1.borrow_mut());
+        drop(idle);
+    }
+
+    /// A stream has ended: there is room.
+    pub(crate) fn stream_ended(&self) {
+        if self.waiting.get() > 0 {
+            self.room.notify_one();
+        }
+    }
+
+    /// Drops an ended HTTP/2 connection.
+    pub(crate) fn forget(&self, connection: &Rc<Http2Connection>) {
+        self.http2.borrow_mut().retain(|one| !Rc::ptr_eq(one, connection));
+    }
+
+    /// Closes what is idle, and later what is busy when it comes back.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        let idle = std::mem::take(&mut *self.http1.borrow_mut());
+        drop(idle);
+        for connection in self.http2.borrow_mut().drain(..) {
+            connection.close();
+        }
+    }
+
+    /// Closes idle connections that are dead or too old; true while one remains.
+    pub(crate) fn sweep(&self, now: Instant) -> bool {
+        let too_old = |since: Instant| {
+            self.cluster
+                .idle_timeout
+                .is_some_and(|limit| now.saturating_duration_since(since) >= limit)
+        };
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for mut connection in std::mem::take(&mut *self.http1.borrow_mut()) {
+            let old = too_old(connection.idle_since);
+            if old {
+                self.cells().upstream_cx_idle_timeout.inc();
+            }
+            if old || !connection.is_alive() {
+                dropped.push(connection)
+            } else {
+                kept.push(connection)
+            }
+        }
+        drop(dropped);
+        let mut http1 = self.http1.borrow_mut();
+        // Whatever came in meanwhile is younger.
+        kept.append(&mut http1);
+        *http1 = kept;
+        self.http2.borrow_mut().retain(|connection| {
+            let old = connection.idle_since().is_some_and(too_old)
+                || self
+                    .cluster
+                    .max_connection_duration
+                    .is_some_and(|max| now.saturating_duration_since(connection.opened) >= max);
+            if old {
+                self.cells().upstream_cx_idle_timeout.inc();
+                connection.close();
+            }
+            !old && connection.is_open()
+        });
+        !http1.is_empty() || !self.http2.borrow().is_empty()
+    }
+}
+
+struct Waiting<'a>(&'a HostPool);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get().saturating_sub(1));
+    }
+}

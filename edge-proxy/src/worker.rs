@@ -1,0 +1,146 @@
+//! One worker: a thread with its own runtime, sockets, connections, pools and clock.
+//!
+//! What: accepts on its share of the listening sockets and keeps everything of a request on its thread. It follows
+//! three signals of the control half: which sockets to accept on, the configuration, and how far to drain.
+//! Why single-threaded: no lock and no atomic on the way of a request except the counters of hosts, which balance
+//! load over all workers. Deliberately absent: work stealing, and any `Send` bound on what serves requests.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::task::LocalSet;
+
+use crate::clock::Clock;
+use crate::config::Snapshot;
+use crate::downstream::accept::Acceptors;
+use crate::downstream::registry::Registry;
+use crate::random::Random;
+use crate::shared::{Drain, Shared, SnapshotCache};
+use crate::stats::{ServerCells, WorkerIndex};
+use crate::upstream::Upstreams;
+
+/// The state of one worker thread.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    /// Which slot of the counters is its own.
+    pub(crate) index: WorkerIndex,
+    /// What it shares with the control half.
+    pub(crate) shared: Arc<Shared>,
+    /// Deadlines.
+    pub(crate) clock: Rc<Clock>,
+    /// Random numbers.
+    pub(crate) random: Random,
+    /// Open client connections.
+    pub(crate) connections: Registry,
+    /// Backend connections and balancing state.
+    pub(crate) upstreams: Upstreams,
+    cache: RefCell<SnapshotCache>,
+    pinned: RefCell<Rc<Arc<Snapshot>>>,
+    drain: Cell<Drain>,
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>, index: WorkerIndex) -> Rc<Self> {
+        let mut cache = SnapshotCache::new(&shared);
+        let drain = *shared.drain.borrow();
+        let pinned = RefCell::new(Rc::new(Arc::clone(cache.current())));
+        Rc::new(Self {
+            index,
+            clock: Clock::new(),
+            random: Random::new(),
+            connections: Registry::default(),
+            upstreams: Upstreams::default(),
+            cache: RefCell::new(cache),
+            pinned,
+            drain: Cell::new(drain),
+            shared,
+        })
+    }
+
+    /// The configuration of now, for one request. The count that keeps it is this thread's own.
+    pub(crate) fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+        let mut cache = self.cache.borrow_mut();
+        let current = cache.current();
+        let mut pinned = self.pinned.borrow_mut();
+        if !Arc::ptr_eq(current, &pinned) {
+            *pinned = Rc::new(Arc::clone(current));
+        }
+        Rc::clone(&pinned)
+    }
+
+    /// How far the process is on its way out.
+    pub(crate) fn drain(&self) -> Drain {
+        self.drain.get()
+    }
+
+    /// The process-wide counters of this worker.
+    pub(crate) fn server_cells(&self) -> &ServerCells {
+        self.shared.stats.cells(self.index)
+    }
+
+    /// Serves until [`Drain::Stop`].
+    async fn serve(self: Rc<Self>) {
+        let mut drain = self.shared.drain.clone();
+        let mut sockets = self.shared.sockets.clone();
+        let mut snapshot = self.shared.snapshot.clone();
+        let mut acceptors = Acceptors::default();
+        let clock = tokio::task::spawn_local(Rc::clone(&self.clock).drive());
+        let sweeper = tokio::task::spawn_local(crate::upstream::sweep(Rc::clone(&self)));
+        snapshot.mark_changed();
+        sockets.mark_changed();
+        drain.mark_changed();
+        loop {
+            // A sender that is gone means that the control half has ended: so do we.
+            let alive = tokio::select! {
+                changed = drain.changed() => changed.is_ok() && self.follow_drain(*drain.borrow_and_update(), &mut acceptors),
+                changed = snapshot.changed() => changed.is_ok() && self.follow_snapshot(&snapshot.borrow_and_update()),
+                changed = sockets.changed() => {
+                    if changed.is_ok() && self.drain() < Drain::Draining {
+                        acceptors.follow(&self, &sockets.borrow_and_update());
+                    }
+                    changed.is_ok()
+                }
+            };
+            if !alive {
+                break;
+            }
+        }
+        acceptors.stop();
+        clock.abort();
+        sweeper.abort();
+    }
+
+    /// False when it is time to return.
+    fn follow_drain(&self, drain: Drain, acceptors: &mut Acceptors) -> bool {
+        self.drain.set(drain);
+        match drain {
+            Drain::Serving => {}
+            Drain::Discouraging => self.connections.discourage(|_| true),
+            Drain::Draining => {
+                acceptors.stop();
+                self.connections.drain(|_| true);
+            }
+            Drain::Stop => return false,
+        }
+        true
+    }
+
+    fn follow_snapshot(&self, snapshot: &Arc<Snapshot>) -> bool {
+        self.connections.follow(snapshot);
+        self.upstreams.follow(snapshot);
+        true
+    }
+}
+
+/// Runs a worker on the calling thread until the control half says stop.
+pub fn run(shared: Arc<Shared>, index: WorkerIndex) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let worker = Worker::new(shared, index);
+    let local = LocalSet::new();
+    local.block_on(&runtime, Rc::clone(&worker).serve());
+    // What is still open is cut off with the tasks that hold it.
+    drop(local);
+    Ok(())
+}
