@@ -1,3 +1,5 @@
+use proptest::prelude::{Just, Strategy, prop, prop_oneof, proptest};
+
 use super::*;
 use crate::api::Kind;
 
@@ -442,4 +444,30 @@ fn windows_line_ends_change_nothing() {
     let (unix, windows) = (load_text(text), load_text(&text.replace('\n', "\r\n")));
     assert_eq!(unix.objects[0].object, windows.objects[0].object);
     assert!(windows.findings.is_empty());
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        "\\PC{0,4}",
+        "[ \\t\\r\\n:#,&*!|>?%@`'\"{}\\[\\]<-]{1,3}",
+        Just("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n".to_owned()),
+        Just("\n---\n".to_owned()),
+        Just("\n  - a: ".to_owned()),
+        Just("\"\\ud83d\\ude00\\x41\\".to_owned()),
+        Just("\u{feff}ü: |\n  ö\n".to_owned()),
+    ];
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// Loading is total: any text gives objects and findings, and every finding points into the text.
+    #[test]
+    fn any_text_loads(text in any_text()) {
+        let loaded = load_text(&text);
+        let lines = text.bytes().filter(|b| *b == b'\n').count() + 1;
+        for finding in &loaded.findings {
+            proptest::prop_assert!((1..=lines).contains(&finding.line), "{finding}");
+            proptest::prop_assert!(finding.column >= 1 && !finding.message.is_empty());
+        }
+    }
 }
