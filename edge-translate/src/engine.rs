@@ -182,8 +182,7 @@ fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
         Key::Infra(fleet) => Value::Infra(phase::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::conditions::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
-        Key::Members(_) | Key::HostRoutes(_) | Key::Attached(_) | Key::Users(..) | Key::EndpointUsers(..) => {
-            return None;
-        }
+        Key::Members(_) | Key::HostRoutes(_) | Key::Attached(_) | Key::ProxyUsers(_) => return None,
+        Key::Users(..) | Key::EndpointUsers(..) => return None,
     })
 }

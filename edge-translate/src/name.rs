@@ -52,11 +52,6 @@ impl Interner {
         sym
     }
 
-    /// The word for a name that was seen before.
-    pub(crate) fn find(&self, name: &str) -> Option<Sym> {
-        self.syms.get(name).copied()
-    }
-
     /// The name behind a word.
     pub(crate) fn text(&self, sym: Sym) -> &Arc<str> {
         &self.names[sym.0 as usize]
@@ -74,7 +69,6 @@ mod tests {
         assert_eq!(table.sym("a"), a);
         assert_ne!(table.sym("b"), a);
         assert_eq!(&**table.text(a), "a");
-        assert_eq!(table.find(""), Some(Interner::EMPTY));
-        assert_eq!(table.find("c"), None);
+        assert_eq!(table.sym(""), Interner::EMPTY);
     }
 }

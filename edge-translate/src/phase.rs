@@ -16,6 +16,7 @@
 pub(crate) mod attach;
 pub(crate) mod certificate;
 pub(crate) mod class;
+pub(crate) mod client_certificate;
 pub(crate) mod cluster;
 pub(crate) mod conditions;
 pub(crate) mod conflict;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Settings of the controller that translation reads. Built by the shell from the EdgeGateway file; they change rarely,
 /// and a change of any of them translates the whole world again.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The name that a GatewayClass binds to.
     pub controller_name: Arc<str>,
@@ -42,6 +42,26 @@ pub enum Feature {
     Enabled,
     /// Refused with a condition that says so.
     Disabled,
+}
+
+impl Settings {
+    /// Whether translation comes out the same; the bootstrap check is taken to be the same function.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let Self {
+            controller_name,
+            controller_namespace,
+            dns_domain,
+            platform,
+            backend_api,
+            check_bootstrap,
+        } = self;
+        *controller_name == other.controller_name
+            && *controller_namespace == other.controller_namespace
+            && *dns_domain == other.dns_domain
+            && *platform == other.platform
+            && *backend_api == other.backend_api
+            && check_bootstrap.is_some() == other.check_bootstrap.is_some()
+    }
 }
 
 impl Default for Settings {

@@ -12,7 +12,11 @@ use crate::{
 };
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 mod guards;
 
@@ -39,6 +43,8 @@ pub(crate) struct World {
     slices: FxHashMap<Target, ByName<EndpointSlice>>,
     /// Which backend a slice belongs to, so that it leaves the right one when its label changes.
     slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
+    /// Classes and Gateways that name an EdgeProxy as their parameters.
+    proxy_users: FxHashMap<Id, BTreeSet<(Kind, Id)>>,
     /// How many protective policies cover something.
     guards: FxHashMap<Guard, u32>,
 }
@@ -53,6 +59,7 @@ impl World {
             grants: FxHashMap::default(),
             slices: FxHashMap::default(),
             slice_owner: FxHashMap::default(),
+            proxy_users: FxHashMap::default(),
             guards: FxHashMap::default(),
         }
     }
@@ -64,7 +71,7 @@ impl World {
 
     /// Takes new settings; says whether they differ.
     pub(crate) fn set_settings(&mut self, settings: Settings) -> bool {
-        let differ = *self.settings != settings;
+        let differ = !self.settings.is_same(&settings);
         self.settings = Arc::new(settings);
         differ
     }
@@ -153,6 +160,15 @@ impl World {
             return Touched::new();
         }
         let mut touched: Touched = smallvec![Key::Object(kind, id)];
+        let (was, now) = (self.parameters_of(before.as_ref()), self.parameters_of(object.as_ref()));
+        if let Some(proxy) = was.filter(|_| was != now) {
+            self.proxy_users.entry(proxy).or_default().remove(&(kind, id));
+            touched.push(Key::ProxyUsers(proxy));
+        }
+        if let Some(proxy) = now.filter(|_| was != now) {
+            self.proxy_users.entry(proxy).or_default().insert((kind, id));
+            touched.push(Key::ProxyUsers(proxy));
+        }
         for (guard, step) in self.guard_steps(before.as_ref(), object.as_ref()) {
             let (kind, namespace) = guard.place();
             touched.push(Key::Guards(kind, namespace));
@@ -163,6 +179,30 @@ impl World {
             }
         }
         touched
+    }
+
+    /// The EdgeProxy that a class or Gateway names.
+    fn parameters_of(&self, object: Option<&Object>) -> Option<Id> {
+        match object? {
+            Object::GatewayClass(class) => {
+                let reference = class.spec.parameters_ref.as_deref().filter(|r| r.kind == "EdgeProxy")?;
+                Some(self.id(reference.namespace.as_deref()?, &reference.name))
+            }
+            Object::Gateway(gateway) => {
+                let infrastructure = gateway.spec.infrastructure.as_deref()?;
+                let reference = infrastructure
+                    .parameters_ref
+                    .as_ref()
+                    .filter(|r| r.kind == "EdgeProxy")?;
+                Some(self.id(&gateway.metadata.namespace, &reference.name))
+            }
+            _ => None,
+        }
+    }
+
+    /// Classes and Gateways that name an EdgeProxy.
+    pub(crate) fn proxy_users(&self, proxy: Id) -> impl Iterator<Item = (Kind, Id)> {
+        self.proxy_users.get(&proxy).into_iter().flatten().copied()
     }
 
     /// What a policy covered before and covers now.

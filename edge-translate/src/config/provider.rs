@@ -230,7 +230,7 @@ open_enum! {
     }
 }
 
-/// Folders of proxies on this host.
+/// Folders and program of proxies on this host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostInfrastructure {
@@ -246,6 +246,10 @@ pub struct HostInfrastructure {
     /// Sockets; a temporary folder of the user when absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub runtime_dir: Option<Box<str>>,
+    /// Program that is started as proxy: `edge-proxy` or a stock Envoy; the `edge-proxy` beside the controller when
+    /// absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub proxy_binary: Option<Box<str>>,
 }
 
 /// A service that runs proxies.

@@ -131,6 +131,8 @@ pub(crate) enum Key {
     Members(FleetId),
     /// The routes of a host, and whether it must exist without any.
     HostRoutes(HostId),
+    /// The classes and Gateways that name an EdgeProxy.
+    ProxyUsers(Id),
     /// How many routes a listener has.
     Attached(ListenerId),
     /// Whether a fleet sends traffic to a backend.
@@ -175,7 +177,7 @@ impl MemoKey for Key {
     fn stage(&self) -> Option<usize> {
         Some(match self {
             Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
-            Self::Members(_) | Self::HostRoutes(_) | Self::Attached(_) => return None,
+            Self::Members(_) | Self::HostRoutes(_) | Self::Attached(_) | Self::ProxyUsers(_) => return None,
             Self::Users(..) | Self::EndpointUsers(..) => return None,
             Self::Class(_) => 0,
             Self::Gateway(_) => 1,

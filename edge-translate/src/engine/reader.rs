@@ -17,7 +17,6 @@ use crate::{
         gateway::Gateway,
         listeners::{Doors, FleetListeners},
         rules::Rules,
-        sockets::Sockets,
     },
     settings::Settings,
     world::World,
@@ -97,8 +96,6 @@ units! {
     attachments(route: RouteId): Attach -> Arc<Attachments>;
     /// A route's rules.
     rules(route: RouteId): Rules -> Arc<Rules>;
-    /// Sockets of a fleet.
-    sockets(fleet: FleetId): Sockets -> Arc<Sockets>;
 }
 
 impl<'a> Reader<'a> {
@@ -138,6 +135,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
         self.reads.note(Key::Guards(kind, id.namespace));
         self.world.is_guarded(kind, id)
+    }
+
+    /// Classes and Gateways that name an EdgeProxy as their parameters.
+    pub(crate) fn proxy_users(&self, proxy: Id) -> impl Iterator<Item = (Kind, Id)> {
+        self.reads.note(Key::ProxyUsers(proxy));
+        self.world.proxy_users(proxy)
     }
 
     /// The Gateways of a fleet, in no order.

@@ -125,7 +125,8 @@ fn resolve(reader: &Reader<'_>, gateway_namespace: &str, reference: &SecretRef) 
     read(secret, &format!("{namespace}/{name}")).map_err(invalid)
 }
 
-fn read(secret: &Secret, name: &str) -> Result<ServerCertificate, String> {
+/// Reads certificate and key out of a Secret; `name` is for messages.
+pub(crate) fn read(secret: &Secret, name: &str) -> Result<ServerCertificate, String> {
     let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
         return Err(format!("secret {name} must contain tls.crt and tls.key"));
     };

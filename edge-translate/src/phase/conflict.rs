@@ -1,6 +1,6 @@
 //! Conflicts between the listeners of a fleet (Gateway API: `Gateway.spec.listeners`).
 //!
-//! Only listeners that are valid by themselves take part. HTTPS and TLS are one protocol group; UDP is apart from all
+//! Only listeners that are valid by themselves, certificates included, take part. HTTPS and TLS are one protocol group; UDP is apart from all
 //! others. Listeners of one Gateway that disagree all lose; nobody is preferred for standing first. Between Gateways
 //! that share a fleet the older Gateway's listener stays.
 

@@ -1,6 +1,6 @@
 //! Virtual hosts: the routes of one effective hostname, in order of precedence.
 
-use super::{gateway::Gateway, hostname::Specificity, precedence::Precedence, proxy_settings, rules::internal_error};
+use super::{gateway::Gateway, hostname::Specificity, precedence::Precedence, rules::internal_error};
 use crate::{
     api::Kind,
     engine::{
@@ -89,10 +89,7 @@ fn own_specificity(reader: &Reader<'_>, route: RouteId, id: HostId) -> Option<Sp
 
 fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {
     match reader.gateway(id.listener.gateway).map(|g| &**g) {
-        Some(Gateway::Member(member)) => member
-            .proxy
-            .as_deref()
-            .is_some_and(proxy_settings::preserves_route_order),
+        Some(Gateway::Member(member)) => member.proxy.as_deref().is_some_and(|p| p.spec.preserve_route_order),
         _ => false,
     }
 }

@@ -3,8 +3,6 @@
 //! A hostname is absent (everything), exact (`a.example.com`) or a wildcard (`*.example.com`: any number of labels in
 //! front, never the apex). Here the text `*` stands for the absent one. Comparison is on lower case text.
 
-use std::cmp::Ordering;
-
 /// The hostname that stands for all.
 pub(crate) const ANY: &str = "*";
 
@@ -63,11 +61,6 @@ impl Specificity {
     }
 }
 
-/// Orders hostnames from most to least specific, equal ones by text.
-pub(crate) fn by_specificity(a: &str, b: &str) -> Ordering {
-    Specificity::of(b).cmp(&Specificity::of(a)).then_with(|| a.cmp(b))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +89,7 @@ mod tests {
     #[test]
     fn exact_beats_wildcard_beats_none() {
         let mut names = ["*", "*.example.com", "a.io", "*.com", "abc.example.com"];
-        names.sort_by(|a, b| by_specificity(a, b));
+        names.sort_by_key(|name| std::cmp::Reverse(Specificity::of(name)));
         assert_eq!(names, ["abc.example.com", "a.io", "*.example.com", "*.com", "*"]);
     }
 }

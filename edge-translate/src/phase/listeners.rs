@@ -140,9 +140,9 @@ impl Candidate {
         &self.gateway.spec.listeners[self.index]
     }
 
-    /// Nothing is known against it.
+    /// Nothing that is known keeps it from serving.
     pub(crate) fn is_sound(&self) -> bool {
-        self.findings.is_empty()
+        is_serving(&self.findings)
     }
 }
 
@@ -156,11 +156,11 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
         .iter()
         .flat_map(|(id, gateway)| candidates_of(reader, *id, gateway))
         .collect();
-    conflict::check(&mut candidates);
     for candidate in &mut candidates {
         certificate::check(reader, candidate);
-        refuse_unserved(candidate);
     }
+    conflict::check(&mut candidates);
+    candidates.iter_mut().for_each(refuse_unserved);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
     let mut states: Vec<ListenerState> = candidates

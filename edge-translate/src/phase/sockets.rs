@@ -38,7 +38,7 @@ const READY_PORT: u16 = 19003;
 /// Builds the sockets of a fleet; none when it has no Gateway.
 pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
     let listeners = reader.listeners(fleet)?;
-    let settings = settings(reader, fleet);
+    let settings = settings(reader, listeners);
     let mut ports: BTreeMap<u16, Vec<Served<'_>>> = BTreeMap::new();
     for served in serving(listeners) {
         ports.entry(served.1.port).or_default().push(served);
@@ -65,14 +65,11 @@ fn serving(listeners: &FleetListeners) -> impl Iterator<Item = Served<'_>> {
     all.filter(|(_, l)| l.serving == Serving::Yes)
 }
 
-fn settings(reader: &Reader<'_>, fleet: FleetId) -> FleetSettings {
-    let proxy = reader
-        .members(fleet)
-        .iter()
-        .find_map(|id| match &**reader.gateway(*id)? {
-            Gateway::Member(member) => member.proxy.as_deref(),
-            Gateway::Foreign => None,
-        });
+fn settings(reader: &Reader<'_>, listeners: &FleetListeners) -> FleetSettings {
+    let proxy = listeners.gateways.iter().find_map(|g| match &**reader.gateway(g.id)? {
+        Gateway::Member(member) => member.proxy.as_deref(),
+        Gateway::Foreign => None,
+    });
     let ip_family = ip_family(proxy);
     let address = match ip_family {
         IpFamily::V4 => "0.0.0.0",
@@ -89,7 +86,7 @@ fn settings(reader: &Reader<'_>, fleet: FleetId) -> FleetSettings {
             address: address.into(),
             port: READY_PORT,
         }),
-        preserve_route_order: proxy.is_some_and(super::proxy_settings::preserves_route_order),
+        preserve_route_order: proxy.is_some_and(|p| p.spec.preserve_route_order),
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a route uses: the listeners that count it, and backends in fleets.
 
-use super::rules::every_rule_failed;
 use crate::engine::{
     key::{BackendId, FleetId, ListenerId, RouteId},
     reader::Reader,
@@ -11,7 +10,7 @@ use crate::engine::{
 pub(crate) struct Uses {
     /// Backends, in the fleets that need them.
     pub(crate) backends: Vec<(FleetId, BackendId)>,
-    /// Listeners that count it as attached: those that took it, unless none of its rules could be used.
+    /// Listeners that count it as attached, whatever becomes of its rules.
     pub(crate) listeners: Vec<ListenerId>,
 }
 
@@ -25,11 +24,7 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
         .iter()
         .flat_map(|fleet| rules.backends.iter().map(|backend| (*fleet, *backend)))
         .collect();
-    let listeners = if every_rule_failed(rules) {
-        Vec::new()
-    } else {
-        sorted(attached().map(|a| a.listener))
-    };
+    let listeners = sorted(attached().map(|a| a.listener));
     Some(Uses { backends, listeners })
 }
 

@@ -5,6 +5,7 @@ use crate::{
     engine::reader::Reader,
     name::Id,
     phase::{
+        client_certificate,
         gateway::{Gateway, Member},
         listeners::ListenerState,
     },
@@ -20,6 +21,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let listeners = reader.listeners(member.fleet)?;
     let mine = listeners.gateways.iter().find(|g| g.id == id)?;
     let mut conditions = vec![accepted(member, object, &mine.listeners)];
+    conditions.extend(client_certificate::resolved_refs(reader, object));
     if validates_insecurely(object) {
         conditions.push(Condition::yes(
             "InsecureFrontendValidationMode",

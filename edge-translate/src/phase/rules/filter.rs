@@ -173,16 +173,6 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
             edits.remove.push((&**name).into());
         }
     }
-    if modifier.set.is_empty() && modifier.add.is_empty() && modifier.remove.is_empty() {
-        let what = match side {
-            Side::Request => "add/set/remove",
-            Side::Response => "add/remove",
-        };
-        c.fail(
-            "UnsupportedValue",
-            format!("{filter} Filter did not provide valid configuration to {what} any headers."),
-        );
-    }
     edits
 }
 
@@ -204,7 +194,7 @@ fn header_error(header: &HttpHeader, action: &str, side: Side) -> Option<String>
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
     let is_value = header.value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f));
-    (!is_token || !is_value)
+    (!is_token || !is_value || header.value.is_empty())
         .then(|| format!("Header: \"{name}\". {filter} Filter cannot {action} a header with an invalid value."))
 }
 

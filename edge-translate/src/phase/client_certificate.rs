@@ -1,0 +1,72 @@
+//! The client certificate that a Gateway shows to backends: whether its reference is good.
+//!
+//! No backend is spoken to by TLS yet, so nothing uses the certificate; the reference is judged all the same, because
+//! its owner should not learn of a mistake on the day it matters.
+
+use super::{
+    certificate,
+    reference::{Referent, Referrer, is_permitted},
+};
+use crate::{api, engine::reader::Reader, status::Condition};
+
+/// `ResolvedRefs` of a Gateway; none when it names no TLS material.
+pub(crate) fn resolved_refs(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Condition> {
+    let tls = gateway.spec.tls.as_deref()?;
+    let reference = tls.backend.as_ref().and_then(|b| b.client_certificate_ref.as_ref());
+    Some(
+        match reference.map_or(Ok(()), |r| check(reader, &gateway.metadata.namespace, r)) {
+            Ok(()) => Condition::yes(
+                "ResolvedRefs",
+                "ResolvedRefs",
+                "Successfully resolved all TLS references for the gateway",
+            ),
+            Err((reason, message)) => Condition::no("ResolvedRefs", reason, message),
+        },
+    )
+}
+
+fn check(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<(), (&'static str, String)> {
+    let invalid = |message: String| ("InvalidClientCertificateRef", message);
+    let (group, kind) = (&reference.group, &reference.kind);
+    if !group.is_empty() {
+        let message = format!(
+            "Invalid backend client certificate reference for gateway: invalid client certificate reference group: {group}"
+        );
+        return Err(invalid(message));
+    }
+    if *kind != "Secret" {
+        let message = format!(
+            "Invalid backend client certificate reference for gateway: invalid client certificate reference kind: {kind}"
+        );
+        return Err(invalid(message));
+    }
+    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
+    let from = Referrer {
+        group: "gateway.networking.k8s.io",
+        kind: "Gateway",
+        namespace: own,
+    };
+    if !is_permitted(
+        reader,
+        from,
+        Referent {
+            group: "",
+            kind: "Secret",
+            namespace,
+            name,
+        },
+    ) {
+        return Err((
+            "RefNotPermitted",
+            "invalid cross-namespace reference to backend client certificate".into(),
+        ));
+    }
+    let Some(secret) = reader.secret(reader.id(namespace, name)) else {
+        return Err(invalid(format!(
+            "failed to get backend client certs for gateway: secret {namespace}/{name} does not exist"
+        )));
+    };
+    certificate::read(secret, &format!("{namespace}/{name}"))
+        .map(drop)
+        .map_err(|error| invalid(format!("invalid backend client cert secret for gateway: {error}")))
+}

@@ -1,0 +1,167 @@
+//! The rules that fields of an EdgeProxy must keep among themselves.
+
+use crate::api::edge_proxy::{
+    EdgeProxySpec, FilterPosition,
+    cluster::{ClusterPatch, ClusterProvider, ClusterService, ClusterServiceType},
+    telemetry::{AccessLogFormat, AccessLogFormatType, AccessLogSink, AccessLogSinkType, ProxyTelemetry},
+};
+use std::{collections::BTreeMap, net::IpAddr};
+
+/// All that doesn't make sense.
+pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
+    let mut errors = Vec::new();
+    if let Some(telemetry) = &spec.telemetry {
+        access_log(telemetry, &mut errors);
+    }
+    if let Some(cluster) = spec.provider.as_ref().and_then(|p| p.cluster.as_deref()) {
+        patches(cluster, &mut errors);
+        if let Some(service) = &cluster.envoy_service {
+            self::service(service, &mut errors);
+        }
+    }
+    errors.extend(filter_cycle(&spec.filter_order));
+    errors
+}
+
+fn access_log(telemetry: &ProxyTelemetry, errors: &mut Vec<String>) {
+    let settings = telemetry
+        .access_log
+        .as_ref()
+        .and_then(|log| log.settings.as_deref())
+        .unwrap_or_default();
+    let mut missing = |what: &str| {
+        errors.push(format!(
+            "unable to configure access log when using {what} field being empty"
+        ));
+    };
+    for setting in settings {
+        let format = setting.format.as_deref();
+        if format.is_some_and(|f: &AccessLogFormat| f.r#type == Some(AccessLogFormatType::Text) && f.text.is_none()) {
+            missing("Text format but \"text\"");
+        }
+        for sink in &setting.sinks {
+            match sink {
+                AccessLogSink {
+                    r#type: AccessLogSinkType::File,
+                    file: None,
+                    ..
+                } => missing("File sink type but \"file\""),
+                AccessLogSink {
+                    r#type: AccessLogSinkType::Als,
+                    als: None,
+                    ..
+                } => missing("ALS sink type but \"als\""),
+                AccessLogSink {
+                    r#type: AccessLogSinkType::OpenTelemetry,
+                    open_telemetry: None,
+                    ..
+                } => {
+                    missing("OpenTelemetry sink type but \"openTelemetry\"");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn patches(cluster: &ClusterProvider, errors: &mut Vec<String>) {
+    let all: [(&str, Option<&ClusterPatch>); 4] = [
+        (
+            "deployment",
+            cluster.envoy_deployment.as_ref().and_then(|d| d.patch.as_deref()),
+        ),
+        ("hpa", cluster.envoy_hpa.as_ref().and_then(|h| h.patch.as_deref())),
+        ("pdb", cluster.envoy_pdb.as_ref().and_then(|p| p.patch.as_deref())),
+        (
+            "service",
+            cluster.envoy_service.as_ref().and_then(|s| s.patch.as_deref()),
+        ),
+    ];
+    for (what, patch) in all {
+        let Some(patch) = patch else { continue };
+        if patch.value.is_null() {
+            errors.push(format!("{what} patch object cannot be empty"));
+        }
+        if let Some(kind) = patch
+            .r#type
+            .as_ref()
+            .filter(|t| !matches!(t.as_str(), "StrategicMerge" | "JSONMerge"))
+        {
+            errors.push(format!("unsupported {what} patch type {kind}"));
+        }
+    }
+}
+
+fn service(service: &ClusterService, errors: &mut Vec<String>) {
+    if let ClusterServiceType::Other(kind) = &service.r#type {
+        errors.push(format!("unsupported service type {kind}"));
+    }
+    if service.r#type != ClusterServiceType::LoadBalancer {
+        let mut only = |field: &str| errors.push(format!("{field} can only be set for LoadBalancer type"));
+        if service.allocate_load_balancer_node_ports.is_some() {
+            only("allocateLoadBalancerNodePorts");
+        }
+        if !service.load_balancer_source_ranges.is_empty() {
+            only("loadBalancerSourceRanges");
+        }
+        if service.load_balancer_ip.is_some() {
+            only("loadBalancerIP");
+        }
+    }
+    for range in service.load_balancer_source_ranges.iter().filter(|r| !is_subnet(r)) {
+        errors.push(format!("loadBalancerSourceRange:{range} is an invalid IP subnet"));
+    }
+    if let Some(ip) = service
+        .load_balancer_ip
+        .as_deref()
+        .filter(|ip| ip.parse::<IpAddr>().is_err())
+    {
+        errors.push(format!("loadBalancerIP:{ip} is an invalid IP address"));
+    }
+}
+
+fn is_subnet(text: &str) -> bool {
+    let Some((ip, length)) = text.split_once('/') else {
+        return false;
+    };
+    let max = match ip.parse::<IpAddr>() {
+        Ok(IpAddr::V4(_)) => 32,
+        Ok(IpAddr::V6(_)) => 128,
+        Err(_) => return false,
+    };
+    length.parse::<u8>().is_ok_and(|length| length <= max)
+}
+
+/// A filter that must stand both before and after another.
+fn filter_cycle(order: &[FilterPosition]) -> Option<String> {
+    let mut before: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for position in order {
+        if let Some(other) = position.before.as_deref() {
+            before.entry(&position.name).or_default().push(other);
+        }
+        if let Some(other) = position.after.as_deref() {
+            before.entry(other).or_default().push(&position.name);
+        }
+    }
+    let cycle = before.keys().find_map(|start| find_cycle(&before, &mut vec![start]))?;
+    Some(format!("there is a cycle in the filter order: {}", cycle.join(" -> ")))
+}
+
+/// Follows edges from the end of `path`; a cycle is the path back to its start.
+fn find_cycle<'a>(edges: &BTreeMap<&'a str, Vec<&'a str>>, path: &mut Vec<&'a str>) -> Option<Vec<&'a str>> {
+    let (first, last) = (*path.first()?, *path.last()?);
+    for next in edges.get(last).into_iter().flatten() {
+        if *next == first {
+            return Some([path.as_slice(), &[first]].concat());
+        }
+        if path.contains(next) {
+            continue;
+        }
+        path.push(next);
+        if let Some(cycle) = find_cycle(edges, path) {
+            return Some(cycle);
+        }
+        path.pop();
+    }
+    None
+}
