@@ -34,7 +34,7 @@ pub struct Source<'a> {
     pub text: &'a str,
 }
 
-/// Bounds that keep a hostile or mistaken text from costing more than it is worth.
+/// How a text is read: above all, bounds that keep a hostile or mistaken one from costing more than it is worth.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Longest text in bytes: 48,000,000 holds about 45,000 routes with their Services.
@@ -49,7 +49,12 @@ pub struct Limits {
     pub aliases: usize,
     /// Whether the JSON form of each object is kept beside it.
     pub raw: Raw,
+    /// The namespace of objects that name none.
+    pub namespace: Arc<str>,
 }
+
+/// The namespace of objects that name none, unless [`Limits::namespace`] says otherwise.
+pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// Whether the JSON form of each object is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +74,7 @@ impl Default for Limits {
             depth: 64,
             aliases: 1000,
             raw: Raw::Drop,
+            namespace: DEFAULT_NAMESPACE.into(),
         }
     }
 }
@@ -227,7 +233,7 @@ fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &
         Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
     };
     for root in &roots {
-        object::objects(root, &mut |node: &Node<'_>, read: Read| {
+        object::objects(root, &limits.namespace, &mut |node: &Node<'_>, read: Read| {
             loaded
                 .findings
                 .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
@@ -335,7 +341,7 @@ pub struct Warning {
 
 /// Reads one object that came as JSON, by the same rules as a file.
 pub fn from_value(value: Value) -> Result<(Object, Vec<Warning>), Warning> {
-    let read = object::object(&Node::from_value(value));
+    let read = object::object(&Node::from_value(value), &DEFAULT_NAMESPACE.into());
     let mut warnings: Vec<Warning> = read
         .remarks
         .into_iter()

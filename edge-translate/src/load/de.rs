@@ -115,7 +115,7 @@ pub(crate) struct Odd {
 pub(crate) enum What {
     /// No type knows it.
     Unknown,
-    /// It is a number or boolean, and text was wanted.
+    /// It is a number, and text was wanted.
     Unquoted,
 }
 
@@ -184,7 +184,8 @@ impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
         self.locate(Err(de::Error::invalid_type(self.unexpected(), visitor)))
     }
 
-    /// A number or boolean where text belongs is taken for the text it prints as, and the author is told.
+    /// A number where text belongs is taken for the text it prints as, and the author is told. A boolean is not:
+    /// a namespace `n` must not become `false`.
     fn unquoted<V: Visitor<'n>>(&self, text: &str, visitor: V) -> Result<V::Value, Error> {
         self.odd.borrow_mut().push(Odd {
             at: self.node.at,
@@ -246,7 +247,6 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match &self.node.data {
             Data::Text(text) => self.locate(visitor.visit_str(text)),
-            Data::Bool(flag) => self.unquoted(&flag.to_string(), visitor),
             Data::Int(int) => self.unquoted(&int.to_string(), visitor),
             Data::UInt(int) => self.unquoted(&int.to_string(), visitor),
             Data::Float(float) => self.unquoted(&float.to_string(), visitor),

@@ -8,9 +8,6 @@ use crate::load::de::{Odd, Reader, What};
 use crate::load::node::{Data, Entry, Node};
 use crate::load::{Fault, Severity};
 
-/// The namespace of objects that name none.
-const DEFAULT_NAMESPACE: &str = "default";
-
 /// Something to report about a place, before lines are counted.
 pub(crate) struct Remark {
     pub(crate) severity: Severity,
@@ -25,13 +22,15 @@ pub(crate) struct Read {
 }
 
 /// The objects of a tree: one, or the items of a list.
-pub(crate) fn objects(root: &Node<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+pub(crate) fn objects(root: &Node<'_>, namespace: &Arc<str>, sink: &mut impl FnMut(&Node<'_>, Read)) {
     match &root.data {
         Data::Null => {}
         Data::Map(entries) => match list_items(root) {
-            Some((kind, items)) => items.iter().for_each(|item| list_item(root, kind, item, sink)),
+            Some((kind, items)) => items
+                .iter()
+                .for_each(|item| list_item(root, kind, item, namespace, sink)),
             None if entries.is_empty() => {}
-            None => sink(root, object(root)),
+            None => sink(root, object(root, namespace)),
         },
         _ => sink(
             root,
@@ -52,10 +51,16 @@ fn list_items<'n, 'a>(root: &'n Node<'a>) -> Option<(&'n str, &'n [Node<'a>])> {
     }
 }
 
-fn list_item(list: &Node<'_>, kind: &str, item: &Node<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+fn list_item(
+    list: &Node<'_>,
+    kind: &str,
+    item: &Node<'_>,
+    namespace: &Arc<str>,
+    sink: &mut impl FnMut(&Node<'_>, Read),
+) {
     let typed = !kind.is_empty() && item.get("kind").is_none();
     let (Data::Map(entries), true) = (&item.data, typed) else {
-        return objects(item, sink);
+        return objects(item, namespace, sink);
     };
     let mut whole: Vec<Entry<'_>> = entries.clone();
     let text = |key: &'static str, text: &str| Entry {
@@ -77,7 +82,7 @@ fn list_item(list: &Node<'_>, kind: &str, item: &Node<'_>, sink: &mut impl FnMut
         at: item.at,
         data: Data::Map(whole),
     };
-    objects(&whole, sink);
+    objects(&whole, namespace, sink);
 }
 
 fn failed(at: u32, message: impl Into<String>) -> Read {
@@ -95,8 +100,8 @@ fn remark(severity: Severity, at: u32, message: impl Into<String>, object: Optio
     }
 }
 
-/// Reads one resource.
-pub(crate) fn object(root: &Node<'_>) -> Read {
+/// Reads one resource; one that names no namespace gets the one given.
+pub(crate) fn object(root: &Node<'_>, namespace: &Arc<str>) -> Read {
     let required = |key: &str| match root.get(key) {
         None => Err(failed(
             root.at,
@@ -134,7 +139,7 @@ pub(crate) fn object(root: &Node<'_>) -> Read {
         );
         remarks.push(remark(Severity::Warning, version_at, message, None));
     }
-    typed(root, kind, remarks)
+    typed(root, kind, namespace, remarks)
 }
 
 fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {
@@ -151,10 +156,10 @@ fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {
     }
 }
 
-fn typed(root: &Node<'_>, kind: Kind, mut remarks: Vec<Remark>) -> Read {
+fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Remark>) -> Read {
     let odd = RefCell::new(Vec::new());
     let reader = Reader::new(root, &odd);
-    let object = match Object::deserialize_as(kind, reader, |metadata| complete(kind, metadata)) {
+    let object = match Object::deserialize_as(kind, reader, |metadata| complete(kind, namespace, metadata)) {
         Ok(object) => object,
         Err(error) => {
             let (at, path) = error.place.unwrap_or((root.at, String::new()));
@@ -163,7 +168,7 @@ fn typed(root: &Node<'_>, kind: Kind, mut remarks: Vec<Remark>) -> Read {
             } else {
                 format!("{path}: {}", error.message)
             };
-            remarks.push(remark(Severity::Error, at, message, written_key(kind, root)));
+            remarks.push(remark(Severity::Error, at, message, written_key(kind, namespace, root)));
             return Read { object: None, remarks };
         }
     };
@@ -196,16 +201,16 @@ fn typed(root: &Node<'_>, kind: Kind, mut remarks: Vec<Remark>) -> Read {
     }
 }
 
-fn complete(kind: Kind, metadata: &mut Metadata) {
+fn complete(kind: Kind, namespace: &Arc<str>, metadata: &mut Metadata) {
     match kind.scope() {
         Scope::Cluster => metadata.namespace = Arc::default(),
-        Scope::Namespaced if metadata.namespace.is_empty() => metadata.namespace = DEFAULT_NAMESPACE.into(),
+        Scope::Namespaced if metadata.namespace.is_empty() => metadata.namespace = namespace.clone(),
         Scope::Namespaced => {}
     }
 }
 
 /// The identity that a broken object would have, so that its last good form can stay in force.
-fn written_key(kind: Kind, root: &Node<'_>) -> Option<ObjectKey> {
+fn written_key(kind: Kind, namespace: &Arc<str>, root: &Node<'_>) -> Option<ObjectKey> {
     let metadata = root.get("metadata")?;
     let mut written = Metadata {
         name: metadata.get("name")?.text()?.into(),
@@ -216,7 +221,7 @@ fn written_key(kind: Kind, root: &Node<'_>) -> Option<ObjectKey> {
             .into(),
         ..Metadata::default()
     };
-    complete(kind, &mut written);
+    complete(kind, namespace, &mut written);
     Some(ObjectKey {
         kind,
         namespace: written.namespace,

@@ -149,18 +149,19 @@ fn fields_nobody_reads_are_no_news() {
 }
 
 #[test]
-fn numbers_for_text_are_taken_with_a_warning() {
-    let loaded = load_text("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: 12\n  labels: {a: yes}\n");
+fn numbers_for_text_are_taken_with_a_warning_and_booleans_are_not() {
+    let loaded = load_text("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: 12\n");
     assert_eq!(keys(&loaded), ["Namespace/12"]);
     assert_eq!(
-        loaded.objects[0].object.metadata().labels.get("a").map(|v| &**v),
-        Some("true")
+        lines(&loaded),
+        ["f.yaml:4:9: warning: Namespace/12: metadata.name: this is read as text: put it in quotes"]
     );
+    let loaded = load_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: yes}}\n");
     assert_eq!(
         lines(&loaded),
         [
-            "f.yaml:4:9: warning: Namespace/12: metadata.name: this is read as text: put it in quotes",
-            "f.yaml:5:15: warning: Namespace/12: metadata.labels.a: this is read as text: put it in quotes"
+            "f.yaml:3:33: error: Namespace/a: metadata.labels.a: found the boolean true, but this must be a string: put \
+          it in quotes"
         ]
     );
 }
@@ -435,6 +436,19 @@ fn a_broken_object_still_tells_which_it_is() {
         Some(ObjectKey::new(Kind::HttpRoute, "web", "r"))
     );
     assert_eq!(loaded.findings[0].severity, Severity::Error);
+}
+
+#[test]
+fn objects_that_name_no_namespace_get_the_one_asked_for() {
+    let text = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: b}\n";
+    let limits = Limits {
+        namespace: "edge".into(),
+        ..Limits::default()
+    };
+    assert_eq!(
+        keys(&load(&Source { name: "f", text }, &limits)),
+        ["Service/edge/s", "Namespace/b"]
+    );
 }
 
 #[test]
