@@ -6,6 +6,7 @@
 //! * [`delta`]: the server side of the delta protocol.
 //! * [`bootstrap`]: what a proxy starts with.
 //! * [`dump`]: what a snapshot looks like to people.
+//! * [`validate`]: what a proxy would refuse.
 //!
 //! The crate is pure: bytes and data in, bytes and data out. Sockets, files, timers and the clock belong to whoever
 //! calls it, which is why the protocol is a state machine and the time an argument.
@@ -18,4 +19,5 @@ pub mod lower;
 #[cfg(test)]
 mod sample;
 pub mod snapshot;
+pub mod validate;
 mod wire;
