@@ -1,0 +1,175 @@
+//! The controller's own pages: admin, health and metrics.
+//!
+//! Each is a function from a request to an answer over the published state; the sockets are [`crate::http`]'s. The
+//! admin pages show everything but secrets' contents, and are bound to loopback unless the configuration says
+//! otherwise. Deliberately absent: pages that change anything, and profiling.
+
+use crate::{
+    http::{Query, Reply, json, reply, text},
+    infra::{Availability, Reports},
+    metrics::Metrics,
+    status::{self, to_yaml},
+    world::{FleetState, Published},
+};
+use edge_xds::snapshot::{ResourceType, version_text};
+use http::StatusCode;
+use serde_json::{Map, Value, json as object};
+use std::{sync::Arc, time::Instant};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// What the pages show.
+#[derive(Clone, Debug)]
+pub struct Pages {
+    /// The latest state.
+    pub published: watch::Receiver<Option<Arc<Published>>>,
+    /// How the proxies are.
+    pub reports: watch::Receiver<Option<Reports>>,
+    /// Who knows the statuses.
+    pub status: mpsc::Sender<status::Message>,
+    /// Measurements.
+    pub metrics: Arc<Metrics>,
+    /// What is known about the process.
+    pub info: Arc<Value>,
+    /// When it started.
+    pub started: Instant,
+}
+
+const OVERVIEW: &str = "Edge Gateway controller\n\n\
+    /status              statuses of all objects and findings (YAML; ?format=json)\n\
+    /config_dump         what the fleets are served: names, versions, where from\n\
+    /server_info         version, addresses, uptime, proxies\n\
+    /stats               metrics of the controller\n\
+    /api/info            same as /server_info\n\
+    /api/config_dump     statuses as JSON (?resource=<kind> for one kind)\n\
+    /api/metrics         same as /stats\n";
+
+impl Pages {
+    /// A page of the admin interface.
+    pub async fn admin(self, query: Query) -> Reply {
+        match query.path.as_str() {
+            "/" => text(StatusCode::OK, OVERVIEW),
+            "/server_info" | "/api/info" | "/api/server_info" => pretty(&self.server_info()),
+            "/config_dump" => pretty(&self.config_dump()),
+            "/stats" | "/api/metrics" => self.metrics_page(),
+            "/status" => match (self.statuses().await, query.param("format")) {
+                (None, _) => unavailable(),
+                (Some(document), Some("json")) => pretty(&document),
+                (Some(document), _) => reply(StatusCode::OK, "application/yaml", to_yaml(&document)),
+            },
+            "/api/config_dump" => match self.statuses().await {
+                None => unavailable(),
+                Some(document) => pretty(&of_kind(document, query.param("resource").unwrap_or("all"))),
+            },
+            _ => text(StatusCode::NOT_FOUND, "no such page; / lists them\n"),
+        }
+    }
+
+    /// A page of the health interface: alive as long as it answers, ready after the first translation.
+    pub async fn health(self, query: Query) -> Reply {
+        match query.path.as_str() {
+            "/healthz" => text(StatusCode::OK, "ok\n"),
+            "/readyz" if self.published.borrow().is_some() => text(StatusCode::OK, "ok\n"),
+            "/readyz" => text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the first translation isn't done yet\n",
+            ),
+            _ => text(StatusCode::NOT_FOUND, "try /healthz or /readyz\n"),
+        }
+    }
+
+    /// A page of the metrics interface.
+    pub async fn metrics(self, query: Query) -> Reply {
+        match query.path.as_str() {
+            "/metrics" => self.metrics_page(),
+            _ => text(StatusCode::NOT_FOUND, "try /metrics\n"),
+        }
+    }
+
+    fn metrics_page(&self) -> Reply {
+        reply(
+            StatusCode::OK,
+            "text/plain; version=0.0.4; charset=utf-8",
+            self.metrics.render(),
+        )
+    }
+
+    async fn statuses(&self) -> Option<Value> {
+        let (sender, answer) = oneshot::channel();
+        self.status.send(status::Message::Read(sender)).await.ok()?;
+        answer.await.ok()
+    }
+
+    fn server_info(&self) -> Value {
+        let mut info = Value::clone(&self.info);
+        info["uptimeSeconds"] = self.started.elapsed().as_secs().into();
+        info["ready"] = self.published.borrow().is_some().into();
+        info["proxies"] = match &*self.reports.borrow() {
+            Some(reports) => reports.iter().map(|(fleet, report)| proxy(fleet, report)).collect(),
+            None => Value::Null,
+        };
+        info
+    }
+
+    fn config_dump(&self) -> Value {
+        let published = self.published.borrow().clone();
+        let fleets = published.iter().flat_map(|published| &published.fleets);
+        let dumps: Map<String, Value> = fleets.map(|(key, fleet)| (key.to_string(), dump(fleet))).collect();
+        object!({ "fleets": dumps })
+    }
+}
+
+fn proxy(fleet: &str, report: &crate::infra::Report) -> Value {
+    let (state, reason) = match &report.availability {
+        Availability::Starting => ("starting", None),
+        Availability::Available(_) => ("available", None),
+        Availability::Unavailable(reason) => ("unavailable", Some(Arc::clone(reason))),
+    };
+    object!({ "fleet": fleet, "state": state, "reason": reason, "admin": report.admin })
+}
+
+fn dump(fleet: &FleetState) -> Value {
+    let section = |kind: ResourceType| -> Value {
+        let entries = fleet.snapshot.section(kind).entries().iter();
+        let entry = |entry: &Arc<edge_xds::snapshot::Entry>| {
+            let origins: Vec<String> = entry.origins.iter().map(ToString::to_string).collect();
+            object!({ "name": entry.name, "version": version_text(entry.version), "from": origins })
+        };
+        entries.map(entry).collect()
+    };
+    object!({
+        "clusters": section(ResourceType::Cluster),
+        "endpoints": section(ResourceType::Endpoints),
+        "secrets": section(ResourceType::Secret),
+        "listeners": section(ResourceType::Listener),
+        "routes": section(ResourceType::Routes),
+        "infra": *fleet.infra,
+    })
+}
+
+/// The document with the resources of one kind alone.
+fn of_kind(mut document: Value, kind: &str) -> Value {
+    if kind != "all"
+        && let Some(resources) = document["resources"].as_array_mut()
+    {
+        resources.retain(|entry| {
+            entry["kind"]
+                .as_str()
+                .is_some_and(|known| known.eq_ignore_ascii_case(kind))
+        });
+    }
+    document
+}
+
+fn pretty(value: &Value) -> Reply {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => json(text + "\n"),
+        Err(error) => text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("can't be written as JSON: {error}\n"),
+        ),
+    }
+}
+
+fn unavailable() -> Reply {
+    text(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping\n")
+}

@@ -1,0 +1,57 @@
+//! Certificates between the controller and its proxies: where they lie, how they are made, how they are followed.
+//!
+//! A folder holds one sub-folder a secret, laid out like a mounted Secret: `edge-gateway` (the controller's server
+//! certificate), `edge` (the proxies' client certificate), `edge-rate-limit`, and `edge-oidc-hmac`. The keys are ECDSA
+//! P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
+
+use crate::Error;
+use std::path::{Path, PathBuf};
+
+mod generate;
+mod reload;
+
+pub use generate::{Existing, Outcome, ensure};
+pub use reload::ServerTls;
+
+/// The controller's server certificate.
+pub const CONTROLLER: &str = "edge-gateway";
+/// The proxies' client certificate.
+pub const PROXY: &str = "edge";
+/// The rate limit service's certificate.
+pub const RATE_LIMIT: &str = "edge-rate-limit";
+/// The key that signs OIDC session cookies.
+pub const OIDC_HMAC: &str = "edge-oidc-hmac";
+
+/// The three files of a TLS secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// Certificate chain, PEM.
+    pub certificate: PathBuf,
+    /// Private key, PEM.
+    pub key: PathBuf,
+    /// The authority that the other side is checked against, PEM.
+    pub authority: PathBuf,
+}
+
+impl TlsFiles {
+    /// The files of one secret below a folder of certificates.
+    pub fn below(folder: &Path, secret: &str) -> Self {
+        let folder = folder.join(secret);
+        Self {
+            certificate: folder.join("tls.crt"),
+            key: folder.join("tls.key"),
+            authority: folder.join("ca.crt"),
+        }
+    }
+
+    fn all(&self) -> [&PathBuf; 3] {
+        [&self.certificate, &self.key, &self.authority]
+    }
+}
+
+fn unusable(path: &Path, problem: impl Into<String>) -> Error {
+    Error::Certificate {
+        path: path.to_owned(),
+        problem: problem.into(),
+    }
+}

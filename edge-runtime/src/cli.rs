@@ -1,0 +1,226 @@
+//! The command line of `edgegateway`.
+//!
+//! Exit codes: 0 done, 1 a problem that was told in one message on standard error, 2 wrong usage.
+
+use crate::{
+    Error,
+    certs::{self, Existing, Outcome},
+    config::{self, Overrides},
+    folders, guard, logging,
+    server::{self, Addresses, Start},
+    task::StopSource,
+};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The Edge Gateway controller.
+#[derive(Debug, Parser)]
+#[command(name = "edgegateway", about, disable_version_flag = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the controller.
+    #[command(visible_alias = "serve")]
+    Server(ServerArgs),
+    /// Make the certificates that controller and proxies show each other.
+    Certgen(CertgenArgs),
+    /// Print the version.
+    Version(VersionArgs),
+    /// End the processes named on standard input once it closes; the controller starts this for itself.
+    #[command(hide = true)]
+    Guard,
+}
+
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// Configuration file of kind EdgeGateway. It is followed: a valid change takes effect at once.
+    #[arg(short, long, value_name = "FILE")]
+    config_path: Option<PathBuf>,
+    /// The proxies' binary: edge-proxy, or a stock Envoy. Overrides the configuration file.
+    #[arg(long, value_name = "PATH")]
+    proxy_binary: Option<PathBuf>,
+    /// Where proxies fetch their configuration.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:18000")]
+    xds_address: SocketAddr,
+    /// Where /healthz and /readyz are answered.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8081")]
+    health_address: SocketAddr,
+    /// Where /metrics is answered.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:19001")]
+    metrics_address: SocketAddr,
+}
+
+#[derive(Debug, Args)]
+struct CertgenArgs {
+    /// Write files on this machine, for standalone mode.
+    #[arg(short, long)]
+    local: bool,
+    /// Folder of the configuration; certificates go to `certs` in it. Default: ~/.config/edge-gateway
+    #[arg(long, value_name = "DIR")]
+    config_home: Option<PathBuf>,
+    /// Replace certificates that are there already.
+    #[arg(short, long)]
+    overwrite: bool,
+}
+
+#[derive(Debug, Args)]
+struct VersionArgs {
+    /// Output format.
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Yaml,
+    Json,
+}
+
+/// Runs a command line.
+pub fn run(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let is_usage = error.use_stderr();
+            // Nobody is left to tell when the terminal is gone.
+            let _ = error.print();
+            return if is_usage { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    let result = match cli.command {
+        Command::Server(args) => serve(args),
+        Command::Certgen(args) => certgen(args),
+        Command::Version(args) => version(args.output),
+        Command::Guard => return guard::watch_over(io::stdin().lock()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "edgegateway: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(args: ServerArgs) -> Result<(), Error> {
+    let overrides = Overrides {
+        proxy_binary: args.proxy_binary,
+    };
+    let config = config::read(args.config_path.as_deref(), &overrides)?;
+    let log = logging::start(&config.logging)?;
+    let addresses = Addresses {
+        xds: args.xds_address,
+        health: args.health_address,
+        metrics: args.metrics_address,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(2)
+        .thread_name("edgegateway")
+        .build()
+        .map_err(|source| Error::System {
+            purpose: "can't start the runtime",
+            source,
+        })?;
+    runtime.block_on(async {
+        let (source, stop) = StopSource::new();
+        let signals = |kind| {
+            signal(kind).map_err(|source| Error::System {
+                purpose: "can't listen to signals",
+                source,
+            })
+        };
+        let (mut interrupt, mut terminate) = (signals(SignalKind::interrupt())?, signals(SignalKind::terminate())?);
+        let start = Start {
+            config_path: args.config_path,
+            overrides,
+            addresses,
+            log: Some(log),
+            guard: std::env::current_exe().ok(),
+        };
+        let server = server::run(config, start, stop);
+        tokio::pin!(server);
+        let name = tokio::select! {
+            result = &mut server => return result,
+            _ = interrupt.recv() => "interrupt",
+            _ = terminate.recv() => "terminate",
+        };
+        tracing::info!(signal = name, "stopping; a second signal ends everything at once");
+        source.stop();
+        tokio::select! {
+            result = &mut server => result,
+            // Dropping the server kills what is left of its processes.
+            _ = interrupt.recv() => Ok(()),
+            _ = terminate.recv() => Ok(()),
+        }
+    })
+}
+
+fn certgen(args: CertgenArgs) -> Result<(), Error> {
+    if !args.local {
+        let problem = "certgen writes Secrets into a cluster only where the cluster provider is built in; \
+                       for files on this machine pass --local";
+        return Err(Error::Unsupported(problem.into()));
+    }
+    let home = args.config_home.map_or_else(folders::config_home, Ok)?;
+    let folder = home.join("certs");
+    let existing = if args.overwrite {
+        Existing::Overwrite
+    } else {
+        Existing::Keep
+    };
+    let settings = edge_translate::Settings::default();
+    let outcome = certs::ensure(&folder, &settings.controller_namespace, &settings.dns_domain, existing)?;
+    let folder = folder.display();
+    say(&match outcome {
+        Outcome::Made => format!("certificates were made in {folder}\n"),
+        Outcome::Completed => format!("some certificates were missing in {folder}, so all were made anew\n"),
+        Outcome::Kept => format!("certificates in {folder} are complete and stay (--overwrite replaces them)\n"),
+    })
+}
+
+fn version(format: Format) -> Result<(), Error> {
+    let version = server::version();
+    say(&match format {
+        Format::Yaml => crate::status::to_yaml(&version),
+        Format::Json => format!("{version:#}\n"),
+    })
+}
+
+fn say(text: &str) -> Result<(), Error> {
+    io::stdout().write_all(text.as_bytes()).map_err(|source| Error::System {
+        purpose: "can't print",
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_parse() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+        for line in [
+            "server -c f",
+            "serve --config-path f --proxy-binary p",
+            "certgen -l -o",
+            "version -o json",
+        ] {
+            let args = std::iter::once("edgegateway").chain(line.split(' '));
+            assert!(Cli::try_parse_from(args).is_ok(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["edgegateway", "server", "--nonsense"]).is_err());
+    }
+}

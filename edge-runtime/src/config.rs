@@ -1,0 +1,316 @@
+//! The controller's configuration: from the EdgeGateway file to what the runners need.
+//!
+//! What the file may hold and how it is checked belongs to `edge-translate`; here stands what it means on this machine:
+//! folders, addresses, defaults, and which parts this mode doesn't have. Relative paths are taken from the folder of
+//! the file.
+
+use crate::{
+    Error,
+    error::describe,
+    folders,
+    infra::host::HostFolders,
+    logging::{Encoder, Logging},
+    xds_server::Limits,
+};
+use edge_translate::{
+    Feature, Platform, Settings,
+    api::{DurationText, Quantity},
+    config::{
+        EdgeGateway, LogEncoder, parse,
+        provider::{HostInfrastructure, InfrastructureProviderType, ProviderType, ResourceProviderType},
+    },
+    load::Source,
+};
+use edge_xds::bootstrap::{BootstrapSettings, customise, default_bootstrap};
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    path::{self, Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+mod follow;
+#[cfg(test)]
+mod tests;
+
+pub use follow::follow;
+
+/// What the command line says about things that the file says too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The proxies' binary.
+    pub proxy_binary: Option<PathBuf>,
+}
+
+/// The configuration as the runners need it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The name that a GatewayClass binds to.
+    pub controller_name: Arc<str>,
+    /// Whether kind Backend may be used.
+    pub backend_api: Feature,
+    /// Files and folders with resources.
+    pub paths: Arc<[PathBuf]>,
+    /// Folders of this machine.
+    pub folders: HostFolders,
+    /// Whether and how proxies are started here.
+    pub proxies: Proxies,
+    /// What is logged.
+    pub logging: Logging,
+    /// Where the admin pages are.
+    pub admin: SocketAddr,
+    /// Whether metrics can be scraped.
+    pub metrics: Feature,
+    /// Bounds of the xDS server.
+    pub xds: Limits,
+    /// Parts of the file that this mode doesn't have, one sentence each.
+    pub ignored: Vec<String>,
+}
+
+/// Who looks after the proxies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proxies {
+    /// We do: processes of this machine, by this binary if one is named.
+    Processes(Option<PathBuf>),
+    /// Somebody else does.
+    Foreign,
+}
+
+impl Config {
+    /// What translation depends on.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            controller_name: Arc::clone(&self.controller_name),
+            platform: Platform::Host,
+            backend_api: self.backend_api,
+            check_bootstrap: Some(|patch| {
+                let default = default_bootstrap(&BootstrapSettings::default());
+                customise(default, patch).map(drop).map_err(|error| error.to_string())
+            }),
+            ..Settings::default()
+        }
+    }
+}
+
+/// Reads and checks the file; without one everything has its default.
+pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error> {
+    let (text, name, folder) = match path {
+        None => (String::new(), String::new(), PathBuf::from(".")),
+        Some(path) => {
+            let shown = path.display().to_string();
+            let text = fs::read_to_string(path).map_err(|error| {
+                Error::Config(format!(
+                    "{shown}: {}; --config-path must name a file of kind EdgeGateway",
+                    describe(&error)
+                ))
+            })?;
+            (text, shown, path.parent().unwrap_or(path).to_owned())
+        }
+    };
+    let file = parse(&Source {
+        name: &name,
+        text: &text,
+    })
+    .map_err(|findings| {
+        let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        Error::Config(lines.join("\n"))
+    })?;
+    let folder = path::absolute(&folder).map_err(|source| Error::System {
+        purpose: "the working folder can't be told",
+        source,
+    })?;
+    let read = Reading { file, name, folder };
+    read.config(overrides)
+}
+
+struct Reading {
+    file: EdgeGateway,
+    name: String,
+    folder: PathBuf,
+}
+
+impl Reading {
+    fn config(&self, overrides: &Overrides) -> Result<Config, Error> {
+        let host = self.host()?;
+        let binary = overrides
+            .proxy_binary
+            .clone()
+            .map(|path| path::absolute(&path).unwrap_or(path));
+        let proxies = match host {
+            Some(host) => Proxies::Processes(binary.or_else(|| host.proxy_binary.as_deref().map(|p| self.path(p)))),
+            None => Proxies::Foreign,
+        };
+        let none = HostInfrastructure::default();
+        Ok(Config {
+            controller_name: (*self.file.gateway.controller_name).into(),
+            backend_api: match self.file.extension_apis.enable_backend {
+                true => Feature::Enabled,
+                false => Feature::Disabled,
+            },
+            paths: self.paths()?,
+            folders: self.folders(host.unwrap_or(&none))?,
+            proxies,
+            logging: self.logging(),
+            admin: self.admin()?,
+            metrics: self.metrics(),
+            xds: self.limits(),
+            ignored: self.ignored(),
+        })
+    }
+
+    fn fault(&self, field: &str, problem: &str) -> Error {
+        let place = if self.name.is_empty() {
+            "the configuration"
+        } else {
+            self.name.as_str()
+        };
+        Error::Config(format!("{place}: {field}: {problem}"))
+    }
+
+    fn path(&self, text: &str) -> PathBuf {
+        self.folder.join(text).components().collect()
+    }
+
+    fn paths(&self) -> Result<Arc<[PathBuf]>, Error> {
+        let provider = &self.file.provider;
+        if provider.r#type != ProviderType::Custom {
+            return Err(self.fault("provider.type", "this build has standalone mode only; set it to Custom"));
+        }
+        let resource = provider.custom.as_ref().map(|custom| &custom.resource);
+        if resource.is_some_and(|resource| resource.r#type == ResourceProviderType::Cluster) {
+            return Err(self.fault(
+                "provider.custom.resource.type",
+                "this build reads files only; set it to File",
+            ));
+        }
+        let files = resource.and_then(|resource| resource.file.as_ref());
+        Ok(files
+            .iter()
+            .flat_map(|files| &*files.paths)
+            .map(|path| self.path(path))
+            .collect())
+    }
+
+    fn host(&self) -> Result<Option<&HostInfrastructure>, Error> {
+        let infrastructure = self
+            .file
+            .provider
+            .custom
+            .as_ref()
+            .and_then(|custom| custom.infrastructure.as_ref());
+        let Some(infrastructure) = infrastructure else {
+            return Ok(None);
+        };
+        match &infrastructure.r#type {
+            InfrastructureProviderType::Host => Ok(infrastructure.host.as_ref()),
+            other => {
+                let problem = format!("`{other}` is not supported; set it to Host, or leave infrastructure out");
+                Err(self.fault("provider.custom.infrastructure.type", &problem))
+            }
+        }
+    }
+
+    fn folders(&self, host: &HostInfrastructure) -> Result<HostFolders, Error> {
+        let given = |text: &Option<Box<str>>| text.as_deref().map(|text| self.path(text));
+        Ok(HostFolders {
+            config_home: given(&host.config_home).map_or_else(folders::config_home, Ok)?,
+            state_home: given(&host.state_home).map_or_else(folders::state_home, Ok)?,
+            runtime_dir: given(&host.runtime_dir).unwrap_or_else(folders::runtime_dir),
+        })
+    }
+
+    fn logging(&self) -> Logging {
+        let levels = self.file.logging.level.iter();
+        Logging {
+            levels: levels
+                .map(|(component, level)| (component.to_string(), level.to_string()))
+                .collect(),
+            encoder: match self.file.logging.encoder {
+                Some(LogEncoder::Json) => Encoder::Json,
+                _ => Encoder::Text,
+            },
+        }
+    }
+
+    fn admin(&self) -> Result<SocketAddr, Error> {
+        let address = &self.file.admin.address;
+        if let Ok(ip) = address.host.parse::<IpAddr>() {
+            return Ok((ip, address.port).into());
+        }
+        let found = (&*address.host, address.port)
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut found| found.next());
+        let problem = || format!("`{}` is no address of this machine", address.host);
+        found.ok_or_else(|| self.fault("admin.address.host", &problem()))
+    }
+
+    fn metrics(&self) -> Feature {
+        let metrics = self
+            .file
+            .telemetry
+            .as_ref()
+            .and_then(|telemetry| telemetry.metrics.as_ref());
+        match metrics.and_then(|metrics| metrics.prometheus.as_ref()) {
+            Some(prometheus) if prometheus.disable => Feature::Disabled,
+            _ => Feature::Enabled,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let default = Limits::default();
+        let Some(server) = &self.file.xds_server else {
+            return default;
+        };
+        // Both were checked when the file was read.
+        let time = |text: &Option<DurationText>| text.as_ref().and_then(|text| text.parse().ok());
+        let size = |text: &Quantity| text.parse().ok().and_then(|bytes| usize::try_from(bytes).ok());
+        Limits {
+            connection_age: time(&server.max_connection_age).or(default.connection_age),
+            connection_grace: time(&server.max_connection_age_grace).unwrap_or(default.connection_grace),
+            message_size: server
+                .max_receive_message_size
+                .as_ref()
+                .and_then(size)
+                .unwrap_or(default.message_size),
+        }
+    }
+
+    fn ignored(&self) -> Vec<String> {
+        let file = &self.file;
+        let metrics = file.telemetry.as_ref().and_then(|telemetry| telemetry.metrics.as_ref());
+        let parts = [
+            (
+                file.rate_limit.is_some(),
+                "rateLimit: standalone mode has no rate limit service",
+            ),
+            (
+                file.extension_manager.is_some() || !file.extension_managers.is_empty(),
+                "extensionManager: this build calls no extension services",
+            ),
+            (
+                metrics.is_some_and(|metrics| !metrics.sinks.is_empty()),
+                "telemetry.metrics.sinks: scrape /metrics instead",
+            ),
+            (
+                file.admin.enable_pprof,
+                "admin.enablePprof: this build has no profiling pages",
+            ),
+            (
+                file.edge_proxy.is_some(),
+                "edgeProxy: defaults of all fleets come from an EdgeProxy of the GatewayClass",
+            ),
+        ];
+        parts
+            .iter()
+            .filter(|(is_set, _)| *is_set)
+            .map(|(_, sentence)| format!("{sentence}; the field is ignored"))
+            .collect()
+    }
+}
+
+/// A connection's life when the file names none: between 10 and 12 hours, so that not all come back at once.
+pub(crate) fn default_connection_age(seed: u64) -> Duration {
+    Duration::from_secs(10 * 3600 + seed % (2 * 3600))
+}

@@ -1,0 +1,63 @@
+//! Following the configuration file while the controller runs.
+
+use super::{Config, Overrides, read};
+use crate::{
+    task::Stop,
+    watch::{FolderWatch, Timing, settled},
+};
+use std::path::{Path, PathBuf};
+use tokio::sync::mpsc;
+
+/// Sends every new valid configuration. An invalid one is logged, once, and nothing changes.
+pub async fn follow(
+    path: PathBuf,
+    overrides: Overrides,
+    mut current: Config,
+    out: mpsc::Sender<Config>,
+    mut stop: Stop,
+) {
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let (mut watch, mut events) = match FolderWatch::new() {
+        Ok(watch) => watch,
+        Err(error) => {
+            tracing::warn!(%error, "changes of the configuration file will not be seen");
+            return;
+        }
+    };
+    let mut problem = None;
+    loop {
+        // The file may be a link, as in a mounted volume: where it leads may change as well as what is there.
+        let mut folders = std::collections::BTreeSet::new();
+        folders.extend(path.parent().map(Path::to_owned));
+        folders.extend(
+            path.canonicalize()
+                .ok()
+                .and_then(|real| real.parent().map(Path::to_owned)),
+        );
+        watch.follow(&folders);
+        match read(Some(&path), &overrides) {
+            Ok(config) if config == current => problem = None,
+            Ok(config) => {
+                problem = None;
+                current = config.clone();
+                if out.send(config).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if problem.as_ref() != Some(&error) {
+                    tracing::error!("{error}\nthe running configuration stays in force");
+                    problem = Some(error);
+                }
+            }
+        }
+        tokio::select! {
+            () = stop.requested() => return,
+            burst = settled(&mut events, Timing::default(), |_| true) => match burst {
+                Some(burst) => watch.forget(burst.gone()),
+                None => return,
+            },
+        }
+    }
+}

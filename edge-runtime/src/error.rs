@@ -1,0 +1,68 @@
+//! What keeps the controller from starting, in words that name the place and say what to do.
+
+use std::{io, net::SocketAddr, path::PathBuf};
+use thiserror::Error;
+
+/// A fault that ends a command.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The configuration can't be used: file, place, what is wrong and what to do.
+    #[error("{0}")]
+    Config(String),
+    /// Something was asked for that this build doesn't do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A socket can't be opened.
+    #[error("can't listen on {address} for {purpose}: {cause}; {remedy}", cause = describe(source))]
+    Listen {
+        /// The address that was tried.
+        address: SocketAddr,
+        /// What the socket is for.
+        purpose: &'static str,
+        /// The field or flag that changes it.
+        remedy: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file or folder can't be used.
+    #[error("{purpose} {path}: {cause}; {remedy}", path = path.display(), cause = describe(source))]
+    File {
+        /// What it is for.
+        purpose: &'static str,
+        /// Which one.
+        path: PathBuf,
+        /// What to do.
+        remedy: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Certificates can't be made or used.
+    #[error("{path}: {problem}", path = path.display())]
+    Certificate {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+    /// A fault of the machine that no field changes.
+    #[error("{purpose}: {cause}", cause = describe(source))]
+    System {
+        /// What was tried.
+        purpose: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+/// A system error in plain words, without the number that only programmers read.
+pub(crate) fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "it doesn't exist".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::AddrInUse => "the address is in use".into(),
+        io::ErrorKind::AddrNotAvailable => "this machine doesn't have that address".into(),
+        io::ErrorKind::AlreadyExists => "something else of that name is in the way".into(),
+        io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
+        _ => error.to_string(),
+    }
+}

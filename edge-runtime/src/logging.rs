@@ -1,0 +1,140 @@
+//! Logging: levels by component, as text or JSON, on standard error.
+//!
+//! Components are what the configuration file calls parts of the controller; each stands for modules of ours. Other
+//! people's crates speak only when they warn.
+
+use crate::Error;
+use std::{collections::BTreeMap, io};
+use tracing_subscriber::{
+    EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _,
+};
+
+/// What is logged and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Logging {
+    /// Level by component; `default` for the rest.
+    pub levels: BTreeMap<String, String>,
+    /// The form of a line.
+    pub encoder: Encoder,
+}
+
+/// The form of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoder {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Changes the levels of running logging.
+pub struct LogControl {
+    filter: reload::Handle<EnvFilter, Registry>,
+    encoder: Encoder,
+}
+
+impl std::fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogControl")
+            .field("encoder", &self.encoder)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Starts logging for this process. Can be done once.
+pub fn start(logging: &Logging) -> Result<LogControl, Error> {
+    let (filter, handle) = reload::Layer::new(EnvFilter::new(directives(logging)));
+    let lines = fmt::layer().with_writer(io::stderr);
+    let lines = match logging.encoder {
+        Encoder::Text => lines.with_target(false).boxed(),
+        Encoder::Json => lines.json().boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
+        .try_init()
+        .map_err(|error| Error::System {
+            purpose: "can't start logging",
+            source: io::Error::other(error),
+        })?;
+    Ok(LogControl {
+        filter: handle,
+        encoder: logging.encoder,
+    })
+}
+
+impl LogControl {
+    /// Follows a changed configuration. The form of lines stays until the next start.
+    pub fn follow(&self, logging: &Logging) {
+        if let Err(error) = self.filter.reload(EnvFilter::new(directives(logging))) {
+            tracing::warn!(%error, "log levels can't be changed");
+        }
+        if logging.encoder != self.encoder {
+            tracing::warn!("logging.encoder takes effect at the next start");
+        }
+    }
+}
+
+/// The modules behind a component.
+fn modules(component: &str) -> &'static [&'static str] {
+    match component {
+        "provider" => &["edge_runtime::provider", "edge_runtime::watch"],
+        "gateway-api" => &["edge_translate", "edge_runtime::world", "edge_runtime::status"],
+        "xds-translator" => &["edge_xds", "edge_runtime::world"],
+        "xds-server" | "xds" => &["edge_runtime::xds_server"],
+        "infrastructure" => &["edge_runtime::infra"],
+        // The rate limit service is no part of standalone mode.
+        _ => &[],
+    }
+}
+
+/// The filter that `logging` describes, in the language of `tracing`.
+fn directives(logging: &Logging) -> String {
+    let level = |name: &str| match name {
+        "critical" => "error".to_owned(),
+        other => other.to_owned(),
+    };
+    let default = level(logging.levels.get("default").map_or("info", String::as_str));
+    let mut list = vec![
+        "warn".to_owned(),
+        format!("edge_runtime={default}"),
+        format!("edgegateway={default}"),
+    ];
+    for (component, name) in &logging.levels {
+        list.extend(
+            modules(component)
+                .iter()
+                .map(|module| format!("{module}={}", level(name))),
+        );
+    }
+    list.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_become_modules() {
+        let levels = [
+            ("default", "error"),
+            ("provider", "debug"),
+            ("xds", "critical"),
+            ("global-ratelimit", "trace"),
+        ];
+        let levels = levels
+            .map(|(component, level)| (component.to_owned(), level.to_owned()))
+            .into();
+        let text = directives(&Logging {
+            levels,
+            encoder: Encoder::Text,
+        });
+        assert_eq!(
+            text,
+            "warn,edge_runtime=error,edgegateway=error,edge_runtime::provider=debug,edge_runtime::watch=debug,\
+             edge_runtime::xds_server=error"
+        );
+        assert!(text.parse::<EnvFilter>().is_ok());
+    }
+}

@@ -1,0 +1,93 @@
+//! The list of series: name, labels, meaning. Variants of one name stand together.
+
+macro_rules! series {
+    ($(#[$doc:meta])* $kind:ident { $($(#[$item:meta])* $variant:ident = ($name:literal, $labels:literal, $help:literal);)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $kind {
+            $($(#[$item])* $variant,)+
+        }
+
+        impl $kind {
+            /// Every series of this sort, in the order of the page.
+            pub(super) const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// Name, labels and meaning.
+            pub(super) fn series(self) -> (&'static str, &'static str, &'static str) {
+                match self {
+                    $(Self::$variant => ($name, $labels, $help),)+
+                }
+            }
+        }
+    };
+}
+
+series! {
+    /// Series that only grow.
+    Counter {
+        /// Batches of changes taken from providers.
+        ChangeBatches = ("watchable_subscribe_total", "message=\"resources\"", "Batches taken from a queue between tasks.");
+        /// Translations published.
+        Publications = ("watchable_publish_total", "message=\"translation\"", "States published between tasks.");
+        /// Tasks that failed and were started again.
+        TaskFailures = ("watchable_panics_recovered_total", "", "Tasks that failed and were started again.");
+        /// Statuses that were laid over an object's.
+        StatusUpdates = ("status_update_total", "status=\"success\"", "Statuses of objects written.");
+        /// Status files that could not be written.
+        StatusFailures = ("status_update_total", "status=\"failure\"", "Statuses of objects written.");
+        /// Fleets that appeared.
+        SnapshotsCreated = ("xds_snapshot_create_total", "", "Fleets that got their first snapshot.");
+        /// Snapshots that replaced another.
+        SnapshotsUpdated = ("xds_snapshot_update_total", "", "Snapshots that replaced another one.");
+        /// Rejected listeners.
+        NackListener = ("xds_nack_total", "type=\"listener\"", "Responses that a proxy rejected.");
+        /// Rejected route configurations.
+        NackRoute = ("xds_nack_total", "type=\"route\"", "Responses that a proxy rejected.");
+        /// Rejected clusters.
+        NackCluster = ("xds_nack_total", "type=\"cluster\"", "Responses that a proxy rejected.");
+        /// Rejected endpoints.
+        NackEndpoint = ("xds_nack_total", "type=\"endpoint\"", "Responses that a proxy rejected.");
+        /// Rejected secrets.
+        NackSecret = ("xds_nack_total", "type=\"secret\"", "Responses that a proxy rejected.");
+        /// Anything else that was rejected.
+        NackOther = ("xds_nack_total", "type=\"other\"", "Responses that a proxy rejected.");
+        /// Proxy processes that were started.
+        ProxiesStarted = ("resource_apply_total", "kind=\"process\",status=\"success\"", "Infrastructure created or updated.");
+        /// Proxy processes that could not be started.
+        ProxiesFailed = ("resource_apply_total", "kind=\"process\",status=\"failure\"", "Infrastructure created or updated.");
+        /// Proxy processes that were stopped because nobody needs them.
+        ProxiesStopped = ("resource_delete_total", "kind=\"process\",status=\"success\"", "Infrastructure deleted.");
+    }
+}
+
+series! {
+    /// Series that go up and down.
+    Gauge {
+        /// Changes that wait for the world.
+        ChangesWaiting = ("watchable_depth", "message=\"resources\"", "Entries waiting in a queue between tasks.");
+        /// Open xDS streams.
+        Streams = ("xds_streams", "", "Open discovery streams.");
+        /// Fleets that are served.
+        Fleets = ("xds_fleets", "", "Fleets that have a snapshot.");
+    }
+}
+
+series! {
+    /// Series of durations.
+    Timer {
+        /// Time that the world spent on a batch of changes.
+        Batch = ("watchable_subscribe_duration_seconds", "message=\"resources\"", "Time to handle a batch.");
+        /// Time to write the status file.
+        StatusWrite = ("status_update_duration_seconds", "", "Time to write statuses.");
+        /// Lifetime of streams.
+        StreamLife = ("xds_stream_duration_seconds", "", "Lifetime of discovery streams.");
+        /// From an event on the input to the proxies' acknowledgement.
+        Propagation = ("xds_propagation_seconds", "", "Time from an input event to the acknowledgement of a proxy.");
+        /// Time of a translation with its lowering.
+        Translate = ("translate_duration_seconds", "", "Time to translate and lower a batch of changes.");
+        /// From the start of a proxy process to its readiness.
+        ProxyStart = ("resource_apply_duration_seconds", "kind=\"process\"", "Time until infrastructure was there.");
+        /// Time that stopping a proxy process took.
+        ProxyStop = ("resource_delete_duration_seconds", "kind=\"process\"", "Time until infrastructure was gone.");
+    }
+}

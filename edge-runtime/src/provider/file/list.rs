@@ -1,0 +1,264 @@
+//! Listing what lies below the watched paths: a walk that survives links, loops and things that aren't files.
+
+use crate::error::describe;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, Metadata},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Deepest nesting of folders: beyond it something is mounted into itself.
+const MAX_DEPTH: usize = 64;
+/// The system's error number for too many symbolic links.
+const ELOOP: i32 = 40;
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Files to read, with what tells one version of them from the next.
+    pub files: BTreeMap<PathBuf, Stamp>,
+    /// Folders whose events matter.
+    pub folders: BTreeSet<PathBuf>,
+    /// Files outside the watched paths that links inside lead to.
+    pub targets: BTreeSet<PathBuf>,
+    /// Paths that can't be used, and why.
+    pub problems: BTreeMap<PathBuf, String>,
+    /// Those of them that are there, so that what was known below them must not be taken for removed.
+    pub unreadable: BTreeSet<PathBuf>,
+}
+
+/// What tells one version of a file from the next, replaced ones included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Length in bytes.
+    pub len: u64,
+    id: (u64, u64),
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &Metadata) -> Self {
+        Self {
+            len: meta.len(),
+            id: (meta.dev(), meta.ino()),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+/// Lists files and folders below the given paths. A path may be a file, which is read whatever its name; in folders
+/// only `.yaml`, `.yml` and `.json` count, and nothing whose name begins with a dot.
+pub fn list(roots: &[PathBuf]) -> Listing {
+    let mut walk = Walk::default();
+    for root in roots {
+        walk.root(root);
+    }
+    walk.listing
+}
+
+/// Whether a file in a folder may hold resources.
+fn may_hold_resources(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    ["yaml", "yml", "json"]
+        .iter()
+        .any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+#[derive(Default)]
+struct Walk {
+    listing: Listing,
+    /// Folders that are being walked, outermost first.
+    ancestors: Vec<(u64, u64)>,
+}
+
+impl Walk {
+    fn root(&mut self, root: &Path) {
+        // The folder above tells when the path itself comes, goes or is replaced.
+        let mut above = root.parent();
+        while let Some(folder) = above {
+            if folder.is_dir() {
+                self.listing.folders.insert(folder.to_owned());
+                break;
+            }
+            above = folder.parent();
+        }
+        match fs::metadata(root) {
+            Ok(meta) => self.entry(root, &meta, Named::ByUser),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.problem(root, "it doesn't exist; it will be read when it does".into());
+            }
+            Err(error) => self.unreadable(root, &error),
+        }
+    }
+
+    fn entry(&mut self, path: &Path, meta: &Metadata, named: Named) {
+        if meta.is_dir() {
+            self.folder(path, meta);
+        } else if meta.is_file() && (named == Named::ByUser || may_hold_resources(path)) {
+            self.follow_link(path);
+            self.listing.files.insert(path.to_owned(), Stamp::of(meta));
+        } else if named == Named::ByUser {
+            self.problem(path, "it is neither a file nor a folder".into());
+        }
+    }
+
+    /// A linked file changes where it really lies.
+    fn follow_link(&mut self, path: &Path) {
+        let Ok(real) = fs::canonicalize(path) else { return };
+        if real != path
+            && let Some(folder) = real.parent()
+        {
+            self.listing.folders.insert(folder.to_owned());
+            self.listing.targets.insert(real);
+        }
+    }
+
+    fn folder(&mut self, path: &Path, meta: &Metadata) {
+        let id = (meta.dev(), meta.ino());
+        if self.ancestors.contains(&id) {
+            return self.problem(
+                path,
+                "it is a symbolic link to a folder around it; remove the link".into(),
+            );
+        }
+        if self.ancestors.len() >= MAX_DEPTH {
+            return self.problem(
+                path,
+                format!("it lies more than {MAX_DEPTH} folders deep and is not looked into"),
+            );
+        }
+        self.listing.folders.insert(path.to_owned());
+        let mut entries: Vec<PathBuf> = match fs::read_dir(path) {
+            Ok(entries) => entries
+                .flatten()
+                .map(|entry| entry.path())
+                .filter(|path| !is_hidden(path))
+                .collect(),
+            Err(error) => return self.unreadable(path, &error),
+        };
+        entries.sort();
+        self.ancestors.push(id);
+        for path in entries {
+            match fs::metadata(&path) {
+                Ok(meta) => self.entry(&path, &meta, Named::ByFolder),
+                // Removed in between, or a link to nothing: nobody's business unless it would have been read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {}
+                Err(error) if may_hold_resources(&path) || error.raw_os_error() == Some(ELOOP) => {
+                    self.unreadable(&path, &error);
+                }
+                Err(_) => {}
+            }
+        }
+        self.ancestors.pop();
+    }
+
+    fn unreadable(&mut self, path: &Path, error: &io::Error) {
+        let problem = match (error.raw_os_error(), error.kind()) {
+            (Some(ELOOP), _) => "it is a symbolic link that leads back to itself; remove the link".into(),
+            (_, io::ErrorKind::NotFound) => "it is a symbolic link to nothing".into(),
+            (_, io::ErrorKind::PermissionDenied) => "permission denied; make it readable for the controller".into(),
+            _ => describe(error),
+        };
+        if error.kind() != io::ErrorKind::NotFound {
+            self.listing.unreadable.insert(path.to_owned());
+        }
+        self.problem(path, problem);
+    }
+
+    fn problem(&mut self, path: &Path, problem: String) {
+        self.listing.problems.insert(path.to_owned(), problem);
+    }
+}
+
+/// Who chose a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    ByUser,
+    ByFolder,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn names(listing: &Listing, below: &Path) -> Vec<String> {
+        listing
+            .files
+            .keys()
+            .map(|path| path.strip_prefix(below).unwrap().display().to_string())
+            .collect()
+    }
+
+    #[test]
+    fn resource_files_are_found_at_any_depth_and_others_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir_all(root.join("a/b/.hidden")).unwrap();
+        for name in [
+            "x.yaml",
+            "a/y.YML",
+            "a/b/z.json",
+            "a/b/.hidden/h.yaml",
+            ".x.yaml.swp",
+            ".h.yaml",
+            "notes.txt",
+            "x.yaml~",
+        ] {
+            fs::write(root.join(name), "").unwrap();
+        }
+        fs::create_dir(root.join("folder.yaml")).unwrap();
+        let listing = list(&[root.to_owned(), root.join("notes.txt")]);
+        assert_eq!(names(&listing, root), ["a/b/z.json", "a/y.YML", "notes.txt", "x.yaml"]);
+        assert!(listing.problems.is_empty(), "{:?}", listing.problems);
+        assert!(listing.folders.contains(&root.join("a/b")) && listing.folders.contains(root.parent().unwrap()));
+    }
+
+    #[test]
+    fn a_mounted_volume_is_read_through_its_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir(root.join("..v1")).unwrap();
+        fs::write(root.join("..v1/a.yaml"), "").unwrap();
+        symlink("..v1", root.join("..data")).unwrap();
+        symlink("..data/a.yaml", root.join("a.yaml")).unwrap();
+        let listing = list(std::slice::from_ref(&root));
+        assert_eq!(names(&listing, &root), ["a.yaml"]);
+        assert!(listing.targets.contains(&root.join("..v1/a.yaml")), "{listing:?}");
+        assert!(listing.folders.contains(&root.join("..v1")), "{listing:?}");
+    }
+
+    #[test]
+    fn loops_and_broken_links_are_told_once_and_cost_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("a")).unwrap();
+        fs::write(root.join("a/x.yaml"), "").unwrap();
+        symlink("..", root.join("a/up")).unwrap();
+        symlink("self.yaml", root.join("self.yaml")).unwrap();
+        symlink("nowhere", root.join("broken.yaml")).unwrap();
+        let listing = list(&[root.to_owned(), root.join("missing")]);
+        assert_eq!(names(&listing, root), ["a/x.yaml"]);
+        let problem = |name: &str| {
+            listing
+                .problems
+                .get(&root.join(name))
+                .map(String::as_str)
+                .unwrap_or_default()
+        };
+        assert!(problem("a/up").contains("a folder around it; remove the link"));
+        assert!(problem("self.yaml").contains("leads back to itself"));
+        assert!(problem("broken.yaml").contains("to nothing"));
+        assert!(problem("missing").contains("doesn't exist; it will be read when it does"));
+        assert_eq!(listing.problems.len(), 4);
+    }
+}

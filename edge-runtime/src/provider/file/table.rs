@@ -1,0 +1,215 @@
+//! What every file holds, and what follows for the world: pure, so that every history of edits can be tested.
+//!
+//! Three rules:
+//!
+//! * What can't be read changes nothing: objects of a broken document, or of a file that can't be read, stay in force
+//!   in their last good form until the text is whole again or the file is gone.
+//! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
+//! * Of the same object in two files, the one of the first path in order is in force.
+
+use edge_translate::{
+    Change,
+    api::{Object, ObjectKey},
+    load::{LoadFinding, Loaded, Severity},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// All files and what they hold.
+#[derive(Debug, Default)]
+pub struct Table {
+    files: BTreeMap<Arc<Path>, FileEntry>,
+    /// The files that hold an object, in order: the first is in force.
+    holders: BTreeMap<ObjectKey, BTreeSet<Arc<Path>>>,
+    /// What the world knows, with the file it is from.
+    published: BTreeMap<ObjectKey, Object>,
+    /// Objects to compare with `published`.
+    touched: BTreeSet<ObjectKey>,
+}
+
+#[derive(Debug, Default)]
+struct FileEntry {
+    objects: BTreeMap<ObjectKey, Held>,
+    findings: Vec<LoadFinding>,
+    /// Errors without an object that were there when nothing was missing: they hide nothing.
+    harmless: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+struct Held {
+    object: Object,
+    line: usize,
+}
+
+impl Table {
+    /// A file was read.
+    pub fn load(&mut self, path: &Path, loaded: Loaded) {
+        let path: Arc<Path> = path.into();
+        let entry = self.files.entry(Arc::clone(&path)).or_default();
+        let mut new: BTreeMap<ObjectKey, Held> = BTreeMap::new();
+        for found in loaded.objects {
+            new.insert(
+                found.object.key(),
+                Held {
+                    object: found.object,
+                    line: found.line,
+                },
+            );
+        }
+        let missing: Vec<ObjectKey> = entry
+            .objects
+            .keys()
+            .filter(|key| !new.contains_key(*key))
+            .cloned()
+            .collect();
+        let broken: BTreeSet<ObjectKey> = errors(&loaded.findings).filter_map(|f| f.object.clone()).collect();
+        let nameless: BTreeSet<String> = errors(&loaded.findings)
+            .filter(|f| f.object.is_none())
+            .map(|f| f.message.clone())
+            .collect();
+        // A document that is so broken that its object can't be told may be any of the missing ones.
+        let is_hiding = !missing.is_empty() && nameless.iter().any(|message| !entry.harmless.contains(message));
+        for key in missing {
+            if (is_hiding || broken.contains(&key))
+                && let Some(held) = entry.objects.remove(&key)
+            {
+                new.insert(key, held);
+            }
+        }
+        if !is_hiding {
+            entry.harmless = nameless;
+        }
+        entry.findings = loaded.findings;
+        let old = std::mem::replace(&mut entry.objects, new);
+        self.reindex(&path, old);
+    }
+
+    /// A file is there but can't be read: what it held stays.
+    pub fn fail(&mut self, path: &Path, problem: &str) {
+        let finding = of_file(path, problem);
+        self.files.entry(path.into()).or_default().findings = vec![finding];
+    }
+
+    /// A file is gone.
+    pub fn remove(&mut self, path: &Path) {
+        if let Some((path, entry)) = self.files.remove_entry(path) {
+            self.reindex(&path, entry.objects);
+        }
+    }
+
+    /// Whether a file is known.
+    pub fn knows(&self, path: &Path) -> bool {
+        self.files.contains_key(path)
+    }
+
+    /// Files that are known.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.files.keys().map(|path| &**path)
+    }
+
+    /// Brings `holders` in line after the objects of a file changed from `old`.
+    fn reindex(&mut self, path: &Arc<Path>, old: BTreeMap<ObjectKey, Held>) {
+        let new = self.files.get(path).map(|entry| &entry.objects);
+        for key in old.keys().filter(|key| !new.is_some_and(|new| new.contains_key(*key))) {
+            if let Some(holders) = self.holders.get_mut(key) {
+                holders.remove(path);
+                if holders.is_empty() {
+                    self.holders.remove(key);
+                }
+            }
+        }
+        self.touched.extend(old.into_keys());
+        for key in new.into_iter().flatten().map(|(key, _)| key) {
+            self.holders.entry(key.clone()).or_default().insert(Arc::clone(path));
+            self.touched.insert(key.clone());
+        }
+    }
+
+    /// What the world must be told since the last call.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for key in std::mem::take(&mut self.touched) {
+            let winner = self.holders.get(&key).and_then(BTreeSet::first);
+            let object = winner
+                .and_then(|path| self.files.get(path)?.objects.get(&key))
+                .map(|held| &held.object);
+            match object {
+                Some(object) if self.published.get(&key) == Some(object) => {}
+                Some(object) => {
+                    changes.push(Change::Put(object.clone()));
+                    self.published.insert(key, object.clone());
+                }
+                None if self.published.remove(&key).is_some() => changes.push(Change::Remove(key)),
+                None => {}
+            }
+        }
+        changes
+    }
+
+    /// Everything wrong or odd, by file.
+    pub fn findings(&self) -> Vec<LoadFinding> {
+        let mut all: Vec<LoadFinding> = self
+            .files
+            .values()
+            .flat_map(|entry| entry.findings.iter().cloned())
+            .collect();
+        for (key, holders) in self.holders.iter().filter(|(_, holders)| holders.len() > 1) {
+            let mut places = holders.iter().filter_map(|path| {
+                let line = self.files.get(path)?.objects.get(key)?.line;
+                Some((path, line))
+            });
+            let Some((first, line)) = places.next() else { continue };
+            for (path, own_line) in places {
+                let message = format!(
+                    "it stands at {}:{line} too, and that one is in force; remove one of them",
+                    first.display()
+                );
+                all.push(LoadFinding {
+                    severity: Severity::Warning,
+                    file: path.display().to_string().into(),
+                    line: own_line,
+                    column: 1,
+                    object: Some(key.clone()),
+                    message,
+                });
+            }
+        }
+        all.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        all
+    }
+
+    /// How many objects are in force.
+    pub fn n_objects(&self) -> usize {
+        self.published.len()
+    }
+
+    /// The paths of known files that aren't in `listed`.
+    pub fn vanished(&self, listed: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        self.paths()
+            .filter(|path| !listed.contains(*path))
+            .map(Path::to_owned)
+            .collect()
+    }
+}
+
+/// A finding about a file or folder as a whole.
+pub fn of_file(path: &Path, problem: &str) -> LoadFinding {
+    LoadFinding {
+        severity: Severity::Error,
+        file: path.display().to_string().into(),
+        line: 1,
+        column: 1,
+        object: None,
+        message: problem.to_owned(),
+    }
+}
+
+fn errors(findings: &[LoadFinding]) -> impl Iterator<Item = &LoadFinding> {
+    findings.iter().filter(|finding| finding.severity == Severity::Error)
+}
+
+#[cfg(test)]
+mod tests;

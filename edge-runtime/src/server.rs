@@ -1,0 +1,352 @@
+//! The running controller: which tasks there are, in which order they start and stop, and what a changed configuration
+//! means for them.
+//!
+//! Everything that can fail at start is tried before anything runs: certificates, sockets, the runtime folder. After
+//! that nothing ends the controller but a request to stop; what goes wrong is told and the rest goes on.
+
+use crate::{
+    Error,
+    admin::Pages,
+    certs::{self, CONTROLLER, Existing, Outcome, PROXY, ServerTls, TlsFiles},
+    config::{self, Config, Overrides, Proxies},
+    http::{self, Query, Reply},
+    infra::{
+        Reports,
+        host::{self, HostSettings, RuntimeFolder},
+    },
+    logging::LogControl,
+    metrics::Metrics,
+    provider::file::{self, Findings},
+    status::{self, Sources},
+    task::{Stop, Task},
+    world::{self, Input, Outputs, Published},
+    xds_server::{self, Rejections, Shared},
+};
+use edge_translate::Feature;
+use serde_json::{Value, json};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    net::TcpListener,
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+mod parts;
+
+use parts::Sockets;
+
+/// How long a task may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(3);
+/// How long processes may take, which includes the time they are given to finish.
+const PROCESS_GRACE: Duration = Duration::from_secs(12);
+/// Messages that wait for the status task; when it is full the world waits, which costs a moment of translation.
+const STATUS_QUEUE: usize = 64;
+
+/// Where the controller listens, apart from the admin pages, which the configuration places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// xDS.
+    pub xds: SocketAddr,
+    /// Health.
+    pub health: SocketAddr,
+    /// Metrics.
+    pub metrics: SocketAddr,
+}
+
+/// How this process was started.
+#[derive(Debug)]
+pub struct Start {
+    /// The configuration file, if there is one to follow.
+    pub config_path: Option<PathBuf>,
+    /// What the command line says.
+    pub overrides: Overrides,
+    /// Where to listen.
+    pub addresses: Addresses,
+    /// Control over the logging that was started.
+    pub log: Option<LogControl>,
+    /// Our own binary, to be started as the guard over proxies.
+    pub guard: Option<PathBuf>,
+}
+
+/// The version of this build.
+pub fn version() -> Value {
+    json!({
+        "edgeGatewayVersion": concat!("v", env!("CARGO_PKG_VERSION")),
+        "gatewayAPIVersion": "v1.7.0",
+        "edgeProxyVersion": concat!("v", env!("CARGO_PKG_VERSION")),
+        "gitCommitID": option_env!("EDGE_GATEWAY_COMMIT").unwrap_or("unknown"),
+    })
+}
+
+/// Runs until asked to stop. An error means that nothing was started.
+pub async fn run(config: Config, start: Start, mut stop: Stop) -> Result<(), Error> {
+    let (changed, mut changes) = mpsc::channel(1);
+    let follow = start.config_path.clone().map(|path| {
+        let (overrides, current) = (start.overrides.clone(), config.clone());
+        Task::spawn("configuration", |stop| {
+            config::follow(path, overrides, current, changed, stop)
+        })
+    });
+    let mut server = Server::start(config, start).await?;
+    loop {
+        tokio::select! {
+            () = stop.requested() => break,
+            Some(config) = changes.recv() => server.follow(config).await,
+        }
+    }
+    if let Some(follow) = follow {
+        follow.stop(STOP_GRACE).await;
+    }
+    server.stop().await;
+    Ok(())
+}
+
+/// All tasks and what connects them.
+struct Server {
+    config: Config,
+    start: Start,
+    certificates: PathBuf,
+    xds_address: SocketAddr,
+    hub: Hub,
+    world: JoinHandle<()>,
+    status: Task,
+    files: Task,
+    xds: Task,
+    proxies: Option<Task>,
+    admin: Task,
+    health: Task,
+    metrics: Option<Task>,
+}
+
+/// The channels between tasks.
+struct Hub {
+    inputs: mpsc::Sender<Input>,
+    paths: watch::Sender<Arc<[PathBuf]>>,
+    published: watch::Receiver<Option<Arc<Published>>>,
+    reports: Arc<watch::Sender<Option<Reports>>>,
+    rejections: Arc<watch::Sender<Rejections>>,
+    metrics: Arc<Metrics>,
+    pages: Pages,
+}
+
+impl Server {
+    async fn start(config: Config, start: Start) -> Result<Self, Error> {
+        let certificates = config.folders.config_home.join("certs");
+        make_certificates(&config, &certificates)?;
+        let tls = ServerTls::read(TlsFiles::below(&certificates, CONTROLLER))?;
+        let sockets = Sockets::open(&config, &start.addresses).await?;
+        let folder = match config.proxies {
+            Proxies::Processes(_) => Some(RuntimeFolder::open(&config.folders.runtime_dir)?),
+            Proxies::Foreign => None,
+        };
+        greet(&config, &start, &sockets);
+
+        let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
+        let (published, published_state) = watch::channel(None);
+        let (status_messages, status_queue) = mpsc::channel(STATUS_QUEUE);
+        let (found, findings) = watch::channel(Findings::default());
+        let (paths, watched) = watch::channel(Arc::clone(&config.paths));
+        let metrics = Arc::new(Metrics::default());
+        let reports = Arc::new(watch::Sender::new(None));
+        let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+
+        let outputs = Outputs {
+            published,
+            statuses: status_messages.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        let settings = config.settings();
+        let world = tokio::task::spawn_blocking(move || world::run(settings, world_inputs, outputs));
+        let sources = Sources {
+            messages: status_queue,
+            published: published_state.clone(),
+            reports: reports.subscribe(),
+            rejections: rejections.subscribe(),
+            findings,
+        };
+        let path = config.folders.state_home.join("status.yaml");
+        let status_metrics = Arc::clone(&metrics);
+        let status = Task::spawn("status", |stop| status::run(sources, path, status_metrics, stop));
+        let world_inputs = inputs.clone();
+        let files = Task::spawn("file provider", |stop| file::run(watched, world_inputs, found, stop));
+        let pages = Pages {
+            published: published_state.clone(),
+            reports: reports.subscribe(),
+            status: status_messages,
+            metrics: Arc::clone(&metrics),
+            info: Arc::new(info(&config, &start, &sockets)),
+            started: Instant::now(),
+        };
+        let hub = Hub {
+            inputs,
+            paths,
+            published: published_state,
+            reports,
+            rejections,
+            metrics,
+            pages,
+        };
+        let xds_address = sockets.xds_address();
+        let xds = hub.serve_xds(sockets.xds, tls, &config);
+        let proxies = folder.map(|folder| hub.run_proxies(&config, &start, &certificates, xds_address, folder));
+        let admin = serve_pages("admin pages", sockets.admin, &hub.pages, Pages::admin);
+        let health = serve_pages("health pages", sockets.health, &hub.pages, Pages::health);
+        let metrics = sockets
+            .metrics
+            .map(|socket| serve_pages("metrics pages", socket, &hub.pages, Pages::metrics));
+        Ok(Self {
+            config,
+            start,
+            certificates,
+            xds_address,
+            hub,
+            world,
+            status,
+            files,
+            xds,
+            proxies,
+            admin,
+            health,
+            metrics,
+        })
+    }
+
+    /// In the order in which things stop needing each other: no new input, then the proxies with everything still
+    /// there to serve them, then the servers, and last what tells how it ended.
+    async fn stop(self) {
+        self.files.stop(STOP_GRACE).await;
+        if let Some(proxies) = self.proxies {
+            proxies.stop(PROCESS_GRACE).await;
+        }
+        self.xds.stop(STOP_GRACE).await;
+        self.health.stop(STOP_GRACE).await;
+        if let Some(metrics) = self.metrics {
+            metrics.stop(STOP_GRACE).await;
+        }
+        self.admin.stop(STOP_GRACE).await;
+        self.status.stop(STOP_GRACE).await;
+        drop(self.hub);
+        // The world ends when nobody sends to it any more.
+        if tokio::time::timeout(STOP_GRACE, self.world).await.is_err() {
+            tracing::warn!("a translation did not end in time");
+        }
+        tracing::info!("stopped");
+    }
+}
+
+impl Hub {
+    fn serve_xds(&self, socket: TcpListener, tls: ServerTls, config: &Config) -> Task {
+        let shared = Shared {
+            published: self.published.clone(),
+            rejections: Arc::clone(&self.rejections),
+            namespace: config.settings().controller_namespace,
+            metrics: Arc::clone(&self.metrics),
+        };
+        let limits = config.xds.clone();
+        Task::spawn("xDS server", |stop| {
+            xds_server::serve(socket, tls, limits, shared, stop)
+        })
+    }
+
+    fn run_proxies(
+        &self,
+        config: &Config,
+        start: &Start,
+        certificates: &std::path::Path,
+        xds: SocketAddr,
+        folder: RuntimeFolder,
+    ) -> Task {
+        let proxy_binary = match &config.proxies {
+            Proxies::Processes(binary) => binary.clone(),
+            Proxies::Foreign => None,
+        };
+        let settings = HostSettings {
+            proxy_binary,
+            folders: config.folders.clone(),
+            xds,
+            client: TlsFiles::below(certificates, PROXY),
+            bootstrap: host::render,
+            guard: start.guard.clone(),
+        };
+        let (published, reports) = (self.published.clone(), Arc::clone(&self.reports));
+        let metrics = Arc::clone(&self.metrics);
+        Task::spawn("host infrastructure", |stop| {
+            host::run(Arc::new(settings), folder, published, reports, metrics, stop)
+        })
+    }
+}
+
+fn serve_pages<F>(name: &'static str, socket: TcpListener, pages: &Pages, page: fn(Pages, Query) -> F) -> Task
+where
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let pages = pages.clone();
+    Task::spawn(name, move |stop| {
+        http::serve(socket, move |query| page(pages.clone(), query), stop)
+    })
+}
+
+fn make_certificates(config: &Config, folder: &std::path::Path) -> Result<(), Error> {
+    let settings = config.settings();
+    let outcome = certs::ensure(
+        folder,
+        &settings.controller_namespace,
+        &settings.dns_domain,
+        Existing::Keep,
+    )?;
+    let folder = folder.display();
+    match outcome {
+        Outcome::Kept => {}
+        Outcome::Made => tracing::info!(%folder, "made certificates for controller and proxies"),
+        Outcome::Completed => tracing::warn!(%folder, "some certificates were missing; all were made anew"),
+    }
+    Ok(())
+}
+
+/// Says where things are, for whoever has just started it.
+fn greet(config: &Config, start: &Start, sockets: &Sockets) {
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(version, config = ?start.config_path, "edge gateway controller, standalone mode");
+    for path in config.paths.iter() {
+        tracing::info!(path = %path.display(), "resources are read from here and followed");
+    }
+    let (xds, health) = (sockets.xds_address(), start.addresses.health);
+    tracing::info!(%xds, admin = %config.admin, %health, metrics = %start.addresses.metrics, "listening");
+    let status = config.folders.state_home.join("status.yaml");
+    tracing::info!(file = %status.display(), page = format!("http://{}/status", config.admin), "statuses are here");
+    match &config.proxies {
+        Proxies::Processes(_) => {
+            let logs = config.folders.state_home.join("proxies");
+            tracing::info!(logs = %logs.display(), "proxies run as processes of this machine");
+        }
+        Proxies::Foreign => tracing::info!("no infrastructure is configured: start proxies yourself"),
+    }
+    config.ignored.iter().for_each(|sentence| tracing::warn!("{sentence}"));
+}
+
+fn info(config: &Config, start: &Start, sockets: &Sockets) -> Value {
+    let mut info = version();
+    info["mode"] = "standalone".into();
+    info["controllerName"] = (*config.controller_name).into();
+    info["configPath"] = json!(start.config_path);
+    info["watched"] = json!(config.paths);
+    info["statusFile"] = json!(config.folders.state_home.join("status.yaml"));
+    info["addresses"] = json!({
+        "xds": sockets.xds_address(),
+        "admin": config.admin,
+        "health": start.addresses.health,
+        "metrics": start.addresses.metrics,
+    });
+    info
+}
+
+/// Whether metrics are to be had.
+fn wants_metrics(config: &Config) -> bool {
+    config.metrics == Feature::Enabled
+}

@@ -1,0 +1,151 @@
+//! Sockets, and what a changed configuration means for the parts of a running controller.
+
+use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, serve_pages, wants_metrics};
+use crate::{
+    Error,
+    admin::Pages,
+    certs::{CONTROLLER, ServerTls, TlsFiles},
+    config::{Config, Proxies},
+    http::listen,
+    infra::host::RuntimeFolder,
+    world::Input,
+};
+use std::{net::SocketAddr, sync::Arc};
+use tokio::net::TcpListener;
+
+/// The field that places the admin pages.
+const ADMIN_FIELD: &str = "admin.address in the configuration file";
+
+/// All sockets of a controller that starts.
+pub(super) struct Sockets {
+    pub(super) xds: TcpListener,
+    pub(super) admin: TcpListener,
+    pub(super) health: TcpListener,
+    pub(super) metrics: Option<TcpListener>,
+}
+
+impl Sockets {
+    /// Opens all of them, or says which one is taken and how to choose another.
+    pub(super) async fn open(config: &Config, addresses: &Addresses) -> Result<Self, Error> {
+        let other = "if another edgegateway is running, stop it, or choose another address with";
+        let xds = listen(addresses.xds, "xDS", &format!("{other} --xds-address")).await?;
+        let admin = listen(config.admin, "the admin pages", &format!("{other} {ADMIN_FIELD}")).await?;
+        let health = listen(addresses.health, "health checks", &format!("{other} --health-address")).await?;
+        let metrics = match wants_metrics(config) {
+            true => Some(listen(addresses.metrics, "metrics", &format!("{other} --metrics-address")).await?),
+            false => None,
+        };
+        Ok(Self {
+            xds,
+            admin,
+            health,
+            metrics,
+        })
+    }
+
+    /// Where proxies find the controller: the system chooses the port if it was given as 0.
+    pub(super) fn xds_address(&self) -> SocketAddr {
+        self.xds
+            .local_addr()
+            .unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 18000)))
+    }
+}
+
+impl Server {
+    /// Brings what is running in line with a changed configuration. What can't be followed is told and stays.
+    pub(super) async fn follow(&mut self, new: Config) {
+        tracing::info!("the configuration has changed");
+        if let Some(log) = &self.start.log {
+            log.follow(&new.logging);
+        }
+        if (&new.controller_name, new.backend_api) != (&self.config.controller_name, self.config.backend_api) {
+            // The world ends only with the controller.
+            let _ = self.hub.inputs.send(Input::Settings(Box::new(new.settings()))).await;
+        }
+        if new.paths != self.config.paths {
+            self.hub.paths.send_replace(Arc::clone(&new.paths));
+        }
+        if new.admin != self.config.admin {
+            self.move_admin(&new).await;
+        }
+        if new.xds != self.config.xds {
+            self.restart_xds(&new).await;
+        }
+        if new.folders.config_home != self.config.folders.config_home
+            || new.folders.state_home != self.config.folders.state_home
+            || new.metrics != self.config.metrics
+        {
+            tracing::warn!("configHome, stateHome and telemetry.metrics.prometheus take effect at the next start");
+        }
+        if new.proxies != self.config.proxies || new.folders.runtime_dir != self.config.folders.runtime_dir {
+            self.restart_proxies(&new).await;
+        }
+        new.ignored
+            .iter()
+            .filter(|s| !self.config.ignored.contains(s))
+            .for_each(|sentence| tracing::warn!("{sentence}"));
+        self.config = new;
+    }
+
+    async fn move_admin(&mut self, new: &Config) {
+        match listen(
+            new.admin,
+            "the admin pages",
+            &format!("choose another address with {ADMIN_FIELD}"),
+        )
+        .await
+        {
+            Ok(socket) => {
+                let next = serve_pages("admin pages", socket, &self.hub.pages, Pages::admin);
+                std::mem::replace(&mut self.admin, next).stop(STOP_GRACE).await;
+                tracing::info!(admin = %new.admin, "the admin pages have moved");
+            }
+            Err(error) => tracing::error!("{error}; the admin pages stay at {}", self.config.admin),
+        }
+    }
+
+    /// Proxies reconnect and are sent only what they don't have.
+    async fn restart_xds(&mut self, new: &Config) {
+        let tls = ServerTls::read(TlsFiles::below(&self.certificates, CONTROLLER));
+        let Some(tls) = tls
+            .inspect_err(|error| tracing::error!("{error}; xdsServer stays as it was"))
+            .ok()
+        else {
+            return;
+        };
+        // The address must be free before it can be opened again, so the old server goes first.
+        let idle = crate::task::Task::spawn("xDS server", |mut stop| async move { stop.requested().await });
+        std::mem::replace(&mut self.xds, idle).stop(STOP_GRACE).await;
+        match listen(
+            self.xds_address,
+            "xDS",
+            "end what has taken it, and restart the controller",
+        )
+        .await
+        {
+            Ok(socket) => {
+                let next = self.hub.serve_xds(socket, tls, new);
+                std::mem::replace(&mut self.xds, next).stop(STOP_GRACE).await;
+            }
+            Err(error) => tracing::error!("{error}"),
+        }
+    }
+
+    async fn restart_proxies(&mut self, new: &Config) {
+        if let Some(proxies) = self.proxies.take() {
+            proxies.stop(PROCESS_GRACE).await;
+        }
+        if new.proxies == Proxies::Foreign {
+            return;
+        }
+        match RuntimeFolder::open(&new.folders.runtime_dir) {
+            Ok(folder) => {
+                let task = self
+                    .hub
+                    .run_proxies(new, &self.start, &self.certificates, self.xds_address, folder);
+                self.proxies = Some(task);
+            }
+            Err(error) => tracing::error!("{error}; no proxies run until that is mended"),
+        }
+    }
+}

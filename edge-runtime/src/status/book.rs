@@ -1,0 +1,178 @@
+//! The book of statuses: pure, except that it is told the time.
+
+use super::{StatusChanges, overlay};
+use crate::{infra::Reports, provider::file::Findings, world::Published, xds_server::Rejections};
+use edge_ir::FleetKey;
+use edge_translate::{
+    api::{Kind, ObjectKey},
+    load::{LoadFinding, Severity},
+    status::{Status, merge},
+};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// Everything known about every object.
+#[derive(Debug, Default)]
+pub struct Book {
+    statuses: BTreeMap<ObjectKey, Arc<Status>>,
+    /// What each object's entry looks like, as of the last refresh.
+    rendered: BTreeMap<ObjectKey, Value>,
+    /// Statuses from an earlier run, by kind, namespace and name.
+    earlier: BTreeMap<[String; 3], Value>,
+    stale: BTreeSet<ObjectKey>,
+    fleets: BTreeMap<ObjectKey, FleetKey>,
+    reports: Option<Reports>,
+    rejected: BTreeMap<ObjectKey, Vec<overlay::Rejected>>,
+    findings: Findings,
+}
+
+impl Book {
+    /// A book that remembers when things turned, if there was one before.
+    pub fn new(earlier: Option<Value>) -> Self {
+        let entries = earlier
+            .as_ref()
+            .and_then(|document| document["resources"].as_array())
+            .into_iter()
+            .flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let earlier = entries
+            .map(|entry| {
+                (
+                    [&entry["kind"], &entry["namespace"], &entry["name"]].map(text),
+                    entry["status"].clone(),
+                )
+            })
+            .collect();
+        Self {
+            earlier,
+            ..Self::default()
+        }
+    }
+
+    /// Takes the statuses that a translation changed.
+    pub fn set_statuses(&mut self, changes: StatusChanges) {
+        for (key, status) in changes {
+            match status {
+                Some(status) => {
+                    self.statuses.insert(key.clone(), status);
+                    self.stale.insert(key);
+                }
+                None => {
+                    self.statuses.remove(&key);
+                    self.rendered.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// Learns which fleet serves which Gateway.
+    pub fn set_fleets(&mut self, published: Option<&Published>) {
+        let mut fleets = BTreeMap::new();
+        for (fleet, state) in published.iter().flat_map(|published| &published.fleets) {
+            for origin in state.infra.origins.iter().filter(|origin| &*origin.kind == "Gateway") {
+                let key = ObjectKey::new(Kind::Gateway, Arc::clone(&origin.namespace), Arc::clone(&origin.name));
+                fleets.insert(key, fleet.clone());
+            }
+        }
+        if fleets != self.fleets {
+            self.fleets = fleets;
+            self.outdate_gateways();
+        }
+    }
+
+    /// Learns how the proxies are.
+    pub fn set_reports(&mut self, reports: Option<Reports>) {
+        if reports != self.reports {
+            self.reports = reports;
+            self.outdate_gateways();
+        }
+    }
+
+    /// Learns what proxies reject.
+    pub fn set_rejections(&mut self, rejections: &Rejections) {
+        let rejected = overlay::by_object(rejections);
+        let differing = self.rejected.keys().chain(rejected.keys());
+        let differing = differing
+            .filter(|key| self.rejected.get(*key) != rejected.get(*key))
+            .cloned();
+        self.stale.extend(differing);
+        self.rejected = rejected;
+    }
+
+    /// Learns what is wrong with the files.
+    pub fn set_findings(&mut self, findings: Findings) {
+        self.findings = findings;
+    }
+
+    fn outdate_gateways(&mut self) {
+        self.stale
+            .extend(self.statuses.keys().filter(|key| key.kind == Kind::Gateway).cloned());
+    }
+
+    /// Brings every entry up to date; what turned, turned `now`.
+    pub fn refresh(&mut self, now: &str) {
+        for key in std::mem::take(&mut self.stale) {
+            let Some(status) = self.statuses.get(&key) else {
+                continue;
+            };
+            let mut status = Status::clone(status);
+            let mut addresses = None;
+            if key.kind == Kind::Gateway
+                && let Some(reports) = &self.reports
+            {
+                let report = self.fleets.get(&key).and_then(|fleet| reports.get(fleet));
+                addresses = Some(overlay::add_infrastructure(&mut status, report));
+            }
+            if let Some(rejected) = self.rejected.get(&key) {
+                overlay::add_rejections(&mut status, rejected);
+            }
+            let names = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
+            let before = self.rendered.remove(&key).or_else(|| self.earlier.remove(&names));
+            let mut value = merge(before.as_ref(), &status, Some(now));
+            if let Some(addresses) = addresses {
+                value["addresses"] = addresses;
+            }
+            self.rendered.insert(key, value);
+        }
+    }
+
+    /// The whole document.
+    pub fn document(&self) -> Value {
+        let findings: Vec<Value> = self.findings.iter().map(finding).collect();
+        let resources: Vec<Value> = self.rendered.iter().map(|(key, status)| entry(key, status)).collect();
+        json!({ "findings": findings, "resources": resources })
+    }
+}
+
+fn entry(key: &ObjectKey, status: &Value) -> Value {
+    let mut entry = Map::new();
+    entry.insert("apiVersion".into(), key.kind.api_version().into());
+    entry.insert("kind".into(), key.kind.as_str().into());
+    if !key.namespace.is_empty() {
+        entry.insert("namespace".into(), (*key.namespace).into());
+    }
+    entry.insert("name".into(), (*key.name).into());
+    entry.insert("status".into(), status.clone());
+    Value::Object(entry)
+}
+
+fn finding(finding: &LoadFinding) -> Value {
+    let severity = match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    let mut value = json!({
+        "severity": severity,
+        "file": finding.file,
+        "line": finding.line,
+        "column": finding.column,
+        "message": finding.message,
+    });
+    if let Some(object) = &finding.object {
+        value["object"] = object.to_string().into();
+    }
+    value
+}

@@ -1,0 +1,123 @@
+//! What only the running system knows, laid over the translation's statuses: whether proxies run, and what they
+//! reject.
+
+use crate::{
+    infra::{Availability, Report},
+    xds_server::Rejections,
+};
+use edge_ir::Origin;
+use edge_translate::{
+    api::{Kind, ObjectKey},
+    status::{Condition, GatewayStatus, Status, StatusBody},
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+const PROGRAMMED: &str = "Programmed";
+
+/// Something of an object that a proxy rejected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rejected {
+    /// The part of the object.
+    pub section: Option<Arc<str>>,
+    /// The proxy's words.
+    pub detail: Arc<str>,
+}
+
+/// Rejections by the object that they came from.
+pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> {
+    let mut objects: BTreeMap<ObjectKey, Vec<Rejected>> = BTreeMap::new();
+    for rejection in rejections.values() {
+        for origin in rejection.origins.iter() {
+            if let Some(key) = object_of(origin) {
+                let rejected = Rejected {
+                    section: origin.section.clone(),
+                    detail: Arc::clone(&rejection.detail),
+                };
+                objects.entry(key).or_default().push(rejected);
+            }
+        }
+    }
+    for list in objects.values_mut() {
+        list.sort();
+        list.dedup();
+    }
+    objects
+}
+
+fn object_of(origin: &Origin) -> Option<ObjectKey> {
+    let kind = Kind::ALL.iter().find(|kind| kind.as_str() == &*origin.kind)?;
+    Some(ObjectKey::new(
+        *kind,
+        Arc::clone(&origin.namespace),
+        Arc::clone(&origin.name),
+    ))
+}
+
+/// Adds a Gateway's `Programmed` and says its addresses.
+pub fn add_infrastructure(status: &mut Status, report: Option<&Report>) -> Value {
+    let StatusBody::Gateway(gateway) = &mut status.body else {
+        return json!([]);
+    };
+    let (condition, addresses) = match report {
+        Some(report) => programmed(report),
+        None => (no_resources("Proxy replicas unavailable"), Vec::new()),
+    };
+    set(&mut gateway.conditions, condition);
+    addresses
+        .iter()
+        .map(|address| json!({ "type": "IPAddress", "value": address }))
+        .collect()
+}
+
+fn programmed(report: &Report) -> (Condition, Vec<Arc<str>>) {
+    let condition = match &report.availability {
+        Availability::Available(available) => {
+            let replicas = report.replicas;
+            let message = format!("Address assigned to the Gateway, {available}/{replicas} proxy replicas available");
+            Condition::yes(PROGRAMMED, PROGRAMMED, message)
+        }
+        Availability::Starting => no_resources("Proxy replicas unavailable"),
+        Availability::Unavailable(reason) => no_resources(&format!("Proxy replicas unavailable: {reason}")),
+    };
+    (condition, report.addresses.clone())
+}
+
+fn no_resources(message: &str) -> Condition {
+    Condition::no(PROGRAMMED, "NoResources", message)
+}
+
+/// Takes `Programmed` away from what proxies reject: a listener, the Gateway, or a route under each of its parents.
+pub fn add_rejections(status: &mut Status, rejected: &[Rejected]) {
+    for rejection in rejected {
+        let message = format!("Rejected by the data plane: {}", rejection.detail);
+        let condition = Condition::no(PROGRAMMED, "Invalid", message);
+        match &mut status.body {
+            StatusBody::Conditions(conditions) => set(conditions, condition),
+            StatusBody::Gateway(gateway) => set(conditions_of(gateway, rejection.section.as_deref()), condition),
+            StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
+                entries
+                    .iter_mut()
+                    .for_each(|entry| set(&mut entry.conditions, condition.clone()));
+            }
+        }
+    }
+}
+
+fn conditions_of<'a>(gateway: &'a mut GatewayStatus, listener: Option<&str>) -> &'a mut Vec<Condition> {
+    match gateway
+        .listeners
+        .iter_mut()
+        .find(|known| Some(&*known.name) == listener)
+    {
+        Some(listener) => &mut listener.conditions,
+        None => &mut gateway.conditions,
+    }
+}
+
+fn set(conditions: &mut Vec<Condition>, condition: Condition) {
+    match conditions.iter_mut().find(|known| known.kind == condition.kind) {
+        Some(known) => *known = condition,
+        None => conditions.push(condition),
+    }
+}

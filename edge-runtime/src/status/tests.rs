@@ -1,0 +1,1 @@
+//! The document, from what its parts know.

@@ -1,0 +1,119 @@
+//! When to look: pure bookkeeping over events and instants.
+
+use super::{Stage, Touch};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use tokio::time::Instant;
+
+/// How long to wait for more events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Quiet that ends the wait.
+    pub quiet: Duration,
+    /// The longest wait, counted from the first event.
+    pub longest: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            quiet: Duration::from_millis(10),
+            longest: Duration::from_millis(200),
+        }
+    }
+}
+
+/// A burst of events.
+#[derive(Clone, Debug)]
+pub struct Settling {
+    timing: Timing,
+    first: Instant,
+    last: Instant,
+    writing: BTreeSet<PathBuf>,
+    gone: BTreeSet<PathBuf>,
+}
+
+impl Settling {
+    /// A burst that begins now.
+    pub fn new(timing: Timing, now: Instant) -> Self {
+        Self {
+            timing,
+            first: now,
+            last: now,
+            writing: BTreeSet::new(),
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// One more event.
+    pub fn note(&mut self, touch: Touch, now: Instant) {
+        self.last = now;
+        let Some(path) = touch.path else { return };
+        match touch.stage {
+            Stage::Writing => drop(self.writing.insert(path)),
+            Stage::Closed | Stage::Whole => drop(self.writing.remove(&path)),
+            Stage::Gone => {
+                self.writing.remove(&path);
+                self.gone.insert(path);
+            }
+        }
+    }
+
+    /// When the burst is over, if nothing else happens: sooner when no file is half-written.
+    pub fn due(&self) -> Instant {
+        let latest = self.first + self.timing.longest;
+        match self.writing.is_empty() {
+            true => latest.min(self.last + self.timing.quiet),
+            false => latest,
+        }
+    }
+
+    /// When it began.
+    pub fn first(&self) -> Instant {
+        self.first
+    }
+
+    /// Paths that vanished in it, even if something else is there by now.
+    pub fn gone(&self) -> &BTreeSet<PathBuf> {
+        &self.gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(path: &str, stage: Stage) -> Touch {
+        Touch {
+            path: Some(path.into()),
+            stage,
+        }
+    }
+
+    #[tokio::test]
+    async fn quiet_ends_a_burst_and_a_long_one_is_cut() {
+        let start = Instant::now();
+        let ms = |n| start + Duration::from_millis(n);
+        let mut settling = Settling::new(Timing::default(), start);
+        settling.note(touch("a", Stage::Whole), start);
+        assert_eq!(settling.due(), ms(10));
+        for n in 1..=25 {
+            settling.note(touch("a", Stage::Whole), ms(n * 8));
+        }
+        assert_eq!(settling.due(), ms(200), "the last event was at 200 ms");
+    }
+
+    #[tokio::test]
+    async fn a_half_written_file_is_waited_for() {
+        let start = Instant::now();
+        let ms = |n| start + Duration::from_millis(n);
+        let mut settling = Settling::new(Timing::default(), start);
+        settling.note(touch("a", Stage::Writing), start);
+        settling.note(touch("b", Stage::Whole), ms(5));
+        assert_eq!(settling.due(), ms(200));
+        settling.note(touch("a", Stage::Closed), ms(30));
+        assert_eq!(settling.due(), ms(40));
+        settling.note(touch("a", Stage::Writing), ms(35));
+        settling.note(touch("a", Stage::Gone), ms(36));
+        assert_eq!(settling.due(), ms(46), "what is gone is not written any more");
+    }
+}
