@@ -5,16 +5,25 @@
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].
 
+pub mod admin;
+pub mod bootstrap;
+pub mod cli;
 mod clock;
 pub mod compile;
 pub mod config;
+pub mod control;
+pub mod dns;
 mod downstream;
 mod fault;
 mod filters;
 mod http;
+pub mod logging;
 mod random;
+pub mod server;
 pub mod shared;
+pub mod sockets;
 pub mod stats;
 mod transport;
 mod upstream;
 pub mod worker;
+pub mod xds;

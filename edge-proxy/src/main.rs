@@ -1,2 +1,26 @@
-//! The binary.
-fn main() {}
+//! The binary: reads the command line and says in one line what keeps it from running.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use edge_proxy::cli::Arguments;
+use edge_proxy::logging::Levels;
+use edge_proxy::server;
+
+fn main() -> ExitCode {
+    // Usage errors exit with 2 and name the flag; --version and --help with 0.
+    let arguments = Arguments::parse();
+    let result = match Levels::start(&arguments.log_level) {
+        Ok(levels) => server::run(arguments, levels),
+        Err(error) => Err(anyhow::anyhow!("--log-level: {error}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // When standard error is gone there is nobody left to tell.
+            let _ = writeln!(std::io::stderr(), "edge-proxy: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -7,7 +7,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
@@ -62,9 +62,21 @@ pub enum Drain {
 #[derive(Debug, Default)]
 pub struct RuntimeFlags {
     health_failed: AtomicBool,
+    max_connections: AtomicU64,
 }
 
 impl RuntimeFlags {
+    /// Most client connections over all workers (the overload manager's limit); `None` is no limit. Listeners with
+    /// `bypass_overload` neither count nor refuse.
+    pub fn max_connections(&self) -> Option<u64> {
+        Some(self.max_connections.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// Sets the limit.
+    pub fn limit_connections(&self, limit: Option<u64>) {
+        self.max_connections.store(limit.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// True between `/healthcheck/fail` and `/healthcheck/ok`: health check filters answer 503 and connections drain.
     pub fn health_failed(&self) -> bool {
         self.health_failed.load(Ordering::Relaxed)

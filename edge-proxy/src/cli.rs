@@ -1,0 +1,163 @@
+//! The command line: the main flags of Envoy's, so that one can stand in for the other.
+//!
+//! Flags that steer what this proxy does not have (hot restart, CPU sets, regular expression engines) are accepted
+//! and do nothing, because deployments pass them as a matter of course. A flag that nobody knows is an error.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+/// An HTTP proxy that takes Envoy's bootstrap and is configured over xDS.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "edge-proxy", version, about)]
+pub struct Arguments {
+    /// The bootstrap, YAML or JSON.
+    #[arg(short = 'c', long, value_name = "FILE")]
+    pub config_path: Option<PathBuf>,
+    /// The bootstrap as text; merged over the file if both are given.
+    #[arg(long, value_name = "TEXT")]
+    pub config_yaml: Option<String>,
+    /// Serve, or check the configuration and exit.
+    #[arg(long, value_enum, default_value_t = Mode::Serve)]
+    pub mode: Mode,
+    /// Overrides node.cluster.
+    #[arg(long, value_name = "NAME")]
+    pub service_cluster: Option<String>,
+    /// Overrides node.id.
+    #[arg(long, value_name = "NAME")]
+    pub service_node: Option<String>,
+    /// Overrides node.locality.zone.
+    #[arg(long, value_name = "ZONE")]
+    pub service_zone: Option<String>,
+    /// Worker threads; one per core when not given.
+    #[arg(long, value_name = "N")]
+    pub concurrency: Option<usize>,
+    /// trace, debug, info, warning, error, critical or off.
+    #[arg(short = 'l', long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: String,
+    /// Levels of single components, `name:level,…`.
+    #[arg(long, value_name = "LIST")]
+    pub component_log_level: Option<String>,
+    /// How long open connections may go on after SIGTERM.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub drain_time_s: u64,
+    /// How clients are told during the drain time: bit by bit, or all at once.
+    #[arg(long, value_enum, default_value_t = DrainStrategy::Gradual)]
+    pub drain_strategy: DrainStrategy,
+    /// Write the address of the admin interface to this file.
+    #[arg(long, value_name = "FILE")]
+    pub admin_address_path: Option<PathBuf>,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub base_id: Option<u64>,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub base_id_path: Option<PathBuf>,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub use_dynamic_base_id: bool,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub disable_hot_restart: bool,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub restart_epoch: Option<u64>,
+    /// Without effect: hot restart.
+    #[arg(long, hide = true)]
+    pub parent_shutdown_time_s: Option<u64>,
+    /// Without effect: threads follow the CPU set of the process anyway.
+    #[arg(long, hide = true)]
+    pub cpuset_threads: bool,
+    /// Without effect: there are no loadable extensions.
+    #[arg(long, hide = true, value_name = "LIST")]
+    pub disable_extensions: Option<String>,
+    /// Without effect: logs are not buffered.
+    #[arg(long, hide = true)]
+    pub file_flush_interval_msec: Option<u64>,
+    /// Without effect: one log format.
+    #[arg(long, hide = true)]
+    pub log_format: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Serve.
+    Serve,
+    /// Check the configuration and exit.
+    Validate,
+}
+
+/// How clients are told to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DrainStrategy {
+    /// Over the drain time.
+    Gradual,
+    /// At once.
+    Immediate,
+}
+
+/// The filter of the log for Envoy's level names.
+pub fn log_filter(level: &str) -> Result<&'static str, String> {
+    Ok(match level {
+        "trace" => "trace",
+        "debug" => "debug",
+        "info" => "info",
+        "warn" | "warning" => "warn",
+        "error" | "err" | "critical" => "error",
+        "off" => "off",
+        other => {
+            return Err(format!(
+                "unknown log level {other:?}: use trace, debug, info, warning, error, critical or off"
+            ));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_a_generated_deployment_are_understood() {
+        let arguments = Arguments::try_parse_from([
+            "edge-proxy",
+            "--service-cluster",
+            "default/eg",
+            "--service-node",
+            "pod-1",
+            "--config-yaml",
+            "admin: {}",
+            "--log-level",
+            "warn",
+            "--cpuset-threads",
+            "--drain-strategy",
+            "immediate",
+            "--component-log-level",
+            "misc:error",
+            "--drain-time-s",
+            "60",
+        ])
+        .expect("valid");
+        assert_eq!(
+            (arguments.drain_time_s, arguments.drain_strategy),
+            (60, DrainStrategy::Immediate)
+        );
+        assert_eq!(arguments.service_cluster.as_deref(), Some("default/eg"));
+    }
+
+    #[test]
+    fn an_unknown_flag_is_named() {
+        let error = Arguments::try_parse_from(["edge-proxy", "--no-such-flag"]).expect_err("unknown");
+        assert!(error.to_string().contains("--no-such-flag"), "{error}");
+    }
+
+    #[test]
+    fn log_levels_are_those_of_envoy() {
+        assert_eq!(
+            (log_filter("warning"), log_filter("critical")),
+            (Ok("warn"), Ok("error"))
+        );
+        assert!(log_filter("loud").is_err());
+    }
+}

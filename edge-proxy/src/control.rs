@@ -1,0 +1,308 @@
+//! The control half's state: one thread owns it, nothing in it is shared but the sending sides of [`Shared`].
+//!
+//! What: joins the pure [`Assembly`] with what is not pure: sockets, files, DNS and publication.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret as ProtoSecret;
+use tokio::sync::{Notify, watch};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::bootstrap::secret_from_file;
+use crate::compile::secret::SecretKey;
+use crate::config::Snapshot;
+use crate::dns::Resolvers;
+use crate::shared::{BoundListener, Drain, Shared};
+use crate::sockets::Sockets;
+use crate::xds::assembly::{Assembly, Origin};
+use crate::xds::delta::Incoming;
+use crate::xds::{Kind, Rejected};
+
+/// The sending sides of what workers read.
+#[derive(Debug)]
+pub struct Publishers {
+    /// Of [`Shared::snapshot`].
+    pub snapshot: watch::Sender<Arc<Snapshot>>,
+    /// Of [`Shared::sockets`].
+    pub sockets: watch::Sender<Arc<[Arc<BoundListener>]>>,
+    /// Of [`Shared::drain`].
+    pub drain: watch::Sender<Drain>,
+}
+
+/// How far starting has come, as `/server_info` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The bootstrap's clusters are not all usable.
+    PreInitializing,
+    /// The first configuration of the server is not complete.
+    Initializing,
+    /// Serving.
+    Live,
+}
+
+/// What the first configuration of the server still lacks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Awaited {
+    /// No answer about clusters yet.
+    pub clusters: bool,
+    /// No answer about listeners yet.
+    pub listeners: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Control {
+    /// What workers and the admin interface read.
+    pub shared: Arc<Shared>,
+    /// When the process started.
+    pub started: Instant,
+    /// The same for people.
+    pub started_at: SystemTime,
+    /// Woken after every change.
+    pub progressed: Notify,
+    /// What the server still owes.
+    pub awaited: Cell<Awaited>,
+    assembly: RefCell<Assembly>,
+    sockets: RefCell<Sockets>,
+    publishers: Publishers,
+    resolvers: Resolvers,
+    files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
+    progress: Cell<Progress>,
+    accepting: Cell<bool>,
+}
+
+impl Control {
+    /// Nothing configured yet.
+    pub fn new(assembly: Assembly, shared: Arc<Shared>, publishers: Publishers) -> Rc<Self> {
+        Rc::new(Self {
+            sockets: RefCell::new(Sockets::new(shared.workers)),
+            shared,
+            started: Instant::now(),
+            started_at: SystemTime::now(),
+            progressed: Notify::new(),
+            awaited: Cell::new(Awaited::default()),
+            assembly: RefCell::new(assembly),
+            publishers,
+            resolvers: Resolvers::default(),
+            files: RefCell::new(BTreeMap::new()),
+            progress: Cell::new(Progress::PreInitializing),
+            accepting: Cell::new(true),
+        })
+    }
+
+    /// Reads the assembly.
+    pub fn read<T>(&self, read: impl FnOnce(&Assembly) -> T) -> T {
+        read(&self.assembly.borrow())
+    }
+
+    /// How far starting has come.
+    pub fn progress(&self) -> Progress {
+        self.progress.get()
+    }
+
+    /// Takes resources in and out; the sockets of new listeners are bound, and one that can't be is rejected.
+    pub fn apply(&self, kind: Kind, origin: Origin, added: &[Incoming], removed: &[String]) -> Vec<Rejected> {
+        let mut assembly = self.assembly.borrow_mut();
+        let mut rejected = assembly.apply(kind, origin, added, removed);
+        if kind == Kind::Listener {
+            let mut sockets = self.sockets.borrow_mut();
+            // What was removed in the same response gives its address free.
+            sockets.retain(|listener, address| assembly.uses_address(listener, address));
+            for (name, addresses) in assembly.unchecked_listeners() {
+                if let Err(reason) = sockets.bind(&name, &addresses) {
+                    rejected.push(assembly.refuse_listener(&name, reason));
+                }
+            }
+        }
+        self.count(kind, origin, added.len(), removed.len(), rejected.len());
+        rejected
+    }
+
+    fn count(&self, kind: Kind, origin: Origin, added: usize, removed: usize, rejected: usize) {
+        let cells = self.shared.stats.control();
+        let accepted = added.saturating_sub(rejected) as u64;
+        let is_stream = origin == Origin::Dynamic;
+        match kind {
+            Kind::Listener => {
+                cells.listener_added.add(accepted);
+                cells.listener_removed.add(removed as u64);
+                cells.listener_create_failure.add(rejected as u64);
+                cells.lds_update_success.add(u64::from(is_stream && rejected == 0));
+                cells.lds_update_rejected.add(u64::from(is_stream && rejected > 0));
+            }
+            Kind::Cluster => {
+                cells.cluster_added.add(accepted);
+                cells.cluster_removed.add(removed as u64);
+                cells.cds_update_success.add(u64::from(is_stream && rejected == 0));
+                cells.cds_update_rejected.add(u64::from(is_stream && rejected > 0));
+            }
+            Kind::Assignment | Kind::Routes | Kind::Secret => {}
+        }
+    }
+
+    /// Takes a static secret of the bootstrap.
+    pub fn put_static_secret(&self, message: &ProtoSecret) -> Result<(), Rejected> {
+        self.assembly
+            .borrow_mut()
+            .put_secret_message(SecretKey::Named(message.name.clone()), message)
+            .map_err(|error| Rejected {
+                name: message.name.clone(),
+                reason: error.to_string(),
+            })
+    }
+
+    /// Activates and publishes whatever is ready.
+    pub fn settle(self: &Rc<Self>) {
+        self.load_files();
+        let settled = self.assembly.borrow_mut().settle();
+        for ((kind, name), reason) in &settled.rejected {
+            tracing::error!(
+                ?kind,
+                name,
+                reason,
+                "a resource can't be activated; the version before stays"
+            );
+        }
+        let snapshot = self.assembly.borrow().snapshot().clone();
+        if settled.changed {
+            self.publishers.snapshot.send_replace(snapshot);
+        }
+        self.resolvers.sync(self, self.assembly.borrow().dns_clusters());
+        self.advance();
+        self.publish_sockets();
+        self.progressed.notify_one();
+    }
+
+    fn advance(&self) {
+        if self.progress.get() == Progress::Live {
+            return;
+        }
+        let assembly = self.assembly.borrow();
+        let awaited = self.awaited.get();
+        if !assembly.clusters_ready() && self.progress.get() == Progress::PreInitializing {
+            return;
+        }
+        self.progress.set(Progress::Initializing);
+        if assembly.clusters_ready() && assembly.listeners_ready() && !awaited.clusters && !awaited.listeners {
+            self.progress.set(Progress::Live);
+            self.shared.stats.control().live.set(1);
+            tracing::info!("all dependencies initialized, starting to accept connections");
+        }
+    }
+
+    /// Hands out the sockets of active listeners; before the first configuration is complete, none.
+    fn publish_sockets(&self) {
+        if self.progress.get() != Progress::Live || !self.accepting.get() {
+            return;
+        }
+        let assembly = self.assembly.borrow();
+        let mut sockets = self.sockets.borrow_mut();
+        sockets.retain(|listener, address| assembly.uses_address(listener, address));
+        match sockets.open(assembly.snapshot()) {
+            Ok(open) => {
+                let cells = self.shared.stats.control();
+                cells
+                    .total_listeners_active
+                    .set(i64::try_from(assembly.snapshot().listeners.len()).unwrap_or(0));
+                cells
+                    .active_clusters
+                    .set(i64::try_from(assembly.snapshot().cluster_ids.len()).unwrap_or(0));
+                self.publishers.sockets.send_if_modified(|current| {
+                    let same = current.len() == open.len()
+                        && current.iter().zip(open.iter()).all(|(old, new)| Arc::ptr_eq(old, new));
+                    if !same {
+                        *current = open;
+                    }
+                    !same
+                });
+            }
+            Err(error) => tracing::error!(%error, "cannot listen"),
+        }
+    }
+
+    /// Closes every listening socket.
+    pub fn stop_accepting(&self) {
+        self.accepting.set(false);
+        self.publishers.sockets.send_replace(Arc::from([]));
+        self.sockets.borrow_mut().retain(|_, _| false);
+    }
+
+    /// Moves on the way out; never back, except from discouraging.
+    pub fn drain(&self, step: Drain) {
+        self.publishers.drain.send_if_modified(|current| {
+            let moves = step > *current;
+            if moves {
+                *current = step;
+            }
+            moves
+        });
+    }
+
+    /// Reads the files with secrets that are wanted; one that did not change costs a read and a hash.
+    fn load_files(&self) {
+        let wanted = self.assembly.borrow().wanted_files();
+        let known: Vec<SecretKey> = self.files.borrow().keys().cloned().collect();
+        if wanted.iter().all(|key| known.contains(key)) {
+            return;
+        }
+        self.reload_files();
+    }
+
+    /// Reads every wanted file again. A file that can't be used leaves the secret as it was.
+    pub fn reload_files(&self) {
+        let wanted = self.assembly.borrow().wanted_files();
+        for key in wanted {
+            let SecretKey::File { path, name } = &key else { continue };
+            let hash = std::fs::read(path).map(|bytes| xxh3_64(&bytes)).unwrap_or(0);
+            let known = self
+                .files
+                .borrow()
+                .get(&key)
+                .filter(|(known, _)| *known == hash)
+                .map(|(_, secret)| secret.clone());
+            let secret = match known {
+                Some(secret) => secret,
+                None => match read_apart(path, name) {
+                    Ok(secret) => secret,
+                    Err(error) => {
+                        tracing::error!(path, name, error, "cannot read a secret");
+                        continue;
+                    }
+                },
+            };
+            // The certificates that it names are read in here.
+            match self.assembly.borrow_mut().put_secret_message(key.clone(), &secret) {
+                Ok(()) => {
+                    self.files.borrow_mut().insert(key, (hash, secret));
+                }
+                Err(error) => tracing::error!(path, name, %error, "cannot use a secret"),
+            }
+        }
+    }
+
+    /// Answers of DNS.
+    pub fn put_resolved(self: &Rc<Self>, cluster: &str, resolved: crate::compile::endpoint::Resolved) {
+        self.assembly.borrow_mut().put_resolved(cluster, resolved);
+        self.settle();
+    }
+
+    /// Forgets what nothing refers to.
+    pub fn forget_unwanted(&self) {
+        self.assembly.borrow_mut().forget_unwanted();
+    }
+}
+
+/// Reads on a thread of its own, as the descriptors that it takes are freed with it.
+fn read_apart(path: &str, name: &str) -> Result<ProtoSecret, String> {
+    let (path, name) = (path.to_owned(), name.to_owned());
+    let reading = std::thread::Builder::new()
+        .name("secrets".to_owned())
+        .spawn(move || secret_from_file(Path::new(&path), &name))
+        .map_err(|error| error.to_string())?;
+    reading.join().map_err(|_| "reading failed".to_owned())?
+}

@@ -1,0 +1,126 @@
+//! Resolution of host names of DNS clusters: one task per cluster, owned and ended with it.
+//!
+//! The system's resolver is used. It has no TTL, so the refresh rate of the cluster is the pace; a failed resolution
+//! keeps the addresses before.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use crate::compile::cluster::{DnsFamily, DnsSpec};
+use crate::compile::endpoint::{Resolved, host_names};
+use crate::control::Control;
+
+/// Pace after a failure, if the refresh rate is slower.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The tasks by cluster.
+#[derive(Debug, Default)]
+pub struct Resolvers {
+    tasks: RefCell<BTreeMap<Arc<str>, (Wanted, AbortHandle)>>,
+}
+
+/// What decides whether a task goes on when its cluster changes.
+type Wanted = (Vec<String>, Duration, DnsFamily, bool);
+
+impl Resolvers {
+    /// Starts and ends tasks until they are those of the clusters.
+    pub fn sync(&self, control: &Rc<Control>, clusters: Vec<(Arc<str>, DnsSpec)>) {
+        let mut tasks = self.tasks.borrow_mut();
+        let mut wanted = BTreeMap::new();
+        for (name, spec) in clusters {
+            let names = host_names(&spec.assignment);
+            if !names.is_empty() {
+                wanted.insert(name, (names, spec.refresh, spec.family, spec.first_only));
+            }
+        }
+        tasks.retain(|name, (running, task)| {
+            let stays = wanted.get(name) == Some(running);
+            if !stays {
+                task.abort();
+            }
+            stays
+        });
+        for (name, wanted) in wanted {
+            if !tasks.contains_key(&name) {
+                let task = tokio::task::spawn_local(follow(Rc::downgrade(control), name.clone(), wanted.clone()));
+                tasks.insert(name, (wanted, task.abort_handle()));
+            }
+        }
+    }
+}
+
+async fn follow(control: Weak<Control>, cluster: Arc<str>, wanted: Wanted) {
+    let (names, refresh, family, first_only) = wanted;
+    let mut resolved = Resolved::new();
+    loop {
+        let mut pause = refresh.max(Duration::from_millis(100));
+        for name in &names {
+            match tokio::net::lookup_host((name.trim_end_matches('.'), 0)).await {
+                Ok(answers) => {
+                    let addresses = choose(answers.map(|answer| answer.ip()).collect(), family, first_only);
+                    resolved.insert(name.clone(), addresses);
+                }
+                Err(error) => {
+                    tracing::warn!(cluster = &*cluster, name, %error, "cannot resolve");
+                    pause = pause.min(RETRY);
+                }
+            }
+        }
+        let Some(control) = control.upgrade() else { return };
+        control.put_resolved(&cluster, resolved.clone());
+        drop(control);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The addresses of the wanted family, each once, in a stable order.
+fn choose(mut addresses: Vec<IpAddr>, family: DnsFamily, first_only: bool) -> Vec<IpAddr> {
+    let has = |addresses: &[IpAddr], v4: bool| addresses.iter().any(|address| address.is_ipv4() == v4);
+    let keep = match family {
+        DnsFamily::All => None,
+        DnsFamily::V4 => Some(true),
+        DnsFamily::V6 => Some(false),
+        DnsFamily::PreferV4 => Some(has(&addresses, true)),
+        DnsFamily::PreferV6 => Some(!has(&addresses, false)),
+    };
+    if let Some(v4) = keep {
+        addresses.retain(|address| address.is_ipv4() == v4);
+    }
+    if first_only {
+        addresses.truncate(1);
+    }
+    // Rotating answers must not look like changes.
+    addresses.sort();
+    addresses.dedup();
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_family_wins_if_there_is_any() {
+        let both: Vec<IpAddr> = ["2001:db8::1", "192.0.2.2", "192.0.2.1", "192.0.2.2"]
+            .map(|text| text.parse().expect("address"))
+            .into();
+        let strings = |family, first| {
+            choose(both.clone(), family, first)
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(strings(DnsFamily::PreferV4, false), ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(strings(DnsFamily::PreferV6, false), ["2001:db8::1"]);
+        assert_eq!(strings(DnsFamily::All, false).len(), 3);
+        assert_eq!(strings(DnsFamily::V4, true), ["192.0.2.2"]);
+        assert_eq!(choose(both[1..2].to_vec(), DnsFamily::PreferV6, false).len(), 1);
+        assert!(choose(both[1..2].to_vec(), DnsFamily::V6, false).is_empty());
+    }
+}

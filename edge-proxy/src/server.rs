@@ -1,0 +1,296 @@
+//! The process: starts the threads, follows signals, ends in order.
+//!
+//! The control half runs on the main thread in one single-threaded runtime; every worker is a thread of its own.
+//! SIGTERM and SIGINT begin a graceful end: no new connections, open ones finish within the drain time; a second
+//! signal ends at once. SIGHUP is ignored, as nothing is read from files again by hand.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::Locality;
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+use crate::admin::{self, Admin, Order};
+use crate::bootstrap::{self, Bootstrap, Sources};
+use crate::cli::{Arguments, Mode};
+use crate::compile::{Context, files::Disk};
+use crate::config::Snapshot;
+use crate::control::{Control, Publishers};
+use crate::logging::Levels;
+use crate::shared::{Drain, RuntimeFlags, Shared};
+use crate::stats::{Merge, ServerStats, Value, WorkerIndex};
+use crate::xds::assembly::{Assembly, Origin};
+use crate::xds::delta::Incoming;
+use crate::xds::{Kind, client};
+
+/// How often the end looks whether every connection is gone.
+const DRAIN_CHECK: Duration = Duration::from_millis(50);
+
+/// Orders of the admin interface that wait; a second one of a kind changes nothing.
+const ORDERS: usize = 4;
+
+/// Runs until the process is to end. An error is one that keeps it from starting.
+pub fn run(arguments: Arguments, levels: Levels) -> anyhow::Result<()> {
+    let sources = Sources {
+        path: arguments.config_path.clone(),
+        text: arguments.config_yaml.clone(),
+    };
+    let mut bootstrap = bootstrap::load(&sources)?;
+    identify(&mut bootstrap, &arguments);
+    for warning in &bootstrap.warnings {
+        tracing::warn!(warning, "bootstrap");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .thread_keep_alive(Duration::from_secs(1))
+        .thread_stack_size(512 << 10)
+        .build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, start(arguments, Rc::new(bootstrap), levels))
+}
+
+/// The command line says who this is, if it says anything.
+fn identify(bootstrap: &mut Bootstrap, arguments: &Arguments) {
+    let node = &mut bootstrap.node;
+    if let Some(cluster) = &arguments.service_cluster {
+        node.cluster.clone_from(cluster);
+    }
+    if let Some(id) = &arguments.service_node {
+        node.id.clone_from(id);
+    }
+    if let Some(zone) = &arguments.service_zone {
+        node.locality
+            .get_or_insert_with(Locality::default)
+            .zone
+            .clone_from(zone);
+    }
+    if node.user_agent_name.is_empty() {
+        node.user_agent_name = "edge-proxy".to_owned();
+    }
+}
+
+async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -> anyhow::Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = arguments.concurrency.filter(|count| *count > 0).unwrap_or(cores);
+    let admin_listener = match (bootstrap.admin, arguments.mode) {
+        (Some(address), Mode::Serve) => Some(
+            TcpListener::bind(address)
+                .await
+                .map_err(|error| anyhow::anyhow!("admin.address: cannot bind {address}: {error}"))?,
+        ),
+        _ => None,
+    };
+    let admin_address = admin_listener.as_ref().and_then(|listener| listener.local_addr().ok());
+    let (shared, publishers) = share(workers, admin_address);
+    shared.flags.limit_connections(bootstrap.max_connections);
+    let context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
+    let control = Control::new(Assembly::new(context), shared.clone(), publishers);
+    load_static(&control, &bootstrap)?;
+    if arguments.mode == Mode::Validate {
+        tracing::info!("configuration OK");
+        return Ok(());
+    }
+    if let (Some(path), Some(address)) = (&arguments.admin_address_path, admin_address) {
+        std::fs::write(path, address.to_string())
+            .map_err(|error| anyhow::anyhow!("--admin-address-path {}: {error}", path.display()))?;
+    }
+    let (orders, mut waiting) = mpsc::channel(ORDERS);
+    if let Some(listener) = admin_listener {
+        let arguments = Rc::new(arguments.clone());
+        let admin = Admin {
+            control: control.clone(),
+            bootstrap: bootstrap.clone(),
+            arguments,
+            levels,
+            orders: orders.clone(),
+        };
+        tokio::task::spawn_local(admin::serve(listener, Rc::new(admin)));
+    }
+    let threads = start_workers(&shared)?;
+    match &bootstrap.ads_cluster {
+        // It settles by itself, once it has noted what it waits for.
+        Some(cluster) => {
+            tokio::task::spawn_local(client::follow(control.clone(), bootstrap.node.clone(), cluster.clone()));
+        }
+        None => control.settle(),
+    }
+    tracing::info!(workers, admin = ?admin_address, "started");
+    let drain_time = Duration::from_secs(arguments.drain_time_s);
+    wait_for_the_end(&control, &mut waiting, drain_time).await?;
+    control.drain(Drain::Stop);
+    for thread in threads {
+        match thread.join() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "a worker failed"),
+            Err(_) => tracing::error!("a worker panicked"),
+        }
+    }
+    tracing::info!("ended");
+    Ok(())
+}
+
+fn share(workers: usize, admin_address: Option<std::net::SocketAddr>) -> (Arc<Shared>, Publishers) {
+    let (snapshot, snapshot_reader) = watch::channel(Arc::new(Snapshot::default()));
+    let (sockets, sockets_reader) = watch::channel(Arc::from([]));
+    let (drain, drain_reader) = watch::channel(Drain::Serving);
+    let stats = Arc::new(ServerStats::new("", "", workers));
+    stats
+        .control()
+        .concurrency
+        .set(i64::try_from(workers).unwrap_or(i64::MAX));
+    let shared = Arc::new(Shared {
+        workers,
+        snapshot: snapshot_reader,
+        sockets: sockets_reader,
+        drain: drain_reader,
+        flags: RuntimeFlags::default(),
+        stats,
+        admin_address,
+    });
+    (
+        shared,
+        Publishers {
+            snapshot,
+            sockets,
+            drain,
+        },
+    )
+}
+
+/// The bootstrap's own resources. One that can't be honoured keeps the process from starting.
+fn load_static(control: &Rc<Control>, bootstrap: &Bootstrap) -> anyhow::Result<()> {
+    for secret in &bootstrap.secrets {
+        control
+            .put_static_secret(secret)
+            .map_err(|bad| anyhow::anyhow!("static_resources: secret {:?}: {}", bad.name, bad.reason))?;
+    }
+    let clusters: Vec<Incoming> = bootstrap
+        .clusters
+        .iter()
+        .map(|cluster| incoming(&cluster.name, cluster))
+        .collect();
+    let listeners: Vec<Incoming> = bootstrap
+        .listeners
+        .iter()
+        .enumerate()
+        .map(|(index, listener)| match listener.name.as_str() {
+            "" => incoming(&format!("listener-{index}"), listener),
+            name => incoming(name, listener),
+        })
+        .collect();
+    for (kind, word, resources) in [
+        (Kind::Cluster, "cluster", clusters),
+        (Kind::Listener, "listener", listeners),
+    ] {
+        if let Some(bad) = control.apply(kind, Origin::Static, &resources, &[]).first() {
+            anyhow::bail!("static_resources: {word} {:?}: {}", bad.name, bad.reason);
+        }
+    }
+    if let Some(ads) = &bootstrap.ads_cluster
+        && !bootstrap.clusters.iter().any(|cluster| cluster.name == *ads)
+    {
+        anyhow::bail!("dynamic_resources.ads_config: cluster {ads:?} is not in static_resources.clusters");
+    }
+    Ok(())
+}
+
+fn incoming<M: Message>(name: &str, message: &M) -> Incoming {
+    Incoming {
+        name: name.to_owned(),
+        version: String::new(),
+        body: message.encode_to_vec(),
+    }
+}
+
+fn start_workers(shared: &Arc<Shared>) -> anyhow::Result<Vec<JoinHandle<std::io::Result<()>>>> {
+    let mut threads = Vec::with_capacity(shared.workers);
+    for index in 0..shared.workers {
+        let shared = shared.clone();
+        let builder = std::thread::Builder::new().name(format!("worker-{index}"));
+        threads.push(builder.spawn(move || crate::worker::run(shared, WorkerIndex(index)))?);
+    }
+    shared.stats.control().workers_started.set(1);
+    Ok(threads)
+}
+
+/// Serves until a signal or an order ends it, then waits for connections to finish.
+async fn wait_for_the_end(
+    control: &Rc<Control>,
+    orders: &mut mpsc::Receiver<Order>,
+    drain_time: Duration,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut stop_accepting_at = None;
+    loop {
+        let stop_accepting = async {
+            match stop_accepting_at {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hang_up.recv() => tracing::debug!("SIGHUP is ignored"),
+            () = stop_accepting => {
+                stop_accepting_at = None;
+                stop(control);
+            }
+            order = orders.recv() => match order {
+                Some(Order::StopAccepting) => stop(control),
+                Some(Order::DiscourageThenStop) => {
+                    control.drain(Drain::Discouraging);
+                    stop_accepting_at = Some(tokio::time::Instant::now() + drain_time);
+                }
+                Some(Order::Quit) | None => return Ok(()),
+            },
+        }
+    }
+    tracing::info!(?drain_time, "draining");
+    stop(control);
+    let deadline = tokio::time::sleep(drain_time);
+    tokio::pin!(deadline);
+    let mut check = tokio::time::interval(DRAIN_CHECK);
+    loop {
+        tokio::select! {
+            () = &mut deadline => {
+                tracing::warn!(connections = open_connections(control), "drain time is over");
+                return Ok(());
+            }
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            Some(Order::Quit) = orders.recv() => return Ok(()),
+            _ = check.tick() => if open_connections(control) == 0 {
+                return Ok(());
+            },
+        }
+    }
+}
+
+fn stop(control: &Control) {
+    control.drain(Drain::Draining);
+    control.stop_accepting();
+}
+
+/// Client connections over all listeners and workers.
+fn open_connections(control: &Control) -> i64 {
+    let snapshot = control.shared.snapshot.borrow().clone();
+    let mut open = 0;
+    for listener in snapshot.listeners.values() {
+        listener.stats.merge(&mut |name, value| {
+            if let ("downstream_cx_active", Value::Gauge(count)) = (name, value) {
+                open += count;
+            }
+        });
+    }
+    open
+}

@@ -1,0 +1,174 @@
+//! Listening sockets: bound before a listener is accepted, opened when it serves.
+//!
+//! What: one `SO_REUSEPORT` socket per worker and address. Binding happens when a listener arrives, so that a port in
+//! use rejects that listener by name; `listen` happens when it becomes active, so that nobody connects too early.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use crate::config::Snapshot;
+use crate::config::listener::{DualStack, ListenAddress};
+use crate::shared::BoundListener;
+
+/// Connections that wait to be accepted, per socket.
+const BACKLOG: i32 = 4096;
+
+/// All sockets.
+#[derive(Debug)]
+pub struct Sockets {
+    workers: usize,
+    bound: BTreeMap<(Arc<str>, SocketAddr), Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    family: DualStack,
+    bound: Arc<BoundListener>,
+    open: bool,
+}
+
+impl Sockets {
+    /// No sockets yet.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers,
+            bound: BTreeMap::new(),
+        }
+    }
+
+    /// Binds what a listener needs and does not have. On failure nothing of it changes.
+    pub fn bind(&mut self, listener: &Arc<str>, addresses: &[ListenAddress]) -> Result<(), String> {
+        let mut fresh = Vec::new();
+        for address in addresses {
+            let key = (listener.clone(), address.address);
+            if self.bound.get(&key).is_some_and(|entry| entry.family == address.family) {
+                continue;
+            }
+            // SO_REUSEPORT would let two listeners of one process share a port in silence.
+            let taken = |other: &&(Arc<str>, SocketAddr)| other.0 != *listener && other.1 == address.address;
+            if address.address.port() != 0
+                && let Some((other, _)) = self.bound.keys().find(taken)
+            {
+                return Err(format!(
+                    "address: {} is already used by listener {other:?}",
+                    address.address
+                ));
+            }
+            let sockets = bind_all(address, self.workers)
+                .map_err(|error| format!("address: cannot bind {}: {error}", address.address))?;
+            let actual = sockets
+                .first()
+                .and_then(|socket| socket.local_addr().ok())
+                .unwrap_or(address.address);
+            let bound = Arc::new(BoundListener {
+                listener: listener.clone(),
+                address: actual,
+                sockets,
+            });
+            fresh.push((
+                key,
+                Entry {
+                    family: address.family,
+                    bound,
+                    open: false,
+                },
+            ));
+        }
+        self.bound.extend(fresh);
+        Ok(())
+    }
+
+    /// Drops sockets of listeners that are not known any more (`keep` says who needs which address).
+    pub fn retain(&mut self, keep: impl Fn(&str, SocketAddr) -> bool) {
+        self.bound.retain(|(listener, address), _| keep(listener, *address));
+    }
+
+    /// Opens the sockets of active listeners and returns them.
+    pub fn open(&mut self, snapshot: &Snapshot) -> io::Result<Arc<[Arc<BoundListener>]>> {
+        let mut open = Vec::new();
+        for ((listener, address), entry) in &mut self.bound {
+            let active = snapshot.listeners.get(listener);
+            if !active.is_some_and(|active| active.addresses.iter().any(|wanted| wanted.address == *address)) {
+                continue;
+            }
+            if !entry.open {
+                for socket in &entry.bound.sockets {
+                    SockRef::from(socket).listen(BACKLOG)?;
+                }
+                entry.open = true;
+            }
+            open.push(entry.bound.clone());
+        }
+        Ok(open.into())
+    }
+}
+
+fn bind_all(address: &ListenAddress, workers: usize) -> io::Result<Box<[TcpListener]>> {
+    let mut target = address.address;
+    let mut sockets = Vec::with_capacity(workers);
+    for _ in 0..workers.max(1) {
+        let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(true)?;
+        if target.is_ipv6() {
+            socket.set_only_v6(address.family == DualStack::Single)?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&target.into())?;
+        let socket = TcpListener::from(socket);
+        // The first socket on port 0 decides for the others.
+        target = socket.local_addr()?;
+        sockets.push(socket);
+    }
+    Ok(sockets.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(port: u16) -> ListenAddress {
+        ListenAddress {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            family: DualStack::Single,
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_names_the_address() {
+        let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = other.local_addr().expect("bound").port();
+        let mut sockets = Sockets::new(2);
+        let error = sockets.bind(&"a".into(), &[local(port)]).expect_err("in use");
+        assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+    }
+
+    #[test]
+    fn two_listeners_may_not_share_an_address() {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .expect("a free port")
+            .local_addr()
+            .expect("bound")
+            .port();
+        let mut sockets = Sockets::new(1);
+        sockets.bind(&"a".into(), &[local(free)]).expect("free");
+        let error = sockets.bind(&"b".into(), &[local(free)]).expect_err("taken");
+        assert!(error.contains("listener \"a\""), "{error}");
+        sockets.retain(|_, _| false);
+        sockets.bind(&"b".into(), &[local(free)]).expect("free again");
+    }
+
+    #[test]
+    fn sockets_of_all_workers_share_the_port_that_the_system_chose() {
+        let sockets = bind_all(&local(0), 3).expect("binds");
+        let ports: Vec<u16> = sockets
+            .iter()
+            .map(|socket| socket.local_addr().expect("bound").port())
+            .collect();
+        assert!(ports[0] != 0 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    }
+}

@@ -1,0 +1,384 @@
+//! From resources to snapshots.
+//!
+//! What: holds the last good version of every resource, knows who depends on whom, and builds a snapshot of what is
+//! ready. Pure but for the files that a resource names: no sockets, no clock.
+//! Rules: a cluster becomes active when its secrets and its endpoints are there; a listener when its secrets and route
+//! tables are. Until then the version before stays active. A bad resource is rejected alone and its last good version
+//! stays. What a snapshot shares with the one before is not rebuilt.
+
+pub mod settle;
+#[cfg(test)]
+mod tests;
+pub mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::cluster::v3::Cluster as ProtoCluster;
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use envoy_types::pb::envoy::config::listener::v3::Listener as ProtoListener;
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret as ProtoSecret;
+use prost::Message;
+
+use crate::compile::cluster::{self, ClusterSpec, Discovery, DnsSpec};
+use crate::compile::endpoint::{EndpointInput, Resolved, endpoints};
+use crate::compile::listener::{self, ListenerSpec};
+use crate::compile::route::route_table;
+use crate::compile::secret::{self, SecretKey, Secrets};
+use crate::compile::{At, Context, Rejection};
+use crate::config::Snapshot;
+use crate::config::cluster::ClusterEntry;
+use crate::config::listener::{ListenAddress, Listener};
+use crate::config::table::RouteTable;
+use crate::xds::delta::Incoming;
+use crate::xds::{Kind, Rejected};
+
+/// Where a resource came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The bootstrap. Nothing replaces it.
+    Static,
+    /// The stream.
+    Dynamic,
+}
+
+/// Everything that was received, and what became of it.
+#[derive(Debug)]
+pub struct Assembly {
+    context: Context,
+    clusters: BTreeMap<Arc<str>, ClusterState>,
+    /// Encoded: the messages are an order of magnitude larger in memory than on the wire.
+    assignments: BTreeMap<Arc<str>, Held<()>>,
+    listeners: BTreeMap<Arc<str>, ListenerState>,
+    tables: BTreeMap<Arc<str>, Held<Arc<RouteTable>>>,
+    secret_versions: BTreeMap<String, String>,
+    secrets: Secrets,
+    resolved: BTreeMap<Arc<str>, Resolved>,
+    failures: BTreeMap<(Kind, String), Rejected>,
+    changes: Changes,
+    snapshot: Arc<Snapshot>,
+}
+
+/// What the next snapshot must rebuild.
+#[derive(Debug, Default)]
+struct Changes {
+    clusters: BTreeSet<Arc<str>>,
+    listeners: BTreeSet<Arc<str>>,
+    tables: BTreeSet<Arc<str>>,
+    removed_listeners: bool,
+}
+
+/// A resource with the form in which it came.
+#[derive(Debug)]
+struct Held<T> {
+    version: String,
+    body: Vec<u8>,
+    /// `None`: the server says that there is no such resource.
+    value: Option<T>,
+}
+
+#[derive(Debug)]
+struct ClusterState {
+    origin: Origin,
+    version: String,
+    body: Vec<u8>,
+    spec: Arc<ClusterSpec>,
+    /// The spec is newer than what is active.
+    pending: bool,
+    active: Option<Arc<ClusterEntry>>,
+}
+
+#[derive(Debug)]
+struct ListenerState {
+    origin: Origin,
+    version: String,
+    body: Vec<u8>,
+    spec: Arc<ListenerSpec>,
+    pending: bool,
+    active: Option<Arc<Listener>>,
+    /// What to go back to when the sockets of a new version can't be bound.
+    before: Option<Box<ListenerState>>,
+}
+
+impl Assembly {
+    /// Nothing received yet.
+    pub fn new(context: Context) -> Self {
+        Self {
+            context,
+            clusters: BTreeMap::new(),
+            assignments: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            secret_versions: BTreeMap::new(),
+            secrets: Secrets::new(),
+            resolved: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            changes: Changes::default(),
+            snapshot: Arc::new(Snapshot::default()),
+        }
+    }
+
+    /// Takes resources in and out. Returns those that can't be honoured; the others are taken.
+    pub fn apply(&mut self, kind: Kind, origin: Origin, added: &[Incoming], removed: &[String]) -> Vec<Rejected> {
+        let mut rejected = Vec::new();
+        for resource in added {
+            let result = match kind {
+                Kind::Cluster => self.put_cluster(origin, resource),
+                Kind::Assignment => self.put_assignment(resource),
+                Kind::Listener => self.put_listener(origin, resource),
+                Kind::Routes => self.put_routes(resource),
+                Kind::Secret => self.put_secret(resource),
+            };
+            let key = (kind, resource.name.clone());
+            match result {
+                Ok(()) => {
+                    self.failures.remove(&key);
+                }
+                Err(error) => {
+                    let bad = Rejected {
+                        name: resource.name.clone(),
+                        reason: error.to_string(),
+                    };
+                    self.failures.insert(key, bad.clone());
+                    rejected.push(bad);
+                }
+            }
+        }
+        for name in removed {
+            self.failures.remove(&(kind, name.clone()));
+            self.remove(kind, name);
+        }
+        rejected
+    }
+
+    fn put_cluster(&mut self, origin: Origin, resource: &Incoming) -> Result<(), Rejection> {
+        let message: ProtoCluster = decode(resource, |message: &ProtoCluster| &message.name)?;
+        let before = self.clusters.get(resource.name.as_str());
+        if origin == Origin::Dynamic && before.is_some_and(|before| before.origin == Origin::Static) {
+            return Err(At::root()
+                .field("name")
+                .error("a cluster of the bootstrap has this name"));
+        }
+        let spec = cluster::cluster(&mut self.context, &message)?;
+        // An assignment in the message is compiled once now, so that a bad one is rejected and not found out later.
+        if let Discovery::Static(assignment) | Discovery::Dns(DnsSpec { assignment, .. }) = &spec.discovery {
+            let nothing = Resolved::new();
+            let by_name = matches!(spec.discovery, Discovery::Dns(_));
+            let input = EndpointInput {
+                cluster: &spec.name,
+                assignment,
+                resolved: by_name.then_some(&nothing),
+                previous: None,
+                panic_threshold: spec.panic_threshold,
+            };
+            endpoints(&mut self.context, &At::root().field("load_assignment"), &input)?;
+        }
+        let active = before.and_then(|before| before.active.clone());
+        let name = spec.name.clone();
+        self.resolved.remove(&name);
+        let (version, body) = (resource.version.clone(), resource.body.clone());
+        let state = ClusterState {
+            origin,
+            version,
+            body,
+            spec: Arc::new(spec),
+            pending: true,
+            active,
+        };
+        self.clusters.insert(name.clone(), state);
+        self.changes.clusters.insert(name);
+        Ok(())
+    }
+
+    fn put_assignment(&mut self, resource: &Incoming) -> Result<(), Rejection> {
+        let message: ClusterLoadAssignment = decode(resource, |message: &ClusterLoadAssignment| &message.cluster_name)?;
+        let name: Arc<str> = resource.name.as_str().into();
+        // Compiled here without regard to a cluster, to reject it as a whole if something in it can't be honoured.
+        let input = EndpointInput {
+            cluster: &name,
+            assignment: &message,
+            resolved: None,
+            previous: None,
+            panic_threshold: 50,
+        };
+        endpoints(&mut self.context, &At::root(), &input)?;
+        self.hold_assignment(name, resource.version.clone(), resource.body.clone(), Some(()));
+        Ok(())
+    }
+
+    fn hold_assignment(&mut self, name: Arc<str>, version: String, body: Vec<u8>, value: Option<()>) {
+        for (cluster, state) in &self.clusters {
+            if matches!(&state.spec.discovery, Discovery::Eds(service) if *service == name) {
+                self.changes.clusters.insert(cluster.clone());
+            }
+        }
+        self.assignments.insert(name, Held { version, body, value });
+    }
+
+    fn put_listener(&mut self, origin: Origin, resource: &Incoming) -> Result<(), Rejection> {
+        let message: ProtoListener = decode(resource, |message: &ProtoListener| &message.name)?;
+        let before = self.listeners.get(resource.name.as_str());
+        if origin == Origin::Dynamic && before.is_some_and(|before| before.origin == Origin::Static) {
+            return Err(At::root()
+                .field("name")
+                .error("a listener of the bootstrap has this name"));
+        }
+        let spec = listener::listener(&mut self.context, &message)?;
+        let name = spec.name.clone();
+        let before = self.listeners.remove(&name);
+        let active = before.as_ref().and_then(|before| before.active.clone());
+        let state = ListenerState {
+            origin,
+            version: resource.version.clone(),
+            body: resource.body.clone(),
+            spec: Arc::new(spec),
+            pending: true,
+            active,
+            before: before.map(|before| Box::new(ListenerState { before: None, ..before })),
+        };
+        self.listeners.insert(name.clone(), state);
+        self.changes.listeners.insert(name);
+        Ok(())
+    }
+
+    fn put_routes(&mut self, resource: &Incoming) -> Result<(), Rejection> {
+        let message: RouteConfiguration = decode(resource, |message: &RouteConfiguration| &message.name)?;
+        let table = route_table(&mut self.context, &At::root(), &message)?;
+        let name: Arc<str> = resource.name.as_str().into();
+        self.hold_table(
+            name,
+            resource.version.clone(),
+            resource.body.clone(),
+            Some(Arc::new(table)),
+        );
+        Ok(())
+    }
+
+    fn hold_table(&mut self, name: Arc<str>, version: String, body: Vec<u8>, value: Option<Arc<RouteTable>>) {
+        for (listener, state) in &self.listeners {
+            if state.pending && state.spec.route_tables().any(|table| *table == name) {
+                self.changes.listeners.insert(listener.clone());
+            }
+        }
+        self.changes.tables.insert(name.clone());
+        self.tables.insert(name, Held { version, body, value });
+    }
+
+    fn put_secret(&mut self, resource: &Incoming) -> Result<(), Rejection> {
+        let message: ProtoSecret = decode(resource, |message: &ProtoSecret| &message.name)?;
+        self.put_secret_message(SecretKey::Named(resource.name.clone()), &message)?;
+        self.secret_versions
+            .insert(resource.name.clone(), resource.version.clone());
+        Ok(())
+    }
+
+    /// Takes a secret, of the stream or of a file. Whoever uses it is rebuilt if it is a new one.
+    pub fn put_secret_message(&mut self, key: SecretKey, message: &ProtoSecret) -> Result<(), Rejection> {
+        let compiled = secret::secret(&*self.context.files, message)?;
+        if self.secrets.get(&key).is_some_and(|known| known.hash == compiled.hash) {
+            return Ok(());
+        }
+        for (name, state) in &mut self.clusters {
+            if state.spec.secrets().any(|wanted| *wanted == key) {
+                state.pending = true;
+                self.changes.clusters.insert(name.clone());
+            }
+        }
+        for (name, state) in &mut self.listeners {
+            if state.spec.secrets().any(|wanted| *wanted == key) {
+                state.pending = true;
+                self.changes.listeners.insert(name.clone());
+            }
+        }
+        self.secrets.insert(key, Arc::new(compiled));
+        Ok(())
+    }
+
+    fn remove(&mut self, kind: Kind, name: &str) {
+        match kind {
+            Kind::Cluster => {
+                if self
+                    .clusters
+                    .get(name)
+                    .is_some_and(|state| state.origin == Origin::Dynamic)
+                {
+                    self.clusters.remove(name);
+                    self.resolved.remove(name);
+                    self.changes.clusters.insert(name.into());
+                }
+            }
+            Kind::Listener => {
+                if self
+                    .listeners
+                    .get(name)
+                    .is_some_and(|state| state.origin == Origin::Dynamic)
+                {
+                    self.listeners.remove(name);
+                    self.changes.removed_listeners = true;
+                }
+            }
+            Kind::Assignment => self.hold_assignment(name.into(), String::new(), Vec::new(), None),
+            Kind::Routes => self.hold_table(name.into(), String::new(), Vec::new(), None),
+            // A certificate that is gone must not take down what serves with it.
+            Kind::Secret => {}
+        }
+    }
+
+    /// The answers of DNS for a cluster.
+    pub fn put_resolved(&mut self, cluster: &str, resolved: Resolved) {
+        let Some((name, _)) = self.clusters.get_key_value(cluster) else {
+            return;
+        };
+        if self.resolved.get(name) != Some(&resolved) {
+            self.changes.clusters.insert(name.clone());
+            self.resolved.insert(name.clone(), resolved);
+        }
+    }
+
+    /// Listeners that have arrived and whose sockets nobody has checked yet.
+    pub fn unchecked_listeners(&self) -> Vec<(Arc<str>, Vec<ListenAddress>)> {
+        let unchecked = self
+            .changes
+            .listeners
+            .iter()
+            .filter_map(|name| self.listeners.get(name));
+        unchecked
+            .map(|state| (state.spec.name.clone(), state.spec.addresses.clone()))
+            .collect()
+    }
+
+    /// The sockets of a listener can't be bound: the version before comes back.
+    pub fn refuse_listener(&mut self, name: &str, reason: String) -> Rejected {
+        let bad = Rejected {
+            name: name.to_owned(),
+            reason,
+        };
+        self.failures.insert((Kind::Listener, name.to_owned()), bad.clone());
+        self.changes.listeners.remove(name);
+        if let Some((name, state)) = self.listeners.remove_entry(name)
+            && let Some(before) = state.before
+        {
+            if before.pending {
+                self.changes.listeners.insert(name.clone());
+            }
+            self.listeners.insert(name, *before);
+        }
+        bad
+    }
+}
+
+/// Decodes a resource and checks that it carries the name it was sent under.
+fn decode<M: Message + Default>(resource: &Incoming, name: impl Fn(&M) -> &String) -> Result<M, Rejection> {
+    let at = At::root();
+    let message =
+        M::decode(resource.body.as_slice()).map_err(|error| at.error(format!("can't be decoded: {error}")))?;
+    let own = name(&message);
+    // A listener without a name is known by its address.
+    if *own != resource.name && !own.is_empty() {
+        return Err(at
+            .field("name")
+            .error(format!("{own:?} was sent as {:?}", resource.name)));
+    }
+    Ok(message)
+}

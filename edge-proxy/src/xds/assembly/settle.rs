@@ -1,0 +1,282 @@
+//! Activation: what is ready goes into the next snapshot.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use prost::Message;
+
+use crate::compile::At;
+use crate::compile::cluster::Discovery;
+use crate::compile::endpoint::{EndpointInput, Resolved, endpoints};
+use crate::config::cluster::ClusterEntry;
+use crate::config::endpoint::{EndpointSet, Health};
+use crate::config::route::{Action, ClusterChoice};
+use crate::config::table::RouteTable;
+use crate::config::{ClusterId, Snapshot};
+use crate::xds::assembly::{Assembly, Changes};
+use crate::xds::{Kind, Rejected};
+
+/// What activating changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// True when there is a new snapshot.
+    pub changed: bool,
+    /// Resources that turned out bad only with what they depend on (a secret of the wrong kind …).
+    pub rejected: Vec<(KindName, String)>,
+}
+
+/// Type and name of a resource.
+pub type KindName = (Kind, String);
+
+impl Assembly {
+    /// Activates whatever became ready and builds the snapshot.
+    pub fn settle(&mut self) -> Settled {
+        let changes = std::mem::take(&mut self.changes);
+        let mut settled = Settled::default();
+        let mut next = Snapshot {
+            version: self.snapshot.version + 1,
+            listeners: self.snapshot.listeners.clone(),
+            route_tables: self.snapshot.route_tables.clone(),
+            clusters: self.snapshot.clusters.clone(),
+            cluster_ids: self.snapshot.cluster_ids.clone(),
+        };
+        settled.changed |= self.settle_clusters(&changes, &mut next, &mut settled.rejected);
+        settled.changed |= self.settle_tables(&changes, &mut next);
+        settled.changed |= self.settle_listeners(&changes, &mut next, &mut settled.rejected);
+        if settled.changed {
+            self.snapshot = Arc::new(next);
+            self.free_ids();
+        }
+        for ((kind, name), reason) in &settled.rejected {
+            let bad = Rejected {
+                name: name.clone(),
+                reason: reason.clone(),
+            };
+            self.failures.insert((*kind, name.clone()), bad);
+        }
+        settled
+    }
+
+    fn settle_clusters(
+        &mut self,
+        changes: &Changes,
+        next: &mut Snapshot,
+        rejected: &mut Vec<(KindName, String)>,
+    ) -> bool {
+        let mut updates: BTreeMap<Arc<str>, Option<Arc<ClusterEntry>>> = BTreeMap::new();
+        for name in &changes.clusters {
+            if !self.clusters.contains_key(name) {
+                updates.insert(name.clone(), None);
+                continue;
+            }
+            match self.activate_cluster(name) {
+                Ok(Some(entry)) => {
+                    updates.insert(name.clone(), Some(entry));
+                }
+                Ok(None) => {}
+                Err(reason) => rejected.push(((Kind::Cluster, name.to_string()), reason)),
+            }
+        }
+        if updates.is_empty() {
+            return false;
+        }
+        let mut clusters = Vec::clone(&next.clusters);
+        let mut by_name = None;
+        for (name, entry) in updates {
+            let id = ClusterId(self.context.clusters.intern(&name));
+            let slot = id.0 as usize;
+            if slot >= clusters.len() {
+                clusters.resize(slot + 1, None);
+            }
+            if entry.is_some() != clusters[slot].is_some() {
+                let by_name = by_name.get_or_insert_with(|| (*next.cluster_ids).clone());
+                if entry.is_some() {
+                    by_name.insert(name.clone(), id);
+                } else {
+                    by_name.remove(&name);
+                }
+            }
+            clusters[slot] = entry;
+        }
+        next.clusters = Arc::new(clusters);
+        if let Some(by_name) = by_name {
+            next.cluster_ids = Arc::new(by_name);
+        }
+        true
+    }
+
+    /// Activates a cluster if everything it needs is there; `None` while something is missing.
+    fn activate_cluster(&mut self, name: &Arc<str>) -> Result<Option<Arc<ClusterEntry>>, String> {
+        let Some(state) = self.clusters.get(name) else {
+            return Ok(None);
+        };
+        let spec = state.spec.clone();
+        if spec.secrets().any(|key| !self.secrets.contains_key(key)) {
+            return Ok(None);
+        }
+        let received;
+        let nobody = Resolved::new();
+        let (assignment, resolved) = match &spec.discovery {
+            Discovery::Static(assignment) => (assignment, None),
+            Discovery::Eds(service) => match self.assignments.get(service) {
+                // An empty body is an empty assignment: the server says that there is none.
+                Some(held) => {
+                    received =
+                        ClusterLoadAssignment::decode(held.body.as_slice()).map_err(|error| error.to_string())?;
+                    (&received, None)
+                }
+                None => return Ok(None),
+            },
+            Discovery::Dns(dns) => match self.resolved.get(name) {
+                Some(resolved) => (&dns.assignment, Some(resolved)),
+                // Nothing to wait for when every address is an IP address.
+                None if crate::compile::endpoint::host_names(&dns.assignment).is_empty() => {
+                    (&dns.assignment, Some(&nobody))
+                }
+                None => return Ok(None),
+            },
+        };
+        let kept = if state.pending { None } else { state.active.clone() };
+        let cluster = match &kept {
+            Some(entry) => entry.cluster.clone(),
+            None => Arc::new(spec.finish(&self.secrets).map_err(|error| error.to_string())?),
+        };
+        // With new settings hosts get new identities, so that no connection of the old ones is used again.
+        let previous = kept.as_ref().map(|entry| &*entry.endpoints);
+        let input = EndpointInput {
+            cluster: &spec.name,
+            assignment,
+            resolved,
+            previous,
+            panic_threshold: spec.panic_threshold,
+        };
+        let set = endpoints(&mut self.context, &At::root(), &input).map_err(|error| error.to_string())?;
+        publish_membership(&cluster.stats, &set);
+        let id = ClusterId(self.context.clusters.intern(name));
+        let entry = Arc::new(ClusterEntry {
+            id,
+            cluster,
+            endpoints: Arc::new(set),
+        });
+        if let Some(state) = self.clusters.get_mut(name) {
+            state.pending = false;
+            state.active = Some(entry.clone());
+        }
+        Ok(Some(entry))
+    }
+
+    fn settle_tables(&mut self, changes: &Changes, next: &mut Snapshot) -> bool {
+        if changes.tables.is_empty() {
+            return false;
+        }
+        let mut tables = Vec::clone(&next.route_tables);
+        for name in &changes.tables {
+            let slot = self.context.route_tables.intern(name) as usize;
+            if slot >= tables.len() {
+                tables.resize(slot + 1, None);
+            }
+            tables[slot] = self.tables.get(name).and_then(|held| held.value.clone());
+        }
+        next.route_tables = Arc::new(tables);
+        true
+    }
+
+    fn settle_listeners(
+        &mut self,
+        changes: &Changes,
+        next: &mut Snapshot,
+        rejected: &mut Vec<(KindName, String)>,
+    ) -> bool {
+        let mut changed = changes.removed_listeners;
+        for name in &changes.listeners {
+            let Some(state) = self.listeners.get_mut(name) else {
+                changed = true;
+                continue;
+            };
+            let ready = state.spec.secrets().all(|key| self.secrets.contains_key(key))
+                && state.spec.route_tables().all(|table| self.tables.contains_key(table));
+            if !ready {
+                continue;
+            }
+            match state.spec.finish(&self.secrets, state.active.as_deref()) {
+                Ok(listener) => {
+                    state.active = Some(Arc::new(listener));
+                    state.pending = false;
+                    state.before = None;
+                    changed = true;
+                }
+                Err(error) => rejected.push(((Kind::Listener, name.to_string()), error.to_string())),
+            }
+        }
+        if changed {
+            let active = self.listeners.iter();
+            next.listeners = Arc::new(
+                active
+                    .filter_map(|(name, state)| Some((name.clone(), state.active.clone()?)))
+                    .collect(),
+            );
+        }
+        changed
+    }
+
+    /// Frees the ids of names that nothing mentions any more, when they have piled up.
+    fn free_ids(&mut self) {
+        if self.context.clusters.len() <= 2 * self.clusters.len() + 256 {
+            return;
+        }
+        let mut used = vec![false; self.context.clusters.span()];
+        let mut mark = |id: ClusterId| {
+            if let Some(slot) = used.get_mut(id.0 as usize) {
+                *slot = true;
+            }
+        };
+        for name in self.clusters.keys() {
+            mark(ClusterId(self.context.clusters.intern(name)));
+        }
+        for table in self.tables.values().filter_map(|held| held.value.as_ref()) {
+            mentioned_clusters(table, &mut mark);
+        }
+        for manager in self.listeners.values().flat_map(|state| state.spec.managers()) {
+            if let crate::config::listener::RouteSource::Inline(table) = &manager.routes {
+                mentioned_clusters(table, &mut mark);
+            }
+        }
+        self.context
+            .clusters
+            .retain(|id| used.get(id as usize).copied().unwrap_or(false));
+    }
+}
+
+fn mentioned_clusters(table: &RouteTable, mark: &mut impl FnMut(ClusterId)) {
+    let hosts = &table.hosts;
+    let wild = hosts
+        .suffixes
+        .iter()
+        .chain(&hosts.prefixes)
+        .flat_map(|(_, table)| table.values());
+    for host in hosts.exact.values().chain(wild).chain(&hosts.any) {
+        for route in &host.routes {
+            let Action::Forward(forward) = &route.action else {
+                continue;
+            };
+            match &forward.clusters {
+                ClusterChoice::Single(id) => mark(*id),
+                ClusterChoice::Weighted(weighted) => weighted.entries.iter().for_each(|entry| mark(entry.cluster)),
+                ClusterChoice::Header(_) => {}
+            }
+            forward.mirrors.iter().for_each(|mirror| mark(mirror.cluster));
+        }
+    }
+}
+
+fn publish_membership(stats: &crate::stats::ClusterStats, set: &EndpointSet) {
+    let cells = stats.control();
+    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+    cells.membership_total.set(count(set.hosts.len()));
+    cells.membership_healthy.set(count(
+        set.hosts.iter().filter(|host| host.health == Health::Healthy).count(),
+    ));
+    cells.membership_change.inc();
+    cells.update_success.inc();
+}

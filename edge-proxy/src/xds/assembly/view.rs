@@ -1,0 +1,206 @@
+//! What others may see of an assembly: subscriptions to make, progress, and the resources for the admin interface.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::compile::cluster::{Discovery, DnsSpec};
+use crate::compile::secret::SecretKey;
+use crate::config::Snapshot;
+use crate::xds::assembly::{Assembly, Origin};
+use crate::xds::{Kind, Rejected};
+
+/// A resource as the admin interface shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct ResourceView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The server's version; empty for static ones.
+    pub version: &'a str,
+    /// The encoded message.
+    pub body: &'a [u8],
+    /// Where it came from.
+    pub origin: Origin,
+    /// Whether it serves, or waits for what it depends on.
+    pub state: ViewState,
+}
+
+/// Progress of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ViewState {
+    /// In the snapshot.
+    Active,
+    /// Waiting.
+    Warming,
+}
+
+impl Assembly {
+    /// The snapshot of now.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// The names to subscribe of a type that is asked for by reference.
+    pub fn wanted(&self, kind: Kind) -> BTreeSet<String> {
+        match kind {
+            Kind::Assignment => self
+                .clusters
+                .values()
+                .filter_map(|state| match &state.spec.discovery {
+                    Discovery::Eds(service) => Some(service.to_string()),
+                    _ => None,
+                })
+                .collect(),
+            Kind::Routes => self
+                .listeners
+                .values()
+                .flat_map(|state| state.spec.route_tables())
+                .map(ToString::to_string)
+                .collect(),
+            Kind::Secret => self
+                .wanted_secrets()
+                .into_iter()
+                .filter_map(|key| match key {
+                    SecretKey::Named(name) if !self.is_static_secret(name) => Some(name.clone()),
+                    _ => None,
+                })
+                .collect(),
+            Kind::Cluster | Kind::Listener => BTreeSet::new(),
+        }
+    }
+
+    fn wanted_secrets(&self) -> BTreeSet<&SecretKey> {
+        let clusters = self.clusters.values().flat_map(|state| state.spec.secrets());
+        clusters
+            .chain(self.listeners.values().flat_map(|state| state.spec.secrets()))
+            .collect()
+    }
+
+    fn is_static_secret(&self, name: &str) -> bool {
+        self.secrets.contains_key(&SecretKey::Named(name.to_owned())) && !self.secret_versions.contains_key(name)
+    }
+
+    /// The files with secrets to read.
+    pub fn wanted_files(&self) -> Vec<SecretKey> {
+        self.wanted_secrets()
+            .into_iter()
+            .filter(|key| matches!(key, SecretKey::File { .. }))
+            .cloned()
+            .collect()
+    }
+
+    /// The clusters whose host names must be resolved.
+    pub fn dns_clusters(&self) -> Vec<(Arc<str>, DnsSpec)> {
+        self.clusters
+            .iter()
+            .filter_map(|(name, state)| match &state.spec.discovery {
+                Discovery::Dns(spec) => Some((name.clone(), spec.clone())),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Forgets assignments, route tables and secrets that nothing refers to.
+    pub fn forget_unwanted(&mut self) {
+        let (assignments, tables) = (self.wanted(Kind::Assignment), self.wanted(Kind::Routes));
+        self.assignments.retain(|name, _| assignments.contains(&**name));
+        let gone: Vec<Arc<str>> = self
+            .tables
+            .keys()
+            .filter(|name| !tables.contains(&***name))
+            .cloned()
+            .collect();
+        for name in gone {
+            self.tables.remove(&name);
+            self.changes.tables.insert(name);
+        }
+        let wanted: BTreeSet<SecretKey> = self.wanted_secrets().into_iter().cloned().collect();
+        let versions = &mut self.secret_versions;
+        self.secrets.retain(|key, _| match key {
+            SecretKey::Named(name) if versions.contains_key(name) && !wanted.contains(key) => {
+                versions.remove(name);
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// Whether a listener, in any version that may still serve, uses this address.
+    pub fn uses_address(&self, listener: &str, address: std::net::SocketAddr) -> bool {
+        let Some(state) = self.listeners.get(listener) else {
+            return false;
+        };
+        let active = state.active.iter().flat_map(|active| &active.addresses);
+        active.chain(&state.spec.addresses).any(|used| used.address == address)
+    }
+
+    /// True when every cluster is active.
+    pub fn clusters_ready(&self) -> bool {
+        self.clusters.values().all(|state| state.active.is_some())
+    }
+
+    /// True when every listener is active.
+    pub fn listeners_ready(&self) -> bool {
+        self.listeners.values().all(|state| state.active.is_some())
+    }
+
+    /// Resources that were rejected last, by type and name.
+    pub fn failures(&self) -> impl Iterator<Item = (Kind, &Rejected)> {
+        self.failures.iter().map(|((kind, _), bad)| (*kind, bad))
+    }
+
+    /// The resources of a type, by name.
+    pub fn resources(&self, kind: Kind) -> Vec<ResourceView<'_>> {
+        let state = |active: bool| if active { ViewState::Active } else { ViewState::Warming };
+        match kind {
+            Kind::Cluster => self
+                .clusters
+                .iter()
+                .map(|(name, held)| ResourceView {
+                    name,
+                    version: &held.version,
+                    body: &held.body,
+                    origin: held.origin,
+                    state: state(!held.pending),
+                })
+                .collect(),
+            Kind::Listener => self
+                .listeners
+                .iter()
+                .map(|(name, held)| ResourceView {
+                    name,
+                    version: &held.version,
+                    body: &held.body,
+                    origin: held.origin,
+                    state: state(!held.pending),
+                })
+                .collect(),
+            Kind::Routes => held(&self.tables),
+            Kind::Assignment => held(&self.assignments),
+            Kind::Secret => self
+                .secret_versions
+                .iter()
+                .map(|(name, version)| ResourceView {
+                    name,
+                    version,
+                    body: &[],
+                    origin: Origin::Dynamic,
+                    state: ViewState::Active,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn held<T>(table: &std::collections::BTreeMap<Arc<str>, super::Held<T>>) -> Vec<ResourceView<'_>> {
+    table
+        .iter()
+        .filter(|(_, held)| held.value.is_some())
+        .map(|(name, held)| ResourceView {
+            name,
+            version: &held.version,
+            body: &held.body,
+            origin: Origin::Dynamic,
+            state: ViewState::Active,
+        })
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! The shell around [`DeltaClient`](crate::xds::delta::DeltaClient): one stream at a time, opened again for ever.
+//!
+//! While the server is away everything goes on with the last good configuration.
+
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::Node;
+use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
+use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::control::{Awaited, Control};
+use crate::xds::Kind;
+use crate::xds::assembly::Origin;
+use crate::xds::connect::{chain, connect};
+use crate::xds::delta::DeltaClient;
+
+/// Largest message that is taken: a fleet of tens of thousands of routes in one response.
+const MAX_MESSAGE: usize = 256 << 20;
+
+/// Requests that wait to be written. When it is full the stream is not read on until the server takes some.
+const QUEUE: usize = 32;
+
+/// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.
+#[derive(Debug)]
+pub struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(10);
+    const LAST: Duration = Duration::from_secs(15);
+
+    /// At the first pause.
+    pub fn new() -> Self {
+        Self { next: Self::FIRST }
+    }
+
+    /// Back to the first pause.
+    pub fn reset(&mut self) {
+        self.next = Self::FIRST;
+    }
+
+    /// The next pause, for a random number.
+    pub fn pause(&mut self, random: u64) -> Duration {
+        let full = self.next;
+        self.next = (full * 2).min(Self::LAST);
+        let half = full / 2;
+        half + half.mul_f64((random % 1000) as f64 / 1000.0)
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Follows the configuration server until the process ends.
+pub async fn follow(control: Rc<Control>, node: Node, cluster: String) {
+    let mut delta = DeltaClient::new(node);
+    let mut backoff = Backoff::new();
+    let mut turn = 0;
+    control.awaited.set(Awaited {
+        clusters: true,
+        listeners: true,
+    });
+    loop {
+        // Certificates may have been rotated since the last stream.
+        control.reload_files();
+        control.settle();
+        let entry = loop {
+            if let Some(entry) = control.read(|assembly| assembly.snapshot().cluster_by_name(&cluster).cloned()) {
+                break entry;
+            }
+            control.progressed.notified().await;
+        };
+        let ended = match connect(entry, turn).await {
+            Ok(channel) => {
+                let client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
+                session(&control, &mut delta, client, &mut backoff).await
+            }
+            Err(error) => Err(error),
+        };
+        control.shared.stats.control().control_plane_connected.set(0);
+        turn = turn.wrapping_add(1);
+        let pause = backoff.pause(RandomState::new().hash_one(turn));
+        match ended {
+            Ok(()) => tracing::info!(cluster, ?pause, "the configuration stream ended"),
+            Err(error) => tracing::warn!(cluster, error, ?pause, "no configuration stream"),
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+type Client = AggregatedDiscoveryServiceClient<tonic::transport::Channel>;
+type Requests = mpsc::Sender<DeltaDiscoveryRequest>;
+
+async fn session(
+    control: &Rc<Control>,
+    delta: &mut DeltaClient,
+    mut client: Client,
+    backoff: &mut Backoff,
+) -> Result<(), String> {
+    let (requests, receiver) = mpsc::channel(QUEUE);
+    delta.reset();
+    // Queued before the call: a server may answer only when it has read something.
+    subscribe(control, delta, &requests).await?;
+    let response = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await;
+    let mut responses = response.map_err(|error| chain(&error))?.into_inner();
+    tracing::info!("connected to the configuration server");
+    control.shared.stats.control().control_plane_connected.set(1);
+    loop {
+        tokio::select! {
+            message = responses.message() => match message {
+                Ok(Some(response)) => {
+                    backoff.reset();
+                    receive(control, delta, response, &requests).await?;
+                }
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(chain(&error)),
+            },
+            () = control.progressed.notified() => {}
+        }
+        subscribe(control, delta, &requests).await?;
+    }
+}
+
+async fn receive(
+    control: &Rc<Control>,
+    delta: &mut DeltaClient,
+    response: DeltaDiscoveryResponse,
+    requests: &Requests,
+) -> Result<(), String> {
+    let update = match delta.receive(response) {
+        Ok(update) => update,
+        Err(nack) => return send(requests, nack).await,
+    };
+    let rejected = control.apply(update.kind, Origin::Dynamic, &update.added, &update.removed);
+    let answer = delta.answer(&update, &rejected);
+    match &answer.error_detail {
+        Some(status) => tracing::error!(kind = ?update.kind, reason = status.message, "resources rejected"),
+        None => tracing::debug!(
+            kind = ?update.kind,
+            added = update.added.len(),
+            removed = update.removed.len(),
+            "resources accepted"
+        ),
+    }
+    let mut awaited = control.awaited.get();
+    match update.kind {
+        Kind::Cluster => awaited.clusters = false,
+        Kind::Listener => awaited.listeners = false,
+        Kind::Assignment | Kind::Routes | Kind::Secret => {}
+    }
+    control.awaited.set(awaited);
+    control.forget_unwanted();
+    control.settle();
+    send(requests, answer).await
+}
+
+/// Says what is wanted now. Listeners are asked for when all clusters can be used, so that the first listener never
+/// meets a cluster that isn't there yet.
+async fn subscribe(control: &Rc<Control>, delta: &mut DeltaClient, requests: &Requests) -> Result<(), String> {
+    let awaited = control.awaited.get();
+    let ready = !awaited.clusters && (!awaited.listeners || control.read(|assembly| assembly.clusters_ready()));
+    for kind in Kind::ALL {
+        if kind == Kind::Listener && !ready {
+            continue;
+        }
+        if let Some(request) = delta.start(kind) {
+            send(requests, request).await?;
+        }
+        if !matches!(kind, Kind::Cluster | Kind::Listener) {
+            let wanted = control.read(|assembly| assembly.wanted(kind));
+            if let Some(request) = delta.subscribe(kind, &wanted) {
+                send(requests, request).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn send(requests: &Requests, request: DeltaDiscoveryRequest) -> Result<(), String> {
+    requests
+        .send(request)
+        .await
+        .map_err(|_| "the stream is closed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_fifteen_seconds_and_start_again_after_a_message() {
+        let mut backoff = Backoff::new();
+        assert_eq!(backoff.pause(0), Duration::from_millis(5));
+        assert!(backoff.pause(999) < Duration::from_millis(20));
+        for _ in 0..20 {
+            backoff.pause(0);
+        }
+        assert_eq!(backoff.pause(0), Duration::from_millis(7500));
+        backoff.reset();
+        assert_eq!(backoff.pause(0), Duration::from_millis(5));
+    }
+}
