@@ -6,11 +6,14 @@
 //!
 //! Absent: what only the proxy can know, such as whether an expression compiles or a cluster exists.
 
+mod admit;
 mod rules;
 mod scalar;
 
 #[cfg(test)]
 mod tests;
+
+pub use admit::Quarantined;
 
 use crate::json::{Codec, full_name};
 use prost_reflect::{DynamicMessage, ExtensionDescriptor, FieldDescriptor, MessageDescriptor, ReflectMessage, Value};

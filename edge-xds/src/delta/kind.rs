@@ -250,14 +250,17 @@ impl Kind {
         }
         let mut resources = Vec::new();
         let mut size = 0;
-        while let Some(entry) = self.pending.first().and_then(|name| section.get(name)) {
-            size += size_of_entry(entry);
-            if size > MAX_RESPONSE && !resources.is_empty() {
-                break;
+        while let Some(name) = self.pending.first() {
+            // Whatever is not there any more is among the removals.
+            if let Some(entry) = section.get(name) {
+                size += size_of_entry(entry);
+                if size > MAX_RESPONSE && !resources.is_empty() {
+                    break;
+                }
+                self.forced.remove(name);
+                resources.push(Arc::clone(entry));
             }
             self.pending.pop_first();
-            self.forced.remove(&entry.name);
-            resources.push(Arc::clone(entry));
         }
         let removed: Vec<Arc<str>> = std::mem::take(&mut self.missing).into_iter().collect();
         if resources.is_empty() && removed.is_empty() && !self.owes_answer {

@@ -1,5 +1,9 @@
 use super::*;
-use crate::{lower::Lowering, sample, snapshot::ResourceType};
+use crate::{
+    lower::Lowering,
+    sample,
+    snapshot::{Body, Entry, ResourceType, Section, Snapshot},
+};
 use envoy_types::{
     pb::{
         envoy::{
@@ -130,4 +134,55 @@ fn durations_and_what_stands_in_an_any_are_checked() {
 fn an_unknown_type_is_found() {
     let mut validator = Validator::new(Codec::cached().unwrap());
     assert!(validator.validate("type.googleapis.com/envoy.nope.v3.X", b"").is_err());
+}
+
+/// A snapshot with two hosts, the second one by this prefix, and a cluster of this name.
+fn served(prefix: &str, cluster: &str) -> Snapshot {
+    let hosts = vec![
+        sample::host("a.example", vec![sample::route("a", "/a", "c")]),
+        sample::host("b.example", vec![sample::route("b", prefix, "c")]),
+    ];
+    Lowering::new().lower(&sample::fleet(hosts, &[cluster]))
+}
+
+fn domains(snapshot: &Snapshot) -> Vec<String> {
+    let table = snapshot.section(ResourceType::Routes).get("default/gw/http").unwrap();
+    let table = RouteConfiguration::decode(table.body.contiguous()).unwrap();
+    table.virtual_hosts.into_iter().flat_map(|host| host.domains).collect()
+}
+
+#[test]
+fn a_bad_virtual_host_is_kept_back_alone() {
+    let (good, bad) = (served("/b", "c"), served("/b?", "c"));
+    let mut validator = Validator::new(Codec::cached().unwrap());
+    assert_eq!(validator.admit(&Snapshot::default(), &good), (good.clone(), Vec::new()));
+    let (admitted, kept_back) = validator.admit(&good, &bad);
+    assert_eq!(domains(&admitted), ["a.example"]);
+    assert_eq!(kept_back.len(), 1);
+    assert_eq!(
+        (kept_back[0].kind, &*kept_back[0].name),
+        (ResourceType::Routes, "default/gw/http")
+    );
+    assert!(
+        kept_back[0].violation.path.ends_with("match.path_separated_prefix"),
+        "{:?}",
+        kept_back[0]
+    );
+    let (again, kept_back) = validator.admit(&admitted, &bad);
+    assert_eq!((domains(&again), kept_back.len()), (vec!["a.example".to_owned()], 1));
+    assert_eq!(validator.admit(&again, &good), (good, Vec::new()));
+}
+
+#[test]
+fn a_bad_resource_keeps_its_last_good_version() {
+    let good = served("/b", "c");
+    let broken = Entry::new("c", Body::Whole(Cluster::default().encode_to_vec().into()), [].into());
+    let section = Section::new(vec![Arc::new(broken)]);
+    let next = good.clone().with(ResourceType::Cluster, Arc::new(section));
+    let mut validator = Validator::new(Codec::cached().unwrap());
+    let (admitted, kept_back) = validator.admit(&good, &next);
+    assert_eq!(admitted, good);
+    assert_eq!(kept_back[0].violation.to_string(), "name: needs a length of at least 1");
+    let (admitted, _) = validator.admit(&Snapshot::default(), &next);
+    assert!(admitted.section(ResourceType::Cluster).entries().is_empty());
 }
