@@ -27,6 +27,7 @@ pub(crate) mod hostname;
 pub(crate) mod infra;
 pub(crate) mod listener_spec;
 pub(crate) mod listeners;
+pub(crate) mod origin;
 pub(crate) mod precedence;
 pub(crate) mod proxy_settings;
 pub(crate) mod reference;

@@ -5,7 +5,7 @@
 
 use crate::api::ParentReference;
 use serde::Serialize;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 mod merge;
 #[cfg(test)]
@@ -73,7 +73,7 @@ pub struct ListenerStatus {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParentStatus {
     /// The reference exactly as the route wrote it (defaults filled in), or the ancestor.
-    pub parent: ParentReference,
+    pub parent: Arc<ParentReference>,
     /// Conditions, in a fixed order.
     pub conditions: Vec<Condition>,
 }
@@ -88,9 +88,9 @@ pub struct Condition {
     /// Whether it holds.
     pub status: Truth,
     /// A word for machines; several are joined by commas.
-    pub reason: Arc<str>,
+    pub reason: Cow<'static, str>,
     /// A sentence for people.
-    pub message: Arc<str>,
+    pub message: Cow<'static, str>,
 }
 
 /// Whether a condition holds.
@@ -109,29 +109,34 @@ const TRUNCATED: &str = " (message truncated).";
 
 impl Condition {
     /// A condition that holds.
-    pub fn yes(kind: &'static str, reason: &str, message: impl AsRef<str>) -> Self {
-        Self::new(kind, Truth::True, reason, message.as_ref())
+    pub fn yes(
+        kind: &'static str,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            kind,
+            status: Truth::True,
+            reason: reason.into(),
+            message: fit(message.into()),
+        }
     }
 
     /// A condition that doesn't hold.
-    pub fn no(kind: &'static str, reason: &str, message: impl AsRef<str>) -> Self {
-        Self::new(kind, Truth::False, reason, message.as_ref())
-    }
-
-    fn new(kind: &'static str, status: Truth, reason: &str, message: &str) -> Self {
+    pub fn no(kind: &'static str, reason: impl Into<Cow<'static, str>>, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind,
-            status,
+            status: Truth::False,
             reason: reason.into(),
-            message: fit(message),
+            message: fit(message.into()),
         }
     }
 }
 
 /// Cuts a message to what the API accepts, at a character boundary.
-fn fit(message: &str) -> Arc<str> {
+fn fit(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_LIMIT {
-        return message.into();
+        return message;
     }
     let mut end = MESSAGE_LIMIT - TRUNCATED.len();
     while !message.is_char_boundary(end) {

@@ -14,6 +14,7 @@ use crate::{
     name::{Id, Interner},
 };
 use edge_ir::RouteTableName;
+use std::{borrow::Cow, sync::Arc};
 
 /// What came of a route's parentRefs. Those that lead to nobody or to another controller's Gateway are left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +27,7 @@ pub(crate) struct Attachments {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Parent {
     /// The reference as written.
-    pub(crate) reference: ParentReference,
+    pub(crate) reference: Arc<ParentReference>,
     /// The Gateway it names.
     pub(crate) gateway: Id,
     /// Listeners that took the route; none if one of the reasons applies.
@@ -114,7 +115,7 @@ fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &ParentRefer
     let doors = reader.doors(gateway)?;
     let verdict = judge(reader, subject, reference, gateway, doors);
     Some(Parent {
-        reference: reference.clone(),
+        reference: Arc::new(reference.clone()),
         gateway,
         verdict,
     })
@@ -198,7 +199,10 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door
         subject.hostnames
     };
     for own in own_names {
-        let lower = own.to_lowercase();
+        let lower = match own.bytes().any(|b| b.is_ascii_uppercase()) {
+            true => Cow::Owned(own.to_lowercase()),
+            false => Cow::Borrowed(&**own),
+        };
         let own = hostname::text(Some(&lower));
         let Some(effective) = hostname::intersect(&door.hostname, own) else {
             continue;

@@ -87,7 +87,7 @@ fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
     for (i, _) in stream.iter().filter(|(_, g)| Some(*g) != winner) {
         candidates[*i]
             .findings
-            .push(Finding::conflicted("ProtocolConflict", &message));
+            .push(Finding::conflicted("ProtocolConflict", message.clone()));
     }
 }
 
@@ -110,8 +110,8 @@ fn hostname_conflicts(candidates: &mut [Candidate], hosts: &[usize]) {
         let winners = if of_first == 1 { 1 } else { 0 };
         for i in &same[winners..] {
             let text = match candidates[*i].id.gateway == first_gateway {
-                true => message.as_str(),
-                false => "Port, protocol and hostname tuple must be unique for every listener",
+                true => message.clone(),
+                false => "Port, protocol and hostname tuple must be unique for every listener".into(),
             };
             candidates[*i]
                 .findings

@@ -1,6 +1,6 @@
 //! Endpoints of backends: from EndpointSlices, from the Service's own address, or from a Backend object.
 
-use super::{gateway::Gateway, rules::endpoint_set_name};
+use super::{gateway::Gateway, origin, rules::endpoint_set_name};
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, IpProtocol, RoutingType},
     engine::{
@@ -8,7 +8,7 @@ use crate::{
         reader::Reader,
     },
 };
-use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, Origin, Origins};
+use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, Origins};
 use std::{net::IpAddr, sync::Arc};
 
 /// Whether a backend has endpoints that take traffic.
@@ -105,13 +105,9 @@ pub(super) fn origins(reader: &Reader<'_>, port: BackendPort) -> Origins {
         BackendKind::Backend => None,
         _ => Some(port.port.to_string().into()),
     };
-    Arc::new([Origin {
-        kind: port.target.kind.kind().as_str().into(),
-        namespace: reader.text(port.target.id.namespace),
-        name: reader.text(port.target.id.name),
-        section,
-        annotations: Arc::new([]),
-    }])
+    let id = port.target.id;
+    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+    Arc::new([origin::part(port.target.kind.kind(), namespace, name, section)])
 }
 
 fn routing(reader: &Reader<'_>, fleet: FleetId) -> RoutingType {

@@ -9,7 +9,7 @@ use crate::{
         value::Placed,
     },
 };
-use edge_ir::{HeaderEdits, Origin, Origins, Route, VirtualHost};
+use edge_ir::{HeaderEdits, Route, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
 
 /// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
@@ -28,24 +28,13 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<Placed> {
         domain: (&*host).into(),
         port: door.port,
         routes,
-        origins: gateway_origins(reader, id, &door.name),
+        origins: Arc::clone(&door.origins),
     };
     Some(Placed {
         fleet: doors.fleet,
         table: door.table.clone(),
         host: Arc::new(host),
     })
-}
-
-fn gateway_origins(reader: &Reader<'_>, id: HostId, listener: &str) -> Origins {
-    let gateway = id.listener.gateway;
-    Arc::new([Origin {
-        kind: "Gateway".into(),
-        namespace: reader.text(gateway.namespace),
-        name: reader.text(gateway.name),
-        section: Some(listener.into()),
-        annotations: Arc::new([]),
-    }])
 }
 
 /// All matches of all routes, best first.

@@ -3,10 +3,10 @@
 use super::{
     gateway::{Gateway, Member, Merge},
     listeners::{FleetListeners, Serving, container_port},
-    proxy_settings,
+    origin, proxy_settings,
 };
 use crate::{
-    api::{self, EdgeProxy},
+    api::{self, EdgeProxy, Kind},
     engine::{key::FleetId, reader::Reader},
     name::Id,
 };
@@ -46,7 +46,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
             .map(|a| Arc::from(&*a.value))
             .collect(),
         proxy: Arc::new(proxy_settings::proxy_settings(member.proxy.as_deref())),
-        origins: listeners.gateways.iter().map(|g| origin(&g.object)).collect(),
+        origins: listeners.gateways.iter().map(|g| owner(&g.object)).collect(),
         key: (&*key).into(),
     }))
 }
@@ -58,14 +58,12 @@ fn member<'a>(reader: &Reader<'a>, gateway: Id) -> Option<&'a Member> {
     }
 }
 
-fn origin(gateway: &api::Gateway) -> Origin {
-    Origin {
-        kind: "Gateway".into(),
-        namespace: Arc::clone(&gateway.metadata.namespace),
-        name: Arc::clone(&gateway.metadata.name),
-        section: None,
-        annotations: Arc::new([]),
-    }
+fn owner(gateway: &api::Gateway) -> Origin {
+    origin::origin(
+        Kind::Gateway,
+        Arc::clone(&gateway.metadata.namespace),
+        Arc::clone(&gateway.metadata.name),
+    )
 }
 
 fn copy(map: Option<&api::StringMap>) -> StringMap {

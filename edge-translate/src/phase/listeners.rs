@@ -7,7 +7,7 @@ use super::{
     certificate::{self, ServerCertificate},
     conflict,
     gateway::{Gateway, Member},
-    hostname, listener_spec,
+    hostname, listener_spec, origin,
     precedence::Seniority,
 };
 use crate::{
@@ -20,8 +20,8 @@ use crate::{
     settings::Platform,
     status::Condition,
 };
-use edge_ir::RouteTableName;
-use std::sync::Arc;
+use edge_ir::{Origin, Origins, RouteTableName};
+use std::{borrow::Cow, sync::Arc};
 
 /// The listeners of a fleet.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +66,8 @@ pub(crate) struct ListenerState {
     pub(crate) serving: Serving,
     /// The table its virtual hosts stand in.
     pub(crate) table: RouteTableName,
+    /// Gateway and listener, for explanation.
+    pub(crate) origin: Origin,
 }
 
 /// Whether a listener is on the data plane.
@@ -86,28 +88,28 @@ pub(crate) struct Finding {
 
 impl Finding {
     /// Makes `Programmed` false.
-    pub(crate) fn programmed(reason: &str, message: impl AsRef<str>) -> Self {
+    pub(crate) fn programmed(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             condition: Condition::no("Programmed", reason, message),
         }
     }
 
     /// Makes `Accepted` false.
-    pub(crate) fn accepted(reason: &str, message: impl AsRef<str>) -> Self {
+    pub(crate) fn accepted(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             condition: Condition::no("Accepted", reason, message),
         }
     }
 
     /// Makes `ResolvedRefs` false.
-    pub(crate) fn resolved_refs(reason: &str, message: impl AsRef<str>) -> Self {
+    pub(crate) fn resolved_refs(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             condition: Condition::no("ResolvedRefs", reason, message),
         }
     }
 
     /// Makes `Conflicted` true.
-    pub(crate) fn conflicted(reason: &str, message: impl AsRef<str>) -> Self {
+    pub(crate) fn conflicted(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
             condition: Condition::yes("Conflicted", reason, message),
         }
@@ -276,6 +278,14 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
     };
     let spec = candidate.spec();
     let (port, protocol) = (spec.port, spec.protocol.clone());
+    let metadata = &candidate.gateway.metadata;
+    let section = Some(Arc::from(&*spec.name));
+    let origin = origin::part(
+        Kind::Gateway,
+        Arc::clone(&metadata.namespace),
+        Arc::clone(&metadata.name),
+        section,
+    );
     ListenerState {
         id: candidate.id,
         index: candidate.index,
@@ -288,6 +298,7 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         certificates: candidate.certificates,
         serving,
         table,
+        origin,
     }
 }
 
@@ -377,6 +388,8 @@ pub(crate) struct Door {
     pub(crate) serving: Serving,
     /// The table its virtual hosts stand in.
     pub(crate) table: RouteTableName,
+    /// The listener, for explanation.
+    pub(crate) origins: Origins,
     /// Hostnames of serving listeners on the same port that are more specific than its own: requests for these never
     /// come here (listener isolation).
     pub(crate) narrower: Vec<Arc<str>>,
@@ -426,6 +439,7 @@ fn door(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         namespaces: spec.allowed_routes.namespaces.clone(),
         serving: state.serving,
         table: state.table.clone(),
+        origins: Arc::new([state.origin.clone()]),
         hides_broader: rivals().any(|o| o.table == state.table && hostname::covers(&o.hostname, &state.hostname)),
         narrower,
     }

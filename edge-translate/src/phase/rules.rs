@@ -1,6 +1,9 @@
 //! The rules of a route, compiled once for all listeners that it attaches to.
 
-use super::precedence::{Rank, Seniority};
+use super::{
+    origin,
+    precedence::{Rank, Seniority},
+};
 use crate::{
     api::{HttpRoute, HttpRouteRule, Kind, StringMap},
     engine::{
@@ -154,12 +157,15 @@ fn http_rules<'a>(reader: &Reader<'a>, route: RouteId, object: &'a HttpRoute) ->
     let mut rules = Vec::with_capacity(object.spec.rules.len());
     for (i, rule) in object.spec.rules.iter().enumerate() {
         compilation.rule = i;
+        let section = rule.name.as_deref().map(Into::into);
         let origin = Origin {
-            kind: "HTTPRoute".into(),
-            namespace: Arc::clone(&metadata.namespace),
-            name: Arc::clone(&metadata.name),
-            section: rule.name.as_deref().map(Into::into),
             annotations: annotations.clone(),
+            ..origin::part(
+                Kind::HttpRoute,
+                Arc::clone(&metadata.namespace),
+                Arc::clone(&metadata.name),
+                section,
+            )
         };
         let prefix = format!("httproute/{}/{}/rule/{i}/match/", metadata.namespace, metadata.name);
         rules.push(http_rule(&mut compilation, rule, &prefix, Arc::new([origin])));

@@ -3,10 +3,11 @@
 use super::{
     gateway::Gateway,
     infra::ip_family,
-    listeners::{FleetListeners, GatewayListeners, ListenerState, OVERLAP, Serving, container_port},
+    listeners::{FleetListeners, ListenerState, OVERLAP, Serving, container_port},
+    origin,
 };
 use crate::{
-    api::Protocol,
+    api::{Kind, Protocol},
     engine::{key::FleetId, reader::Reader},
     settings::Platform,
 };
@@ -29,9 +30,6 @@ pub(crate) struct Sockets {
     pub(crate) secrets: Vec<Arc<Secret>>,
 }
 
-/// A serving listener with its Gateway.
-type Served<'a> = (&'a GatewayListeners, &'a ListenerState);
-
 /// Port of the readiness listener.
 const READY_PORT: u16 = 19003;
 
@@ -39,9 +37,9 @@ const READY_PORT: u16 = 19003;
 pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
     let listeners = reader.listeners(fleet)?;
     let settings = settings(reader, listeners);
-    let mut ports: BTreeMap<u16, Vec<Served<'_>>> = BTreeMap::new();
+    let mut ports: BTreeMap<u16, Vec<&ListenerState>> = BTreeMap::new();
     for served in serving(listeners) {
-        ports.entry(served.1.port).or_default().push(served);
+        ports.entry(served.port).or_default().push(served);
     }
     let platform = reader.settings().platform;
     let mut sockets: Vec<_> = ports
@@ -57,12 +55,12 @@ pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
     })
 }
 
-fn serving(listeners: &FleetListeners) -> impl Iterator<Item = Served<'_>> {
-    let all = listeners
+fn serving(listeners: &FleetListeners) -> impl Iterator<Item = &ListenerState> {
+    listeners
         .gateways
         .iter()
-        .flat_map(|g| g.listeners.iter().map(move |l| (g, l)));
-    all.filter(|(_, l)| l.serving == Serving::Yes)
+        .flat_map(|g| &g.listeners)
+        .filter(|l| l.serving == Serving::Yes)
 }
 
 fn settings(reader: &Reader<'_>, listeners: &FleetListeners) -> FleetSettings {
@@ -91,25 +89,25 @@ fn settings(reader: &Reader<'_>, listeners: &FleetListeners) -> FleetSettings {
 }
 
 /// All listeners of a port in one socket.
-fn socket(port: u16, served: &[Served<'_>], ip_family: IpFamily, platform: Platform) -> Listener {
+fn socket(port: u16, served: &[&ListenerState], ip_family: IpFamily, platform: Platform) -> Listener {
     let mut chains = Vec::new();
     let mut default_chain = None;
-    let (plain, secure): (Vec<_>, Vec<_>) = served.iter().partition(|(_, l)| l.protocol == Protocol::Http);
+    let (plain, secure): (Vec<_>, Vec<_>) = served.iter().partition(|l| l.protocol == Protocol::Http);
     let bound = container_port(port, platform);
-    for (gateway, listener) in secure {
-        let chain = secure_chain(gateway, listener, bound);
+    for listener in secure {
+        let chain = secure_chain(listener, bound);
         match chain.server_names {
             ServerNames::Any => default_chain = Some(chain),
             ServerNames::Only(_) => chains.push(chain),
         }
     }
-    if let Some((gateway, listener)) = plain.first() {
+    if let Some(listener) = plain.first() {
         default_chain = Some(FilterChain {
             name: (&*listener.table).into(),
             server_names: ServerNames::Any,
             tls: None,
             network: http(format!("http-{bound}"), listener),
-            origins: Arc::new([origin(gateway, listener)]),
+            origins: Arc::new([listener.origin.clone()]),
         });
     }
     chains.sort_by(|a, b| a.name.cmp(&b.name));
@@ -120,7 +118,7 @@ fn socket(port: u16, served: &[Served<'_>], ip_family: IpFamily, platform: Platf
         ip_family,
         chains,
         default_chain,
-        origins: served.iter().map(|(g, l)| origin(g, l)).collect(),
+        origins: served.iter().map(|l| l.origin.clone()).collect(),
     }
 }
 
@@ -131,7 +129,7 @@ fn http(stat_prefix: String, listener: &ListenerState) -> Network {
     })
 }
 
-fn secure_chain(gateway: &GatewayListeners, listener: &ListenerState, bound: u16) -> FilterChain {
+fn secure_chain(listener: &ListenerState, bound: u16) -> FilterChain {
     let overlaps = listener.conditions.iter().any(|c| c.kind == OVERLAP);
     // A client may reuse an HTTP/2 connection for a name of the other listener; with HTTP/1.1 it can't.
     let alpn: &[&str] = if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] };
@@ -148,28 +146,17 @@ fn secure_chain(gateway: &GatewayListeners, listener: &ListenerState, bound: u16
             alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
         }),
         network: http(format!("https-{bound}"), listener),
-        origins: Arc::new([origin(gateway, listener)]),
-    }
-}
-
-fn origin(gateway: &GatewayListeners, listener: &ListenerState) -> Origin {
-    let metadata = &gateway.object.metadata;
-    Origin {
-        kind: "Gateway".into(),
-        namespace: Arc::clone(&metadata.namespace),
-        name: Arc::clone(&metadata.name),
-        section: Some((&*gateway.object.spec.listeners[listener.index].name).into()),
-        annotations: Arc::new([]),
+        origins: Arc::new([listener.origin.clone()]),
     }
 }
 
 fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
     let mut tables: BTreeMap<RouteTableName, Vec<Origin>> = BTreeMap::new();
-    for (gateway, listener) in serving(listeners) {
+    for listener in serving(listeners) {
         tables
             .entry(listener.table.clone())
             .or_default()
-            .push(origin(gateway, listener));
+            .push(listener.origin.clone());
     }
     tables
         .into_iter()
@@ -179,15 +166,9 @@ fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
 
 fn secrets(listeners: &FleetListeners) -> Vec<Arc<Secret>> {
     let mut secrets = BTreeMap::new();
-    for certificate in serving(listeners).flat_map(|(_, l)| &l.certificates) {
+    for certificate in serving(listeners).flat_map(|l| &l.certificates) {
         let (namespace, name) = certificate.name.split_once('/').unwrap_or(("", &certificate.name));
-        let origin = Origin {
-            kind: "Secret".into(),
-            namespace: namespace.into(),
-            name: name.into(),
-            section: None,
-            annotations: Arc::new([]),
-        };
+        let origin = origin::origin(Kind::Secret, namespace.into(), name.into());
         secrets.entry(certificate.name.clone()).or_insert_with(|| {
             let content = SecretContent::Certificate {
                 chain: Arc::clone(&certificate.chain),

@@ -97,7 +97,7 @@ impl Stamp<'_> {
         let (mine, foreign): (Vec<_>, Vec<_>) = items(old).partition(|e| e["controllerName"] == *controller);
         let mut list: Vec<Value> = foreign.into_iter().cloned().collect();
         for entry in ours.iter().take(limit.saturating_sub(list.len())) {
-            let parent = serde_json::to_value(&entry.parent).unwrap_or_default();
+            let parent = serde_json::to_value(&*entry.parent).unwrap_or_default();
             let before = mine.iter().find(|e| e[by] == parent).and_then(|e| e.get("conditions"));
             let conditions = self.conditions(before, &entry.conditions);
             list.push(json!({ by: parent, "controllerName": controller, "conditions": conditions }));

@@ -51,7 +51,7 @@ fn entries_of_other_controllers_survive_and_count_against_the_limit() {
         .collect();
     let old = json!({ "parents": foreign });
     let parent = ParentStatus {
-        parent: serde_json::from_value(json!({"name": "gw"})).unwrap(),
+        parent: Arc::new(serde_json::from_value(json!({"name": "gw"})).unwrap()),
         conditions: vec![],
     };
     let parents = vec![parent.clone(), parent];

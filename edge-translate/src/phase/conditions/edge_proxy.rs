@@ -7,6 +7,7 @@ use crate::{
     phase::{class::Class, gateway::Gateway, proxy_settings},
     status::{Condition, ParentStatus, Status, StatusBody},
 };
+use std::sync::Arc;
 
 /// The status of an EdgeProxy; none inside when nobody of ours names it.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
@@ -28,7 +29,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let ancestors: Vec<_> = parents
         .into_iter()
         .map(|parent| ParentStatus {
-            parent,
+            parent: Arc::new(parent),
             conditions: conditions.clone(),
         })
         .collect();

@@ -43,7 +43,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
 
 fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
     if let Some(problem) = &member.problem {
-        return Condition::no("Accepted", problem.reason, &problem.message);
+        return Condition::no("Accepted", problem.reason, problem.message.clone());
     }
     let is_accepted = |l: &&ListenerState| {
         l.conditions

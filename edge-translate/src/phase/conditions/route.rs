@@ -12,7 +12,7 @@ use crate::{
     },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The status of a route.
 pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Status>> {
@@ -30,7 +30,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             let mut conditions = vec![accepted(parent, rules, kind)];
             conditions.extend(shared.iter().cloned());
             ParentStatus {
-                parent: parent.reference.clone(),
+                parent: Arc::clone(&parent.reference),
                 conditions,
             }
         })
@@ -47,7 +47,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
 }
 
 fn accepted(parent: &Parent, rules: &Rules, kind: &str) -> Condition {
-    let no = |reason, message: &str| Condition::no("Accepted", reason, message);
+    let no = |reason, message: &'static str| Condition::no("Accepted", reason, message);
     match &parent.verdict {
         Err(Refusal::NoMatchingParent) => no("NoMatchingParent", "No listeners match this parent ref"),
         Err(Refusal::NotAllowedByListeners) => no(
@@ -55,13 +55,14 @@ fn accepted(parent: &Parent, rules: &Rules, kind: &str) -> Condition {
             "No listeners included by this parent ref allowed this attachment.",
         ),
         Err(Refusal::NoReadyListeners) => no("NoReadyListeners", "There are no ready listeners for this parent ref"),
-        Err(Refusal::NoMatchingListenerHostname) => no(
+        Err(Refusal::NoMatchingListenerHostname) => Condition::no(
+            "Accepted",
             "NoMatchingListenerHostname",
-            &format!("There were no hostname intersections between the {kind} and this parent ref's Listener(s)."),
+            format!("There were no hostname intersections between the {kind} and this parent ref's Listener(s)."),
         ),
         Ok(_) if every_rule_failed(rules) => {
             let (reason, message) = joined(failures(rules));
-            Condition::no("Accepted", &reason, message)
+            Condition::no("Accepted", reason, message)
         }
         Ok(_) => Condition::yes("Accepted", "Accepted", "Route is accepted"),
     }
@@ -79,7 +80,7 @@ fn shared_conditions(reader: &Reader<'_>, rules: &Rules) -> Vec<Condition> {
         let (reason, message) = joined(failures(rules));
         let list: Vec<String> = failed.iter().map(usize::to_string).collect();
         let message = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
-        conditions.push(Condition::yes("PartiallyInvalid", &reason, message));
+        conditions.push(Condition::yes("PartiallyInvalid", reason, message));
     }
     conditions.extend(backends_available(reader, rules));
     conditions
@@ -96,7 +97,7 @@ fn resolved_refs(rules: &Rules) -> Condition {
         return Condition::yes("ResolvedRefs", "ResolvedRefs", message);
     }
     let (reason, message) = joined(unresolved.into_iter());
-    Condition::no("ResolvedRefs", &reason, message)
+    Condition::no("ResolvedRefs", reason, message)
 }
 
 /// Reasons sorted and joined by commas, messages in order of occurrence.

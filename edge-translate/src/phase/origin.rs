@@ -1,0 +1,28 @@
+//! Where a piece of configuration came from.
+
+use crate::api::Kind;
+use edge_ir::Origin;
+use std::sync::{Arc, LazyLock};
+
+/// Names of kinds, shared: every piece of a fleet carries one.
+static KINDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| Kind::ALL.iter().map(|kind| kind.as_str().into()).collect());
+
+/// An object as an origin.
+pub(crate) fn origin(kind: Kind, namespace: Arc<str>, name: Arc<str>) -> Origin {
+    let index = Kind::ALL.iter().position(|k| *k == kind).unwrap_or_default();
+    Origin {
+        kind: Arc::clone(&KINDS[index]),
+        namespace,
+        name,
+        section: None,
+        annotations: Arc::default(),
+    }
+}
+
+/// A part of an object as an origin.
+pub(crate) fn part(kind: Kind, namespace: Arc<str>, name: Arc<str>, section: Option<Arc<str>>) -> Origin {
+    Origin {
+        section,
+        ..origin(kind, namespace, name)
+    }
+}

@@ -1,0 +1,299 @@
+//! Histories of edits, and the plain world that they end in: the oracle that knows no increments.
+
+use super::{
+    platform, routes,
+    words::{BACKENDS, GATEWAYS, NAMESPACES, SERVICES, read},
+};
+use edge_ir::{Fleet, FleetKey, Infra};
+use edge_translate::{
+    Change, Feature, Platform, Settings, Translation, Translator,
+    api::{Kind, Object, ObjectKey},
+    status::Status,
+};
+use proptest::{collection::vec, prelude::*, sample};
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+/// One edit.
+#[derive(Clone)]
+pub enum Edit {
+    /// An object appears or changes.
+    Put(Object),
+    /// An object goes, if it was there.
+    Remove(ObjectKey),
+    /// Other settings.
+    Configure(Configuration),
+}
+
+impl fmt::Debug for Edit {
+    /// One line that can be pasted into a file.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put(object) => match serde_json::to_string(object) {
+                Ok(text) => write!(f, "put {text}"),
+                Err(_) => write!(f, "put {object:?}"),
+            },
+            Self::Remove(key) => write!(f, "remove {key}"),
+            Self::Configure(configuration) => write!(f, "{configuration:?}"),
+        }
+    }
+}
+
+/// Settings that differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Configuration {
+    /// The defaults.
+    Cluster,
+    /// Processes on one machine.
+    Host,
+    /// Kind Backend switched off.
+    NoBackends,
+    /// Another controller name: nothing is ours.
+    Stranger,
+}
+
+impl Configuration {
+    /// As the engine takes them.
+    pub fn settings(self) -> Settings {
+        let default = Settings::default();
+        match self {
+            Self::Cluster => default,
+            Self::Host => Settings {
+                platform: Platform::Host,
+                ..default
+            },
+            Self::NoBackends => Settings {
+                backend_api: Feature::Disabled,
+                ..default
+            },
+            Self::Stranger => Settings {
+                controller_name: "example.com/other".into(),
+                ..default
+            },
+        }
+    }
+}
+
+/// Any object.
+pub fn object() -> impl Strategy<Value = Object> {
+    prop_oneof![
+        3 => platform::gateway_class().boxed(),
+        6 => platform::gateway().boxed(),
+        8 => routes::http_route().boxed(),
+        4 => platform::service().boxed(),
+        1 => platform::service_import().boxed(),
+        5 => platform::endpoint_slice(&["IPv4", "IPv4", "IPv6", "FQDN"]).boxed(),
+        3 => platform::backend().boxed(),
+        3 => platform::secret().boxed(),
+        2 => platform::namespace().boxed(),
+        2 => platform::reference_grant().boxed(),
+        2 => platform::edge_proxy().boxed(),
+        2 => platform::policy().boxed(),
+    ]
+    .prop_map(read)
+}
+
+/// Keys that objects are likely to have.
+fn key() -> impl Strategy<Value = ObjectKey> {
+    let named = |kind: Kind, names: &'static [&'static str]| {
+        (sample::select(NAMESPACES), sample::select(names)).prop_map(move |(ns, name)| ObjectKey::new(kind, ns, name))
+    };
+    let global = |kind: Kind, names: &'static [&'static str]| {
+        sample::select(names).prop_map(move |name| ObjectKey::new(kind, "", name))
+    };
+    prop_oneof![
+        2 => global(Kind::GatewayClass, &["plain", "merged"]).boxed(),
+        3 => named(Kind::Gateway, GATEWAYS).boxed(),
+        3 => named(Kind::HttpRoute, routes::ROUTES).boxed(),
+        2 => named(Kind::Service, SERVICES).boxed(),
+        1 => named(Kind::ServiceImport, &["s0"]).boxed(),
+        2 => named(Kind::EndpointSlice, &["e0", "e1", "e2"]).boxed(),
+        2 => named(Kind::Backend, BACKENDS).boxed(),
+        1 => named(Kind::Secret, super::words::SECRETS).boxed(),
+        1 => global(Kind::Namespace, NAMESPACES).boxed(),
+        1 => named(Kind::ReferenceGrant, &["r0", "r1"]).boxed(),
+        1 => named(Kind::EdgeProxy, super::words::PROXIES).boxed(),
+        1 => named(Kind::SecurityPolicy, &["x0", "x1"]).boxed(),
+        1 => named(Kind::BackendTlsPolicy, &["x0", "x1"]).boxed(),
+    ]
+}
+
+/// Any edit; more comes than goes.
+pub fn edit() -> impl Strategy<Value = Edit> {
+    let configuration = sample::select(&[
+        Configuration::Cluster,
+        Configuration::Host,
+        Configuration::NoBackends,
+        Configuration::Stranger,
+    ]);
+    prop_oneof![
+        16 => object().prop_map(Edit::Put),
+        4 => key().prop_map(Edit::Remove),
+        1 => configuration.prop_map(Edit::Configure),
+    ]
+}
+
+/// A history that begins with what a proxy needs to do anything at all.
+pub fn history(edits: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Edit>> {
+    vec(edit(), edits).prop_map(|edits| seed().into_iter().map(Edit::Put).chain(edits).collect())
+}
+
+/// Without these most worlds would translate to nothing. They can be edited away like everything else.
+pub fn seed() -> Vec<Object> {
+    let values = serde_json::json!([
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "plain"},
+         "spec": {"controllerName": "gateway.edge/gatewayclass-controller"}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "merged"},
+         "spec": {"controllerName": "gateway.edge/gatewayclass-controller",
+                  "parametersRef": {"group": "gateway.edge", "kind": "EdgeProxy", "name": "p0", "namespace": "a"}}},
+        {"apiVersion": "gateway.edge/v1alpha1", "kind": "EdgeProxy", "metadata": {"name": "p0", "namespace": "a"},
+         "spec": {"mergeGateways": true}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g0", "namespace": "a"},
+         "spec": {"gatewayClassName": "plain", "listeners": [
+             {"name": "l0", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "All"}}}]}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s0", "namespace": "a"},
+         "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "x", "port": 80}]}},
+    ]);
+    let values = values.as_array().cloned().unwrap_or_default();
+    values.into_iter().map(read).collect()
+}
+
+/// The world as plain data.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub objects: BTreeMap<ObjectKey, Object>,
+    pub configuration: Configuration,
+}
+
+impl World {
+    /// Nothing, with default settings.
+    pub fn empty() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            configuration: Configuration::Cluster,
+        }
+    }
+
+    /// What a history ends in.
+    pub fn after(edits: &[Edit]) -> Self {
+        let mut world = Self::empty();
+        for edit in edits {
+            world.apply(edit);
+        }
+        world
+    }
+
+    /// Takes an edit in.
+    pub fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::Put(object) => {
+                self.objects.insert(object.key(), object.clone());
+            }
+            Edit::Remove(key) => {
+                self.objects.remove(key);
+            }
+            Edit::Configure(configuration) => self.configuration = *configuration,
+        }
+    }
+
+    /// Translates it from scratch.
+    pub fn translate(&self) -> Engine {
+        let mut engine = Engine::new(self.configuration);
+        for object in self.objects.values() {
+            engine.take(&Edit::Put(object.clone()));
+        }
+        engine.translate();
+        engine
+    }
+}
+
+/// An engine with what came of it so far.
+pub struct Engine {
+    pub translator: Translator,
+    pub translation: Translation,
+    /// Statuses put together from what each translation said had changed.
+    pub heard: BTreeMap<ObjectKey, Arc<Status>>,
+}
+
+impl Engine {
+    pub fn new(configuration: Configuration) -> Self {
+        Self {
+            translator: Translator::new(configuration.settings()),
+            translation: Translation::default(),
+            heard: BTreeMap::new(),
+        }
+    }
+
+    /// Takes an edit in without translating.
+    pub fn take(&mut self, edit: &Edit) {
+        match edit {
+            Edit::Put(object) => self.translator.apply(Change::Put(object.clone())),
+            Edit::Remove(key) => self.translator.apply(Change::Remove(key.clone())),
+            Edit::Configure(configuration) => self.translator.set_settings(configuration.settings()),
+        }
+    }
+
+    pub fn translate(&mut self) {
+        self.translation = self.translator.translate();
+        for (key, status) in &self.translation.statuses {
+            match status {
+                Some(status) => self.heard.insert(key.clone(), Arc::clone(status)),
+                None => self.heard.remove(key),
+            };
+        }
+    }
+
+    pub fn fleets(&self) -> &BTreeMap<FleetKey, Arc<Fleet>> {
+        &self.translation.fleets
+    }
+
+    pub fn infra(&self) -> &BTreeMap<FleetKey, Arc<Infra>> {
+        &self.translation.infra
+    }
+
+    /// Everything that it says, as text for comparing and reading.
+    pub fn said(&self) -> Said {
+        Said {
+            fleets: pretty(self.fleets()),
+            infra: pretty(self.infra()),
+            statuses: format!("{:#?}", self.translator.statuses()),
+        }
+    }
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string())
+}
+
+/// Fleets, infrastructure and statuses as text.
+#[derive(PartialEq, Eq)]
+pub struct Said {
+    pub fleets: String,
+    pub infra: String,
+    pub statuses: String,
+}
+
+impl fmt::Debug for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fleets {}\ninfra {}\nstatuses {}", self.fleets, self.infra, self.statuses)
+    }
+}
+
+impl Said {
+    /// The first line in which two differ, with what is around it.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let parts = [
+            ("fleets", &self.fleets, &other.fleets),
+            ("infra", &self.infra, &other.infra),
+            ("statuses", &self.statuses, &other.statuses),
+        ];
+        parts.into_iter().find_map(|(part, a, b)| {
+            let line = a.lines().zip(b.lines()).position(|(a, b)| a != b);
+            let line = line.or_else(|| (a.len() != b.len()).then(|| a.lines().count().min(b.lines().count())))?;
+            let around = |text: &str| {
+                let lines: Vec<&str> = text.lines().skip(line.saturating_sub(3)).take(8).collect();
+                lines.join("\n")
+            };
+            Some(format!("{part} differ at line {}:\n{}\n--- against ---\n{}", line + 1, around(a), around(b)))
+        })
+    }
+}

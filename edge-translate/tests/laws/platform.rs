@@ -1,0 +1,305 @@
+//! Generated objects around routes: classes, Gateways, backends with endpoints, secrets, permissions, policies.
+
+use super::words::{
+    BACKENDS, CLASSES, GATEWAYS, HOSTNAMES, LISTENER_PORTS, LISTENERS, NAMESPACES, PROXIES, SECRETS, SERVICE_PORTS,
+    SERVICES, maybe, metadata, number, one_of,
+};
+use proptest::{bool, collection::vec, option, prelude::*};
+use serde_json::{Value, json};
+
+pub fn gateway_class() -> impl Strategy<Value = Value> {
+    let parameters = prop_oneof![
+        3 => Just(Value::Null),
+        2 => (one_of(PROXIES), one_of(NAMESPACES)).prop_map(|(name, namespace)| {
+            json!({"group": "gateway.edge", "kind": "EdgeProxy", "name": name, "namespace": namespace})
+        }),
+        1 => Just(json!({"group": "gateway.edge", "kind": "EdgeProxy", "name": "p0"})),
+        1 => Just(json!({"group": "", "kind": "ConfigMap", "name": "p0", "namespace": "a"})),
+    ];
+    let controller = one_of(&[
+        "gateway.edge/gatewayclass-controller",
+        "gateway.edge/gatewayclass-controller",
+        "gateway.edge/gatewayclass-controller",
+        "example.com/other",
+    ]);
+    (one_of(&["plain", "merged"]), controller, parameters).prop_map(|(name, controller, parameters)| {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": name},
+            "spec": {"controllerName": controller, "parametersRef": parameters},
+        })
+    })
+}
+
+pub fn edge_proxy() -> impl Strategy<Value = Value> {
+    (
+        metadata(PROXIES),
+        maybe(&["Service", "Endpoint"]),
+        bool::weighted(0.5),
+        bool::weighted(0.3),
+        maybe(&["IPv4", "IPv6", "DualStack"]),
+        bool::weighted(0.2),
+    )
+        .prop_map(|(metadata, routing, merge, keep_order, family, broken)| {
+            // Merging is not allowed together with merged backends.
+            let broken = broken.then(|| json!({"type": "RateLimit", "filterOrder": [
+                {"name": "x", "before": "y"}, {"name": "y", "before": "x"},
+            ]}));
+            let order = broken.as_ref().map(|b| b["filterOrder"].clone());
+            json!({
+                "apiVersion": "gateway.edge/v1alpha1", "kind": "EdgeProxy", "metadata": metadata,
+                "spec": {
+                    "routingType": routing, "mergeGateways": merge.then_some(true), "ipFamily": family,
+                    "preserveRouteOrder": keep_order.then_some(true), "filterOrder": order,
+                },
+            })
+        })
+}
+
+fn certificate_refs() -> impl Strategy<Value = Vec<Value>> {
+    let reference = (one_of(SECRETS), option::weighted(0.3, one_of(NAMESPACES)), maybe(&["Secret"])).prop_map(
+        |(name, namespace, kind)| json!({"name": name, "namespace": namespace, "kind": kind}),
+    );
+    vec(prop_oneof![9 => reference.boxed(), 1 => Just(json!({"kind": "ConfigMap", "name": "c0"})).boxed()], 0..3)
+}
+
+fn tls() -> impl Strategy<Value = Value> {
+    (one_of(&["Terminate", "Terminate", "Terminate", "Passthrough"]), certificate_refs())
+        .prop_map(|(mode, refs)| json!({"mode": mode, "certificateRefs": refs}))
+}
+
+fn allowed_routes() -> impl Strategy<Value = Value> {
+    let selector = prop_oneof![
+        Just(json!({"matchLabels": {"team": "x"}})),
+        Just(json!({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["y"]}]})),
+        Just(json!({"matchExpressions": [{"key": "team", "operator": "In", "values": []}]})),
+        Just(json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]})),
+        Just(json!({"matchExpressions": [{"key": "team", "operator": "Unheard"}]})),
+        Just(Value::Null),
+    ];
+    let namespaces = prop_oneof![
+        3 => Just(Value::Null),
+        3 => Just(json!({"from": "All"})),
+        1 => Just(json!({"from": "Same"})),
+        1 => Just(json!({"from": "None"})),
+        2 => selector.prop_map(|selector| json!({"from": "Selector", "selector": selector})),
+    ];
+    let kinds = prop_oneof![
+        6 => Just(Value::Null),
+        1 => Just(json!([{"kind": "HTTPRoute"}])),
+        1 => Just(json!([{"kind": "GRPCRoute"}, {"kind": "UDPRoute"}])),
+        1 => Just(json!([{"group": "example.com", "kind": "HTTPRoute"}])),
+    ];
+    (namespaces, kinds).prop_map(|(namespaces, kinds)| json!({"namespaces": namespaces, "kinds": kinds}))
+}
+
+/// Usually a listener that makes sense, sometimes any combination.
+fn listener() -> impl Strategy<Value = Value> {
+    let secret = json!({"certificateRefs": [{"name": "c0"}]});
+    let kind = prop_oneof![
+        6 => Just(("HTTP", Value::Null)).boxed(),
+        2 => Just(("HTTPS", secret)).boxed(),
+        3 => tls().prop_map(|tls| ("HTTPS", tls)).boxed(),
+        2 => (one_of(&["HTTP", "HTTPS", "TLS", "TCP", "UDP", "example.com/odd"]), prop_oneof![Just(Value::Null), tls()]).boxed(),
+    ];
+    (kind, number(LISTENER_PORTS), option::of(one_of(HOSTNAMES)), allowed_routes()).prop_map(
+        |((protocol, tls), port, hostname, allowed)| {
+            json!({"protocol": protocol, "tls": tls, "port": port, "hostname": hostname, "allowedRoutes": allowed})
+        },
+    )
+}
+
+pub fn gateway() -> impl Strategy<Value = Value> {
+    let parameters = prop_oneof![
+        6 => Just(Value::Null),
+        2 => one_of(PROXIES).prop_map(|name| json!({"group": "gateway.edge", "kind": "EdgeProxy", "name": name})),
+        1 => Just(json!({"group": "", "kind": "ConfigMap", "name": "p0"})),
+    ];
+    let tls = prop_oneof![
+        8 => Just(Value::Null),
+        1 => one_of(SECRETS).prop_map(|name| json!({"backend": {"clientCertificateRef": {"name": name}}})),
+        1 => Just(json!({"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}]}}}})),
+    ];
+    let addresses = prop_oneof![
+        8 => Just(Value::Null),
+        1 => Just(json!([{"value": "192.0.2.1"}])),
+        1 => Just(json!([{"type": "example.com/odd", "value": "x"}])),
+    ];
+    (metadata(GATEWAYS), one_of(CLASSES), vec(listener(), 0..5), parameters, tls, addresses).prop_map(
+        |(metadata, class, mut listeners, parameters, tls, addresses)| {
+            for (listener, name) in listeners.iter_mut().zip(LISTENERS) {
+                listener["name"] = json!(name);
+            }
+            let infrastructure = (!parameters.is_null()).then(|| json!({"parametersRef": parameters}));
+            json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": metadata,
+                "spec": {
+                    "gatewayClassName": class, "listeners": listeners, "infrastructure": infrastructure,
+                    "tls": tls, "addresses": addresses,
+                },
+            })
+        },
+    )
+}
+
+fn service_ports() -> impl Strategy<Value = Vec<Value>> {
+    let protocol = one_of(&["TCP", "TCP", "TCP", "UDP"]);
+    let app = maybe(&["kubernetes.io/h2c", "kubernetes.io/ws", "kubernetes.io/wss", "http"]);
+    let port = (number(SERVICE_PORTS), one_of(&["x", "y"]), protocol, option::weighted(0.3, app)).prop_map(
+        |(port, name, protocol, app)| json!({"port": port, "name": name, "protocol": protocol, "appProtocol": app.flatten()}),
+    );
+    vec(port, 0..3)
+}
+
+pub fn service() -> impl Strategy<Value = Value> {
+    (metadata(SERVICES), service_ports(), maybe(&["10.0.0.1", "10.0.0.2", "None"]), option::weighted(0.1, Just("ExternalName")))
+        .prop_map(|(metadata, ports, ip, kind)| {
+            json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": metadata,
+                "spec": {"ports": ports, "clusterIP": ip, "type": kind},
+            })
+        })
+}
+
+pub fn service_import() -> impl Strategy<Value = Value> {
+    (metadata(&["s0"]), service_ports(), vec(one_of(&["10.1.0.1", "10.1.0.2"]), 0..3)).prop_map(|(metadata, ports, ips)| {
+        json!({
+            "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": metadata,
+            "spec": {"type": "ClusterSetIP", "ports": ports, "ips": ips},
+        })
+    })
+}
+
+/// Every combination of conditions, a few addresses, and an owner that changes from one edit to the next.
+pub fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    let address = |family: &str, n: u8| match family {
+        "IPv6" => format!("2001:db8::{n}"),
+        "FQDN" => format!("pod{n}.example.net"),
+        _ => format!("10.2.0.{n}"),
+    };
+    let condition = || option::of(bool::ANY);
+    let endpoint = (0..4_u8, condition(), condition(), condition());
+    let owner = prop_oneof![
+        8 => one_of(SERVICES).prop_map(|name| json!({"kubernetes.io/service-name": name})),
+        1 => Just(json!({"multicluster.kubernetes.io/service-name": "s0"})),
+        1 => Just(Value::Null),
+    ];
+    let port = (maybe(&["x", "y"]), option::weighted(0.9, number(&[8080, 8081])), one_of(&["TCP", "TCP", "UDP"]))
+        .prop_map(|(name, port, protocol)| json!({"name": name, "port": port, "protocol": protocol}));
+    (metadata(&["e0", "e1", "e2"]), owner, one_of(families), vec(endpoint, 0..4), vec(port, 0..3)).prop_map(
+        move |(mut metadata, owner, family, endpoints, ports)| {
+            metadata["labels"] = owner;
+            let endpoints: Vec<Value> = endpoints
+                .into_iter()
+                .map(|(n, ready, serving, terminating)| {
+                    json!({
+                        "addresses": [address(family, n)],
+                        "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
+                    })
+                })
+                .collect();
+            json!({
+                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata,
+                "addressType": family, "endpoints": endpoints, "ports": ports,
+            })
+        },
+    )
+}
+
+pub fn backend() -> impl Strategy<Value = Value> {
+    let endpoint = prop_oneof![
+        4 => (0..3_u8).prop_map(|n| json!({"ip": {"address": format!("10.3.0.{n}"), "port": 3000}})),
+        2 => (0..2_u8).prop_map(|n| json!({"fqdn": {"hostname": format!("host{n}.example.net"), "port": 443}})),
+        1 => Just(json!({"unix": {"path": "/run/x.sock"}})),
+        1 => Just(json!({"ip": {"address": "127.0.0.1", "port": 3000}})),
+        1 => Just(json!({"ip": {"address": "not an address", "port": 3000}})),
+        1 => Just(json!({"fqdn": {"hostname": "one-label", "port": 80}})),
+        1 => Just(json!({})),
+    ];
+    let app = one_of(&["gateway.edge/h2c", "gateway.edge/ws", "gateway.edge/wss"]);
+    let tls = option::weighted(0.1, Just(json!({"insecureSkipVerify": true})));
+    let kind = option::weighted(0.1, Just("DynamicResolver"));
+    (metadata(BACKENDS), kind, vec(endpoint, 0..3), option::weighted(0.3, app), tls).prop_map(
+        |(metadata, kind, endpoints, app, tls)| {
+            let apps = app.map(|app| json!([app]));
+            json!({
+                "apiVersion": "gateway.edge/v1alpha1", "kind": "Backend", "metadata": metadata,
+                "spec": {"type": kind, "endpoints": endpoints, "appProtocols": apps, "tls": tls},
+            })
+        },
+    )
+}
+
+/// Certificates that work, keys of others, text that is none.
+pub fn secret() -> impl Strategy<Value = Value> {
+    macro_rules! pem {
+        ($name:literal) => {
+            include_str!(concat!("../data/", $name))
+        };
+    }
+    let pair = |certificate: &str, key: &str| json!({"tls.crt": certificate, "tls.key": key});
+    let data = prop_oneof![
+        4 => Just(pair(pem!("exact-ec.crt"), pem!("exact-ec.key"))),
+        2 => Just(pair(pem!("wildcard-ec.crt"), pem!("wildcard-ec.key"))),
+        1 => Just(pair(pem!("exact-rsa.crt"), pem!("exact-rsa.key"))),
+        1 => Just(pair(pem!("exact-ec.crt"), pem!("wildcard-ec.key"))),
+        1 => Just(pair("no certificate", pem!("exact-ec.key"))),
+        1 => Just(pair("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", pem!("exact-ec.key"))),
+        1 => Just(json!({"tls.crt": pem!("exact-ec.crt")})),
+    ];
+    (metadata(SECRETS), data).prop_map(|(metadata, data)| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "stringData": data})
+    })
+}
+
+pub fn namespace() -> impl Strategy<Value = Value> {
+    (one_of(NAMESPACES), maybe(&["x", "y"])).prop_map(|(name, team)| {
+        let labels = team.map(|team| json!({"team": team}));
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    })
+}
+
+pub fn reference_grant() -> impl Strategy<Value = Value> {
+    let from = prop_oneof![
+        2 => Just("HTTPRoute"),
+        2 => Just("Gateway"),
+    ];
+    let to = prop_oneof![
+        Just(json!({"group": "", "kind": "Service"})),
+        Just(json!({"group": "", "kind": "Service", "name": "s0"})),
+        Just(json!({"group": "", "kind": "Secret"})),
+        Just(json!({"group": "gateway.edge", "kind": "Backend"})),
+    ];
+    (metadata(&["r0", "r1"]), from, one_of(NAMESPACES), vec(to, 1..3)).prop_map(|(metadata, kind, namespace, to)| {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant", "metadata": metadata,
+            "spec": {"from": [{"group": "gateway.networking.k8s.io", "kind": kind, "namespace": namespace}], "to": to},
+        })
+    })
+}
+
+/// Policies that this version doesn't know how to honour.
+pub fn policy() -> impl Strategy<Value = Value> {
+    const GROUP: &str = "gateway.networking.k8s.io";
+    let target = prop_oneof![
+        one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "HTTPRoute", "name": name})),
+        one_of(GATEWAYS).prop_map(|name| json!({"group": GROUP, "kind": "Gateway", "name": name})),
+    ];
+    let security = (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
+        let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));
+        json!({
+            "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
+            "spec": {"targetRefs": targets, "targetSelectors": selectors},
+        })
+    });
+    let backend = prop_oneof![
+        one_of(SERVICES).prop_map(|name| json!({"group": "", "kind": "Service", "name": name})),
+        one_of(BACKENDS).prop_map(|name| json!({"group": "gateway.edge", "kind": "Backend", "name": name})),
+    ];
+    let tls = (metadata(&["x0", "x1"]), vec(backend, 1..2)).prop_map(|(metadata, targets)| {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "metadata": metadata,
+            "spec": {"targetRefs": targets, "validation": {"hostname": "x.example.com", "wellKnownCACertificates": "System"}},
+        })
+    });
+    prop_oneof![security, tls]
+}

@@ -1,0 +1,84 @@
+//! The few words that generated worlds are made of, so that everything collides with everything.
+//!
+//! Objects are written as JSON, as an API server would send them, and read by the loader: what the laws see is what a
+//! user can write. An absent field is `null` while generating and taken out before reading.
+
+use edge_translate::{api::Object, load};
+use proptest::{option, prelude::*, sample};
+use serde_json::{Value, json};
+
+/// One of a few words.
+pub fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> + Clone {
+    sample::select(words)
+}
+
+/// One of a few numbers.
+pub fn number(numbers: &'static [u32]) -> impl Strategy<Value = u32> + Clone {
+    sample::select(numbers)
+}
+
+/// A word, or nothing.
+pub fn maybe(words: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> + Clone {
+    option::of(sample::select(words))
+}
+
+pub const NAMESPACES: &[&str] = &["a", "b"];
+pub const GATEWAYS: &[&str] = &["g0", "g1"];
+pub const CLASSES: &[&str] = &["plain", "plain", "merged", "missing"];
+pub const LISTENERS: &[&str] = &["l0", "l1", "l2", "l3"];
+pub const SERVICES: &[&str] = &["s0", "s1"];
+pub const BACKENDS: &[&str] = &["b0", "b1"];
+pub const SECRETS: &[&str] = &["c0", "c1", "c2"];
+pub const PROXIES: &[&str] = &["p0", "p1"];
+pub const HOSTNAMES: &[&str] = &[
+    "example.com",
+    "a.example.com",
+    "A.Example.Com",
+    "b.a.example.com",
+    "*.example.com",
+    "*.a.example.com",
+    "*.com",
+];
+/// 10080 is where port 80 is bound.
+pub const LISTENER_PORTS: &[u32] = &[80, 80, 80, 443, 443, 8080, 10080];
+pub const SERVICE_PORTS: &[u32] = &[80, 81];
+
+/// Metadata of an object in one of the namespaces. Creation times tie often.
+pub fn metadata(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    (
+        one_of(NAMESPACES),
+        one_of(names),
+        maybe(&["2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z"]),
+        0..3_i64,
+        option::weighted(0.2, one_of(&["gateway.edge/note", "example.com/note"])),
+    )
+        .prop_map(|(namespace, name, created, generation, annotation)| {
+            let annotations = annotation.map(|key| json!({ key: "x" }));
+            json!({
+                "namespace": namespace, "name": name, "creationTimestamp": created, "generation": generation,
+                "annotations": annotations,
+            })
+        })
+}
+
+/// Takes absent fields out.
+pub fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key, without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
+    }
+}
+
+/// Reads a generated object. What can't be read at all is a mistake of the generator.
+pub fn read(value: Value) -> Object {
+    let value = without_nulls(value);
+    match load::from_value(value.clone()) {
+        Ok((object, _)) => object,
+        Err(warning) => panic!("{}: {value}", warning.message),
+    }
+}
