@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 use crate::config::listener::{Codec, FilterChain, Listener};
 use crate::downstream::connection::{Accepted, Protocol};
 use crate::downstream::serve;
-use crate::shared::BoundListener;
+use crate::shared::{BoundListener, Drain};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -165,10 +165,16 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     };
     let (protocol, replay, transport) = match protocol {
         Some(protocol) => (protocol, bytes::Bytes::new(), transport),
-        None => match serve::sniff(transport, chain.http.timeouts.idle).await? {
-            Some((protocol, replay, transport)) => (protocol, replay, transport),
-            None => return Ok(()),
-        },
+        None => {
+            let mut drain = worker.shared.drain.clone();
+            let sniffed = tokio::select! {
+                sniffed = serve::sniff(transport, chain.http.timeouts.idle) => sniffed?,
+                // Nothing has been asked on this connection yet.
+                _ = drain.wait_for(|drain| *drain >= Drain::Draining) => None,
+            };
+            let Some(sniffed) = sniffed else { return Ok(()) };
+            sniffed
+        }
     };
     let accepted = Accepted {
         listener: Arc::clone(listener),

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use http::HeaderValue;
 
 use crate::clock::{Kind, Timer};
+use crate::config::Snapshot;
 use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::tunnel::Tunnel;
 use crate::shared::Drain;
@@ -143,11 +144,18 @@ impl Connection {
         self.chain.tls.is_some()
     }
 
-    /// Whether a newer version of the listener still serves this connection by the same settings.
-    pub(crate) fn is_current_in(&self, listener: &Listener) -> bool {
-        listener
-            .chain_for(self.server_name.as_deref())
-            .is_some_and(|chain| Arc::ptr_eq(&chain.http, &self.chain.http))
+    /// Leaves when its listener has gone or would serve it by other settings now.
+    pub(crate) fn follow(&self, snapshot: &Snapshot) {
+        match snapshot.listeners.get(&self.listener.name) {
+            None => self.drain(),
+            Some(now) if Arc::ptr_eq(now, &self.listener) => {}
+            Some(now) => {
+                let chain = now.chain_for(self.server_name.as_deref());
+                if !chain.is_some_and(|chain| Arc::ptr_eq(&chain.http, &self.chain.http)) {
+                    self.discourage();
+                }
+            }
+        }
     }
 
     /// A request begins.

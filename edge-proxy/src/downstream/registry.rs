@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use crate::config::Snapshot;
 use crate::downstream::connection::Connection;
@@ -56,11 +55,7 @@ impl Registry {
     /// Connections of a removed listener drain; those of a changed one go on with the old settings until their client
     /// has been told to come back on a new connection.
     pub(crate) fn follow(&self, snapshot: &Snapshot) {
-        self.drain(|connection| !snapshot.listeners.contains_key(&connection.listener.name));
-        self.discourage(|connection| match snapshot.listeners.get(&connection.listener.name) {
-            Some(now) => !Arc::ptr_eq(now, &connection.listener) && !connection.is_current_in(now),
-            None => false,
-        });
+        self.each(|_| true, |connection| connection.follow(snapshot));
     }
 
     fn each(&self, which: impl Fn(&Connection) -> bool, act: impl Fn(&Connection)) {

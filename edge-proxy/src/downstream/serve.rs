@@ -80,6 +80,8 @@ pub(super) async fn run(
         cells.downstream_cx_ssl_total.inc();
     }
     let place = worker.connections.add(Rc::clone(&connection));
+    // The configuration may have changed while the protocol was found out.
+    connection.follow(&worker.snapshot());
     let io = ClientIo::new(transport, replay, Rc::clone(&connection));
     let served = match connection.protocol {
         Protocol::Http1 => {

@@ -373,6 +373,7 @@ fn identify_client(connection: &Connection, head: &mut Head, seen: &Seen, notes:
         for name in &manager.prefixed.edge_only {
             head.headers.remove(name);
         }
+        head.headers.remove(&manager.prefixed.internal);
         notes.prefixed = false;
     }
     if notes.internal {

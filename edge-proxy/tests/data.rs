@@ -1,0 +1,17 @@
+//! The data half of the proxy against real backends and clients, over real sockets, in one process.
+//!
+//! Every test starts a proxy of its own on a port that the system chooses, with a configuration made from the compiled
+//! types; waiting is for conditions, never for time to pass.
+
+#[path = "data/lifecycle.rs"]
+mod lifecycle;
+#[path = "data/protocols.rs"]
+mod protocols;
+#[path = "data/resilience.rs"]
+mod resilience;
+#[path = "data/routing.rs"]
+mod routing;
+#[path = "data/smuggling.rs"]
+mod smuggling;
+#[path = "data/support.rs"]
+mod support;

@@ -1,0 +1,239 @@
+//! Configuration changes and drains while connections are open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use edge_proxy::config::RouteTableId;
+use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
+use edge_proxy::config::listener::{FilterChains, HealthCheckFilter, HttpFilter, RouteSource, ServerHeader};
+use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
+use edge_proxy::shared::Drain;
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use tokio::net::TcpStream;
+
+use crate::support::{
+    Backend, Config, Proxy, Reply, Speaks, catch_all, chain, cluster, entry, forward, get, http2, listener, manager,
+    route, run, simple, snapshot, table, until,
+};
+
+#[test]
+fn a_new_route_table_serves_the_next_request_of_an_open_connection() {
+    run(async {
+        let (a, b) = (Backend::named("a").await, Backend::named("b").await);
+        let clusters = vec![entry(0, cluster(0), &[a.address]), entry(1, cluster(1), &[b.address])];
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |_| {}),
+            workers: 1,
+        });
+        let mut client = proxy.http1().await;
+        assert_eq!(client.get("h", "/").await.text(), "a");
+        proxy.publish(|next| next.route_tables = Arc::new(vec![Some(table("*", vec![catch_all(forward(1))]))]));
+        assert_eq!(client.get("h", "/").await.text(), "b");
+        proxy.publish(|next| next.route_tables = Arc::new(vec![None]));
+        assert_eq!(client.get("h", "/").await.status, 404);
+    });
+}
+
+#[test]
+fn connections_to_endpoints_that_are_gone_are_closed() {
+    run(async {
+        let (a, b) = (Backend::named("a").await, Backend::named("b").await);
+        let old = entry(0, cluster(0), &[a.address]).unwrap();
+        let gone = Arc::clone(&old.endpoints.hosts[0].stats);
+        let snapshot = snapshot(table("*", vec![catch_all(forward(0))]), vec![Some(old)], |_| {});
+        let proxy = Proxy::start(Config { snapshot, workers: 1 });
+        let mut client = proxy.http1().await;
+        assert_eq!(client.get("h", "/").await.text(), "a");
+        proxy.publish(|next| next.clusters = Arc::new(vec![entry(0, cluster(0), &[b.address])]));
+        assert_eq!(client.get("h", "/").await.text(), "b");
+        until("the idle connection closes", || {
+            gone.cx_active.load(std::sync::atomic::Ordering::SeqCst) == 0
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_changed_listener_serves_new_connections_and_lets_old_ones_finish() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let proxy = Proxy::start(simple(backend.address));
+        let mut old = proxy.http1().await;
+        assert_eq!(old.get("h", "/").await.header("server"), "edge");
+        proxy.publish(|next| {
+            let mut changed = manager(RouteSource::Dynamic {
+                name: Arc::from("rt"),
+                id: RouteTableId(0),
+            });
+            changed.server_header = ServerHeader::Overwrite(HeaderValue::from_static("new"));
+            let listener = listener(FilterChains {
+                default: Some(chain(changed)),
+                ..FilterChains::default()
+            });
+            next.listeners = Arc::new(BTreeMap::from([(Arc::from("in"), listener)]));
+        });
+        let mut asked_to_leave = false;
+        while !asked_to_leave {
+            let reply = old.get("h", "/").await;
+            assert_eq!((reply.status, reply.header("server")), (200, "edge"));
+            asked_to_leave = reply.header("connection") == "close";
+        }
+        assert_eq!(proxy.get("h", "/").await.header("server"), "new");
+    });
+}
+
+#[test]
+fn draining_refuses_new_connections_and_finishes_open_requests() {
+    run(async {
+        let go = Arc::new(tokio::sync::Notify::new());
+        let wait = Arc::clone(&go);
+        let backend = Backend::start_async(Speaks::Http1, move |_| {
+            let wait = Arc::clone(&wait);
+            async move {
+                wait.notified().await;
+                Response::new(Full::from("late"))
+            }
+        })
+        .await;
+        let proxy = Proxy::start(simple(backend.address));
+        let (mut idle, mut busy) = (proxy.http1().await, proxy.http1().await);
+        let reply = tokio::spawn(async move { busy.get("h", "/").await });
+        backend.wait_for(1).await;
+        proxy.drain.send(Drain::Draining).unwrap();
+        // The idle connection is closed at once …
+        while idle.0.ready().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        // … and nobody gets in any more, once the socket is gone.
+        proxy.sockets.send(Arc::from([])).unwrap();
+        loop {
+            match TcpStream::connect(proxy.address).await {
+                Err(_) => break,
+                Ok(stream) => drop(stream),
+            }
+        }
+        go.notify_one();
+        let reply = reply.await.unwrap();
+        assert_eq!(
+            (reply.status, reply.text(), reply.header("connection")),
+            (200, "late", "close")
+        );
+        until("all connections end", || {
+            proxy
+                .shared
+                .stats
+                .cells(edge_proxy::stats::WorkerIndex(0))
+                .total_connections
+                .get()
+                == 0
+        })
+        .await;
+        proxy.drain.send(Drain::Stop).unwrap();
+        proxy.wait_for_end();
+    });
+}
+
+#[test]
+fn http2_connections_get_a_goaway_and_finish_their_streams() {
+    run(async {
+        let go = Arc::new(tokio::sync::Notify::new());
+        let wait = Arc::clone(&go);
+        let backend = Backend::start_async(Speaks::Http1, move |_| {
+            let wait = Arc::clone(&wait);
+            async move {
+                wait.notified().await;
+                Response::new(Full::from("late"))
+            }
+        })
+        .await;
+        let proxy = Proxy::start(simple(backend.address));
+        let mut client = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
+        let response = client.send_request(get_http2("http://h/"));
+        let reply = tokio::spawn(async move { Reply::of(response.await.unwrap()).await.unwrap() });
+        backend.wait_for(1).await;
+        proxy.drain.send(Drain::Draining).unwrap();
+        go.notify_one();
+        assert_eq!(reply.await.unwrap().text(), "late");
+        until("the connection ends by itself", || client.is_closed()).await;
+    });
+}
+
+fn get_http2(uri: &str) -> http::Request<Full<bytes::Bytes>> {
+    http::Request::get(uri).body(Full::default()).unwrap()
+}
+
+#[test]
+fn the_health_check_filter_answers_by_the_state_of_the_process() {
+    run(async {
+        let not_ready = Action::Direct(Box::new(DirectResponse {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            body: bytes::Bytes::new(),
+            content_type: None,
+        }));
+        let config = Config {
+            snapshot: snapshot(
+                table("*", vec![route(PathCondition::Prefix("/".into()), not_ready)]),
+                Vec::new(),
+                |manager| {
+                    manager.filters.push(HttpFilter::HealthCheck(HealthCheckFilter {
+                        conditions: vec![HeaderCondition {
+                            field: HeaderField::Path,
+                            test: HeaderTest::Value(StringCondition::Exact("/ready".into())),
+                            invert: false,
+                            missing_as_empty: false,
+                        }],
+                    }));
+                },
+            ),
+            workers: 1,
+        };
+        let proxy = Proxy::start(config);
+        assert_eq!(proxy.get("h", "/ready").await.status, 200);
+        assert_eq!(proxy.get("h", "/other").await.status, 500);
+        proxy.shared.flags.fail_health();
+        let reply = proxy.get("h", "/ready").await;
+        assert_eq!((reply.status, reply.header("connection")), (503, "close"));
+        proxy.shared.flags.restore_health();
+        assert_eq!(proxy.get("h", "/ready").await.status, 200);
+    });
+}
+
+#[test]
+fn an_idle_connection_is_closed_after_its_time() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let clusters = vec![entry(0, cluster(0), &[backend.address])];
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |manager| {
+                manager.timeouts.idle = Some(Duration::from_millis(50));
+            }),
+            workers: 1,
+        });
+        let mut client = proxy.http1().await;
+        assert_eq!(client.send(get("h", "/")).await.status, 200);
+        until("the connection closes", || client.0.is_closed()).await;
+    });
+}
+
+#[test]
+fn a_head_that_never_ends_meets_its_deadline() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    run(async {
+        let backend = Backend::named("a").await;
+        let clusters = vec![entry(0, cluster(0), &[backend.address])];
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |manager| {
+                manager.timeouts.request_headers = Some(Duration::from_millis(50));
+            }),
+            workers: 1,
+        });
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: h\r\nx: ").await.unwrap();
+        let mut rest = Vec::new();
+        // Closed with or without a reset; either way the read ends.
+        let _ = stream.read_to_end(&mut rest).await;
+        assert_eq!(backend.requests(), 0);
+    });
+}

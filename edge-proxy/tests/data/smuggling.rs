@@ -1,0 +1,162 @@
+//! Requests whose framing is ambiguous (RFC 9112 §6.3) or whose head is malformed: what the backend gets must be
+//! exactly what was routed.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{Backend, Proxy, run, simple};
+
+/// Sends bytes, reads until the proxy closes or `replies` heads have come, and returns the status codes.
+async fn exchange(proxy: &Proxy, bytes: &[u8], replies: usize) -> Vec<u16> {
+    let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut read = Vec::new();
+    loop {
+        let text = String::from_utf8_lossy(&read);
+        let statuses: Vec<u16> = text
+            .split("HTTP/1.")
+            .skip(1)
+            .filter_map(|rest| rest.get(2..5)?.parse().ok())
+            .collect();
+        if statuses.len() >= replies && text.ends_with('\n') || text.ends_with("seen") && statuses.len() >= replies {
+            return statuses;
+        }
+        let mut buffer = [0; 4096];
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return statuses,
+            Ok(n) => read.extend_from_slice(&buffer[..n]),
+        }
+    }
+}
+
+#[test]
+fn ambiguous_framing_never_reaches_the_backend() {
+    run(async {
+        let backend = Backend::named("seen").await;
+        let proxy = Proxy::start(simple(backend.address));
+        for (name, head, body) in [
+            ("two lengths", "content-length: 3\r\ncontent-length: 4\r\n", "abcd"),
+            ("a list of lengths", "content-length: 3, 4\r\n", "abcd"),
+            ("a signed length", "content-length: +3\r\n", "abc"),
+            ("a negative length", "content-length: -1\r\n", ""),
+            ("a hexadecimal length", "content-length: 0x3\r\n", "abc"),
+            ("an empty length", "content-length:\r\n", "abc"),
+            (
+                "a length that overflows",
+                "content-length: 99999999999999999999\r\n",
+                "",
+            ),
+            (
+                "a coding besides chunked",
+                "transfer-encoding: gzip, chunked\r\n",
+                "0\r\n\r\n",
+            ),
+            (
+                "chunked not last",
+                "transfer-encoding: chunked, identity\r\n",
+                "0\r\n\r\n",
+            ),
+            ("an unknown coding", "transfer-encoding: xchunked\r\n", "0\r\n\r\n"),
+            (
+                "two codings",
+                "transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n",
+                "0\r\n\r\n",
+            ),
+            ("a space before the colon", "content-length : 3\r\n", "abc"),
+            (
+                "a folded line",
+                "x: a\r\n b\r\ntransfer-encoding: chunked\r\n",
+                "0\r\n\r\n",
+            ),
+            ("a NUL in a value", "x: a\0b\r\n", ""),
+            ("two hosts", "host: other\r\n", ""),
+            ("a space in the host", "x: y\r\n", ""),
+        ] {
+            let host = if name == "a space in the host" { "h h" } else { "h" };
+            let request = format!("POST / HTTP/1.1\r\nhost: {host}\r\n{head}\r\n{body}");
+            let statuses = exchange(&proxy, request.as_bytes(), 1).await;
+            assert!(matches!(statuses.as_slice(), [] | [400 | 501]), "{name}: {statuses:?}");
+            assert_eq!(backend.requests(), 0, "{name}");
+        }
+    });
+}
+
+#[test]
+fn malformed_requests_are_refused() {
+    run(async {
+        let backend = Backend::named("seen").await;
+        let proxy = Proxy::start(simple(backend.address));
+        for (request, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", 400),
+            ("GET / HTTP/1.0\r\nhost: h\r\n\r\n", 426),
+            ("GET / HTTP/1.1\r\nhost: user@h\r\n\r\n", 400),
+            ("GET http://a/ HTTP/1.1\r\n\r\n", 400),
+            ("G@T / HTTP/1.1\r\nhost: h\r\n\r\n", 400),
+            ("GET /a b HTTP/1.1\r\nhost: h\r\n\r\n", 400),
+            ("CONNECT h:443 HTTP/1.1\r\nhost: h\r\n\r\n", 403),
+        ] {
+            assert_eq!(exchange(&proxy, request.as_bytes(), 1).await, [status], "{request:?}");
+        }
+        assert_eq!(backend.requests(), 0);
+    });
+}
+
+#[test]
+fn length_and_chunked_together_reach_the_backend_as_one_chunked_message_or_not_at_all() {
+    run(async {
+        let backend = Backend::named("seen").await;
+        let proxy = Proxy::start(simple(backend.address));
+        // By the length, the chunked body ends early and a request for /smuggled follows.
+        let hidden = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: h\r\n\r\n";
+        for head in [
+            format!("content-length: {}\r\ntransfer-encoding: chunked\r\n", hidden.len()),
+            format!("transfer-encoding: chunked\r\ncontent-length: {}\r\n", hidden.len()),
+        ] {
+            let before = backend.requests();
+            let request = format!("POST /real HTTP/1.1\r\nhost: h\r\n{head}\r\n{hidden}");
+            let statuses = exchange(&proxy, request.as_bytes(), 2).await;
+            // The connection ends after the ambiguous message (RFC 9112 §6.3), so what follows is never a request.
+            assert_eq!(statuses.len(), 1, "{statuses:?}");
+            assert_eq!(backend.requests() - before, 1);
+            let seen = backend.last();
+            assert_eq!((seen.uri().path(), seen.body().len()), ("/real", 0));
+            assert!(
+                !(seen.headers().contains_key("content-length") && seen.headers().contains_key("transfer-encoding"))
+            );
+        }
+    });
+}
+
+#[test]
+fn an_absolute_target_overrides_the_host() {
+    run(async {
+        let backend = Backend::named("seen").await;
+        let proxy = Proxy::start(simple(backend.address));
+        let request = "GET http://real.example/p?q HTTP/1.1\r\nhost: lie.example\r\n\r\n";
+        assert_eq!(exchange(&proxy, request.as_bytes(), 1).await, [200]);
+        let seen = backend.last();
+        assert_eq!(
+            (
+                seen.uri().to_string().as_str(),
+                seen.headers()["host"].to_str().unwrap()
+            ),
+            ("/p?q", "real.example")
+        );
+    });
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    run(async {
+        let backend = Backend::named("seen").await;
+        let proxy = Proxy::start(simple(backend.address));
+        let one = "GET /1 HTTP/1.1\r\nhost: h\r\n\r\n";
+        let two = "POST /2 HTTP/1.1\r\nhost: h\r\ncontent-length: 3\r\n\r\nabc";
+        let three = "GET /3 HTTP/1.1\r\nhost: h\r\n\r\n";
+        assert_eq!(
+            exchange(&proxy, format!("{one}{two}{three}").as_bytes(), 3).await,
+            [200, 200, 200]
+        );
+        assert_eq!(backend.last().uri(), "/3");
+    });
+}
