@@ -6,10 +6,11 @@
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant},
     change::Change,
-    engine::key::{BackendKind, BackendPort, Key, Target},
+    engine::key::{BackendId, BackendKind, BackendPort, Key, Target},
     name::{Id, Interner, Sym},
     settings::Settings,
 };
+use edge_ir::{AppProtocol, ClusterName};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::{
@@ -37,6 +38,8 @@ pub(crate) type Touched = SmallVec<[Key; 2]>;
 pub(crate) struct World {
     /// Names are interned while units run, which only see a shared world.
     names: RefCell<Interner>,
+    /// Names of clusters, each made once however many routes use it.
+    cluster_names: RefCell<FxHashMap<BackendId, ClusterName>>,
     settings: Arc<Settings>,
     objects: FxHashMap<(Kind, Id), Object>,
     grants: FxHashMap<Sym, ByName<ReferenceGrant>>,
@@ -54,6 +57,7 @@ impl World {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             names: RefCell::new(Interner::new()),
+            cluster_names: RefCell::default(),
             settings: Arc::new(settings),
             objects: FxHashMap::default(),
             grants: FxHashMap::default(),
@@ -93,6 +97,37 @@ impl World {
     /// The name behind a word.
     pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
         Arc::clone(self.names.borrow().text(sym))
+    }
+
+    /// The name of a cluster: that of the backend, so that neither the position in a route nor the route itself matters.
+    pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
+        let mut names = self.cluster_names.borrow_mut();
+        names
+            .entry(backend)
+            .or_insert_with(|| self.make_cluster_name(backend))
+            .clone()
+    }
+
+    fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
+        let set = self.endpoint_set_name(backend.port);
+        match backend.protocol {
+            AppProtocol::Http1 => set.into(),
+            AppProtocol::Http2 => format!("{set}/http2").into(),
+        }
+    }
+
+    /// The name of a backend's endpoints, the same for every protocol.
+    pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> String {
+        let BackendPort {
+            target: Target { kind, id },
+            port,
+        } = port;
+        let names = self.names.borrow();
+        let (namespace, name) = (names.text(id.namespace), names.text(id.name));
+        match kind {
+            BackendKind::Backend => format!("{}/{namespace}/{name}", kind.word()),
+            _ => format!("{}/{namespace}/{name}/{port}", kind.word()),
+        }
     }
 
     /// An object's key in words of the API.

@@ -21,6 +21,7 @@ use crate::{
     settings::Settings,
     world::World,
 };
+use edge_ir::ClusterName;
 use std::sync::Arc;
 
 /// The only way from a unit to the world and to other units.
@@ -171,6 +172,16 @@ impl<'a> Reader<'a> {
     pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
         self.reads.note(Key::EndpointUsers(fleet, port));
         self.index.needs_endpoints(fleet, port)
+    }
+
+    /// The name of a cluster.
+    pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
+        self.world.cluster_name(backend)
+    }
+
+    /// The name of a backend's endpoints.
+    pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> String {
+        self.world.endpoint_set_name(port)
     }
 
     /// The word for a name.

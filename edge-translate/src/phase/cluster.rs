@@ -1,9 +1,6 @@
 //! Clusters: one for each backend and protocol that a fleet sends traffic to.
 
-use super::{
-    endpoints,
-    rules::{cluster_name, endpoint_set_name},
-};
+use super::endpoints;
 use crate::engine::{
     key::{BackendId, FleetId},
     reader::Reader,
@@ -15,10 +12,10 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
     if !reader.is_used(fleet, backend) {
         return None;
     }
-    let set = endpoint_set_name(reader, backend.port);
+    let set = reader.endpoint_set_name(backend.port);
     let discovery = discovery(reader, fleet, backend, &set);
     Some(Cluster {
-        name: cluster_name(reader, backend),
+        name: reader.cluster_name(backend),
         discovery,
         protocol: backend.protocol,
         load_balancing: LoadBalancing::default(),

@@ -1,6 +1,6 @@
 //! Endpoints of backends: from EndpointSlices, from the Service's own address, or from a Backend object.
 
-use super::{gateway::Gateway, origin, rules::endpoint_set_name};
+use super::{gateway::Gateway, origin};
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, IpProtocol, RoutingType},
     engine::{
@@ -54,7 +54,7 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
     if is_dns(&endpoints) {
         return Some(None);
     }
-    let name = endpoint_set_name(reader, port);
+    let name = reader.endpoint_set_name(port);
     let localities = localities(&name, endpoints);
     Some(Some(Arc::new(EndpointSet {
         name: name.into(),

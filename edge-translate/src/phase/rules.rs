@@ -19,8 +19,6 @@ mod destination;
 mod filter;
 mod matches;
 
-pub(crate) use backend::{cluster_name, endpoint_set_name};
-
 /// A route's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rules {

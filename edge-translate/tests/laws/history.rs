@@ -250,13 +250,24 @@ impl Engine {
         &self.translation.infra
     }
 
-    /// Everything that it says, as text for comparing and reading.
-    pub fn said(&self) -> Said {
-        Said {
-            fleets: pretty(self.fleets()),
-            infra: pretty(self.infra()),
-            statuses: format!("{:#?}", self.translator.statuses()),
+    /// The first thing that two engines say differently; none when they say the same.
+    pub fn difference(&self, other: &Self) -> Option<String> {
+        let (mine, others) = (self.translator.statuses(), other.translator.statuses());
+        if self.fleets() == other.fleets() && self.infra() == other.infra() && mine == others {
+            return None;
         }
+        let parts = [
+            ("fleets", self.fleet_text(), other.fleet_text()),
+            ("infra", pretty(self.infra()), pretty(other.infra())),
+            ("statuses", format!("{mine:#?}"), format!("{others:#?}")),
+        ];
+        let found = parts.iter().find_map(|(part, a, b)| differing_lines(part, a, b));
+        Some(found.unwrap_or_else(|| "something that doesn't show in text".to_owned()))
+    }
+
+    /// The fleets as they are written.
+    pub fn fleet_text(&self) -> String {
+        pretty(self.fleets())
     }
 }
 
@@ -264,36 +275,13 @@ fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string())
 }
 
-/// Fleets, infrastructure and statuses as text.
-#[derive(PartialEq, Eq)]
-pub struct Said {
-    pub fleets: String,
-    pub infra: String,
-    pub statuses: String,
-}
-
-impl fmt::Debug for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "fleets {}\ninfra {}\nstatuses {}", self.fleets, self.infra, self.statuses)
-    }
-}
-
-impl Said {
-    /// The first line in which two differ, with what is around it.
-    pub fn difference(&self, other: &Self) -> Option<String> {
-        let parts = [
-            ("fleets", &self.fleets, &other.fleets),
-            ("infra", &self.infra, &other.infra),
-            ("statuses", &self.statuses, &other.statuses),
-        ];
-        parts.into_iter().find_map(|(part, a, b)| {
-            let line = a.lines().zip(b.lines()).position(|(a, b)| a != b);
-            let line = line.or_else(|| (a.len() != b.len()).then(|| a.lines().count().min(b.lines().count())))?;
-            let around = |text: &str| {
-                let lines: Vec<&str> = text.lines().skip(line.saturating_sub(3)).take(8).collect();
-                lines.join("\n")
-            };
-            Some(format!("{part} differ at line {}:\n{}\n--- against ---\n{}", line + 1, around(a), around(b)))
-        })
-    }
+/// The first line in which two texts differ, with what is around it.
+pub fn differing_lines(part: &str, a: &str, b: &str) -> Option<String> {
+    let line = a.lines().zip(b.lines()).position(|(a, b)| a != b);
+    let line = line.or_else(|| (a.len() != b.len()).then(|| a.lines().count().min(b.lines().count())))?;
+    let around = |text: &str| {
+        let lines: Vec<&str> = text.lines().skip(line.saturating_sub(3)).take(8).collect();
+        lines.join("\n")
+    };
+    Some(format!("{part} differ at line {}:\n{}\n--- against ---\n{}", line + 1, around(a), around(b)))
 }

@@ -15,7 +15,7 @@ use crate::{
     },
     settings::Feature,
 };
-use edge_ir::{AppProtocol, ClusterName};
+use edge_ir::AppProtocol;
 
 /// A reference to a backend, from whatever field.
 pub(super) struct BackendRef<'a> {
@@ -64,28 +64,6 @@ impl Problem {
             reason,
             message: message.into(),
         }
-    }
-}
-
-/// Name of a cluster: that of the backend, so that neither the position in a route nor the route itself matters.
-pub(crate) fn cluster_name(reader: &Reader<'_>, backend: BackendId) -> ClusterName {
-    let name = endpoint_set_name(reader, backend.port);
-    match backend.protocol {
-        AppProtocol::Http1 => name.into(),
-        AppProtocol::Http2 => format!("{name}/http2").into(),
-    }
-}
-
-/// Name of a backend's endpoints.
-pub(crate) fn endpoint_set_name(reader: &Reader<'_>, port: BackendPort) -> String {
-    let BackendPort {
-        target: Target { kind, id },
-        port,
-    } = port;
-    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
-    match kind {
-        BackendKind::Backend => format!("{}/{namespace}/{name}", kind.word()),
-        _ => format!("{}/{namespace}/{name}/{port}", kind.word()),
     }
 }
 

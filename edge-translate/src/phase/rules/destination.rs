@@ -58,7 +58,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Shares {
                 edits.map(|(edits, path)| {
                     shares.path_of_single.path = path;
                     BackendShare {
-                        cluster: backend::cluster_name(c.reader, backend),
+                        cluster: c.reader.cluster_name(backend),
                         weight: reference.weight,
                         ..edits
                     }

@@ -370,7 +370,7 @@ fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Mirr
             c.backends.push(backend);
             c.wanting.push((backend.port, Use::Mirror));
             (fraction.0 > 0).then(|| Mirror {
-                cluster: backend::cluster_name(c.reader, backend),
+                cluster: c.reader.cluster_name(backend),
                 fraction,
             })
         }

@@ -1,0 +1,367 @@
+//! The laws of translation, over worlds in which everything collides and much is broken.
+//!
+//! A history of edits is generated, the engine follows it, and a translation from scratch of the plain world says what
+//! is right. Worlds are small and dense on purpose: two namespaces, two or three names a kind, so that conflicts,
+//! dangling references, moved endpoints and ties are the rule.
+//!
+//! `EDGE_LAWS_CASES=2000 cargo test -p edge-translate --test laws` looks longer. A failing case is written to
+//! `tests/laws/regressions.txt` (check it in) and tried first from then on.
+
+#[path = "laws/check.rs"]
+mod check;
+#[path = "laws/history.rs"]
+mod history;
+#[path = "laws/minimal.rs"]
+mod minimal;
+#[path = "laws/platform.rs"]
+mod platform;
+#[path = "laws/routes.rs"]
+mod routes;
+#[path = "laws/words.rs"]
+mod words;
+
+use edge_translate::api::{self, Kind, Object, ObjectKey};
+use history::{Configuration, Edit, Engine, World, edit, history};
+use minimal::{Touched, touched};
+use proptest::{collection::vec, prelude::*, sample, test_runner::FileFailurePersistence};
+use serde_json::json;
+use std::sync::Arc;
+
+/// As many cases as the law is cheap, multiplied when a longer look is asked for.
+fn cases(usual: u32) -> ProptestConfig {
+    #[expect(clippy::disallowed_methods, reason = "how long to look is the caller's choice, and changes no outcome")]
+    let wanted = std::env::var("EDGE_LAWS_CASES").ok().and_then(|text| text.parse().ok());
+    ProptestConfig {
+        cases: wanted.unwrap_or(usual),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("tests/laws/regressions.txt"))),
+        max_shrink_iters: 4000,
+        ..ProptestConfig::default()
+    }
+}
+
+/// An engine that followed a history, translating once at its end.
+fn follow(edits: &[Edit]) -> Engine {
+    let mut engine = Engine::new(Configuration::Cluster);
+    for edit in edits {
+        engine.take(edit);
+    }
+    engine.translate();
+    engine
+}
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    /// Law 1: whatever the world, there is a translation, and its fleets are whole.
+    #[test]
+    fn translation_is_total(edits in history(0..40)) {
+        let engine = World::after(&edits).translate();
+        for (key, fleet) in engine.fleets() {
+            let wrong = check::wholeness(fleet);
+            prop_assert!(wrong.is_empty(), "{key}: {wrong:#?}");
+        }
+        let without_fleet: Vec<_> = engine.infra().keys().filter(|key| !engine.fleets().contains_key(*key)).collect();
+        prop_assert!(without_fleet.is_empty(), "infrastructure for {without_fleet:?}");
+    }
+
+    /// Law 2: the order in which objects come doesn't matter.
+    #[test]
+    fn translation_is_order_free((world, order) in history(0..40).prop_flat_map(|edits| {
+        let world = World::after(&edits);
+        let objects: Vec<Object> = world.objects.values().cloned().collect();
+        (Just(world), Just(objects).prop_shuffle())
+    })) {
+        let mut engine = Engine::new(world.configuration);
+        for object in order {
+            engine.take(&Edit::Put(object));
+        }
+        engine.translate();
+        let scratch = world.translate();
+        prop_assert_eq!(engine.difference(&scratch), None);
+        prop_assert_eq!(engine.fleet_text(), scratch.fleet_text());
+    }
+
+    /// Law 2: neither does what was there before.
+    #[test]
+    fn translation_is_history_free(
+        past in history(0..25),
+        edits in history(0..25),
+        pauses in vec(any::<bool>(), 25),
+    ) {
+        let (before, world) = (World::after(&past), World::after(&edits));
+        let mut engine = follow(&past);
+        let gone = before.objects.keys().filter(|key| !world.objects.contains_key(*key)).cloned().map(Edit::Remove);
+        let come = world.objects.values().rev().cloned().map(Edit::Put);
+        let steps = gone.chain([Edit::Configure(world.configuration)]).chain(come);
+        for (step, pause) in steps.zip(pauses.iter().cycle()) {
+            engine.take(&step);
+            if *pause {
+                engine.translate();
+            }
+        }
+        engine.translate();
+        let scratch = world.translate();
+        prop_assert_eq!(engine.difference(&scratch), None);
+        prop_assert_eq!(engine.fleet_text(), scratch.fleet_text());
+    }
+
+    /// Law 3: after each edit the engine says what a translation from scratch says, and told of every change.
+    #[test]
+    fn incremental_equals_from_scratch(edits in history(0..25)) {
+        let (mut world, mut engine) = (World::empty(), Engine::new(Configuration::Cluster));
+        for (i, edit) in edits.iter().enumerate() {
+            world.apply(edit);
+            engine.take(edit);
+            engine.translate();
+            let difference = engine.difference(&world.translate());
+            prop_assert!(difference.is_none(), "after edit {i}, {edit:?}: {}", difference.unwrap_or_default());
+            let statuses = engine.translator.statuses();
+            prop_assert_eq!(&engine.heard, &statuses, "changes of status after edit {}", i);
+        }
+    }
+
+    /// Law 3, batched: so does an engine that takes many edits before it translates.
+    #[test]
+    fn many_edits_at_once_equal_from_scratch(batches in vec(vec(edit(), 1..12), 1..5)) {
+        let seed: Vec<Edit> = history::seed().into_iter().map(Edit::Put).collect();
+        let (mut world, mut engine) = (World::empty(), Engine::new(Configuration::Cluster));
+        for batch in std::iter::once(&seed).chain(&batches) {
+            for edit in batch {
+                world.apply(edit);
+                engine.take(edit);
+            }
+            engine.translate();
+            prop_assert_eq!(engine.difference(&world.translate()), None);
+            prop_assert_eq!(&engine.heard, &engine.translator.statuses());
+        }
+    }
+
+    /// Law 4: objects that come again as they were change nothing.
+    #[test]
+    fn equal_objects_change_nothing(edits in history(0..40)) {
+        let world = World::after(&edits);
+        let mut engine = world.translate();
+        let before = engine.translation.clone();
+        for object in world.objects.values() {
+            engine.take(&Edit::Put(words::read(object.to_value().unwrap())));
+        }
+        engine.take(&Edit::Configure(world.configuration));
+        engine.translate();
+        prop_assert_eq!(touched(&before.fleets, engine.fleets()), Touched::default());
+        prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
+        prop_assert!(engine.translation.statuses.is_empty(), "{:?}", engine.translation.statuses);
+    }
+
+    /// Law 4: neither do edits of what translation doesn't read.
+    #[test]
+    fn edits_without_effect_change_nothing(edits in history(0..40)) {
+        let world = World::after(&edits);
+        let mut engine = world.translate();
+        let before = engine.translation.clone();
+        for object in world.objects.values() {
+            engine.take(&Edit::Put(annotated(object)));
+        }
+        engine.translate();
+        prop_assert_eq!(touched(&before.fleets, engine.fleets()), Touched::default());
+        prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
+        prop_assert!(engine.translation.statuses.is_empty(), "{:?}", engine.translation.statuses);
+    }
+
+    /// Law 4: pods that come and go touch the endpoints of their backend, and nothing else.
+    #[test]
+    fn endpoint_slices_touch_endpoints_only(
+        edits in history(0..40),
+        slices in vec(platform::endpoint_slice(&["IPv4", "IPv6"]).prop_map(words::read), 1..4),
+    ) {
+        let mut world = World::after(&edits);
+        // Names instead of addresses change the kind of cluster, and are no pods.
+        world.objects.retain(|_, object| match object {
+            Object::EndpointSlice(slice) => slice.address_type != api::AddressFamily::Fqdn,
+            _ => true,
+        });
+        let mut engine = world.translate();
+        let before = engine.translation.clone();
+        let mut backends = Vec::new();
+        for slice in &slices {
+            let old = world.objects.get(&slice.key());
+            backends.extend(old.into_iter().chain([slice]).filter_map(owner));
+            engine.take(&Edit::Put(slice.clone()));
+            world.apply(&Edit::Put(slice.clone()));
+        }
+        engine.translate();
+        let touched = touched(&before.fleets, engine.fleets());
+        let endpoints = touched.endpoints.clone();
+        prop_assert_eq!(Touched { fleets: vec![], endpoints: vec![], ..touched }, Touched::default());
+        let strangers: Vec<_> = endpoints.iter().filter(|set| !backends.iter().any(|b| set.contains(b))).collect();
+        prop_assert!(strangers.is_empty(), "endpoints {strangers:?} for slices of {backends:?}");
+        prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
+        prop_assert!(engine.translation.statuses.iter().all(|(key, _)| key.kind == Kind::HttpRoute));
+    }
+
+    /// Law 4: a rule that is put in renames nothing, and touches only the hosts of its route.
+    #[test]
+    fn an_inserted_rule_touches_its_own_hosts_only(
+        edits in history(0..40),
+        route in routes::http_route().prop_map(words::read),
+        rule in routes::rule(),
+        place in any::<sample::Index>(),
+    ) {
+        let mut world = World::after(&edits);
+        world.apply(&Edit::Put(route.clone()));
+        let mut engine = world.translate();
+        let before = engine.translation.clone();
+        engine.take(&Edit::Put(with_rule(&route, rule, place)));
+        engine.translate();
+        let prefix = format!("httproute/{}/{}/rule/", route.metadata().namespace, route.metadata().name);
+        assert_touches_route_only(&before, &engine, &prefix)?;
+    }
+
+    /// Law 4: so does a new route.
+    #[test]
+    fn a_new_route_touches_its_own_hosts_only(
+        edits in history(0..40),
+        route in routes::http_route().prop_map(words::read),
+    ) {
+        let mut world = World::after(&edits);
+        world.apply(&Edit::Remove(route.key()));
+        let mut engine = world.translate();
+        let before = engine.translation.clone();
+        engine.take(&Edit::Put(route.clone()));
+        engine.translate();
+        let prefix = format!("httproute/{}/{}/rule/", route.metadata().namespace, route.metadata().name);
+        assert_touches_route_only(&before, &engine, &prefix)?;
+    }
+
+    /// Law 5: every piece of a fleet leads back to an object that exists.
+    #[test]
+    fn translation_is_explainable(edits in history(0..40)) {
+        let mut world = World::empty();
+        let mut engine = Engine::new(Configuration::Cluster);
+        for batch in edits.chunks(8) {
+            batch.iter().for_each(|edit| {
+                world.apply(edit);
+                engine.take(edit);
+            });
+            engine.translate();
+            for (key, fleet) in engine.fleets() {
+                let wrong = check::unexplained(fleet, &world.objects);
+                prop_assert!(wrong.is_empty(), "{key}: {wrong:#?}");
+            }
+        }
+    }
+
+    /// Memory is the world's: an engine whose world was deleted remembers nothing. (Interned names stay, by design.)
+    #[test]
+    fn a_deleted_world_is_forgotten(edits in history(0..40), pauses in vec(any::<bool>(), 40)) {
+        let mut engine = Engine::new(Configuration::Cluster);
+        for (edit, pause) in edits.iter().zip(pauses.iter().cycle()) {
+            engine.take(edit);
+            if *pause {
+                engine.translate();
+            }
+        }
+        for key in World::after(&edits).objects.into_keys() {
+            engine.take(&Edit::Remove(key));
+        }
+        engine.translate();
+        prop_assert!(engine.fleets().is_empty() && engine.infra().is_empty());
+        prop_assert!(engine.translator.statuses().is_empty() && engine.heard.is_empty());
+        prop_assert_eq!(engine.translator.memo_size(), 0);
+    }
+}
+
+/// Nothing outside the hosts of a route moves, and clusters and endpoints only come or go with it.
+fn assert_touches_route_only(
+    before: &edge_translate::Translation,
+    engine: &Engine,
+    prefix: &str,
+) -> Result<(), TestCaseError> {
+    let moved = touched(&before.fleets, engine.fleets());
+    prop_assert!(moved.settings.is_empty() && moved.listeners.is_empty() && moved.secrets.is_empty(), "{moved:#?}");
+    prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
+    for (key, fleet) in engine.fleets() {
+        let old = &before.fleets[key];
+        for cluster in old.clusters.iter() {
+            let kept = fleet.clusters.iter().find(|c| c.name == cluster.name);
+            prop_assert!(kept.is_some_and(|c| Arc::ptr_eq(c, cluster)), "cluster {} moved", cluster.name);
+        }
+        for set in old.endpoints.iter() {
+            let kept = fleet.endpoints.iter().find(|e| e.name == set.name);
+            prop_assert!(kept.is_some_and(|e| Arc::ptr_eq(e, set)), "endpoints {} moved", set.name);
+        }
+        let of_route = |fleet: &edge_ir::Fleet| -> Vec<String> {
+            let mine = check::routes(fleet).filter(|(_, route)| route.name.starts_with(prefix));
+            mine.map(|(host, _)| format!("{key} {}", host.name)).collect()
+        };
+        let own = [of_route(old), of_route(fleet)].concat();
+        let here = format!("{key} ");
+        let strangers: Vec<_> = moved.hosts.iter().filter(|h| h.starts_with(&here) && !own.contains(h)).collect();
+        let empty = |name: &str| fleet.route_tables.iter().flat_map(|t| t.hosts.iter()).any(|h| *h.name == *name && h.routes.is_empty());
+        let strangers: Vec<_> = strangers.into_iter().filter(|h| !empty(h.trim_start_matches(&here))).collect();
+        prop_assert!(strangers.is_empty(), "hosts {strangers:?} moved");
+    }
+    Ok(())
+}
+
+/// The same object with annotations, labels and a status that nobody reads.
+fn annotated(object: &Object) -> Object {
+    let mut value = object.to_value().unwrap();
+    value["metadata"]["annotations"]["example.com/other"] = json!("touched");
+    if object.kind() != Kind::Namespace {
+        value["metadata"]["labels"]["example.com/other"] = json!("touched");
+    }
+    words::read(value)
+}
+
+/// How endpoints of a slice's backend are named, up to the port.
+fn owner(slice: &Object) -> Option<String> {
+    let metadata = slice.metadata();
+    let label = |key: &str| metadata.labels.get(key);
+    let (kind, name) = match label("multicluster.kubernetes.io/service-name") {
+        Some(name) => ("serviceimport", name),
+        None => ("service", label("kubernetes.io/service-name")?),
+    };
+    Some(format!(" {kind}/{}/{name}/", metadata.namespace))
+}
+
+fn with_rule(route: &Object, rule: serde_json::Value, place: sample::Index) -> Object {
+    let mut value = route.to_value().unwrap();
+    let rules = &mut value["spec"]["rules"];
+    let mut list = rules.as_array().cloned().unwrap_or_default();
+    list.insert(place.index(list.len() + 1), rule);
+    *rules = json!(list);
+    words::read(value)
+}
+
+/// The generator makes what the laws are about; else they would hold of nothing.
+#[test]
+fn generated_worlds_are_worth_looking_at() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = std::collections::BTreeMap::<&str, u32>::new();
+    for _ in 0..100 {
+        let edits = history(20..40).new_tree(&mut runner).unwrap().current();
+        let engine = World::after(&edits).translate();
+        let mut note = |what, yes: bool| *seen.entry(what).or_default() += u32::from(yes);
+        let fleets: Vec<_> = engine.fleets().values().collect();
+        note("a fleet", !fleets.is_empty());
+        note("TLS", fleets.iter().any(|f| !f.secrets.is_empty()));
+        note("a merged fleet", fleets.iter().any(|f| !f.key.contains('/')));
+        note("forwarding", fleets.iter().any(|f| !f.clusters.is_empty()));
+        note("endpoints", fleets.iter().any(|f| f.endpoints.iter().any(|e| !e.localities.is_empty())));
+        note("several hosts", fleets.iter().any(|f| f.route_tables.iter().any(|t| t.hosts.len() > 1)));
+        let said = format!("{:?}", engine.translator.statuses());
+        for reason in [
+            "HostnameConflict", "ProtocolConflict", "RefNotPermitted", "BackendNotFound", "PortNotFound",
+            "InvalidCertificateRef", "InvalidParameters", "NoMatchingParent", "NotAllowedByListeners",
+            "NoMatchingListenerHostname", "EndpointsNotFound", "PartiallyInvalid", "OverlappingHostnames",
+            "UnsupportedAddressType", "InvalidBackendTLS",
+        ] {
+            note(reason, said.contains(reason));
+        }
+    }
+    let rare: Vec<_> = seen.iter().filter(|(_, times)| **times == 0).collect();
+    assert!(rare.is_empty(), "never generated: {rare:?} of {seen:?}");
+    assert!(!seen.is_empty());
+    let key = ObjectKey::new(Kind::Gateway, "a", "g0");
+    assert!(World::after(&history::seed().into_iter().map(Edit::Put).collect::<Vec<_>>()).objects.contains_key(&key));
+}

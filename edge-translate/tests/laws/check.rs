@@ -1,0 +1,179 @@
+//! What must hold of every fleet, whatever the world looks like.
+
+use edge_ir::{
+    Cluster, Destination, Discovery, FilterChain, Fleet, Network, Origins, Route, RouteAction, ServerNames, VirtualHost,
+};
+use edge_translate::api::{Kind, Object, ObjectKey};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All violations, empty when the fleet is whole: each name stands once and in order, and each reference leads somewhere.
+pub fn wholeness(fleet: &Fleet) -> Vec<String> {
+    let mut wrong = Vec::new();
+    ordered("listeners", fleet.listeners.iter().map(|l| &*l.name), &mut wrong);
+    ordered("route tables", fleet.route_tables.iter().map(|t| &*t.name), &mut wrong);
+    ordered("clusters", fleet.clusters.iter().map(|c| &*c.name), &mut wrong);
+    ordered("endpoints", fleet.endpoints.iter().map(|e| &*e.name), &mut wrong);
+    ordered("secrets", fleet.secrets.iter().map(|s| &*s.name), &mut wrong);
+    sockets(fleet, &mut wrong);
+    tables(fleet, &mut wrong);
+    backends(fleet, &mut wrong);
+    wrong
+}
+
+fn ordered<'a>(what: &str, names: impl Iterator<Item = &'a str>, wrong: &mut Vec<String>) {
+    let names: Vec<&str> = names.collect();
+    if !names.is_sorted_by(|a, b| a < b) {
+        wrong.push(format!("{what} are not sorted, or not unique: {names:?}"));
+    }
+}
+
+fn chains(fleet: &Fleet) -> impl Iterator<Item = &FilterChain> {
+    fleet.listeners.iter().flat_map(|l| l.chains.iter().chain(&l.default_chain))
+}
+
+/// Sockets can be opened together, chains can be told apart, and what they name exists.
+fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
+    let mut ports = BTreeSet::new();
+    for listener in fleet.listeners.iter() {
+        if !ports.insert(listener.port) {
+            wrong.push(format!("two sockets on port {}", listener.port));
+        }
+        let mut names = BTreeSet::new();
+        for chain in &listener.chains {
+            match &chain.server_names {
+                ServerNames::Any => wrong.push(format!("{}: a chain for any name beside others", chain.name)),
+                ServerNames::Only(list) => {
+                    wrong.extend(list.iter().filter(|n| !names.insert(*n)).map(|n| format!("{n}: in two chains")));
+                }
+            }
+        }
+        if listener.chains.is_empty() && listener.default_chain.is_none() {
+            wrong.push(format!("{} takes no connection", listener.name));
+        }
+    }
+    let used: BTreeSet<&str> = chains(fleet).map(|chain| table_of(chain)).collect();
+    let tables: BTreeSet<&str> = fleet.route_tables.iter().map(|t| &*t.name).collect();
+    if used != tables {
+        wrong.push(format!("chains name tables {used:?}, there are {tables:?}"));
+    }
+    let tls = chains(fleet).filter_map(|c| c.tls.as_ref());
+    let used: BTreeSet<&str> = tls.flat_map(|t| &t.certificates).map(|s| &**s).collect();
+    let secrets: BTreeSet<&str> = fleet.secrets.iter().map(|s| &*s.name).collect();
+    if used != secrets {
+        wrong.push(format!("chains name secrets {used:?}, there are {secrets:?}"));
+    }
+}
+
+fn table_of(chain: &FilterChain) -> &str {
+    let Network::Http(manager) = &chain.network;
+    &manager.route_table
+}
+
+/// Each domain stands once in a table.
+fn tables(fleet: &Fleet, wrong: &mut Vec<String>) {
+    for table in fleet.route_tables.iter() {
+        ordered("virtual hosts", table.hosts.iter().map(|h| &*h.name), wrong);
+        let mut domains = BTreeSet::new();
+        let twice = table.hosts.iter().filter(|h| !domains.insert(&h.domain));
+        wrong.extend(twice.map(|h| format!("{}: {} stands twice", table.name, h.domain)));
+    }
+}
+
+/// Every cluster that a route names exists; so do the endpoints of every cluster, and no others.
+fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
+    let clusters: BTreeMap<&str, &Cluster> = fleet.clusters.iter().map(|c| (&*c.name, &**c)).collect();
+    for (host, route) in routes(fleet) {
+        for name in clusters_of(route).iter().filter(|name| !clusters.contains_key(&***name)) {
+            wrong.push(format!("{}: {} sends to {name}, which doesn't exist", host.name, route.name));
+        }
+        if let RouteAction::Forward(forward) = &route.action
+            && let Destination::Weighted { shares, .. } = &forward.destination
+            && (shares.is_empty() || shares.iter().any(|s| s.weight == 0))
+        {
+            wrong.push(format!("{}: a share without weight", route.name));
+        }
+    }
+    let eds = clusters.values().filter_map(|c| match &c.discovery {
+        Discovery::Endpoints(set) => Some(&**set),
+        Discovery::Dns(_) => None,
+    });
+    let wanted: BTreeSet<&str> = eds.collect();
+    let sets: BTreeSet<&str> = fleet.endpoints.iter().map(|e| &*e.name).collect();
+    if wanted != sets {
+        wrong.push(format!("clusters name endpoints {wanted:?}, there are {sets:?}"));
+    }
+}
+
+/// All routes with the hosts they are in.
+pub fn routes(fleet: &Fleet) -> impl Iterator<Item = (&VirtualHost, &Route)> {
+    let hosts = fleet.route_tables.iter().flat_map(|t| t.hosts.iter());
+    hosts.flat_map(|host| host.routes.iter().map(move |route| (&**host, &**route)))
+}
+
+/// The clusters that a route sends to, mirrors included.
+pub fn clusters_of(route: &Route) -> Vec<&str> {
+    let RouteAction::Forward(forward) = &route.action else {
+        return Vec::new();
+    };
+    let mut names: Vec<&str> = forward.mirrors.iter().map(|m| &*m.cluster).collect();
+    match &forward.destination {
+        Destination::Cluster(name) => names.push(name),
+        Destination::Weighted { shares, .. } => names.extend(shares.iter().map(|s| &*s.cluster)),
+    }
+    names
+}
+
+/// Pieces of a fleet that don't lead back to an object of the world, or lead to the wrong kind.
+pub fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut ask = |piece: &str, origins: &Origins, kinds: &[&str]| {
+        if origins.is_empty() {
+            wrong.push(format!("{piece} has no origin"));
+        }
+        for origin in origins.iter() {
+            let kind = Kind::ALL.iter().find(|kind| kind.as_str() == &*origin.kind);
+            let key = kind.map(|kind| ObjectKey::new(*kind, &*origin.namespace, &*origin.name));
+            if !kinds.contains(&&*origin.kind) || key.is_none_or(|key| !objects.contains_key(&key)) {
+                wrong.push(format!("{piece} comes from {origin}, which isn't there"));
+            }
+            if let (Some(section), "Gateway") = (&origin.section, &*origin.kind)
+                && !has_listener(objects, &origin.namespace, &origin.name, section)
+            {
+                wrong.push(format!("{piece} comes from {origin}, which has no such listener"));
+            }
+        }
+    };
+    for listener in fleet.listeners.iter() {
+        ask(&listener.name, &listener.origins, &["Gateway"]);
+        for chain in listener.chains.iter().chain(&listener.default_chain) {
+            ask(&chain.name, &chain.origins, &["Gateway"]);
+        }
+    }
+    for table in fleet.route_tables.iter() {
+        ask(&table.name, &table.origins, &["Gateway"]);
+        for host in table.hosts.iter() {
+            ask(&host.name, &host.origins, &["Gateway"]);
+        }
+    }
+    for (_, route) in routes(fleet) {
+        ask(&route.name, &route.origins, &["HTTPRoute"]);
+    }
+    let backends = ["Service", "ServiceImport", "Backend"];
+    for cluster in fleet.clusters.iter() {
+        ask(&cluster.name, &cluster.origins, &backends);
+    }
+    for set in fleet.endpoints.iter() {
+        ask(&set.name, &set.origins, &backends);
+    }
+    for secret in fleet.secrets.iter() {
+        ask(&secret.name, &secret.origins, &["Secret"]);
+    }
+    wrong
+}
+
+fn has_listener(objects: &BTreeMap<ObjectKey, Object>, namespace: &str, gateway: &str, name: &str) -> bool {
+    match objects.get(&ObjectKey::new(Kind::Gateway, namespace, gateway)) {
+        Some(Object::Gateway(gateway)) => gateway.spec.listeners.iter().any(|l| &*l.name == name),
+        _ => false,
+    }
+}
