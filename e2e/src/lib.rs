@@ -6,4 +6,5 @@ pub mod http;
 pub mod load;
 pub mod ports;
 pub mod process;
+pub mod stack;
 pub mod world;

@@ -8,10 +8,10 @@ use crate::cli::OutputFormat;
 use anyhow::Result;
 use edge_ir::FleetKey;
 use edge_translate::{
-    Change, Platform, Settings, Translation, Translator,
+    Change, Settings, Translation, Translator,
     load::{LoadFinding, LoadedObject, Severity},
 };
-use edge_xds::{lower::Lowering, snapshot::Snapshot};
+use edge_xds::{dump::DumpKind, lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::BTreeMap,
     io::{self, BufWriter, Write},
@@ -21,10 +21,10 @@ use std::{
 
 pub mod input;
 mod missing;
+mod settings;
 pub mod show;
 
 use input::Text;
-use show::XdsPart;
 
 /// What to translate, and what to show of it.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,12 +35,15 @@ pub struct TranslateArgs {
     /// What to print.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "gateway-api,xds")]
     pub to: Vec<Target>,
-    /// The part of xDS to print.
-    #[arg(short = 't', long = "type", value_enum, default_value = "all")]
-    pub part: XdsPart,
+    /// The part of xDS to print: all, bootstrap, endpoint, cluster, listener or route.
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "all")]
+    pub part: DumpKind,
     /// File to read, folder to read with everything below it, or - for standard input. May be given again.
     #[arg(short, long, required = true)]
     pub file: Vec<PathBuf>,
+    /// Configuration file of the controller that is meant; without it, one in a cluster with every optional kind.
+    #[arg(short, long, value_name = "FILE")]
+    pub config_path: Option<PathBuf>,
     /// Format of the output.
     #[arg(short, long, value_enum, default_value = "yaml")]
     pub output: OutputFormat,
@@ -95,18 +98,9 @@ impl Default for Options {
     /// A cluster's controller, missing objects reported.
     fn default() -> Self {
         Self {
-            settings: settings(),
+            settings: settings::of_a_cluster(),
             missing: Missing::Report,
         }
-    }
-}
-
-/// The settings of a controller in a cluster, with a check of bootstraps against the data plane's schema.
-fn settings() -> Settings {
-    Settings {
-        platform: Platform::Cluster,
-        check_bootstrap: None,
-        ..Settings::default()
     }
 }
 
@@ -150,11 +144,15 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
 /// Runs the command.
 pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
     let texts = input::read(&args.file)?;
+    let settings = match &args.config_path {
+        Some(path) => settings::of_file(path)?,
+        None => settings::of_a_cluster(),
+    };
     let options = Options {
         settings: Settings {
             controller_namespace: args.namespace.as_str().into(),
             dns_domain: args.dns_domain.as_str().into(),
-            ..settings()
+            ..settings
         },
         missing: if args.add_missing_resources {
             Missing::Add

@@ -5,12 +5,14 @@
 //! `EDGE_UPDATE=1 cargo test -p edgectl --test golden` (or `cargo xtask golden`) writes the outputs anew: read the
 //! difference as you would read code. Files that belong to no case are an error.
 
+use edge_translate::api::ObjectKey;
+use edge_xds::dump::DumpKind;
 use edgectl::{
     cli::OutputFormat,
     translate::{
         Options, Outcome,
         input::Text,
-        show::{self, Dumps, XdsPart},
+        show::{self, Dumps},
         translate,
     },
 };
@@ -135,11 +137,15 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
     ]
 }
 
-/// The default bootstrap is the same everywhere, so only cases about bootstraps show it.
+/// The parts of xDS that a topic is about; a default bootstrap or an untouched listener in every case would only hide
+/// what matters.
 fn xds(topic: &str, outcome: &Outcome) -> String {
     let parts = match topic {
-        "bootstrap" => &[XdsPart::Bootstrap][..],
-        _ => &[XdsPart::Endpoint, XdsPart::Cluster, XdsPart::Listener, XdsPart::Route],
+        "bootstrap" => &[DumpKind::Bootstrap][..],
+        "certificate" | "class" | "conflict" | "gateway" | "isolation" | "listener" => {
+            &[DumpKind::Listener, DumpKind::Route]
+        }
+        _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };
     let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();
     yaml(&dumps)
@@ -163,7 +169,7 @@ struct Statuses {
 }
 
 fn statuses(outcome: &Outcome) -> Statuses {
-    let existing = |key| {
+    let existing = |key: &ObjectKey| {
         let object = outcome.objects.iter().find(|o| o.object.key() == *key)?;
         object.object.to_value().unwrap().get("status").cloned()
     };

@@ -7,6 +7,7 @@ use super::{Outcome, Target};
 use crate::cli::OutputFormat;
 use anyhow::Result;
 use edge_ir::{Fleet, FleetKey, Infra};
+use edge_xds::dump::DumpKind;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, io::Write};
@@ -15,7 +16,7 @@ mod resources;
 mod xds;
 
 pub use resources::status_of;
-pub use xds::{Dumps, XdsPart};
+pub use xds::Dumps;
 
 /// Everything that was asked for, in one document.
 #[derive(Serialize)]
@@ -35,7 +36,7 @@ struct Shown<'a> {
 pub fn write(
     outcome: &Outcome,
     targets: &[Target],
-    part: XdsPart,
+    part: DumpKind,
     format: OutputFormat,
     out: &mut impl Write,
 ) -> Result<()> {
@@ -78,7 +79,11 @@ pub fn infra(outcome: &Outcome) -> BTreeMap<&FleetKey, &Infra> {
 /// Writes one document.
 pub fn write_value(value: &impl Serialize, format: OutputFormat, out: &mut impl Write) -> Result<()> {
     match format {
-        OutputFormat::Yaml => serde_yaml::to_io_writer(out, value)?,
+        OutputFormat::Yaml => {
+            // Long values stay on their line: that is easier to search, to compare, and to read back.
+            let options = serde_yaml::ser_options! { folded_wrap_chars: usize::MAX };
+            serde_yaml::to_io_writer_with_options(out, value, options)?;
+        }
         OutputFormat::Json => {
             serde_json::to_writer_pretty(&mut *out, value)?;
             writeln!(out)?;

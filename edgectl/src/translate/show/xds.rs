@@ -1,125 +1,74 @@
-//! Dumps of what the proxies of a fleet are sent.
+//! Dumps of what the proxies of each fleet start with and are sent.
 
 use crate::translate::Outcome;
 use anyhow::Result;
 use edge_ir::FleetKey;
 use edge_xds::{
-    json::{Codec, Names},
-    snapshot::{Entry, ResourceType, Snapshot},
+    bootstrap::{BootstrapSettings, bootstrap, default_bootstrap},
+    dump::{self, Dump, DumpKind},
+    json::Codec,
+    snapshot::Snapshot,
 };
-use serde::{
-    Serialize, Serializer,
-    ser::{Error as _, SerializeMap, SerializeSeq},
-};
+use serde::{Serialize, Serializer, ser::Error as _};
+use serde_json::Value;
 
-/// Parts of xDS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum XdsPart {
-    /// Everything below.
-    All,
-    /// What a proxy starts with.
-    Bootstrap,
-    /// Endpoints of clusters.
-    Endpoint,
-    /// Clusters.
-    Cluster,
-    /// Listeners.
-    Listener,
-    /// Route configurations.
-    Route,
-}
-
-impl XdsPart {
-    fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Bootstrap => "bootstrap",
-            Self::Endpoint => "endpoint",
-            Self::Cluster => "cluster",
-            Self::Listener => "listener",
-            Self::Route => "route",
-        }
-    }
-}
-
-/// The dump of every fleet: one document, or a list where there are several.
+/// The dump of every fleet: one document, or a list where there are several. It is made while it is written.
 pub struct Dumps<'a> {
-    part: XdsPart,
-    fleets: Vec<(&'a FleetKey, &'a Snapshot)>,
+    kind: DumpKind,
+    codec: Codec,
+    fleets: Vec<FleetDump<'a>>,
+}
+
+struct FleetDump<'a> {
+    key: &'a FleetKey,
+    snapshot: &'a Snapshot,
+    bootstrap: Value,
 }
 
 impl<'a> Dumps<'a> {
     /// Dumps of an outcome.
-    pub fn new(outcome: &'a Outcome, part: XdsPart) -> Result<Self> {
-        Ok(Self {
-            part,
-            fleets: outcome.snapshots.iter().collect(),
-        })
+    pub fn new(outcome: &'a Outcome, kind: DumpKind) -> Result<Self> {
+        let fleets: Vec<_> = outcome
+            .snapshots
+            .iter()
+            .map(|(key, snapshot)| FleetDump {
+                key,
+                snapshot,
+                bootstrap: bootstrap_of(outcome, key),
+            })
+            .collect();
+        let codec = dump::codec(fleets.iter().map(|fleet| &fleet.bootstrap))?;
+        Ok(Self { kind, codec, fleets })
     }
+
+    fn dump<E: serde::ser::Error>(&'a self, fleet: &'a FleetDump<'a>) -> Result<Dump<'a>, E> {
+        Dump::new(&self.codec, self.kind, fleet.key, fleet.snapshot, &fleet.bootstrap).map_err(E::custom)
+    }
+}
+
+/// What the proxies of a fleet start with. A customisation that can't be applied was refused as a condition of its
+/// EdgeProxy, and the fleet starts with the default.
+fn bootstrap_of(outcome: &Outcome, key: &FleetKey) -> Value {
+    let settings = BootstrapSettings::default();
+    let customised = outcome
+        .translation
+        .infra
+        .get(key)
+        .and_then(|infra| bootstrap(&settings, &infra.proxy).ok());
+    customised.unwrap_or_else(|| default_bootstrap(&settings))
 }
 
 impl Serialize for Dumps<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let dumps: Vec<_> = self
-            .fleets
-            .iter()
-            .map(|(key, snapshot)| Dump {
-                key,
-                snapshot,
-                part: self.part,
-            })
-            .collect();
-        match &dumps[..] {
-            [dump] => dump.serialize(serializer),
-            several => several.serialize(serializer),
+        match &self.fleets[..] {
+            [fleet] => self.dump(fleet)?.serialize(serializer),
+            fleets => {
+                let dumps = fleets
+                    .iter()
+                    .map(|fleet| self.dump(fleet))
+                    .collect::<Result<Vec<_>, S::Error>>();
+                dumps.map_err(S::Error::custom)?.serialize(serializer)
+            }
         }
-    }
-}
-
-struct Dump<'a> {
-    key: &'a FleetKey,
-    snapshot: &'a Snapshot,
-    part: XdsPart,
-}
-
-impl Serialize for Dump<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("configKey", &self.key.replace('/', "-"))?;
-        let (list, inner, kind) = match self.part {
-            XdsPart::Endpoint => ("dynamicEndpointConfigs", "endpointConfig", ResourceType::Endpoints),
-            XdsPart::Cluster => ("dynamicActiveClusters", "cluster", ResourceType::Cluster),
-            XdsPart::Listener => ("dynamicListeners", "listener", ResourceType::Listener),
-            _ => ("dynamicRouteConfigs", "routeConfig", ResourceType::Routes),
-        };
-        map.serialize_entry(
-            list,
-            &Entries {
-                entries: self.snapshot.section(kind).entries(),
-                inner,
-                kind,
-            },
-        )?;
-        map.serialize_entry("resourceType", self.part.name())?;
-        map.end()
-    }
-}
-
-struct Entries<'a> {
-    entries: &'a [std::sync::Arc<Entry>],
-    inner: &'static str,
-    kind: ResourceType,
-}
-
-impl Serialize for Entries<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(Some(self.entries.len()))?;
-        for entry in self.entries {
-            let value = Codec::cached()
-                .and_then(|c| c.bytes_to_json(self.kind.type_url(), &entry.body.contiguous(), Names::Camel))
-                .map_err(S::Error::custom)?;
-            seq.serialize_element(&serde_json::json!({ self.inner: value }))?;
-        }
-        seq.end()
     }
 }

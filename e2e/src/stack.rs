@@ -1,0 +1,295 @@
+//! The quickstart as a user has it, in a folder and on ports of its own: echo backend, controller, proxy.
+
+use crate::{
+    http::{self, Request, Response},
+    ports,
+    process::{Process, Signal, children_of, processes_with, wait_for},
+};
+use anyhow::{Context, Result, bail, ensure};
+use std::{
+    env, fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+/// How long anything may take before a test gives up. Machines that test are busy machines.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Which proxy serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataPlane {
+    /// Ours.
+    EdgeProxy,
+    /// Stock Envoy, by path.
+    Envoy(PathBuf),
+}
+
+impl DataPlane {
+    /// Stock Envoy as `EDGE_ENVOY` names it.
+    pub fn envoy() -> Result<Self> {
+        let path = env::var_os("EDGE_ENVOY")
+            .map(PathBuf::from)
+            .filter(|path| path.is_file());
+        path.map(Self::Envoy)
+            .context("EDGE_ENVOY must name an Envoy binary: run `cargo xtask test --tier e2e`")
+    }
+}
+
+/// Path of a built program: in `EDGE_PROGRAMS`, else beside the test.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let folder = match env::var_os("EDGE_PROGRAMS") {
+        Some(folder) => PathBuf::from(folder),
+        // target/debug/deps/<test> is two levels below target/debug/<program>.
+        None => env::current_exe()?
+            .ancestors()
+            .nth(2)
+            .context("a test without folder")?
+            .to_owned(),
+    };
+    let path = folder.join(name);
+    ensure!(
+        path.is_file(),
+        "{} isn't built: run `cargo xtask test --tier e2e`",
+        path.display()
+    );
+    Ok(path)
+}
+
+/// Ports of one stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// The Gateway's HTTP listener.
+    pub gateway: u16,
+    /// For an HTTPS listener.
+    pub https: u16,
+    /// The echo backend.
+    pub echo: u16,
+    /// The controller's xDS server.
+    pub xds: u16,
+    /// The controller's health endpoint.
+    pub health: u16,
+    /// The controller's metrics.
+    pub metrics: u16,
+    /// The controller's admin endpoint.
+    pub admin: u16,
+}
+
+impl Ports {
+    fn choose() -> Result<Self> {
+        let [gateway, https, echo, xds, health, metrics, admin] = ports::free()?;
+        Ok(Self {
+            gateway,
+            https,
+            echo,
+            xds,
+            health,
+            metrics,
+            admin,
+        })
+    }
+}
+
+/// A folder with a copy of the quickstart whose ports and state are its own.
+#[derive(Debug)]
+pub struct Site {
+    folder: TempDir,
+    /// Its ports.
+    pub ports: Ports,
+}
+
+impl Site {
+    /// A fresh copy.
+    pub fn new() -> Result<Self> {
+        let site = Self {
+            folder: tempfile::Builder::new().prefix("edge-e2e-").tempdir()?,
+            ports: Ports::choose()?,
+        };
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/quickstart");
+        fs::create_dir(site.watched())?;
+        for entry in fs::read_dir(example.join("gateway.d"))? {
+            let path = entry?.path();
+            let name = path.file_name().context("a file without name")?;
+            fs::write(site.watched().join(name), site.with_ports(&fs::read_to_string(&path)?))?;
+        }
+        let config = fs::read_to_string(example.join("edge-gateway.yaml"))?;
+        ensure!(
+            config.contains("host: {}"),
+            "the quickstart's configuration changed: adapt this harness"
+        );
+        fs::write(
+            site.config(),
+            config.replace("host: {}", &site.host_settings()) + &site.admin_settings(),
+        )?;
+        Ok(site)
+    }
+
+    fn host_settings(&self) -> String {
+        let below = |name: &str| self.path(name).display().to_string();
+        let (config, state, runtime) = (below("config"), below("state"), below("run"));
+        format!("host: {{ configHome: {config}, dataHome: {config}, stateHome: {state}, runtimeDir: {runtime} }}")
+    }
+
+    fn admin_settings(&self) -> String {
+        format!("\nadmin: {{ address: {{ port: {} }} }}\n", self.ports.admin)
+    }
+
+    /// A text of the example with this site's ports.
+    pub fn with_ports(&self, text: &str) -> String {
+        text.replace("port: 8888", &format!("port: {}", self.ports.gateway))
+            .replace("port: 3000", &format!("port: {}", self.ports.echo))
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The controller's configuration.
+    pub fn config(&self) -> PathBuf {
+        self.path("edge-gateway.yaml")
+    }
+
+    /// The folder that the controller watches.
+    pub fn watched(&self) -> PathBuf {
+        self.path("gateway.d")
+    }
+
+    /// The command that starts the controller.
+    pub fn controller(&self, plane: &DataPlane) -> Result<Command> {
+        let mut command = Command::new(program("edgegateway")?);
+        command.arg("server").arg("--config-path").arg(self.config());
+        let ports = [
+            ("--xds-address", self.ports.xds),
+            ("--health-address", self.ports.health),
+        ];
+        for (flag, port) in ports.into_iter().chain([("--metrics-address", self.ports.metrics)]) {
+            command.args([flag, &format!("127.0.0.1:{port}")]);
+        }
+        match plane {
+            DataPlane::EdgeProxy => drop(program("edge-proxy")?),
+            DataPlane::Envoy(path) => drop(command.arg("--proxy-binary").arg(path)),
+        }
+        Ok(command)
+    }
+
+    /// Starts the echo backend.
+    pub fn start_echo(&self) -> Result<Process> {
+        let mut command = Command::new(program("edgectl")?);
+        command.args(["x", "echo", "--port", &self.ports.echo.to_string()]);
+        let mut echo = Process::start("echo", self.folder.path(), &mut command)?;
+        echo.wait_for_output("echo backend on", PATIENCE)?;
+        Ok(echo)
+    }
+
+    /// Starts the controller.
+    pub fn start_controller(&self, plane: &DataPlane) -> Result<Process> {
+        Process::start("controller", self.folder.path(), &mut self.controller(plane)?)
+    }
+
+    /// Processes that have to do with this site.
+    pub fn processes(&self) -> Result<Vec<(u32, String)>> {
+        processes_with(&self.folder.path().display().to_string())
+    }
+}
+
+/// A running quickstart.
+#[derive(Debug)]
+pub struct Stack {
+    /// The controller.
+    pub controller: Process,
+    /// The backend.
+    pub echo: Process,
+    /// Where it lives. Last, so that the folder outlives the processes.
+    pub site: Site,
+}
+
+impl Stack {
+    /// Starts the quickstart and waits until it serves.
+    pub fn start(plane: &DataPlane) -> Result<Self> {
+        let site = Site::new()?;
+        let echo = site.start_echo()?;
+        let controller = site.start_controller(plane)?;
+        let mut stack = Self { controller, echo, site };
+        stack.wait_for_status("www.example.com", "/", 200)?;
+        Ok(stack)
+    }
+
+    /// Where the Gateway listens.
+    pub fn gateway(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.site.ports.gateway).into()
+    }
+
+    /// Asks the gateway.
+    pub fn get(&self, host: &str, path: &str) -> Result<Response> {
+        http::send(self.gateway(), &Request::get(host, path))
+    }
+
+    /// Waits until the gateway answers with a status, and gives how long that took.
+    pub fn wait_for_status(&mut self, host: &str, path: &str, status: u16) -> Result<Duration> {
+        let address = self.gateway();
+        let what = format!("{status} from {host}{path}");
+        let controller = &mut self.controller;
+        let found = wait_for(&what, PATIENCE, || {
+            if let Some(ended) = controller.ended()? {
+                bail!("the controller ended ({ended})");
+            }
+            let answer = http::send(address, &Request::get(host, path))?;
+            Ok((answer.status == status).then_some(()))
+        });
+        match found {
+            Ok(((), time)) => Ok(time),
+            Err(error) => bail!("{error:#}\n{}", self.logs()),
+        }
+    }
+
+    /// Puts a file into the watched folder, by rename as editors do.
+    pub fn put(&self, name: &str, text: &str) -> Result<()> {
+        let temporary = self.site.path("incoming");
+        fs::write(&temporary, text)?;
+        Ok(fs::rename(temporary, self.site.watched().join(name))?)
+    }
+
+    /// Takes a file out of the watched folder.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        Ok(fs::remove_file(self.site.watched().join(name))?)
+    }
+
+    /// The proxy's process id.
+    pub fn proxy(&self) -> Result<u32> {
+        let is_proxy = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("--service-cluster")
+        };
+        let (pid, _) = wait_for("a proxy process", PATIENCE, || {
+            Ok(children_of(self.controller.pid())?.into_iter().find(is_proxy))
+        })?;
+        Ok(pid)
+    }
+
+    /// Presses Ctrl-C and waits for the end.
+    pub fn interrupt(&mut self) -> Result<ExitStatus> {
+        self.controller.signal(Signal::Interrupt)?;
+        self.controller.wait(PATIENCE)
+    }
+
+    /// Everything that the programs said, for a failure's message.
+    pub fn logs(&self) -> String {
+        let mut text = format!("--- controller\n{}", self.controller.output());
+        let mut folders = vec![self.site.path("state")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|e| e == "log") {
+                    let log = fs::read_to_string(&path).unwrap_or_default();
+                    text.push_str(&format!("--- {}\n{log}", path.display()));
+                }
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,266 @@
+//! Stock Envoy accepts what we make: the xDS of every golden case, and of every further input that
+//! `EDGE_ENVOY_INPUTS` names, becomes a static bootstrap for `envoy --mode validate`.
+//!
+//! What Envoy would fetch is put where it would ask: endpoints into their cluster, route tables into the connection
+//! manager, secrets beside them. References between resources are checked here, because a static configuration would
+//! be more lenient about some and stricter about others than a stream is.
+
+use anyhow::{Context, Result, bail, ensure};
+use edge_ir::FleetKey;
+use edge_xds::{
+    json::{Codec, Names},
+    snapshot::{ResourceType, Snapshot},
+};
+use edgectl::translate::{Options, input, translate};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+};
+
+/// The cluster that is never defined: a share of traffic that answers 500.
+const NOWHERE: &str = "invalid-backend-cluster";
+
+#[test]
+fn golden_cases_are_accepted() {
+    let inputs = inputs_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden"));
+    assert!(!inputs.is_empty());
+    accepted(inputs);
+}
+
+#[test]
+fn further_inputs_are_accepted() {
+    let folders = env::var_os("EDGE_ENVOY_INPUTS").unwrap_or_default();
+    accepted(
+        env::split_paths(&folders)
+            .filter(|f| !f.as_os_str().is_empty())
+            .flat_map(|f| inputs_below(&f))
+            .collect(),
+    );
+}
+
+/// Every `input.yaml` below a folder.
+fn inputs_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(inputs_below(&path));
+        } else if path.file_name().is_some_and(|name| name == "input.yaml") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn envoy() -> PathBuf {
+    let path = env::var_os("EDGE_ENVOY").map(PathBuf::from);
+    path.filter(|p| p.is_file())
+        .expect("EDGE_ENVOY must name an Envoy binary: run `cargo xtask test --tier envoy`")
+}
+
+/// Fails with everything that Envoy rejects.
+fn accepted(inputs: Vec<PathBuf>) {
+    let envoy = envoy();
+    let folder = tempfile::tempdir().unwrap();
+    let next = AtomicUsize::new(0);
+    let failures: Vec<String> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..thread::available_parallelism().unwrap().get())
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut failures = Vec::new();
+                    while let Some(input) = inputs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = check_input(&envoy, folder.path(), input) {
+                            failures.push(format!("{}: {error:#}", input.display()));
+                        }
+                    }
+                    failures
+                })
+            })
+            .collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(
+        failures.is_empty(),
+        "{} of {} rejected:\n{}",
+        failures.len(),
+        inputs.len(),
+        failures.join("\n")
+    );
+}
+
+fn check_input(envoy: &Path, folder: &Path, input: &Path) -> Result<()> {
+    let texts = input::read(&[input.to_owned()])?;
+    let outcome = translate(&texts, &Options::default());
+    for (key, snapshot) in &outcome.snapshots {
+        check_fleet(envoy, folder, key, snapshot).with_context(|| format!("fleet {key}"))?;
+    }
+    Ok(())
+}
+
+fn check_fleet(envoy: &Path, folder: &Path, key: &FleetKey, snapshot: &Snapshot) -> Result<()> {
+    let mut resources = Resources::of(snapshot)?;
+    resources.check_references()?;
+    let bootstrap = resources.into_bootstrap();
+    // Threads work in one folder, so the name must be unique.
+    let thread = format!("{:?}", thread::current().id());
+    let file = folder.join(format!("{}-{thread}.json", key.replace('/', "-")));
+    fs::write(&file, serde_json::to_vec(&bootstrap)?)?;
+    let output = Command::new(envoy)
+        .args(["--mode", "validate", "--log-level", "error", "-c"])
+        .arg(&file)
+        .output()?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+        bail!("{}", text.trim());
+    }
+    Ok(())
+}
+
+/// The resources of a fleet as JSON, by name.
+struct Resources {
+    clusters: BTreeMap<String, Value>,
+    endpoints: BTreeMap<String, Value>,
+    secrets: BTreeMap<String, Value>,
+    listeners: BTreeMap<String, Value>,
+    tables: BTreeMap<String, Value>,
+}
+
+impl Resources {
+    fn of(snapshot: &Snapshot) -> Result<Self> {
+        let codec = Codec::cached()?;
+        let section = |kind: ResourceType| -> Result<BTreeMap<String, Value>> {
+            let entries = snapshot.section(kind).entries().iter();
+            let json = |bytes: &[u8]| codec.bytes_to_json(kind.type_url(), bytes, Names::Camel);
+            entries
+                .map(|entry| Ok((entry.name.to_string(), json(&entry.body.contiguous())?)))
+                .collect()
+        };
+        Ok(Self {
+            clusters: section(ResourceType::Cluster)?,
+            endpoints: section(ResourceType::Endpoints)?,
+            secrets: section(ResourceType::Secret)?,
+            listeners: section(ResourceType::Listener)?,
+            tables: section(ResourceType::Routes)?,
+        })
+    }
+
+    /// Every name that is used is there; every table, cluster and set of endpoints that is there is used.
+    fn check_references(&self) -> Result<()> {
+        let mut used = BTreeSet::new();
+        for value in self
+            .listeners
+            .values()
+            .chain(self.clusters.values())
+            .chain(self.tables.values())
+        {
+            references(value, &mut used);
+        }
+        let known = |kind: &Reference, name: &str| match kind {
+            Reference::Cluster => self.clusters.contains_key(name) || name == NOWHERE,
+            Reference::Table => self.tables.contains_key(name),
+            Reference::Secret => self.secrets.contains_key(name),
+        };
+        let missing: Vec<_> = used.iter().filter(|(kind, name)| !known(kind, name)).collect();
+        ensure!(missing.is_empty(), "used and not there: {missing:?}");
+        let unused: Vec<_> = self
+            .tables
+            .keys()
+            .filter(|t| !used.contains(&(Reference::Table, (*t).clone())))
+            .collect();
+        ensure!(unused.is_empty(), "tables that no listener uses: {unused:?}");
+        Ok(())
+    }
+
+    /// A bootstrap with everything in place.
+    fn into_bootstrap(&mut self) -> Value {
+        for (name, cluster) in &mut self.clusters {
+            let eds = cluster.as_object_mut().and_then(|c| c.remove("edsClusterConfig"));
+            if let Some(eds) = eds {
+                let set = eds["serviceName"].as_str().unwrap_or(name);
+                cluster["type"] = "STATIC".into();
+                cluster["loadAssignment"] = self
+                    .endpoints
+                    .get(set)
+                    .cloned()
+                    .unwrap_or(json!({ "clusterName": set }));
+            }
+        }
+        let mut listeners: Vec<_> = self.listeners.values().cloned().collect();
+        listeners
+            .iter_mut()
+            .chain(self.clusters.values_mut())
+            .for_each(|value| put_in_place(value, &self.tables));
+        json!({
+            "staticResources": {
+                "listeners": listeners,
+                "clusters": self.clusters.values().collect::<Vec<_>>(),
+                "secrets": self.secrets.values().collect::<Vec<_>>(),
+            },
+            "layeredRuntime": { "layers": [{ "name": "static", "staticLayer": { "re2.max_program_size.error_level": 4294967295_u32 } }] },
+        })
+    }
+}
+
+/// What a name refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reference {
+    Cluster,
+    Table,
+    Secret,
+}
+
+/// Collects what a resource refers to by name.
+fn references(value: &Value, found: &mut BTreeSet<(Reference, String)>) {
+    let mut add = |kind, name: &Value| {
+        if let Some(name) = name.as_str() {
+            found.insert((kind, name.to_owned()));
+        }
+    };
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match key.as_str() {
+                    "cluster" => add(Reference::Cluster, value),
+                    "weightedClusters" => each(&value["clusters"], |entry| add(Reference::Cluster, &entry["name"])),
+                    "rds" => add(Reference::Table, &value["routeConfigName"]),
+                    "tlsCertificateSdsSecretConfigs" => each(value, |entry| add(Reference::Secret, &entry["name"])),
+                    "validationContextSdsSecretConfig" => add(Reference::Secret, &value["name"]),
+                    _ => {}
+                }
+            }
+            map.values().for_each(|value| references(value, found));
+        }
+        Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+fn each(list: &Value, f: impl FnMut(&Value)) {
+    list.as_array().into_iter().flatten().for_each(f);
+}
+
+/// Replaces references over a stream by what they refer to.
+fn put_in_place(value: &mut Value, tables: &BTreeMap<String, Value>) {
+    match value {
+        Value::Object(map) => {
+            if let Some(rds) = map.remove("rds") {
+                let name = rds["routeConfigName"].as_str().unwrap_or_default();
+                let mut table = tables.get(name).cloned().unwrap_or_else(|| Map::new().into());
+                // The cluster that is never defined is meant; `check_references` looks after the others.
+                table["validateClusters"] = false.into();
+                map.insert("routeConfig".to_owned(), table);
+            }
+            // A secret without a source is looked up among the static ones.
+            map.remove("sdsConfig");
+            map.values_mut().for_each(|value| put_in_place(value, tables));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| put_in_place(value, tables)),
+        _ => {}
+    }
+}

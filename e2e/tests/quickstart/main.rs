@@ -1,0 +1,216 @@
+//! The quickstart, started as a user starts it, once with each data plane.
+
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    http::{self, Request},
+    process::{Signal, signal, wait_for},
+    stack::{DataPlane, PATIENCE, Stack},
+};
+use std::{fs, net::TcpListener, path::Path};
+
+mod tls;
+mod websocket;
+
+/// Every scenario is two tests.
+macro_rules! with_each_data_plane {
+    ($($scenario:ident,)+) => {
+        mod edge_proxy {
+            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&super::DataPlane::EdgeProxy) })+
+        }
+        mod envoy {
+            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&super::DataPlane::envoy()?) })+
+        }
+    };
+}
+
+with_each_data_plane! {
+    answers_and_headers_are_those_of_the_contract,
+    a_copied_file_serves_and_a_deleted_one_stops,
+    a_broken_file_changes_nothing_and_is_reported,
+    an_https_listener_is_chosen_by_server_name,
+    backends_that_fail_answer_500_and_503,
+    websockets_pass,
+    a_killed_proxy_comes_back,
+    a_controller_that_was_stopped_serves_again,
+    ctrl_c_leaves_nobody_behind,
+}
+
+/// A file of the example that isn't in the watched folder.
+fn example(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../examples/quickstart")
+        .join(name);
+    fs::read_to_string(path).unwrap()
+}
+
+fn answers_and_headers_are_those_of_the_contract(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let answer = stack.get("www.example.com", "/some/path?and=query")?;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("server"), Some("edge"));
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+    let time = answer
+        .header("x-edge-upstream-service-time")
+        .context("no x-edge-upstream-service-time")?;
+    ensure!(time.parse::<u32>().is_ok(), "{time} is no number of milliseconds");
+    let seen = answer.json()?;
+    assert_eq!(seen["path"], "/some/path?and=query");
+    assert_eq!(seen["host"], "www.example.com");
+    let header = |name: &str| seen["headers"][name][0].as_str().map(str::to_owned);
+    assert_eq!(header("X-Forwarded-For").as_deref(), Some("127.0.0.1"));
+    assert_eq!(header("X-Forwarded-Proto").as_deref(), Some("http"));
+    assert_eq!(header("X-Edge-Internal").as_deref(), Some("true"));
+    assert_eq!(header("X-Edge-Expected-Rq-Timeout-Ms").as_deref(), Some("15000"));
+    assert_eq!(header("X-Edge-External-Address"), None);
+    let id = header("X-Request-Id").context("no x-request-id")?;
+    ensure!(id.len() == 36 && id.matches('-').count() == 4, "{id} is no UUID");
+
+    let answer = stack.get("nobody.example", "/")?;
+    assert_eq!(answer.status, 404);
+    assert_eq!(answer.header("content-length"), Some("0"));
+    assert_eq!(answer.body, b"");
+    Ok(())
+}
+
+fn a_copied_file_serves_and_a_deleted_one_stops(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    assert_eq!(stack.get("shop.example.com", "/cart")?.status, 404);
+    stack.put("shop.yaml", &stack.site.with_ports(&example("more/shop.yaml")))?;
+    let appeared = stack.wait_for_status("shop.example.com", "/cart", 200)?;
+    let answer = stack.get("shop.example.com", "/cart")?;
+    assert_eq!(answer.json()?["headers"]["X-Shop-Rule"][0], "cart");
+    let moved = stack.get("shop.example.com", "/basket")?;
+    assert_eq!(moved.status, 301);
+    let location = format!("http://shop.example.com:{}/cart", stack.site.ports.gateway);
+    assert_eq!(moved.header("location"), Some(location.as_str()));
+    stack.remove("shop.yaml")?;
+    let went = stack.wait_for_status("shop.example.com", "/cart", 404)?;
+    println!("{plane:?}: appeared after {appeared:?}, went after {went:?}");
+    // The other route never noticed.
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    Ok(())
+}
+
+fn a_broken_file_changes_nothing_and_is_reported(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    stack.put(
+        "broken.yaml",
+        "apiVersion: v1\nkind: Service\nmetadata:\n  name: [never closed\n",
+    )?;
+    stack.controller.wait_for_output("broken.yaml:4:9", PATIENCE)?;
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    // Breaking a file that serves leaves its objects as they were.
+    stack.put("www.yaml", "kind: HTTPRoute\n  metadata: {{{\n")?;
+    stack.controller.wait_for_output("www.yaml:", PATIENCE)?;
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    // A good file beside the bad ones is taken up.
+    stack.put("shop.yaml", &stack.site.with_ports(&example("more/shop.yaml")))?;
+    stack.wait_for_status("shop.example.com", "/cart", 200)?;
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    Ok(())
+}
+
+fn an_https_listener_is_chosen_by_server_name(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let authority = tls::Authority::new()?;
+    let mut gateway = fs::read_to_string(stack.site.watched().join("gateway.yaml"))?;
+    let mut secrets = String::new();
+    for name in ["www.example.com", "api.example.com"] {
+        let secret = name.replace('.', "-");
+        gateway.push_str(&tls::listener(&secret, name, stack.site.ports.https));
+        secrets.push_str(&authority.secret(&secret, name)?);
+    }
+    stack.put("secrets.yaml", &secrets)?;
+    stack.put("gateway.yaml", &gateway)?;
+    let address = (std::net::Ipv4Addr::LOCALHOST, stack.site.ports.https).into();
+    // The certificate is checked against the name, so an answer proves that the right one was shown.
+    let ask = |name: &str| authority.get(address, name, "/");
+    let (answer, _) =
+        wait_for("an answer over TLS", PATIENCE, || ask("www.example.com").map(Some)).with_context(|| stack.logs())?;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()?["headers"]["X-Forwarded-Proto"][0], "https");
+    assert_eq!(ask("api.example.com")?.status, 404);
+    assert!(ask("other.example.com").is_err(), "no listener has this server name");
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    stack.interrupt()?;
+    Ok(())
+}
+
+fn backends_that_fail_answer_500_and_503(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let route = |host: &str, backend: &str| {
+        fs::read_to_string(stack.site.watched().join("www.yaml"))
+            .map(|text| text.split("---\n").next().unwrap_or_default().to_owned())
+            .map(|text| text.replace("name: www", &format!("name: {backend}")))
+            .map(|text| {
+                text.replace("[www.example.com]", &format!("[{host}]"))
+                    .replace("name: echo", &format!("name: {backend}"))
+            })
+    };
+    // Nobody listens on a port that was free a moment ago.
+    let [closed] = e2e::ports::free()?;
+    let gone = format!(
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: Backend\nmetadata: {{ name: gone, namespace: default }}\n\
+         spec: {{ endpoints: [{{ ip: {{ address: 127.0.0.1, port: {closed} }} }}] }}\n"
+    );
+    let (missing, refused) = (
+        route("missing.example.com", "absent")?,
+        route("refused.example.com", "gone")?,
+    );
+    stack.put("failing.yaml", &format!("{missing}---\n{refused}{gone}"))?;
+    stack.wait_for_status("missing.example.com", "/", 500)?;
+    stack.wait_for_status("refused.example.com", "/", 503)?;
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    Ok(())
+}
+
+fn websockets_pass(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let stream = http::connect(stack.gateway())?;
+    assert_eq!(
+        websocket::echo(stream, "www.example.com", b"over the gateway")?,
+        b"over the gateway"
+    );
+    Ok(())
+}
+
+fn a_killed_proxy_comes_back(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let before = stack.proxy()?;
+    signal(before, Signal::Kill)?;
+    wait_for("another proxy", PATIENCE, || {
+        Ok((stack.proxy()? != before).then_some(()))
+    })
+    .with_context(|| stack.logs())?;
+    stack.wait_for_status("www.example.com", "/", 200)?;
+    Ok(())
+}
+
+fn a_controller_that_was_stopped_serves_again(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    // Once with the time to clean up, once without.
+    for kind in [Signal::Terminate, Signal::Kill] {
+        stack.controller.signal(kind)?;
+        stack.controller.wait(PATIENCE)?;
+        stack.controller = stack.site.start_controller(plane)?;
+        stack.wait_for_status("www.example.com", "/", 200)?;
+    }
+    Ok(())
+}
+
+fn ctrl_c_leaves_nobody_behind(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let address = stack.gateway();
+    ensure!(
+        !stack.site.processes()?.is_empty(),
+        "the controller has the folder in its command line"
+    );
+    let status = stack.interrupt()?;
+    ensure!(status.success(), "{status}\n{}", stack.logs());
+    wait_for("every process to end", PATIENCE, || {
+        Ok(stack.site.processes()?.is_empty().then_some(()))
+    })?;
+    assert!(http::send(address, &Request::get("www.example.com", "/")).is_err());
+    TcpListener::bind(address).context("the Gateway's port is still in use")?;
+    Ok(())
+}
