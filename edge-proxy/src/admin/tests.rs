@@ -1,1 +1,76 @@
+use std::sync::Arc;
 
+use serde_json::json;
+
+use super::*;
+use crate::config::Snapshot;
+use crate::shared::{RuntimeFlags, Shared};
+use crate::stats::ServerStats;
+
+fn shared() -> Shared {
+    let (_, snapshot) = tokio::sync::watch::channel(Arc::new(Snapshot::default()));
+    let (_, sockets) = tokio::sync::watch::channel(Arc::from([]));
+    let (_, drain) = tokio::sync::watch::channel(Drain::Serving);
+    let stats = Arc::new(ServerStats::new("", "", 1));
+    Shared {
+        workers: 1,
+        snapshot,
+        sockets,
+        drain,
+        flags: RuntimeFlags::default(),
+        stats,
+        admin_address: None,
+    }
+}
+
+#[test]
+fn parameters_are_found_with_and_without_value() {
+    assert_eq!(parameter("include_eds&format=json", "include_eds"), Some(""));
+    assert_eq!(parameter("include_eds&format=json", "format"), Some("json"));
+    assert_eq!(parameter("formats=json", "format"), None);
+}
+
+#[test]
+fn the_exposition_names_each_metric_once() {
+    let shared = shared();
+    shared.stats.control().live.set(1);
+    let text = stats::exposition(&stats::samples(&shared, &Snapshot::default()));
+    assert!(
+        text.contains("# TYPE envoy_server_live gauge\nenvoy_server_live{} 1\n"),
+        "{text}"
+    );
+    let types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let mut unique = types.clone();
+    unique.dedup();
+    assert_eq!(types, unique);
+}
+
+#[test]
+fn private_keys_are_hidden_and_file_names_are_not() {
+    let mut value = json!({"tls": {"private_key": {"inline_string": "secret"}, "certificate_chain": {"inline_string": "c"}},
+        "other": [{"private_key": {"filename": "/certs/tls.key"}}]});
+    dump::redact(&mut value);
+    assert_eq!(
+        value,
+        json!({"tls": {"private_key": {"inline_string": "[redacted]"}, "certificate_chain": {"inline_string": "c"}},
+            "other": [{"private_key": {"filename": "/certs/tls.key"}}]})
+    );
+}
+
+#[test]
+fn whatever_changes_something_wants_post() {
+    let changing: Vec<&str> = PATHS
+        .iter()
+        .filter(|(_, _, changes)| *changes)
+        .map(|(path, _, _)| *path)
+        .collect();
+    assert_eq!(
+        changing,
+        [
+            "/drain_listeners",
+            "/healthcheck/fail",
+            "/healthcheck/ok",
+            "/quitquitquit"
+        ]
+    );
+}

@@ -1,1 +1,231 @@
+use prost::Name;
 
+use super::*;
+use crate::compile::files::Disk;
+use crate::compile::prefixed_headers;
+use crate::config::endpoint::HostId;
+
+fn assembly() -> Assembly {
+    Assembly::new(Context::new(
+        Box::new(Disk),
+        prefixed_headers("x-edge").expect("a prefix"),
+        1,
+    ))
+}
+
+fn resource<M: Message + Name + Default>(name: &str, yaml: &str) -> Incoming {
+    let message: M = edge_xds::json::from_json(serde_yaml::from_str(yaml).expect("YAML")).expect("a message");
+    Incoming {
+        name: name.to_owned(),
+        version: "1".to_owned(),
+        body: message.encode_to_vec(),
+    }
+}
+
+fn cluster(name: &str, extra: &str) -> Incoming {
+    let yaml = format!("{{name: {name}, type: EDS, eds_cluster_config: {{eds_config: {{ads: {{}}}}}}{extra}}}");
+    resource::<ProtoCluster>(name, &yaml)
+}
+
+fn assignment(name: &str, port: u16) -> Incoming {
+    let endpoint = format!("{{endpoint: {{address: {{socket_address: {{address: 192.0.2.1, port_value: {port}}}}}}}}}");
+    let yaml = format!("{{cluster_name: {name}, endpoints: [{{lb_endpoints: [{endpoint}]}}]}}");
+    resource::<ClusterLoadAssignment>(name, &yaml)
+}
+
+fn routes(name: &str, cluster: &str) -> Incoming {
+    let yaml = format!(
+        "{{name: {name}, virtual_hosts: [{{name: h, domains: ['*'], routes: [{{match: {{prefix: /}}, route: {{cluster: \
+         {cluster}}}}}]}}]}}"
+    );
+    resource::<RouteConfiguration>(name, &yaml)
+}
+
+fn listener(name: &str, table: &str) -> Incoming {
+    let manager =
+        "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+    let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+    let yaml = format!(
+        "{{name: {name}, address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}, filter_chains: [{{filters: \
+         [{{name: hcm, typed_config: {{\"@type\": {manager}, stat_prefix: s, rds: {{config_source: {{ads: {{}}}}, \
+         route_config_name: {table}}}, http_filters: [{{name: r, typed_config: {{\"@type\": {router}}}}}]}}}}]}}]}}"
+    );
+    resource::<ProtoListener>(name, &yaml)
+}
+
+fn put(assembly: &mut Assembly, kind: Kind, resource: Incoming) {
+    assert_eq!(assembly.apply(kind, Origin::Dynamic, &[resource], &[]), []);
+    assembly.settle();
+}
+
+fn host_id(assembly: &Assembly, cluster: &str) -> Option<HostId> {
+    let entry = assembly.snapshot().cluster_by_name(cluster)?;
+    entry.endpoints.hosts.first().map(|host| host.id)
+}
+
+#[test]
+fn a_cluster_is_used_once_its_endpoints_are_there() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    assert!(assembly.snapshot().cluster_by_name("a").is_none() && !assembly.clusters_ready());
+    assert_eq!(assembly.wanted(Kind::Assignment).into_iter().collect::<Vec<_>>(), ["a"]);
+    put(&mut assembly, Kind::Assignment, assignment("a", 1));
+    assert!(host_id(&assembly, "a").is_some() && assembly.clusters_ready());
+}
+
+#[test]
+fn an_assignment_that_does_not_exist_is_an_empty_one() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    assembly.apply(Kind::Assignment, Origin::Dynamic, &[], &["a".to_owned()]);
+    assembly.settle();
+    let entry = assembly.snapshot().cluster_by_name("a").expect("active");
+    assert!(entry.endpoints.is_empty());
+}
+
+#[test]
+fn endpoints_change_without_touching_routes_or_connections_that_stay() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    put(&mut assembly, Kind::Assignment, assignment("a", 1));
+    put(&mut assembly, Kind::Listener, listener("l", "r"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    let before = assembly.snapshot().clone();
+    let mut again = assignment("a", 1);
+    again.version = "2".to_owned();
+    put(&mut assembly, Kind::Assignment, again);
+    let after = assembly.snapshot().clone();
+    assert!(after.version > before.version);
+    assert!(Arc::ptr_eq(&before.route_tables, &after.route_tables));
+    assert!(Arc::ptr_eq(&before.listeners, &after.listeners));
+    let entry = |snapshot: &Snapshot| snapshot.cluster_by_name("a").cloned().expect("active");
+    assert!(Arc::ptr_eq(&entry(&before).cluster, &entry(&after).cluster));
+    assert_eq!(
+        entry(&before).endpoints.hosts[0].id,
+        entry(&after).endpoints.hosts[0].id
+    );
+}
+
+#[test]
+fn new_settings_of_a_cluster_give_its_hosts_new_identities() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    put(&mut assembly, Kind::Assignment, assignment("a", 1));
+    let before = host_id(&assembly, "a");
+    put(&mut assembly, Kind::Cluster, cluster("a", ", connect_timeout: 3s"));
+    let entry = assembly.snapshot().cluster_by_name("a").expect("active");
+    assert_eq!(entry.cluster.connect_timeout.as_secs(), 3);
+    assert_ne!(host_id(&assembly, "a"), before);
+}
+
+#[test]
+fn a_listener_serves_once_its_routes_are_there() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Listener, listener("l", "r"));
+    assert!(assembly.snapshot().listeners.is_empty() && !assembly.listeners_ready());
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    assert!(assembly.snapshot().listeners.contains_key("l"));
+    // A new version that needs another table leaves the old one serving.
+    put(&mut assembly, Kind::Listener, listener("l", "r2"));
+    let source = |assembly: &Assembly| {
+        let chains = assembly.snapshot().listeners["l"].chains.all();
+        format!("{:?}", chains[0].http.routes)
+    };
+    assert!(source(&assembly).contains("\"r\""), "{}", source(&assembly));
+    put(&mut assembly, Kind::Routes, routes("r2", "a"));
+    assert!(source(&assembly).contains("\"r2\""), "{}", source(&assembly));
+}
+
+#[test]
+fn a_bad_resource_is_rejected_alone_and_its_last_good_version_stays() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    put(&mut assembly, Kind::Assignment, assignment("a", 1));
+    let bad = cluster("a", ", lb_policy: MAGLEV");
+    let rejected = assembly.apply(Kind::Cluster, Origin::Dynamic, &[bad, cluster("b", "")], &[]);
+    assembly.settle();
+    assert_eq!(rejected.len(), 1);
+    assert_eq!(
+        (rejected[0].name.as_str(), rejected[0].reason.contains("lb_policy")),
+        ("a", true)
+    );
+    assert!(assembly.snapshot().cluster_by_name("a").is_some());
+    assert!(assembly.wanted(Kind::Assignment).contains("b"));
+    assert_eq!(assembly.failures().count(), 1);
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    assert_eq!(assembly.failures().count(), 0);
+}
+
+#[test]
+fn removal_takes_a_resource_and_its_subscription_out() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    put(&mut assembly, Kind::Assignment, assignment("a", 1));
+    put(&mut assembly, Kind::Listener, listener("l", "r"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    let removed = ["a".to_owned(), "l".to_owned()];
+    assembly.apply(Kind::Cluster, Origin::Dynamic, &[], &removed[..1]);
+    assembly.apply(Kind::Listener, Origin::Dynamic, &[], &removed[1..]);
+    assembly.forget_unwanted();
+    assembly.settle();
+    let snapshot = assembly.snapshot();
+    assert!(snapshot.cluster_by_name("a").is_none() && snapshot.listeners.is_empty());
+    assert!(snapshot.route_tables.iter().all(Option::is_none));
+    assert!(
+        Kind::ALL
+            .into_iter()
+            .all(|kind| assembly.wanted(kind).is_empty() && assembly.resources(kind).is_empty())
+    );
+}
+
+#[test]
+fn a_listener_whose_socket_can_not_be_bound_gives_way_to_the_version_before() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Listener, listener("l", "r"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    assembly.apply(Kind::Listener, Origin::Dynamic, &[listener("l", "r2")], &[]);
+    assert_eq!(assembly.unchecked_listeners().len(), 1);
+    let bad = assembly.refuse_listener("l", "address: in use".to_owned());
+    assert_eq!(bad.name, "l");
+    assembly.settle();
+    assert!(assembly.snapshot().listeners.contains_key("l"));
+    assert_eq!(assembly.wanted(Kind::Routes).into_iter().collect::<Vec<_>>(), ["r"]);
+}
+
+#[test]
+fn the_stream_can_not_replace_what_the_bootstrap_defines() {
+    let mut assembly = assembly();
+    assert_eq!(
+        assembly.apply(Kind::Cluster, Origin::Static, &[cluster("a", "")], &[]),
+        []
+    );
+    let rejected = assembly.apply(Kind::Cluster, Origin::Dynamic, &[cluster("a", "")], &["a".to_owned()]);
+    assert_eq!(rejected.len(), 1);
+    assert!(assembly.wanted(Kind::Assignment).contains("a"), "nor remove it");
+}
+
+#[test]
+fn a_name_that_differs_from_the_envelope_is_rejected() {
+    let mut wrong = cluster("a", "");
+    wrong.name = "b".to_owned();
+    let rejected = assembly().apply(Kind::Cluster, Origin::Dynamic, &[wrong], &[]);
+    assert!(rejected[0].reason.contains("was sent as"), "{}", rejected[0].reason);
+}
+
+#[test]
+fn ids_of_names_that_are_gone_are_used_again() {
+    let mut assembly = assembly();
+    for index in 0..2000 {
+        let name = format!("c{index}");
+        put(&mut assembly, Kind::Cluster, cluster(&name, ""));
+        put(&mut assembly, Kind::Assignment, assignment(&name, 1));
+        assembly.apply(Kind::Cluster, Origin::Dynamic, &[], &[name]);
+        assembly.forget_unwanted();
+        assembly.settle();
+    }
+    assert!(
+        assembly.snapshot().clusters.len() < 600,
+        "{}",
+        assembly.snapshot().clusters.len()
+    );
+}
