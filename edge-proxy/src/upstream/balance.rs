@@ -60,23 +60,22 @@ enum Turn {
     Schedule(BinaryHeap<Slot>),
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Slot {
-    deadline: f64,
-    /// Breaks ties by who waited longer.
+    /// In units of which a host of weight 1 takes [`TURN`] for a turn.
+    deadline: u128,
+    /// Breaks ties by who had fewer turns.
     order: u64,
     host: u32,
 }
 
-impl Eq for Slot {}
+/// Large enough that no weight rounds to nothing, small enough that no proxy lives to see it overflow.
+const TURN: u128 = 1 << 64;
 
 impl Ord for Slot {
     fn cmp(&self, other: &Self) -> Ordering {
         // The heap gives the greatest; the earliest must come first.
-        other
-            .deadline
-            .total_cmp(&self.deadline)
-            .then(other.order.cmp(&self.order))
+        (other.deadline, other.order).cmp(&(self.deadline, self.order))
     }
 }
 
@@ -195,9 +194,9 @@ impl Turn {
         }
         let mut schedule = BinaryHeap::with_capacity(group.usable.len());
         for (order, host) in (0..).zip(group.usable) {
-            let weight = f64::from(weight_of(endpoints, *host));
+            let deadline = TURN / u128::from(weight_of(endpoints, *host));
             schedule.push(Slot {
-                deadline: 1.0 / weight,
+                deadline,
                 order,
                 host: *host,
             });
@@ -215,7 +214,7 @@ impl Turn {
             Self::Schedule(schedule) => {
                 let mut first = schedule.peek_mut()?;
                 let host = first.host;
-                first.deadline += 1.0 / f64::from(weight_of(endpoints, host));
+                first.deadline += TURN / u128::from(weight_of(endpoints, host));
                 first.order += usable.len() as u64;
                 Some(host)
             }
