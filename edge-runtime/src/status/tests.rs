@@ -1,1 +1,233 @@
 //! The document, from what its parts know.
+
+use super::*;
+use crate::{
+    infra::{Availability, Report},
+    world::FleetState,
+    xds_server::{Rejection, RejectionKey},
+};
+use edge_ir::{Infra, Origin};
+use edge_translate::{
+    api::Kind,
+    load::{LoadFinding, Severity},
+    status::{Condition, GatewayStatus, ListenerStatus, StatusBody},
+};
+use edge_xds::snapshot::ResourceType;
+use std::collections::BTreeMap;
+use tokio::sync::watch;
+
+fn gateway() -> (ObjectKey, Option<Arc<Status>>) {
+    let listener = ListenerStatus {
+        name: "http".into(),
+        supported_kinds: vec!["HTTPRoute".into()],
+        attached_routes: 1,
+        conditions: vec![Condition::yes("Programmed", "Programmed", "Sent")],
+    };
+    let status = GatewayStatus {
+        conditions: vec![Condition::yes("Accepted", "Accepted", "Scheduled")],
+        listeners: vec![listener],
+        attached_listener_sets: 0,
+    };
+    let status = Status {
+        observed_generation: 3,
+        body: StatusBody::Gateway(status),
+    };
+    (ObjectKey::new(Kind::Gateway, "ns", "gw"), Some(Arc::new(status)))
+}
+
+fn origin(section: Option<&str>) -> Origin {
+    Origin {
+        kind: "Gateway".into(),
+        namespace: "ns".into(),
+        name: "gw".into(),
+        section: section.map(Into::into),
+        annotations: [].into(),
+    }
+}
+
+fn published() -> Published {
+    let infra = Infra {
+        key: "ns/gw".into(),
+        name: "edge-ns-gw".into(),
+        namespace: "ns".into(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        ports: Vec::new(),
+        addresses: Vec::new(),
+        proxy: Arc::default(),
+        origins: [origin(None)].into(),
+    };
+    let state = FleetState {
+        snapshot: Arc::default(),
+        infra: Arc::new(infra),
+    };
+    Published {
+        fleets: [("ns/gw".into(), state)].into(),
+        since: None,
+    }
+}
+
+fn report(availability: Availability) -> Option<Reports> {
+    let report = Report {
+        availability,
+        replicas: 1,
+        addresses: vec!["127.0.0.1".into()],
+        admin: None,
+    };
+    Some([("ns/gw".into(), report)].into())
+}
+
+fn rejections() -> Rejections {
+    let key = RejectionKey {
+        stream: 0,
+        kind: ResourceType::Listener,
+        name: "tcp-80".into(),
+    };
+    let origins = [origin(Some("http"))].into();
+    let rejection = Rejection {
+        fleet: "ns/gw".into(),
+        detail: "address in use".into(),
+        origins,
+    };
+    [(key, rejection)].into()
+}
+
+/// `type=status/reason` of conditions, with the time they turned.
+fn conditions(value: &Value) -> Vec<String> {
+    let text = |c: &Value, field: &str| c[field].as_str().unwrap_or_default().to_owned();
+    let one = |c: &Value| {
+        format!(
+            "{}={}/{} {}",
+            text(c, "type"),
+            text(c, "status"),
+            text(c, "reason"),
+            text(c, "lastTransitionTime")
+        )
+    };
+    value.as_array().unwrap().iter().map(one).collect()
+}
+
+#[test]
+fn a_gateway_is_programmed_when_its_proxy_is_ready() {
+    let mut book = Book::new(None);
+    book.set_statuses(vec![gateway()]);
+    book.refresh("t0");
+    let status = |book: &Book| book.document()["resources"][0]["status"].clone();
+    assert_eq!(
+        conditions(&status(&book)["conditions"]),
+        ["Accepted=True/Accepted t0"],
+        "nobody looks after proxies"
+    );
+    book.set_fleets(Some(&published()));
+    book.set_reports(report(Availability::Starting));
+    book.refresh("t1");
+    let seen = conditions(&status(&book)["conditions"]);
+    assert_eq!(seen, ["Accepted=True/Accepted t0", "Programmed=False/NoResources t1"]);
+    book.set_reports(report(Availability::Available(1)));
+    book.refresh("t2");
+    let ready = status(&book);
+    assert_eq!(conditions(&ready["conditions"])[1], "Programmed=True/Programmed t2");
+    assert_eq!(
+        ready["conditions"][1]["message"],
+        "Address assigned to the Gateway, 1/1 proxy replicas available"
+    );
+    assert_eq!(ready["addresses"][0]["value"], "127.0.0.1");
+    book.set_reports(report(Availability::Unavailable("it crashed".into())));
+    book.refresh("t3");
+    assert_eq!(
+        status(&book)["conditions"][1]["message"],
+        "Proxy replicas unavailable: it crashed"
+    );
+}
+
+#[test]
+fn a_rejection_is_told_on_the_listener_it_came_from_until_it_is_resolved() {
+    let mut book = Book::new(None);
+    book.set_statuses(vec![gateway()]);
+    book.refresh("t0");
+    let listener = |book: &Book| conditions(&book.document()["resources"][0]["status"]["listeners"][0]["conditions"]);
+    book.set_rejections(&rejections());
+    book.refresh("t1");
+    assert_eq!(listener(&book), ["Programmed=False/Invalid t1"]);
+    book.set_rejections(&Rejections::new());
+    book.refresh("t2");
+    assert_eq!(listener(&book), ["Programmed=True/Programmed t2"]);
+}
+
+#[test]
+fn times_survive_a_restart_and_entries_go_with_their_objects() {
+    let mut book = Book::new(None);
+    book.set_statuses(vec![gateway()]);
+    book.refresh("t0");
+    let mut next = Book::new(serde_yaml::from_str(&to_yaml(&book.document())).unwrap());
+    assert_eq!(
+        next.document()["resources"].as_array().map(Vec::len),
+        Some(0),
+        "only what is there now is told"
+    );
+    next.set_statuses(vec![gateway()]);
+    next.refresh("t9");
+    assert_eq!(next.document(), book.document());
+    next.set_statuses(vec![(gateway().0, None)]);
+    assert_eq!(next.document()["resources"].as_array().map(Vec::len), Some(0));
+}
+
+#[tokio::test]
+async fn the_file_follows_and_an_unwritable_one_is_only_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state/status.yaml");
+    let (messages, queue) = mpsc::channel(4);
+    let (_published, published) = watch::channel(None);
+    let (_reports, reports) = watch::channel(None);
+    let (_rejections, rejections) = watch::channel(Rejections::new());
+    let (found, findings) = watch::channel(Findings::default());
+    let sources = Sources {
+        messages: queue,
+        published,
+        reports,
+        rejections,
+        findings,
+    };
+    let metrics = Arc::new(Metrics::default());
+    fs::write(folder.path().join("state"), "in the way").unwrap();
+    let (file, measured) = (path.clone(), Arc::clone(&metrics));
+    let task = crate::task::Task::spawn("status", |stop| run(sources, file, measured, stop));
+
+    messages.send(Message::Statuses(vec![gateway()])).await.unwrap();
+    let is_counted = |counter: Counter| {
+        let metrics = Arc::clone(&metrics);
+        async move {
+            while metrics.counted(counter) == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    time::timeout(Duration::from_secs(10), is_counted(Counter::StatusFailures))
+        .await
+        .unwrap();
+    let (sender, answer) = oneshot::channel();
+    messages.send(Message::Read(sender)).await.unwrap();
+    assert_eq!(
+        answer.await.unwrap()["resources"][0]["name"],
+        "gw",
+        "the page has it all the same"
+    );
+
+    fs::remove_file(folder.path().join("state")).unwrap();
+    let finding = LoadFinding {
+        severity: Severity::Error,
+        file: "a.yaml".into(),
+        line: 2,
+        column: 7,
+        object: None,
+        message: "it is torn".into(),
+    };
+    found.send_replace(Arc::new(vec![finding]));
+    time::timeout(Duration::from_secs(10), is_counted(Counter::StatusUpdates))
+        .await
+        .unwrap();
+    let document: Value = serde_yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(document["findings"][0]["column"], 7);
+    assert_eq!(document["resources"][0]["status"]["conditions"][0]["type"], "Accepted");
+    task.stop(Duration::from_secs(5)).await;
+}

@@ -1,1 +1,329 @@
-//! The server against a scripted client.
+//! The server against a scripted client over mutual TLS.
+
+use super::*;
+use crate::{
+    certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
+    metrics::Counter,
+    task::Task,
+    world::FleetState,
+};
+use bytes::Bytes;
+use edge_ir::{Infra, Origin};
+use edge_xds::snapshot::{Body, Entry, Section, Snapshot};
+use envoy_types::pb::{
+    envoy::{
+        config::core::v3::Node,
+        service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient,
+    },
+    google::rpc,
+};
+use std::{fs, net::SocketAddr, path::Path};
+use tokio::{sync::mpsc, time};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{
+    Code,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+};
+
+struct Rig {
+    folder: tempfile::TempDir,
+    address: SocketAddr,
+    published: watch::Sender<Option<Arc<Published>>>,
+    rejections: watch::Receiver<Rejections>,
+    metrics: Arc<Metrics>,
+    _task: Task,
+}
+
+fn cluster(name: &str, body: &'static str) -> Arc<Entry> {
+    let origin = Origin {
+        kind: "Backend".into(),
+        namespace: "ns".into(),
+        name: name.into(),
+        section: None,
+        annotations: [].into(),
+    };
+    Arc::new(Entry::new(
+        name,
+        Body::Whole(Bytes::from_static(body.as_bytes())),
+        [origin].into(),
+    ))
+}
+
+fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
+    let infra = Infra {
+        key: "ns/gw".into(),
+        name: "edge-ns-gw".into(),
+        namespace: "ns".into(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        ports: Vec::new(),
+        addresses: Vec::new(),
+        proxy: Arc::default(),
+        origins: [].into(),
+    };
+    let snapshot = Snapshot::default().with(ResourceType::Cluster, Arc::new(Section::new(clusters)));
+    let state = FleetState {
+        snapshot: Arc::new(snapshot),
+        infra: Arc::new(infra),
+    };
+    Arc::new(Published {
+        fleets: [("ns/gw".into(), state)].into(),
+        since: Some(time::Instant::now()),
+    })
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        ensure(folder.path(), "system", "cluster.local", Existing::Keep).unwrap();
+        let (published, receiver) = watch::channel(None);
+        let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+        let metrics = Arc::new(Metrics::default());
+        let shared = Shared {
+            published: receiver,
+            rejections: Arc::clone(&rejections),
+            namespace: "system".into(),
+            metrics: Arc::clone(&metrics),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tls = ServerTls::read(TlsFiles::below(folder.path(), CONTROLLER)).unwrap();
+        let task = Task::spawn("xDS", |stop| serve(listener, tls, Limits::default(), shared, stop));
+        Self {
+            folder,
+            address,
+            published,
+            rejections: rejections.subscribe(),
+            metrics,
+            _task: task,
+        }
+    }
+
+    async fn connect(&self) -> Channel {
+        connect(self.folder.path(), PROXY, self.address).await.unwrap()
+    }
+
+    async fn open(&self) -> Result<Proxy, Status> {
+        Proxy::open(self.connect().await, "ns/gw", &[]).await
+    }
+}
+
+async fn connect(folder: &Path, secret: &str, address: SocketAddr) -> Result<Channel, tonic::transport::Error> {
+    let files = TlsFiles::below(folder, secret);
+    let read = |path| fs::read(path).unwrap();
+    let tls = ClientTlsConfig::new()
+        .domain_name("edge-gateway")
+        .ca_certificate(Certificate::from_pem(read(&files.authority)))
+        .identity(Identity::from_pem(read(&files.certificate), read(&files.key)));
+    Endpoint::from_shared(format!("https://{address}"))?
+        .tls_config(tls)?
+        .connect()
+        .await
+}
+
+/// The client's side of a stream.
+struct Proxy {
+    requests: mpsc::Sender<DeltaDiscoveryRequest>,
+    responses: Streaming<DeltaDiscoveryResponse>,
+}
+
+fn request() -> DeltaDiscoveryRequest {
+    DeltaDiscoveryRequest {
+        type_url: ResourceType::Cluster.type_url().into(),
+        ..Default::default()
+    }
+}
+
+impl Proxy {
+    /// Opens a stream and asks for all clusters, with the versions it has.
+    async fn open(channel: Channel, fleet: &str, versions: &[(&str, &str)]) -> Result<Self, Status> {
+        let (requests, receiver) = mpsc::channel(8);
+        let node = Node {
+            id: "proxy".into(),
+            cluster: fleet.into(),
+            ..Default::default()
+        };
+        let pairs = versions
+            .iter()
+            .map(|(name, version)| ((*name).to_owned(), (*version).to_owned()));
+        let first = DeltaDiscoveryRequest {
+            node: Some(node),
+            initial_resource_versions: pairs.collect(),
+            ..request()
+        };
+        requests.send(first).await.unwrap();
+        let mut client = AggregatedDiscoveryServiceClient::new(channel);
+        let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await?;
+        Ok(Self {
+            requests,
+            responses: responses.into_inner(),
+        })
+    }
+
+    async fn next(&mut self) -> DeltaDiscoveryResponse {
+        let message = time::timeout(Duration::from_secs(10), self.responses.message()).await;
+        message.expect("a response in time").unwrap().unwrap()
+    }
+
+    async fn answer(&self, response: &DeltaDiscoveryResponse, error: Option<&str>) {
+        let error_detail = error.map(|message| rpc::Status {
+            code: 3,
+            message: message.into(),
+            ..Default::default()
+        });
+        let answer = DeltaDiscoveryRequest {
+            response_nonce: response.nonce.clone(),
+            error_detail,
+            ..request()
+        };
+        self.requests.send(answer).await.unwrap();
+    }
+}
+
+fn names(response: &DeltaDiscoveryResponse) -> Vec<&str> {
+    response
+        .resources
+        .iter()
+        .map(|resource| resource.name.as_str())
+        .collect()
+}
+
+async fn rejected(rig: &mut Rig, n: usize) -> Rejections {
+    let waited = time::timeout(Duration::from_secs(10), rig.rejections.wait_for(|all| all.len() == n));
+    waited.await.expect("rejections in time").unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_proxy_is_sent_what_there_is_and_then_what_changes() {
+    let rig = Rig::start().await;
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "1"), cluster("b", "1")])));
+    let mut proxy = rig.open().await.unwrap();
+    let first = proxy.next().await;
+    assert_eq!(names(&first), ["a", "b"]);
+    proxy.answer(&first, None).await;
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "1"), cluster("b", "2")])));
+    let second = proxy.next().await;
+    assert_eq!(names(&second), ["b"]);
+    proxy.answer(&second, None).await;
+
+    // A proxy that comes back has everything already, except what changed meanwhile.
+    let version = |name: &str| {
+        [&first, &second]
+            .iter()
+            .rev()
+            .flat_map(|r| &r.resources)
+            .find(|r| r.name == name)
+            .unwrap()
+            .version
+            .clone()
+    };
+    let (a, b) = (version("a"), version("b"));
+    drop(proxy);
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "3"), cluster("b", "2")])));
+    let mut proxy = Proxy::open(rig.connect().await, "ns/gw", &[("a", &a), ("b", &b)])
+        .await
+        .unwrap();
+    assert_eq!(names(&proxy.next().await), ["a"]);
+}
+
+#[tokio::test]
+async fn a_rejection_is_known_with_its_origin_until_a_better_version_is_taken() {
+    let mut rig = Rig::start().await;
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "bad"), cluster("b", "1")])));
+    let mut proxy = rig.open().await.unwrap();
+    let first = proxy.next().await;
+    proxy
+        .answer(&first, Some("Error adding/updating cluster(s) a: it is bad"))
+        .await;
+    let all = rejected(&mut rig, 1).await;
+    let (key, rejection) = all.iter().next().unwrap();
+    assert_eq!(
+        (&*key.name, rejection.origins[0].to_string().as_str()),
+        ("a", "Backend/ns/a")
+    );
+    assert!(rejection.detail.contains("it is bad"));
+    assert_eq!(rig.metrics.counted(Counter::NackCluster), 1);
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "good"), cluster("b", "1")])));
+    let second = proxy.next().await;
+    assert_eq!(names(&second), ["a"]);
+    proxy.answer(&second, None).await;
+    rejected(&mut rig, 0).await;
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "bad again"), cluster("b", "1")])));
+    let third = proxy.next().await;
+    proxy.answer(&third, Some("cluster a: it is bad")).await;
+    rejected(&mut rig, 1).await;
+    drop(proxy);
+    rejected(&mut rig, 0).await;
+}
+
+#[tokio::test]
+async fn streams_are_refused_until_there_is_something_to_serve() {
+    let rig = Rig::start().await;
+    assert_eq!(
+        rig.open().await.err().map(|status| status.code()),
+        Some(Code::Unavailable)
+    );
+    rig.published.send_replace(Some(state(Vec::new())));
+    let channel = rig.connect().await;
+    let other = Proxy::open(channel.clone(), "ns/other", &[]).await.err().unwrap();
+    assert_eq!(other.code(), Code::NotFound);
+    assert!(other.message().contains("no fleet `ns/other`"), "{other}");
+    assert!(Proxy::open(channel, "ns/gw", &[]).await.is_ok());
+}
+
+#[tokio::test]
+async fn only_certificates_of_proxies_are_let_in() {
+    let rig = Rig::start().await;
+    rig.published.send_replace(Some(state(Vec::new())));
+    let channel = connect(rig.folder.path(), CONTROLLER, rig.address).await.unwrap();
+    let refused = Proxy::open(channel, "ns/gw", &[]).await.err().unwrap();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    let stranger = tempfile::tempdir().unwrap();
+    ensure(stranger.path(), "system", "cluster.local", Existing::Keep).unwrap();
+    // The stranger trusts us, but another authority signed for it.
+    fs::copy(
+        rig.folder.path().join("edge/ca.crt"),
+        stranger.path().join("edge/ca.crt"),
+    )
+    .unwrap();
+    let result = async {
+        let channel = connect(stranger.path(), PROXY, rig.address).await.map_err(|_| ())?;
+        Proxy::open(channel, "ns/gw", &[]).await.map(drop).map_err(|_| ())
+    };
+    assert_eq!(result.await, Err(()));
+}
+
+#[tokio::test]
+async fn rotated_certificates_are_used_for_the_next_connection() {
+    let rig = Rig::start().await;
+    rig.published.send_replace(Some(state(Vec::new())));
+    rig.open().await.unwrap();
+    ensure(rig.folder.path(), "system", "cluster.local", Existing::Overwrite).unwrap();
+    rig.open().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fleet_that_goes_ends_its_streams_with_a_reason() {
+    let rig = Rig::start().await;
+    rig.published.send_replace(Some(state(Vec::new())));
+    let mut proxy = rig.open().await.unwrap();
+    rig.published.send_replace(Some(Arc::default()));
+    let ended = time::timeout(Duration::from_secs(10), async {
+        loop {
+            match proxy.responses.message().await {
+                Ok(Some(_)) => {}
+                other => break other,
+            }
+        }
+    });
+    assert_eq!(
+        ended.await.unwrap().err().map(|status| status.code()),
+        Some(Code::NotFound)
+    );
+}

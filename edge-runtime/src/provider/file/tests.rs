@@ -64,9 +64,7 @@ impl Rig {
     async fn expect_finding(&mut self, part: &str) {
         let has = |findings: &Findings| findings.iter().any(|finding| finding.to_string().contains(part));
         let waited = time::timeout(Duration::from_secs(10), self.findings.wait_for(has)).await;
-        waited
-            .unwrap_or_else(|_| panic!("no finding with {part}: {:?}", self.findings.borrow()))
-            .unwrap();
+        assert!(waited.is_ok_and(|found| found.is_ok()), "no finding with {part}");
     }
 
     fn path(&self, name: &str) -> PathBuf {

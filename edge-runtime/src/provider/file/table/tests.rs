@@ -120,10 +120,10 @@ fn a_file_that_cannot_be_read_keeps_what_it_held() {
 fn any_history_of_edits_ends_in_what_the_files_hold() {
     // Every order of four edits gives the world that reading the last texts from scratch gives.
     let edits = [
-        ("a", service("x", 1)),
-        ("b", service("x", 2)),
-        ("a", service("y", 3)),
-        ("b", service("z", 4) + &service("y", 5)),
+        ("a", service("m", 1)),
+        ("b", service("m", 2)),
+        ("a", service("o", 3)),
+        ("b", service("p", 4) + &service("o", 5)),
     ];
     let orders = [
         [0, 1, 2, 3],
