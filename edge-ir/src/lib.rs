@@ -37,7 +37,10 @@ pub use http::{
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, PortProtocol, ProxySettings, ServicePort, StringMap,
 };
-pub use listener::{DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, TlsVersion};
+pub use listener::{
+    DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy, StreamShare,
+    TlsVersion,
+};
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use secret::{Secret, SecretBytes, SecretContent};

@@ -1,6 +1,6 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
-use crate::{ListenerName, Origins, RouteTableName, SecretName};
+use crate::{ClusterName, ListenerName, Origins, RouteTableName, SecretName};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
-    /// `tcp-<port>`; made from the external port, so that neither the order nor the number of Gateway listeners
+    /// `tcp-<port>` or `udp-<port>`; made from the external port, so that neither the order nor the number of Gateway listeners
     /// renames a socket and drains its connections.
     pub name: ListenerName,
     /// Port the proxy binds.
@@ -17,6 +17,9 @@ pub struct Listener {
     pub external_port: u16,
     /// Address family to bind.
     pub ip_family: IpFamily,
+    /// What takes datagrams, when this is a UDP socket; such a socket has no chains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub udp: Option<StreamProxy>,
     /// Chains chosen by server name, sorted by their first name. All of them terminate or inspect TLS.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chains: Vec<FilterChain>,
@@ -55,12 +58,45 @@ pub enum ServerNames {
     Only(Vec<Arc<str>>),
 }
 
-/// The protocol inside a connection. TCP and TLS passthrough will be further variants.
+/// The protocol inside a connection. TLS passthrough will be a further variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Network {
     /// HTTP/1.1 and HTTP/2, routed by a table.
     Http(HttpManager),
+    /// Bytes as they come, to a backend picked for each connection.
+    Tcp(StreamProxy),
+}
+
+/// Where connections or datagrams go as they are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamProxy {
+    /// Prefix of the statistics: `tcp-<port>` or `service` for UDP.
+    pub stat_prefix: Arc<str>,
+    /// Backends by weight. Nobody: connections are closed, datagrams dropped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<StreamShare>,
+    /// Weight of the backends that could not be resolved: that share is closed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub invalid_weight: u32,
+    /// The route object; none while no route is attached.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub origins: Origins,
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+/// One weighted backend of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamShare {
+    /// The backend's cluster.
+    pub cluster: ClusterName,
+    /// Its weight, > 0.
+    pub weight: u32,
 }
 
 /// How HTTP is handled on a chain. What stands here deviates from, or must be told to, the lowering's defaults.

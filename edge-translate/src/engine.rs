@@ -79,21 +79,17 @@ impl Translator {
                 self.memo.want(Key::Gateway(id));
                 self.memo.want(Key::Doors(id));
             }
-            Kind::HttpRoute => {
-                let route = RouteId {
-                    kind: RouteKind::Http,
-                    id,
-                };
-                self.memo.want(Key::Attach(route));
-                self.memo.want(Key::Rules(route));
-                self.memo.want(Key::Uses(route));
-            }
             Kind::Service | Kind::ServiceImport | Kind::Backend => {
                 for port in self.world.backend_ports(kind, id) {
                     self.memo.want(Key::Ready(port));
                 }
             }
             _ => {}
+        }
+        if let Some(route) = RouteKind::of(kind).map(|kind| RouteId { kind, id }) {
+            self.memo.want(Key::Attach(route));
+            self.memo.want(Key::Rules(route));
+            self.memo.want(Key::Uses(route));
         }
         if phase::conditions::has_status(kind) {
             self.memo.want(Key::Status(kind, id));
@@ -182,7 +178,8 @@ fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
         Key::Infra(fleet) => Value::Infra(phase::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::conditions::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
-        Key::Members(_) | Key::HostRoutes(_) | Key::Attached(_) | Key::ProxyUsers(_) => return None,
+        Key::Members(_) | Key::HostRoutes(_) | Key::ListenerRoutes(_) => return None,
+        Key::Attached(_) | Key::ProxyUsers(_) => return None,
         Key::Users(..) | Key::EndpointUsers(..) => return None,
     })
 }

@@ -10,7 +10,7 @@ use crate::{
     name::{Id, Interner, Sym},
     settings::Settings,
 };
-use edge_ir::{AppProtocol, ClusterName};
+use edge_ir::{AppProtocol, ClusterName, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::{
@@ -121,12 +121,17 @@ impl World {
         let BackendPort {
             target: Target { kind, id },
             port,
+            transport,
         } = port;
         let names = self.names.borrow();
         let (namespace, name) = (names.text(id.namespace), names.text(id.name));
+        let suffix = match transport {
+            PortProtocol::Tcp => "",
+            PortProtocol::Udp => "/udp",
+        };
         match kind {
-            BackendKind::Backend => format!("{}/{namespace}/{name}", kind.word()),
-            _ => format!("{}/{namespace}/{name}/{port}", kind.word()),
+            BackendKind::Backend => format!("{}/{namespace}/{name}{suffix}", kind.word()),
+            _ => format!("{}/{namespace}/{name}/{port}{suffix}", kind.word()),
         }
     }
 
@@ -157,15 +162,23 @@ impl World {
 
     /// The ports of an object that can be a backend.
     pub(crate) fn backend_ports(&self, kind: Kind, id: Id) -> Vec<BackendPort> {
-        let on = |kind, port| BackendPort {
+        let on = |kind, port, transport| BackendPort {
             target: Target { kind, id },
             port,
+            transport,
         };
-        let of = |kind, ports: &[api::ServicePort]| ports.iter().map(|p| on(kind, p.port)).collect();
+        let of = |kind, ports: &[api::ServicePort]| {
+            ports
+                .iter()
+                .filter_map(|p| Some(on(kind, p.port, transport(&p.protocol)?)))
+                .collect()
+        };
         match self.object(kind, id) {
             Some(Object::Service(service)) => of(BackendKind::Service, &service.spec.ports),
             Some(Object::ServiceImport(import)) => of(BackendKind::ServiceImport, &import.spec.ports),
-            Some(Object::Backend(_)) => vec![on(BackendKind::Backend, 0)],
+            Some(Object::Backend(_)) => [PortProtocol::Tcp, PortProtocol::Udp]
+                .map(|t| on(BackendKind::Backend, 0, t))
+                .to_vec(),
             _ => Vec::new(),
         }
     }
@@ -307,6 +320,15 @@ impl World {
             kind,
             id: self.id(namespace, name),
         })
+    }
+}
+
+/// The transport protocol of a Service's port, where it is one that is served.
+pub(crate) fn transport(protocol: &api::IpProtocol) -> Option<PortProtocol> {
+    match protocol {
+        api::IpProtocol::Tcp => Some(PortProtocol::Tcp),
+        api::IpProtocol::Udp => Some(PortProtocol::Udp),
+        _ => None,
     }
 }
 

@@ -19,6 +19,7 @@ mod metadata;
 mod rewrite;
 mod route;
 mod secret;
+mod stream;
 mod table;
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ pub(crate) struct HostRoutes {
 pub(crate) struct Index {
     members: FxHashMap<FleetId, Vec<Id>>,
     hosts: FxHashMap<HostId, HostRoutes>,
+    /// TCP and UDP routes, in no order.
+    listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
     attached: FxHashMap<ListenerId, u32>,
     users: FxHashMap<(FleetId, BackendId), u32>,
     endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
@@ -62,6 +64,26 @@ impl Index {
         edit(entry);
         if entry.routes.is_empty() && !entry.reserved {
             self.hosts.remove(&host);
+        }
+    }
+
+    pub(crate) fn listener_routes(&self, listener: ListenerId) -> &[RouteId] {
+        self.listener_routes
+            .get(&listener)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn add_listener_route(&mut self, listener: ListenerId, route: RouteId) {
+        self.listener_routes.entry(listener).or_default().push(route);
+    }
+
+    pub(crate) fn remove_listener_route(&mut self, listener: ListenerId, route: RouteId) {
+        if let Some(list) = self.listener_routes.get_mut(&listener) {
+            list.retain(|r| *r != route);
+            if list.is_empty() {
+                self.listener_routes.remove(&listener);
+            }
         }
     }
 

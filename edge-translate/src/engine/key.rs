@@ -5,7 +5,7 @@ use crate::{
     api::Kind,
     name::{Id, Sym},
 };
-use edge_ir::AppProtocol;
+use edge_ir::{AppProtocol, PortProtocol};
 
 /// A fleet, by its interned key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +43,10 @@ pub(crate) struct RouteId {
 pub(crate) enum RouteKind {
     /// HTTPRoute.
     Http,
+    /// TCPRoute.
+    Tcp,
+    /// UDPRoute.
+    Udp,
 }
 
 impl RouteKind {
@@ -50,6 +54,26 @@ impl RouteKind {
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Http => Kind::HttpRoute,
+            Self::Tcp => Kind::TcpRoute,
+            Self::Udp => Kind::UdpRoute,
+        }
+    }
+
+    /// The route kind of an object kind.
+    pub(crate) fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::HttpRoute => Some(Self::Http),
+            Kind::TcpRoute => Some(Self::Tcp),
+            Kind::UdpRoute => Some(Self::Udp),
+            _ => None,
+        }
+    }
+
+    /// The transport protocol of its backends.
+    pub(crate) fn transport(self) -> PortProtocol {
+        match self {
+            Self::Http | Self::Tcp => PortProtocol::Tcp,
+            Self::Udp => PortProtocol::Udp,
         }
     }
 }
@@ -101,6 +125,8 @@ pub(crate) struct BackendPort {
     pub(crate) target: Target,
     /// The port.
     pub(crate) port: u16,
+    /// Its transport protocol.
+    pub(crate) transport: PortProtocol,
 }
 
 /// A backend and how it is spoken to: what becomes a cluster.
@@ -131,6 +157,8 @@ pub(crate) enum Key {
     Members(FleetId),
     /// The routes of a host, and whether it must exist without any.
     HostRoutes(HostId),
+    /// TCP and UDP routes of a listener.
+    ListenerRoutes(ListenerId),
     /// The classes and Gateways that name an EdgeProxy.
     ProxyUsers(Id),
     /// How many routes a listener has.
@@ -177,7 +205,8 @@ impl MemoKey for Key {
     fn stage(&self) -> Option<usize> {
         Some(match self {
             Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
-            Self::Members(_) | Self::HostRoutes(_) | Self::Attached(_) | Self::ProxyUsers(_) => return None,
+            Self::Members(_) | Self::HostRoutes(_) | Self::ListenerRoutes(_) => return None,
+            Self::Attached(_) | Self::ProxyUsers(_) => return None,
             Self::Users(..) | Self::EndpointUsers(..) => return None,
             Self::Class(_) => 0,
             Self::Gateway(_) => 1,

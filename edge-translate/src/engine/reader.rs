@@ -54,6 +54,10 @@ objects! {
     gateway_object: Gateway -> Gateway;
     /// An HTTPRoute.
     http_route: HttpRoute -> HttpRoute;
+    /// A TCPRoute.
+    tcp_route: TcpRoute -> TcpRoute;
+    /// A UDPRoute.
+    udp_route: UdpRoute -> UdpRoute;
     /// A Service.
     service: Service -> Service;
     /// A ServiceImport.
@@ -154,6 +158,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn host_routes(&self, host: HostId) -> Option<&'a HostRoutes> {
         self.reads.note(Key::HostRoutes(host));
         self.index.host_routes(host)
+    }
+
+    /// TCP and UDP routes of a listener, in no order.
+    pub(crate) fn listener_routes(&self, listener: ListenerId) -> &'a [RouteId] {
+        self.reads.note(Key::ListenerRoutes(listener));
+        self.index.listener_routes(listener)
     }
 
     /// How many routes a listener has.

@@ -6,7 +6,7 @@
 use super::{
     Translator,
     index::Turn,
-    key::{BackendId, FleetId, HostId, Key, ListenerId, RouteId},
+    key::{BackendId, FleetId, HostId, Key, ListenerId, RouteId, RouteKind},
     value::{Placed, Value},
 };
 use crate::{
@@ -103,7 +103,7 @@ impl Translator {
         let none = Arc::new(Uses::default());
         let was = as_uses(before).unwrap_or_else(|| Arc::clone(&none));
         let now = as_uses(self.memo.get(Key::Uses(route))).unwrap_or(none);
-        self.keep_attached(&was.listeners, &now.listeners);
+        self.keep_attached(route, &was.listeners, &now.listeners);
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == Turn::Appeared {
@@ -123,15 +123,23 @@ impl Translator {
         }
     }
 
-    /// Counts of routes on listeners.
-    fn keep_attached(&mut self, was: &[ListenerId], now: &[ListenerId]) {
+    /// Counts of routes on listeners, and the TCP and UDP routes among them.
+    fn keep_attached(&mut self, route: RouteId, was: &[ListenerId], now: &[ListenerId]) {
         for listener in was.iter().filter(|l| now.binary_search(l).is_err()) {
             self.index.detach(*listener);
             self.memo.touch(Key::Attached(*listener));
+            if route.kind != RouteKind::Http {
+                self.index.remove_listener_route(*listener, route);
+                self.memo.touch(Key::ListenerRoutes(*listener));
+            }
         }
         for listener in now.iter().filter(|l| was.binary_search(l).is_err()) {
             self.index.attach(*listener);
             self.memo.touch(Key::Attached(*listener));
+            if route.kind != RouteKind::Http {
+                self.index.add_listener_route(*listener, route);
+                self.memo.touch(Key::ListenerRoutes(*listener));
+            }
         }
     }
 

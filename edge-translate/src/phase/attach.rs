@@ -6,7 +6,7 @@ use super::{
     listeners::{Door, Doors, Serving},
 };
 use crate::{
-    api::{self, FromNamespaces, Kind, ParentReference, Protocol},
+    api::{self, FromNamespaces, Kind, Metadata, ParentReference, Protocol},
     engine::{
         key::{FleetId, HostId, ListenerId, RouteId, RouteKind},
         reader::Reader,
@@ -41,6 +41,8 @@ pub(crate) struct Attachment {
     pub(crate) listener: ListenerId,
     /// Its fleet.
     pub(crate) fleet: FleetId,
+    /// Whether it serves.
+    pub(crate) serving: Serving,
     /// The table of its virtual hosts.
     pub(crate) table: RouteTableName,
     /// Effective hostnames that requests can reach, each with the route's own hostname behind it. Empty when the
@@ -79,17 +81,26 @@ struct Subject<'a> {
 }
 
 fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
-    match route.kind {
+    let (metadata, parents, hostnames): (&Metadata, &[ParentReference], &[Box<str>]) = match route.kind {
         RouteKind::Http => {
             let object = reader.http_route(route.id)?;
-            Some(Subject {
-                kind: Kind::HttpRoute,
-                namespace: &object.metadata.namespace,
-                parents: &object.spec.parent_refs,
-                hostnames: &object.spec.hostnames,
-            })
+            (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
         }
-    }
+        RouteKind::Tcp => {
+            let object = reader.tcp_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &[])
+        }
+        RouteKind::Udp => {
+            let object = reader.udp_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &[])
+        }
+    };
+    Some(Subject {
+        kind: route.kind.kind(),
+        namespace: &metadata.namespace,
+        parents,
+        hostnames,
+    })
 }
 
 /// Attaches a route; none when it doesn't exist.
@@ -191,6 +202,16 @@ fn allows_namespace(reader: &Reader<'_>, allowed: &api::RouteNamespaces, route: 
 /// The hostnames that a route gets on a listener; none when they have none in common.
 fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door) -> Option<Attachment> {
     let mut hosts: Vec<AttachedHost> = Vec::new();
+    if subject.kind != Kind::HttpRoute {
+        // Streams have no host: what serves is decided where the socket is built.
+        return Some(Attachment {
+            listener: door.id,
+            fleet,
+            serving: door.serving,
+            table: door.table.clone(),
+            hosts,
+        });
+    }
     let mut common = false;
     let every = [Box::from(hostname::ANY)];
     let own_names = if subject.hostnames.is_empty() {
@@ -225,6 +246,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door
     common.then(|| Attachment {
         listener: door.id,
         fleet,
+        serving: door.serving,
         table: door.table.clone(),
         hosts,
     })

@@ -23,23 +23,23 @@ pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     match kind {
         Kind::GatewayClass => class::status(reader, id),
         Kind::Gateway => gateway::status(reader, id),
-        Kind::HttpRoute => route::status(
+        Kind::Backend => backend::status(reader, id),
+        Kind::EdgeProxy => edge_proxy::status(reader, id),
+        _ => route::status(
             reader,
             RouteId {
-                kind: RouteKind::Http,
+                kind: RouteKind::of(kind)?,
                 id,
             },
         ),
-        Kind::Backend => backend::status(reader, id),
-        Kind::EdgeProxy => edge_proxy::status(reader, id),
-        _ => None,
     }
 }
 
 /// Kinds that we give a status to.
 pub(crate) fn has_status(kind: Kind) -> bool {
-    matches!(
+    let is_own = matches!(
         kind,
-        Kind::GatewayClass | Kind::Gateway | Kind::HttpRoute | Kind::Backend | Kind::EdgeProxy
-    )
+        Kind::GatewayClass | Kind::Gateway | Kind::Backend | Kind::EdgeProxy
+    );
+    is_own || RouteKind::of(kind).is_some()
 }

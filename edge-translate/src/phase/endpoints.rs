@@ -2,11 +2,12 @@
 
 use super::{gateway::Gateway, origin};
 use crate::{
-    api::{self, AddressFamily, BackendEndpoint, IpProtocol, RoutingType},
+    api::{self, AddressFamily, BackendEndpoint, RoutingType},
     engine::{
         key::{BackendKind, BackendPort, FleetId},
         reader::Reader,
     },
+    world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, Origins};
 use std::{net::IpAddr, sync::Arc};
@@ -146,7 +147,9 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
     };
     let mut endpoints = Vec::new();
     for slice in reader.slices(port.target) {
-        let matches = |p: &&api::EndpointPort| p.name.as_deref().unwrap_or("") == name && p.protocol == IpProtocol::Tcp;
+        let matches = |p: &&api::EndpointPort| {
+            p.name.as_deref().unwrap_or("") == name && transport(&p.protocol) == Some(port.transport)
+        };
         let Some(number) = slice.ports.iter().find(matches).and_then(|p| p.port) else {
             continue;
         };
@@ -181,7 +184,7 @@ fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
     };
     let found = ports
         .iter()
-        .find(|p| p.port == port.port && p.protocol == IpProtocol::Tcp)?;
+        .find(|p| p.port == port.port && transport(&p.protocol) == Some(port.transport))?;
     Some(found.name.as_deref().unwrap_or(""))
 }
 

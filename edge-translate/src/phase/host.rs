@@ -1,6 +1,11 @@
 //! Virtual hosts: the routes of one effective hostname, in order of precedence.
 
-use super::{gateway::Gateway, hostname::Specificity, precedence::Precedence, rules::internal_error};
+use super::{
+    gateway::Gateway,
+    hostname::Specificity,
+    precedence::Precedence,
+    rules::{Compiled, internal_error},
+};
 use crate::{
     api::Kind,
     engine::{
@@ -45,7 +50,10 @@ fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route
         let (Some(own), Some(rules)) = (own_specificity(reader, *route, id), reader.rules(*route)) else {
             continue;
         };
-        for (i, rule) in rules.rules.iter().enumerate() {
+        let Compiled::Http(list) = &rules.compiled else {
+            continue;
+        };
+        for (i, rule) in list.iter().enumerate() {
             found.extend(rule.routes.iter().map(|ranked| {
                 let precedence = Precedence {
                     hostname: own,

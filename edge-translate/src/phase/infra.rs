@@ -145,7 +145,10 @@ fn ports(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<ServicePort> {
     let mut ports: Vec<ServicePort> = all
         .map(|l| ServicePort {
             port: l.port,
-            protocol: PortProtocol::Tcp,
+            protocol: match l.protocol {
+                api::Protocol::Udp => PortProtocol::Udp,
+                _ => PortProtocol::Tcp,
+            },
             container_port: container_port(l.port, platform),
             name: format!("{}-{}", l.protocol.as_str().to_lowercase(), l.port).into(),
         })

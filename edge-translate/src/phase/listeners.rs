@@ -223,8 +223,8 @@ fn refuse_unserved(candidate: &mut Candidate) {
         return;
     }
     let protocol = &candidate.spec().protocol;
-    if !matches!(protocol, Protocol::Http | Protocol::Https) {
-        let message = format!("Protocol {protocol} is not served by this version, must be HTTP or HTTPS.");
+    if *protocol == Protocol::Tls {
+        let message = "Protocol TLS is not served by this version, must be HTTP, HTTPS, TCP or UDP.";
         candidate
             .findings
             .push(Finding::accepted("UnsupportedProtocol", message));

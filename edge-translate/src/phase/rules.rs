@@ -5,27 +5,28 @@ use super::{
     precedence::{Rank, Seniority},
 };
 use crate::{
-    api::{HttpRoute, HttpRouteRule, Kind, StringMap},
+    api::{HttpRoute, HttpRouteRule, Kind, Metadata, StringMap},
     engine::{
         key::{BackendId, BackendPort, RouteId, RouteKind},
         reader::Reader,
     },
 };
-use edge_ir::{DirectResponse, HeaderEdits, Origin, Origins, Route, RouteAction, RouteMatch};
+use edge_ir::{DirectResponse, HeaderEdits, Origin, Origins, Route, RouteAction, RouteMatch, StreamProxy};
 use std::{collections::BTreeSet, sync::Arc};
 
 mod backend;
 mod destination;
 mod filter;
 mod matches;
+mod stream;
 
 /// A route's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rules {
     /// Age and name, which decide between routes.
     pub(crate) seniority: Seniority,
-    /// In the order of the route.
-    pub(crate) rules: Vec<Rule>,
+    /// What the rules do.
+    pub(crate) compiled: Compiled,
     /// Backends that the rules send traffic to, mirrors included, sorted.
     pub(crate) backends: Vec<BackendId>,
     /// What is wrong.
@@ -34,6 +35,25 @@ pub(crate) struct Rules {
     pub(crate) wanting: Vec<(BackendPort, Use)>,
     /// Generation of the object, for its status.
     pub(crate) generation: i64,
+}
+
+impl Rules {
+    /// How many rules there are.
+    pub(crate) fn n_rules(&self) -> usize {
+        match &self.compiled {
+            Compiled::Http(rules) => rules.len(),
+            Compiled::Stream(_) => 1,
+        }
+    }
+}
+
+/// What the rules of a route do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Compiled {
+    /// Rules of an HTTPRoute, in its order.
+    Http(Vec<Rule>),
+    /// The one rule of a TCPRoute or UDPRoute.
+    Stream(StreamProxy),
 }
 
 /// One compiled rule.
@@ -95,6 +115,7 @@ enum Protection {
 /// What compiling collects on its way.
 pub(super) struct Compilation<'a, 'r> {
     reader: &'r Reader<'a>,
+    kind: RouteKind,
     namespace: &'a str,
     protection: Protection,
     rule: usize,
@@ -133,24 +154,59 @@ pub(crate) fn rules(reader: &Reader<'_>, route: RouteId) -> Option<Rules> {
         RouteKind::Http => reader
             .http_route(route.id)
             .map(|object| http_rules(reader, route, object)),
+        RouteKind::Tcp => {
+            let object = reader.tcp_route(route.id)?;
+            Some(stream::rules(reader, route, &object.metadata, &object.spec))
+        }
+        RouteKind::Udp => {
+            let object = reader.udp_route(route.id)?;
+            Some(stream::rules(reader, route, &object.metadata, &object.spec))
+        }
+    }
+}
+
+impl<'a, 'r> Compilation<'a, 'r> {
+    fn new(reader: &'r Reader<'a>, route: RouteId, metadata: &'a Metadata) -> Self {
+        let protection = match reader.is_guarded(route.kind.kind(), route.id) {
+            true => Protection::Unsupported,
+            false => Protection::None,
+        };
+        Self {
+            reader,
+            kind: route.kind,
+            namespace: &metadata.namespace,
+            protection,
+            rule: 0,
+            backends: Vec::new(),
+            findings: Vec::new(),
+            wanting: Vec::new(),
+        }
+    }
+
+    fn finish(self, metadata: &Metadata, compiled: Compiled) -> Rules {
+        let Self {
+            mut backends,
+            findings,
+            wanting,
+            ..
+        } = self;
+        backends.sort_unstable();
+        backends.dedup();
+        let seniority = Seniority::of(metadata);
+        Rules {
+            seniority,
+            compiled,
+            backends,
+            findings,
+            wanting,
+            generation: metadata.generation,
+        }
     }
 }
 
 fn http_rules<'a>(reader: &Reader<'a>, route: RouteId, object: &'a HttpRoute) -> Rules {
     let metadata = &object.metadata;
-    let protection = match reader.is_guarded(Kind::HttpRoute, route.id) {
-        true => Protection::Unsupported,
-        false => Protection::None,
-    };
-    let mut compilation = Compilation {
-        reader,
-        namespace: &metadata.namespace,
-        protection,
-        rule: 0,
-        backends: Vec::new(),
-        findings: Vec::new(),
-        wanting: Vec::new(),
-    };
+    let mut compilation = Compilation::new(reader, route, metadata);
     let annotations = own_annotations(&metadata.annotations);
     let mut rules = Vec::with_capacity(object.spec.rules.len());
     for (i, rule) in object.spec.rules.iter().enumerate() {
@@ -168,23 +224,7 @@ fn http_rules<'a>(reader: &Reader<'a>, route: RouteId, object: &'a HttpRoute) ->
         let prefix = format!("httproute/{}/{}/rule/{i}/match/", metadata.namespace, metadata.name);
         rules.push(http_rule(&mut compilation, rule, &prefix, Arc::new([origin])));
     }
-    let Compilation {
-        mut backends,
-        findings,
-        wanting,
-        ..
-    } = compilation;
-    backends.sort_unstable();
-    backends.dedup();
-    let seniority = Seniority::of(metadata);
-    Rules {
-        seniority,
-        rules,
-        backends,
-        findings,
-        wanting,
-        generation: metadata.generation,
-    }
+    compilation.finish(metadata, Compiled::Http(rules))
 }
 
 /// Annotations with the product's prefix travel to the data plane.
@@ -233,7 +273,7 @@ pub(crate) fn failed_rules(rules: &Rules) -> BTreeSet<usize> {
 /// Whether nothing of the route could be used.
 pub(crate) fn every_rule_failed(rules: &Rules) -> bool {
     let n_failed = failed_rules(rules).len();
-    n_failed > 0 && n_failed == rules.rules.len()
+    n_failed > 0 && n_failed == rules.n_rules()
 }
 
 /// The answer where configuration is broken: closed, and visibly so.

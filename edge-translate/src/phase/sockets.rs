@@ -5,6 +5,7 @@ use super::{
     infra::ip_family,
     listeners::{FleetListeners, ListenerState, OVERLAP, Serving, container_port},
     origin,
+    rules::Compiled,
 };
 use crate::{
     api::{Kind, Protocol},
@@ -13,7 +14,7 @@ use crate::{
 };
 use edge_ir::{
     AccessLog, DownstreamTls, FilterChain, FleetSettings, HttpManager, IpFamily, Listener, Network, Origin, Origins,
-    ReadyListener, RouteTableName, Secret, SecretContent, ServerNames, TlsVersion,
+    PortProtocol, ReadyListener, RouteTableName, Secret, SecretContent, ServerNames, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,14 +38,21 @@ const READY_PORT: u16 = 19003;
 pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
     let listeners = reader.listeners(fleet)?;
     let settings = settings(reader, listeners);
-    let mut ports: BTreeMap<u16, Vec<&ListenerState>> = BTreeMap::new();
+    let mut ports: BTreeMap<(PortProtocol, u16), Vec<&ListenerState>> = BTreeMap::new();
     for served in serving(listeners) {
-        ports.entry(served.port).or_default().push(served);
+        ports.entry((transport(served), served.port)).or_default().push(served);
     }
     let platform = reader.settings().platform;
     let mut sockets: Vec<_> = ports
         .iter()
-        .map(|(port, served)| Arc::new(socket(*port, served, settings.ip_family, platform)))
+        .map(|((transport, port), served)| {
+            let bound = container_port(*port, platform);
+            let parts = match transport {
+                PortProtocol::Tcp => stream_parts(reader, served, bound),
+                PortProtocol::Udp => datagram_parts(reader, served),
+            };
+            Arc::new(socket(*transport, *port, bound, served, settings.ip_family, parts))
+        })
         .collect();
     sockets.sort_by(|a, b| a.name.cmp(&b.name));
     Some(Sockets {
@@ -88,37 +96,107 @@ fn settings(reader: &Reader<'_>, listeners: &FleetListeners) -> FleetSettings {
     }
 }
 
+fn transport(listener: &ListenerState) -> PortProtocol {
+    match listener.protocol {
+        Protocol::Udp => PortProtocol::Udp,
+        _ => PortProtocol::Tcp,
+    }
+}
+
+/// What a socket does with what arrives.
+#[derive(Default)]
+struct Parts {
+    chains: Vec<FilterChain>,
+    default_chain: Option<FilterChain>,
+    udp: Option<StreamProxy>,
+}
+
 /// All listeners of a port in one socket.
-fn socket(port: u16, served: &[&ListenerState], ip_family: IpFamily, platform: Platform) -> Listener {
-    let mut chains = Vec::new();
-    let mut default_chain = None;
-    let (plain, secure): (Vec<_>, Vec<_>) = served.iter().partition(|l| l.protocol == Protocol::Http);
-    let bound = container_port(port, platform);
-    for listener in secure {
-        let chain = secure_chain(listener, bound);
-        match chain.server_names {
-            ServerNames::Any => default_chain = Some(chain),
-            ServerNames::Only(_) => chains.push(chain),
-        }
-    }
-    if let Some(listener) = plain.first() {
-        default_chain = Some(FilterChain {
-            name: (&*listener.table).into(),
-            server_names: ServerNames::Any,
-            tls: None,
-            network: http(format!("http-{bound}"), listener),
-            origins: Arc::new([listener.origin.clone()]),
-        });
-    }
-    chains.sort_by(|a, b| a.name.cmp(&b.name));
+fn socket(
+    transport: PortProtocol,
+    port: u16,
+    bound: u16,
+    served: &[&ListenerState],
+    ip_family: IpFamily,
+    parts: Parts,
+) -> Listener {
+    let word = match transport {
+        PortProtocol::Tcp => "tcp",
+        PortProtocol::Udp => "udp",
+    };
     Listener {
-        name: format!("tcp-{port}").into(),
+        name: format!("{word}-{port}").into(),
         port: bound,
         external_port: port,
         ip_family,
-        chains,
-        default_chain,
+        udp: parts.udp,
+        chains: parts.chains,
+        default_chain: parts.default_chain,
         origins: served.iter().map(|l| l.origin.clone()).collect(),
+    }
+}
+
+/// Chains of a TCP socket. Listeners of different protocol groups never share one: they conflict.
+fn stream_parts(reader: &Reader<'_>, served: &[&ListenerState], bound: u16) -> Parts {
+    let mut parts = Parts::default();
+    let mut plain: Option<&ListenerState> = None;
+    for listener in served {
+        if listener.protocol != Protocol::Https {
+            plain = plain.or(Some(listener));
+            continue;
+        }
+        let chain = secure_chain(listener, bound);
+        match chain.server_names {
+            ServerNames::Any => parts.default_chain = Some(chain),
+            ServerNames::Only(_) => parts.chains.push(chain),
+        }
+    }
+    if let Some(listener) = plain {
+        let network = match listener.protocol {
+            Protocol::Tcp => Network::Tcp(stream(reader, listener, format!("tcp-{bound}"))),
+            _ => http(format!("http-{bound}"), listener),
+        };
+        parts.default_chain = Some(FilterChain {
+            name: (&*listener.table).into(),
+            server_names: ServerNames::Any,
+            tls: None,
+            network,
+            origins: Arc::new([listener.origin.clone()]),
+        });
+    }
+    parts.chains.sort_by(|a, b| a.name.cmp(&b.name));
+    parts
+}
+
+fn datagram_parts(reader: &Reader<'_>, served: &[&ListenerState]) -> Parts {
+    let udp = served
+        .first()
+        .map(|listener| stream(reader, listener, "service".into()));
+    Parts {
+        udp,
+        ..Parts::default()
+    }
+}
+
+/// The stream of a listener: its oldest route serves alone.
+fn stream(reader: &Reader<'_>, listener: &ListenerState, stat_prefix: String) -> StreamProxy {
+    let routes = reader
+        .listener_routes(listener.id)
+        .iter()
+        .filter_map(|route| reader.rules(*route));
+    let oldest = routes.min_by(|a, b| a.seniority.cmp(&b.seniority));
+    let is_guarded = reader.is_guarded(Kind::Gateway, listener.id.gateway);
+    match oldest.map(|rules| &rules.compiled) {
+        Some(Compiled::Stream(stream)) if !is_guarded => StreamProxy {
+            stat_prefix: stat_prefix.into(),
+            ..stream.clone()
+        },
+        _ => StreamProxy {
+            stat_prefix: stat_prefix.into(),
+            shares: Vec::new(),
+            invalid_weight: 0,
+            origins: Arc::default(),
+        },
     }
 }
 
@@ -152,7 +230,7 @@ fn secure_chain(listener: &ListenerState, bound: u16) -> FilterChain {
 
 fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
     let mut tables: BTreeMap<RouteTableName, Vec<Origin>> = BTreeMap::new();
-    for listener in serving(listeners) {
+    for listener in serving(listeners).filter(|l| matches!(l.protocol, Protocol::Http | Protocol::Https)) {
         tables
             .entry(listener.table.clone())
             .or_default()

@@ -1,7 +1,8 @@
 //! What a route uses: the listeners that count it, and backends in fleets.
 
+use super::listeners::Serving;
 use crate::engine::{
-    key::{BackendId, FleetId, ListenerId, RouteId},
+    key::{BackendId, FleetId, ListenerId, RouteId, RouteKind},
     reader::Reader,
 };
 
@@ -19,7 +20,11 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
     let attachments = reader.attachments(route)?;
     let rules = reader.rules(route)?;
     let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-    let fleets = sorted(attached().filter(|a| !a.hosts.is_empty()).map(|a| a.fleet));
+    let fleets = sorted(
+        attached()
+            .filter(|a| !a.hosts.is_empty() || (route.kind != RouteKind::Http && a.serving == Serving::Yes))
+            .map(|a| a.fleet),
+    );
     let backends = fleets
         .iter()
         .flat_map(|fleet| rules.backends.iter().map(|backend| (*fleet, *backend)))

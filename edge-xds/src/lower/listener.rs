@@ -5,6 +5,7 @@ use super::{
     common::{CONNECTION_BUFFER, address, extension, from_ads, number, socket},
     manager,
     metadata::put_metadata,
+    stream,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
@@ -15,7 +16,9 @@ use envoy_types::{
     pb::envoy::{
         config::{
             accesslog::v3::{AccessLogFilter, ResponseFlagFilter, access_log_filter::FilterSpecifier},
-            core::v3::{Address, TransportSocket, transport_socket},
+            core::v3::{
+                Address, TransportSocket, address::Address as AddressKind, socket_address::Protocol, transport_socket,
+            },
             listener::v3::{self as pb, Filter, FilterChainMatch, ListenerFilter, filter, listener_filter},
         },
         extensions::{
@@ -56,7 +59,14 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
     if !listener.chains.is_empty() {
         message.listener_filters = vec![tls_inspector()];
     }
-    if settings.access_log == AccessLog::DefaultJson && listener.default_chain.is_none() {
+    if let Some(udp) = &listener.udp {
+        message.listener_filters = vec![stream::udp(udp)];
+        message.udp_listener_config = Some(stream::udp_config());
+        if let Some(AddressKind::SocketAddress(socket)) = message.address.as_mut().and_then(|a| a.address.as_mut()) {
+            socket.protocol = Protocol::Udp.into();
+        }
+    }
+    if settings.access_log == AccessLog::DefaultJson && listener.default_chain.is_none() && listener.udp.is_none() {
         message.access_log = vec![unmatched_connections()];
     }
     let mut out = message.encode_to_vec();
@@ -121,11 +131,14 @@ fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain
             ..Default::default()
         }),
     };
-    let Network::Http(http_manager) = &chain.network;
+    let filter = match &chain.network {
+        Network::Http(http_manager) => http(manager::lower_manager(http_manager, settings)),
+        Network::Tcp(proxy) => stream::tcp(proxy),
+    };
     pb::FilterChain {
         name: chain.name.to_string(),
         filter_chain_match: server_names,
-        filters: vec![http(manager::lower_manager(http_manager, settings))],
+        filters: vec![filter],
         transport_socket: chain.tls.as_ref().map(lower_tls),
         ..Default::default()
     }

@@ -76,7 +76,7 @@ fn failures(rules: &Rules) -> impl Iterator<Item = &RuleFinding> {
 fn shared_conditions(reader: &Reader<'_>, rules: &Rules) -> Vec<Condition> {
     let mut conditions = vec![resolved_refs(rules)];
     let failed = failed_rules(rules);
-    if !failed.is_empty() && failed.len() < rules.rules.len() {
+    if !failed.is_empty() && failed.len() < rules.n_rules() {
         let (reason, message) = joined(failures(rules));
         let list: Vec<String> = failed.iter().map(usize::to_string).collect();
         let message = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));

@@ -2,9 +2,9 @@
 
 use super::Compilation;
 use crate::{
-    api::{self, AppProtocol as OwnProtocol, IpProtocol, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
+    api::{self, AppProtocol as OwnProtocol, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
     engine::{
-        key::{BackendId, BackendKind, BackendPort, Target},
+        key::{BackendId, BackendKind, BackendPort, RouteKind, Target},
         reader::Reader,
     },
     name::Id,
@@ -14,8 +14,9 @@ use crate::{
         reference::{Referent, Referrer, is_permitted},
     },
     settings::Feature,
+    world::transport,
 };
-use edge_ir::AppProtocol;
+use edge_ir::{AppProtocol, PortProtocol};
 
 /// A reference to a backend, from whatever field.
 pub(super) struct BackendRef<'a> {
@@ -74,7 +75,7 @@ pub(super) fn resolve(c: &Compilation<'_, '_>, reference: &BackendRef<'_>) -> Re
     let name = reference.name;
     let from = Referrer {
         group: "gateway.networking.k8s.io",
-        kind: "HTTPRoute",
+        kind: c.kind.kind().as_str(),
         namespace: c.namespace,
     };
     let to = Referent {
@@ -93,9 +94,9 @@ pub(super) fn resolve(c: &Compilation<'_, '_>, reference: &BackendRef<'_>) -> Re
     let id = c.reader.id(namespace, name);
     let target = Target { kind, id };
     let backend = match kind {
-        BackendKind::Service => service(c.reader, target, reference.port)?,
-        BackendKind::ServiceImport => service_import(c.reader, target, reference.port)?,
-        BackendKind::Backend => own_backend(c.reader, target)?,
+        BackendKind::Service => service(c, target, reference.port)?,
+        BackendKind::ServiceImport => service_import(c, target, reference.port)?,
+        BackendKind::Backend => own_backend(c, target)?,
     };
     if c.reader.readiness(backend.port) == Readiness::MixedAddresses {
         let message = match kind {
@@ -131,9 +132,9 @@ fn kind_of(reference: &BackendRef<'_>) -> Result<BackendKind, Problem> {
     }
 }
 
-fn service(reader: &Reader<'_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
-    let Some(service) = reader.service(target.id) else {
-        return Err(not_found(reader, "service", target.id));
+fn service(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let Some(service) = c.reader.service(target.id) else {
+        return Err(not_found(c.reader, "service", target.id));
     };
     let port = specified(port)?;
     if service.spec.r#type == ServiceType::ExternalName {
@@ -144,15 +145,15 @@ fn service(reader: &Reader<'_>, target: Target, port: Option<u16>) -> Result<Bac
         );
         return Err(Problem::new("UnsupportedValue", message));
     }
-    backend_at(reader, target, port, &service.spec.ports)
+    backend_at(c, target, port, &service.spec.ports)
 }
 
-fn service_import(reader: &Reader<'_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
-    let Some(import) = reader.service_import(target.id) else {
-        return Err(not_found(reader, "service import", target.id));
+fn service_import(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let Some(import) = c.reader.service_import(target.id) else {
+        return Err(not_found(c.reader, "service import", target.id));
     };
     let port = specified(port)?;
-    backend_at(reader, target, port, &import.spec.ports)
+    backend_at(c, target, port, &import.spec.ports)
 }
 
 fn not_found(reader: &Reader<'_>, what: &str, id: Id) -> Problem {
@@ -170,25 +171,36 @@ fn specified(port: Option<u16>) -> Result<u16, Problem> {
 }
 
 fn backend_at(
-    reader: &Reader<'_>,
+    c: &Compilation<'_, '_>,
     target: Target,
     port: u16,
     ports: &[api::ServicePort],
 ) -> Result<BackendId, Problem> {
-    let Some(found) = ports.iter().find(|p| p.port == port && p.protocol == IpProtocol::Tcp) else {
-        let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
-        return Err(Problem::new(
-            "PortNotFound",
-            format!("TCP Port {port} not found on Service {namespace}/{name}"),
-        ));
+    let wanted = c.kind.transport();
+    let Some(found) = ports
+        .iter()
+        .find(|p| p.port == port && transport(&p.protocol) == Some(wanted))
+    else {
+        let (namespace, name) = (c.reader.text(target.id.namespace), c.reader.text(target.id.name));
+        let protocol = match wanted {
+            PortProtocol::Tcp => "TCP",
+            PortProtocol::Udp => "UDP",
+        };
+        let message = format!("{protocol} Port {port} not found on Service {namespace}/{name}");
+        return Err(Problem::new("PortNotFound", message));
     };
     let protocol = match found.app_protocol.as_deref() {
+        _ if c.kind != RouteKind::Http => AppProtocol::Http1,
         Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
         Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) => return Err(needs_tls(secure)),
         _ => AppProtocol::Http1,
     };
     Ok(BackendId {
-        port: BackendPort { target, port },
+        port: BackendPort {
+            target,
+            port,
+            transport: wanted,
+        },
         protocol,
     })
 }
@@ -201,17 +213,17 @@ fn needs_tls(protocol: &str) -> Problem {
     )
 }
 
-fn own_backend(reader: &Reader<'_>, target: Target) -> Result<BackendId, Problem> {
-    if reader.settings().backend_api == Feature::Disabled {
+fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Problem> {
+    if c.reader.settings().backend_api == Feature::Disabled {
         return Err(Problem::new(
             "UnsupportedValue",
             "Backend is disabled in Edge Gateway configuration",
         ));
     }
-    let Some(backend) = reader.backend(target.id) else {
-        return Err(not_found(reader, Kind::Backend.as_str(), target.id));
+    let Some(backend) = c.reader.backend(target.id) else {
+        return Err(not_found(c.reader, Kind::Backend.as_str(), target.id));
     };
-    if let Some(problem) = backend_problem(backend, reader.settings()) {
+    if let Some(problem) = backend_problem(backend, c.reader.settings()) {
         return Err(Problem::new(problem.ref_reason, problem.message));
     }
     if backend.spec.r#type == api::BackendType::DynamicResolver {
@@ -241,7 +253,11 @@ fn own_backend(reader: &Reader<'_>, target: Target) -> Result<BackendId, Problem
         }
     }
     Ok(BackendId {
-        port: BackendPort { target, port: 0 },
+        port: BackendPort {
+            target,
+            port: 0,
+            transport: c.kind.transport(),
+        },
         protocol,
     })
 }
