@@ -95,17 +95,22 @@ impl Config {
 
 /// Reads and checks the file; without one everything has its default.
 pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error> {
-    let (text, name, folder) = match path {
-        None => (String::new(), String::new(), PathBuf::from(".")),
+    let absolute = path::absolute(path.unwrap_or(Path::new("edge-gateway.yaml"))).map_err(|source| Error::System {
+        purpose: "the working folder can't be told",
+        source,
+    })?;
+    let folder = absolute.parent().unwrap_or(&absolute).to_owned();
+    let (text, name) = match path {
+        None => (String::new(), String::new()),
         Some(path) => {
             let shown = path.display().to_string();
             let text = fs::read_to_string(path).map_err(|error| {
+                let reason = describe(&error);
                 Error::Config(format!(
-                    "{shown}: {}; --config-path must name a file of kind EdgeGateway",
-                    describe(&error)
+                    "{shown}: {reason}; --config-path must name a file of kind EdgeGateway"
                 ))
             })?;
-            (text, shown, path.parent().unwrap_or(path).to_owned())
+            (text, shown)
         }
     };
     let file = parse(&Source {
@@ -115,10 +120,6 @@ pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error>
     .map_err(|findings| {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Error::Config(lines.join("\n"))
-    })?;
-    let folder = path::absolute(&folder).map_err(|source| Error::System {
-        purpose: "the working folder can't be told",
-        source,
     })?;
     let read = Reading { file, name, folder };
     read.config(overrides)

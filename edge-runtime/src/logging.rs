@@ -4,7 +4,10 @@
 //! people's crates speak only when they warn.
 
 use crate::Error;
-use std::{collections::BTreeMap, io};
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal as _},
+};
 use tracing_subscriber::{
     EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _,
 };
@@ -45,7 +48,9 @@ impl std::fmt::Debug for LogControl {
 /// Starts logging for this process. Can be done once.
 pub fn start(logging: &Logging) -> Result<LogControl, Error> {
     let (filter, handle) = reload::Layer::new(EnvFilter::new(directives(logging)));
-    let lines = fmt::layer().with_writer(io::stderr);
+    let lines = fmt::layer()
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
     let lines = match logging.encoder {
         Encoder::Text => lines.with_target(false).boxed(),
         Encoder::Json => lines.json().boxed(),

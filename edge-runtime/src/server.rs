@@ -312,7 +312,11 @@ fn make_certificates(config: &Config, folder: &std::path::Path) -> Result<(), Er
 /// Says where things are, for whoever has just started it.
 fn greet(config: &Config, start: &Start, sockets: &Sockets) {
     let version = env!("CARGO_PKG_VERSION");
-    tracing::info!(version, config = ?start.config_path, "edge gateway controller, standalone mode");
+    let file = start
+        .config_path
+        .as_ref()
+        .map(|path| tracing::field::display(path.display()));
+    tracing::info!(version, config = file, "edge gateway controller, standalone mode");
     for path in config.paths.iter() {
         tracing::info!(path = %path.display(), "resources are read from here and followed");
     }

@@ -117,7 +117,7 @@ impl Supervisor {
         match started {
             Ok(process) => {
                 let fleet = &self.reporter.key;
-                tracing::info!(%fleet, pid = process.id(), admin = ?process.admin, "proxy started");
+                tracing::info!(%fleet, pid = process.id(), admin = process.admin.map(tracing::field::display), "proxy started");
                 self.next = Some(process);
             }
             Err(problem) => self.failed(problem),
