@@ -75,7 +75,7 @@ impl FromStr for DumpKind {
 pub struct UnknownDumpKind(String);
 
 /// Message types of everything that lowering makes. A codec of these is a fraction of the whole.
-const LOWERED: [&str; 15] = [
+const LOWERED: [&str; 18] = [
     "envoy.config.cluster.v3.Cluster",
     "envoy.config.endpoint.v3.ClusterLoadAssignment",
     "envoy.config.listener.v3.Listener",
@@ -86,6 +86,9 @@ const LOWERED: [&str; 15] = [
     "envoy.extensions.filters.http.router.v3.Router",
     "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector",
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
+    "envoy.extensions.filters.udp.udp_proxy.v3.Route",
+    "envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig",
     "envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
     "envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin",
     "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",

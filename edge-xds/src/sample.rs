@@ -129,6 +129,7 @@ pub(crate) fn listener(port: u16, table: &str) -> Arc<Listener> {
         port: 10_000 + port,
         external_port: port,
         ip_family: IpFamily::V4,
+        udp: None,
         chains: Vec::new(),
         default_chain: Some(chain(table, None)),
         origins: origins("Gateway", "gw"),

@@ -236,6 +236,59 @@ fn a_tls_listener_inspects_names_and_takes_certificates_from_the_stream() {
 }
 
 #[test]
+fn streams_go_to_their_backends_and_nowhere_without_one() {
+    let proxy = |shares: &[(&str, u32)], invalid_weight| edge_ir::StreamProxy {
+        stat_prefix: "tcp-90".into(),
+        shares: shares
+            .iter()
+            .map(|(name, weight)| edge_ir::StreamShare {
+                cluster: (*name).into(),
+                weight: *weight,
+            })
+            .collect(),
+        invalid_weight,
+        origins: Default::default(),
+    };
+    let tcp = |proxy| {
+        let chain = edge_ir::FilterChain {
+            network: edge_ir::Network::Tcp(proxy),
+            ..sample::chain("t", None)
+        };
+        let listener = Listener {
+            default_chain: Some(chain),
+            ..(*sample::listener(90, "t")).clone()
+        };
+        let fleet = Fleet {
+            listeners: Arc::new(vec![listener.into()]),
+            ..sample::fleet(vec![], &[])
+        };
+        let mut listener = body(&lower(&fleet), ResourceType::Listener, "tcp-90");
+        listener["default_filter_chain"]["filters"][0]["typed_config"].take()
+    };
+    assert_eq!(tcp(proxy(&[], 0))["cluster"], "EmptyCluster");
+    assert_eq!(tcp(proxy(&[("c", 1)], 0))["cluster"], "c");
+    let weighted = tcp(proxy(&[("c", 1)], 2));
+    assert_eq!(
+        weighted["weighted_clusters"]["clusters"],
+        json!([{"name": "c", "weight": 1}, {"name": "invalid-backend-cluster", "weight": 2}])
+    );
+    let udp = Listener {
+        name: "udp-53".into(),
+        udp: Some(proxy(&[("c", 1)], 0)),
+        default_chain: None,
+        ..(*sample::listener(53, "t")).clone()
+    };
+    let fleet = Fleet {
+        listeners: Arc::new(vec![udp.into()]),
+        ..sample::fleet(vec![], &[])
+    };
+    let listener = body(&lower(&fleet), ResourceType::Listener, "udp-53");
+    assert_eq!(listener["address"]["socket_address"]["protocol"], "UDP");
+    let action = &listener["listener_filters"][0]["typed_config"]["matcher"]["on_no_match"]["action"];
+    assert_eq!(action["typed_config"]["cluster"], "c");
+}
+
+#[test]
 fn the_ready_listener_answers_500_but_for_its_path() {
     let snapshot = lower(&sample::fleet(vec![], &[]));
     let ready = body(
