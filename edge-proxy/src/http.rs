@@ -40,6 +40,16 @@ use ingress::{Notes, Refusal};
 use local_reply::Audience;
 use stream::Stream;
 
+/// A request that was taken in.
+pub(crate) struct Arrived {
+    stream: Stream,
+    head: Head,
+    notes: Notes,
+    body: Incoming,
+    /// The HTTP/2 stream of an extended CONNECT.
+    on_upgrade: Option<OnUpgrade>,
+}
+
 /// Serves one request.
 pub(crate) async fn serve(
     connection: Rc<Connection>,
@@ -50,17 +60,27 @@ pub(crate) async fn serve(
         .then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
     let mut echo = Echo::default();
-    let response = match ingress::admit(&connection, parts) {
-        Ok((head, notes)) => {
+    let (head, admitted) = ingress::admit(&connection, parts);
+    let response = match admitted {
+        Ok(notes) => {
             if connection.manager().request_id.in_response {
                 echo.request_id = head.headers.get(ingress::X_REQUEST_ID).cloned();
             }
             match crate::filters::run(&connection, &head) {
                 Some(answer) => answer,
-                None => route(stream, head, notes, body, on_upgrade).await,
+                None => {
+                    route(Arrived {
+                        stream,
+                        head,
+                        notes,
+                        body,
+                        on_upgrade,
+                    })
+                    .await
+                }
             }
         }
-        Err((head, refusal)) => refuse(&connection, &head, refusal),
+        Err(refusal) => refuse(&connection, &head, refusal),
     };
     Ok(egress::finish(&connection, response, echo))
 }
@@ -96,19 +116,14 @@ fn redirect_to(status: StatusCode, location: &str) -> Response<ResponseBody> {
     response
 }
 
-async fn route(
-    stream: Stream,
-    mut head: Head,
-    notes: Notes,
-    body: Incoming,
-    on_upgrade: Option<OnUpgrade>,
-) -> Response<ResponseBody> {
-    let connection = Rc::clone(&stream.connection);
+async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
+    let connection = Rc::clone(&arrived.stream.connection);
+    let (head, internal) = (&mut arrived.head, arrived.notes.internal);
     let snapshot = connection.worker.snapshot();
     let table = snapshot.route_table(&connection.manager().routes);
     let host = table.and_then(|table| table.virtual_host(head.authority_text()));
     if let Some(host) = host
-        && needs_tls(&connection, host.require_tls, notes.internal)
+        && needs_tls(&connection, host.require_tls, internal)
     {
         let https = Redirect {
             status: StatusCode::MOVED_PERMANENTLY,
@@ -119,25 +134,25 @@ async fn route(
             strip_query: false,
         };
         let everything = crate::config::route::PathCondition::Prefix("/".into());
-        return redirect_to(https.status, &rewrite::location(&https, &everything, &head));
+        return redirect_to(https.status, &rewrite::location(&https, &everything, head));
     }
     let Some(route) = host.and_then(|host| host.find(&head.view())) else {
         connection.cells().no_route.inc();
-        return local_reply::of_fault(Fault::NoRoute, audience(&head));
+        return local_reply::of_fault(Fault::NoRoute, audience(head));
     };
     let cells = connection.cells();
     match &route.action {
         Action::Redirect(redirect) => {
             cells.rq_redirect.inc();
-            answer_redirect(&connection, route, redirect, &mut head)
+            answer_redirect(&connection, route, redirect, head)
         }
         Action::Direct(direct) => {
             cells.rq_direct_response.inc();
-            answer_directly(&connection, route, direct, &mut head)
+            answer_directly(&connection, route, direct, head)
         }
         Action::Forward(settings) => {
             cells.rq_total.inc();
-            forward::forward(&snapshot, route, settings, stream, head, notes, body, on_upgrade).await
+            forward::forward(&snapshot, route, settings, arrived).await
         }
     }
 }

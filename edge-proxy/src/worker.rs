@@ -37,15 +37,28 @@ pub(crate) struct Worker {
     /// Backend connections and balancing state.
     pub(crate) upstreams: Upstreams,
     cache: RefCell<SnapshotCache>,
-    pinned: RefCell<Rc<Arc<Snapshot>>>,
+    pinned: RefCell<Rc<Pinned>>,
     drain: Cell<Drain>,
+}
+
+/// A configuration that a request holds on to. Requests share it by a count of this thread alone, so that workers do
+/// not contend for one count in memory.
+#[derive(Debug)]
+pub(crate) struct Pinned(Arc<Snapshot>);
+
+impl std::ops::Deref for Pinned {
+    type Target = Snapshot;
+
+    fn deref(&self) -> &Snapshot {
+        &self.0
+    }
 }
 
 impl Worker {
     fn new(shared: Arc<Shared>, index: WorkerIndex) -> Rc<Self> {
         let mut cache = SnapshotCache::new(&shared);
         let drain = *shared.drain.borrow();
-        let pinned = RefCell::new(Rc::new(Arc::clone(cache.current())));
+        let pinned = RefCell::new(Rc::new(Pinned(Arc::clone(cache.current()))));
         Rc::new(Self {
             index,
             clock: Clock::new(),
@@ -60,12 +73,12 @@ impl Worker {
     }
 
     /// The configuration of now, for one request. The count that keeps it is this thread's own.
-    pub(crate) fn snapshot(&self) -> Rc<Arc<Snapshot>> {
+    pub(crate) fn snapshot(&self) -> Rc<Pinned> {
         let mut cache = self.cache.borrow_mut();
         let current = cache.current();
         let mut pinned = self.pinned.borrow_mut();
-        if !Arc::ptr_eq(current, &pinned) {
-            *pinned = Rc::new(Arc::clone(current));
+        if !Arc::ptr_eq(current, &pinned.0) {
+            *pinned = Rc::new(Pinned(Arc::clone(current)));
         }
         Rc::clone(&pinned)
     }

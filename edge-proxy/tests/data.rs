@@ -3,6 +3,10 @@
 //! Every test starts a proxy of its own on a port that the system chooses, with a configuration made from the compiled
 //! types; waiting is for conditions, never for time to pass.
 
+// Clippy lets tests stop where they stand only inside functions that it knows for tests; the helpers here are part of
+// them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 #[path = "data/lifecycle.rs"]
 mod lifecycle;
 #[path = "data/protocols.rs"]

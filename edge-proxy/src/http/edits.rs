@@ -3,7 +3,7 @@
 //! What: applies the flat list that the compiler has put in Envoy's order (weighted cluster, route, virtual host, route
 //! configuration). Constants are the usual case and cost a reference count; templates are rendered here.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::time::SystemTime;
 
 use http::header;
@@ -119,11 +119,10 @@ fn render_part(out: &mut String, part: &TemplatePart, scene: Scene<'_>, head: &H
                 .and_then(|value| value.to_str().ok());
             out.push_str(value.unwrap_or("-"));
         }
-        // Writing to a string can't fail.
-        TemplatePart::RemoteAddress => drop(write!(out, "{}", connection.peer)),
+        TemplatePart::RemoteAddress => show(out, connection.peer),
         TemplatePart::RemoteAddressWithoutPort => out.push_str(connection.peer_text.to_str().unwrap_or("-")),
-        TemplatePart::LocalAddress => drop(write!(out, "{}", connection.local)),
-        TemplatePart::LocalPort => drop(write!(out, "{}", connection.local.port())),
+        TemplatePart::LocalAddress => show(out, connection.local),
+        TemplatePart::LocalPort => show(out, connection.local.port()),
         TemplatePart::Protocol => out.push_str(match connection.protocol {
             Protocol::Http1 => "HTTP/1.1",
             Protocol::Http2 => "HTTP/2",
@@ -134,6 +133,11 @@ fn render_part(out: &mut String, part: &TemplatePart, scene: Scene<'_>, head: &H
         TemplatePart::StartTime => out.push_str(&http_time(SystemTime::now())),
         TemplatePart::Hostname => out.push_str(hostname()),
     }
+}
+
+/// Writing to a string can't fail.
+fn show(out: &mut String, value: impl Display) {
+    let _ = write!(out, "{value}");
 }
 
 fn render_field(out: &mut String, field: &HeaderFieldRef, head: &Head) {

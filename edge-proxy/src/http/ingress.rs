@@ -7,8 +7,6 @@
 //! Smuggling (RFC 9112 §6.3): the message was framed by the codec before it comes here; fields about its framing are
 //! removed, and the codec towards the backend frames it anew.
 
-use std::net::IpAddr;
-
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -21,12 +19,12 @@ use crate::fault::Fault;
 use crate::http::head::Head;
 use crate::http::path::{Normalized, normalize};
 
+mod client;
 #[cfg(test)]
 mod tests;
 
-pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-pub(crate) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) use client::X_REQUEST_ID;
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
@@ -105,7 +103,7 @@ fn prefix_of(prefixed: &PrefixedHeaders) -> &str {
 }
 
 /// Takes a request in.
-pub(crate) fn admit(connection: &Connection, parts: Parts) -> Result<(Head, Notes), (Head, Refusal)> {
+pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Notes, Refusal>) {
     let manager = connection.manager();
     let Parts {
         method,
@@ -137,15 +135,13 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> Result<(Head, Note
         .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
         .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, extended));
     if let Err(fault) = checked {
-        return Err((head, fault.into()));
+        return (head, Err(fault.into()));
     }
     strip_port(connection, &mut head);
     remove_hop_by_hop(&mut head.headers, &seen, &mut notes);
-    identify_client(connection, &mut head, &seen, &mut notes);
-    match normalize_target(connection, &mut head) {
-        Ok(()) => Ok((head, notes)),
-        Err(refusal) => Err((head, refusal)),
-    }
+    client::identify(connection, &mut head, &seen, &mut notes);
+    let normalized = normalize_target(connection, &mut head);
+    (head, normalized.map(|()| notes))
 }
 
 fn check_version(connection: &Connection, version: Version) -> Result<(), Fault> {
@@ -334,99 +330,6 @@ fn remove_nominated(headers: &mut HeaderMap) {
             }
             headers.remove(token);
         }
-    }
-}
-
-/// The client's address, who may be trusted, and what follows: Envoy's `mutateRequestHeaders`.
-fn identify_client(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) {
-    let manager = connection.manager();
-    let settings = &manager.client_address;
-    let peer = connection.peer.ip().to_canonical();
-    let hops = settings.xff_trusted_hops as usize;
-    let mut client = Some(peer);
-    if settings.use_remote_address {
-        if hops > 0 {
-            client = forwarded(&head.headers, hops - 1).or(client);
-        }
-        if !settings.skip_xff_append {
-            append_forwarded_for(connection, &mut head.headers, seen.forwarded_for);
-        }
-        if hops == 0 || !head.headers.contains_key(X_FORWARDED_PROTO) {
-            head.headers
-                .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
-        }
-    } else {
-        client = forwarded(&head.headers, hops);
-        match head.headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes) {
-            Some(b"https") => head.scheme = "https",
-            Some(b"http") => head.scheme = "http",
-            _ => {
-                head.headers
-                    .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
-            }
-        }
-    }
-    let single = !seen.forwarded_for || (!settings.use_remote_address && forwarded(&head.headers, 1).is_none());
-    notes.internal = single && client.is_some_and(|client| settings.is_internal(client));
-    let edge = settings.use_remote_address && !notes.internal;
-    if !notes.internal && seen.prefixed {
-        for name in &manager.prefixed.edge_only {
-            head.headers.remove(name);
-        }
-        head.headers.remove(&manager.prefixed.internal);
-        notes.prefixed = false;
-    }
-    if notes.internal {
-        head.headers
-            .insert(manager.prefixed.internal.clone(), HeaderValue::from_static("true"));
-    } else if edge {
-        let value = match client {
-            Some(client) if client != peer => HeaderValue::from_str(&client.to_string()).ok(),
-            _ => Some(connection.peer_text.clone()),
-        };
-        if let Some(value) = value {
-            head.headers.insert(manager.prefixed.external_address.clone(), value);
-        }
-    }
-    let id = manager.request_id;
-    if id.generate && ((edge && !id.preserve_external) || !head.headers.contains_key(X_REQUEST_ID)) {
-        head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
-    }
-}
-
-/// The entry of `x-forwarded-for` that is `skip` places from its right end.
-fn forwarded(headers: &HeaderMap, skip: usize) -> Option<IpAddr> {
-    let mut skip = skip;
-    for value in headers.get_all(X_FORWARDED_FOR).iter().rev() {
-        let Ok(value) = value.to_str() else { return None };
-        for entry in value.rsplit(',') {
-            if skip == 0 {
-                return entry
-                    .trim()
-                    .parse::<IpAddr>()
-                    .ok()
-                    .map(|address| address.to_canonical());
-            }
-            skip -= 1;
-        }
-    }
-    None
-}
-
-fn append_forwarded_for(connection: &Connection, headers: &mut HeaderMap, is_there: bool) {
-    let own = &connection.peer_text;
-    if !is_there {
-        headers.insert(X_FORWARDED_FOR, own.clone());
-        return;
-    }
-    let mut joined = Vec::with_capacity(64);
-    for value in headers.get_all(X_FORWARDED_FOR) {
-        joined.extend_from_slice(value.as_bytes());
-        joined.push(b',');
-    }
-    joined.extend_from_slice(own.as_bytes());
-    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(joined)) {
-        headers.insert(X_FORWARDED_FOR, value);
     }
 }
 

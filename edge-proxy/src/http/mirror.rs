@@ -6,7 +6,6 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -24,12 +23,12 @@ use crate::http::replay::{Pull, SharedBody};
 use crate::http::request::{self, Extras};
 use crate::upstream::RequestGuard;
 use crate::upstream::connect::Speak;
-use crate::worker::Worker;
+use crate::worker::{Pinned, Worker};
 
 /// Starts the mirrors whose share takes this request.
 pub(crate) fn start(
     worker: &Rc<Worker>,
-    snapshot: &Rc<Arc<Snapshot>>,
+    snapshot: &Rc<Pinned>,
     mirrors: &[Mirror],
     head: &Head,
     body: Option<&SharedBody>,

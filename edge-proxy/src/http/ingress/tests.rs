@@ -1,3 +1,4 @@
+use super::client::forwarded;
 use super::*;
 
 fn headers(fields: &[(&'static str, &'static str)]) -> HeaderMap {

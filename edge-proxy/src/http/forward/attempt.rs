@@ -1,0 +1,329 @@
+//! Attempts: one connection, one request, one response, and again if the retry policy says so.
+//!
+//! Why the head moves into the request when no retry is configured: the usual request must not pay for a copy that
+//! only retries need. Large futures that the usual request does not need are boxed for the same reason.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Method, Response};
+use hyper::body::Incoming;
+
+use crate::clock::Kind;
+use crate::config::endpoint::HostId;
+use crate::config::route::{HostRewrite, RetryPolicy};
+use crate::config::tls::Sni;
+use crate::fault::Fault;
+use crate::http::body::{RequestBody, ResponseBody};
+use crate::http::forward::{Answer, Forwarding, Source, set_authority};
+use crate::http::head::Head;
+use crate::http::request::{self, Extras};
+use crate::http::stream::Stream;
+use crate::http::{audience, local_reply, respond, retry, rewrite};
+use crate::upstream::{HostPool, Lease, RequestGuard};
+
+impl<'a> Forwarding<'a> {
+    pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
+        let audience = audience(&head);
+        let Some(policy) = self.settings.retry.as_deref().filter(|policy| policy.max_retries > 0) else {
+            let keep = self.templates_need_head().then(|| head.clone());
+            return match self.attempt(head, &mut source, 1).await {
+                Ok(answer) => respond::respond(self, answer, keep.as_ref(), 1).await,
+                Err(fault) => self.give_up(fault, audience),
+            };
+        };
+        // Boxed: most requests never come here.
+        Box::pin(self.run_with_retries(head, source, policy)).await
+    }
+
+    async fn run_with_retries(
+        mut self,
+        head: Head,
+        mut source: Source,
+        policy: &RetryPolicy,
+    ) -> Response<ResponseBody> {
+        let mut attempt = 1;
+        loop {
+            let outcome = self.attempt(head.clone(), &mut source, attempt).await;
+            let wanted = match &outcome {
+                Ok(answer) => retry::wants_response(policy, answer.response.status(), answer.response.headers()),
+                Err(fault) => retry::wants_fault(policy, *fault),
+            };
+            if wanted && self.may_retry(policy, attempt, &source) {
+                drop(outcome);
+                match self.pause(policy, attempt).await {
+                    Ok(()) => {
+                        attempt += 1;
+                        continue;
+                    }
+                    Err(fault) => return self.give_up(fault, audience(&head)),
+                }
+            }
+            return match outcome {
+                Ok(answer) => {
+                    if attempt > 1 && !wanted {
+                        answer.guard.pool().cells().upstream_rq_retry_success.inc();
+                    }
+                    respond::respond(self, answer, Some(&head), attempt).await
+                }
+                Err(fault) => self.give_up(fault, audience(&head)),
+            };
+        }
+    }
+
+    fn may_retry(&self, policy: &RetryPolicy, attempt: u32, source: &Source) -> bool {
+        let cells = self.entry.cluster.stats.cells(self.stream.connection.worker.index);
+        if attempt > policy.max_retries {
+            cells.upstream_rq_retry_limit_exceeded.inc();
+            return false;
+        }
+        source.is_replayable()
+    }
+
+    /// Waits for the back-off, counted against the cluster's limit on retries.
+    async fn pause(&self, policy: &RetryPolicy, attempt: u32) -> Result<(), Fault> {
+        let worker = &self.stream.connection.worker;
+        let cells = self.entry.cluster.stats.cells(worker.index);
+        let Some(_retrying) = worker
+            .upstreams
+            .balancers
+            .begin_retry(self.entry, worker.shared.workers)
+        else {
+            cells.upstream_rq_retry_overflow.inc();
+            return Err(Fault::Overflow);
+        };
+        cells.upstream_rq_retry.inc();
+        let pause = retry::pause(policy, attempt, &worker.random);
+        self.within_limits(tokio::time::sleep(pause), None).await
+    }
+
+    /// Edits of the response that speak of the request need the head after it has been sent.
+    fn templates_need_head(&self) -> bool {
+        use crate::config::header::{HeaderStep, HeaderTemplate};
+        self.response_edits.iter().any(|step| {
+            matches!(
+                step,
+                HeaderStep::Put {
+                    value: HeaderTemplate::Parts(_),
+                    ..
+                }
+            )
+        })
+    }
+
+    async fn attempt(&mut self, mut head: Head, source: &mut Source, number: u32) -> Result<Answer, Fault> {
+        let connection = Rc::clone(&self.stream.connection);
+        let worker = &connection.worker;
+        let pool = self.pick(&head)?;
+        if self.limits.per_try.is_some() {
+            self.stream
+                .timer
+                .set(Kind::PerTry, worker.clock.now(), self.limits.per_try);
+        }
+        if let Some(HostRewrite::Endpoint) = self.host_rewrite {
+            let new = rewrite::host(&HostRewrite::Endpoint, &head, &pool.host.hostname);
+            set_authority(&mut head, new, self.settings);
+        }
+        if self.settings.attempt_count_in_request {
+            head.headers.insert(
+                connection.manager().prefixed.attempt_count.clone(),
+                HeaderValue::from(number),
+            );
+        }
+        let mut lease = match pool.checkout(self.speak, self.stream.started) {
+            Some(lease) => lease,
+            None => self.open(&pool, &head).await?,
+        };
+        let guard = RequestGuard::new(&pool);
+        let body = source.next(&self.arrival);
+        // An idle connection may have been closed by the backend a moment ago. What is safe to send twice (RFC 9110
+        // §9.2.2) is then sent once more on a new one.
+        let spare =
+            (self.is_safe_twice(&head, source) && lease.may_be_stale(self.stream.started)).then(|| head.clone());
+        let extras = Extras {
+            upgrade: self.upgrade.as_deref(),
+            te_trailers: self.te_trailers,
+        };
+        let request = request::build(head, body, extras, &lease)?;
+        let sent = worker.clock.recent();
+        let failure = match lease.send(request, |cx| self.poll_limits(cx, Some(&pool))).await {
+            Ok(response) => {
+                return Ok(self.answered(Answer {
+                    response,
+                    lease,
+                    guard,
+                    sent,
+                }));
+            }
+            Err(failure) => failure,
+        };
+        drop(lease);
+        let request = match (failure.unsent, spare) {
+            (Some(request), _) if failure.fault == Fault::ConnectionTermination => *request,
+            (None, Some(head)) if failure.fault == Fault::ConnectionTermination => {
+                let mut lease = self.reopen(&pool, &head).await?;
+                let request = request::build(head, RequestBody::Empty, extras, &lease)?;
+                return self.second_send(&mut lease, request, &pool).await.map(|response| {
+                    self.answered(Answer {
+                        response,
+                        lease,
+                        guard,
+                        sent,
+                    })
+                });
+            }
+            _ => return Err(self.failed(failure.fault, &pool)),
+        };
+        let mut lease = self.reopen_for(&pool, &request).await?;
+        let response = self.second_send(&mut lease, request, &pool).await?;
+        Ok(self.answered(Answer {
+            response,
+            lease,
+            guard,
+            sent,
+        }))
+    }
+
+    fn is_safe_twice(&self, head: &Head, source: &Source) -> bool {
+        matches!(source, Source::Empty)
+            && matches!(
+                head.method,
+                Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE
+            )
+            && self.upgrade.is_none()
+    }
+
+    fn pick(&mut self, head: &Head) -> Result<Rc<HostPool>, Fault> {
+        let worker = &self.stream.connection.worker;
+        let (entry, cells) = (self.entry, self.entry.cluster.stats.cells(worker.index));
+        let workers = worker.shared.workers;
+        let limit = entry.cluster.limits.max_requests;
+        if !crate::upstream::limits::below(&entry.cluster, worker.index, workers, limit, |cells| {
+            &cells.upstream_rq_active
+        }) {
+            cells.upstream_rq_pending_overflow.inc();
+            return Err(Fault::Overflow);
+        }
+        let policy = self.settings.retry.as_deref();
+        let (avoid, draws): (&[HostId], u32) = match policy {
+            Some(policy) if policy.avoid_previous_hosts => (&self.tried, policy.host_selection_attempts),
+            _ => (&[], 0),
+        };
+        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, avoid, draws) else {
+            cells.upstream_cx_none_healthy.inc();
+            return Err(Fault::NoHealthyUpstream);
+        };
+        if policy.is_some() {
+            self.tried.push(host.id);
+        }
+        Ok(worker.upstreams.pool(worker.index, entry, host, self.name_key(head)))
+    }
+
+    /// Connections whose TLS server name follows the request are kept apart by that name.
+    fn name_key(&self, head: &Head) -> u64 {
+        match &self.entry.cluster.tls {
+            Some(tls) if tls.sni == Sni::Authority => {
+                xxhash_rust::xxh3::xxh3_64(crate::config::table::without_port(head.authority_text()).as_bytes()).max(1)
+            }
+            _ => 0,
+        }
+    }
+
+    async fn open(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
+        let worker = &self.stream.connection.worker;
+        let name = crate::config::table::without_port(head.authority_text());
+        // Boxed: large, and the usual request finds a connection.
+        let opening = Box::pin(pool.acquire(worker, self.speak, Some(name)));
+        match self.within_limits(opening, Some(pool)).await {
+            Ok(opened) => opened.map_err(|fault| self.failed(fault, pool)),
+            Err(fault) => Err(self.failed(fault, pool)),
+        }
+    }
+
+    async fn reopen(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
+        pool.drop_idle();
+        self.open(pool, head).await
+    }
+
+    async fn reopen_for(&self, pool: &Rc<HostPool>, request: &http::Request<RequestBody>) -> Result<Lease, Fault> {
+        pool.drop_idle();
+        let worker = &self.stream.connection.worker;
+        let host = request
+            .headers()
+            .get(http::header::HOST)
+            .and_then(|value| value.to_str().ok());
+        let name = request.uri().host().or(host).map(crate::config::table::without_port);
+        let opening = Box::pin(pool.acquire(worker, self.speak, name));
+        self.within_limits(opening, Some(pool))
+            .await?
+            .map_err(|fault| self.failed(fault, pool))
+    }
+
+    async fn second_send(
+        &self,
+        lease: &mut Lease,
+        request: http::Request<RequestBody>,
+        pool: &Rc<HostPool>,
+    ) -> Result<Response<Incoming>, Fault> {
+        let sending = Box::pin(lease.send(request, |cx| self.poll_limits(cx, Some(pool))));
+        sending.await.map_err(|failure| self.failed(failure.fault, pool))
+    }
+
+    fn answered(&self, answer: Answer) -> Answer {
+        self.stream.timer.clear(Kind::PerTry);
+        answer
+    }
+
+    fn failed(&self, fault: Fault, pool: &HostPool) -> Fault {
+        if fault.verdict().source == crate::fault::Source::Upstream {
+            pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
+        }
+        if matches!(
+            fault,
+            Fault::RemoteReset | Fault::RefusedStream | Fault::ConnectionTermination
+        ) {
+            pool.cells().upstream_rq_rx_reset.inc();
+        }
+        fault
+    }
+
+    /// Ready when a deadline of the request has passed.
+    fn poll_limits(&self, cx: &mut Context<'_>, pool: Option<&Rc<HostPool>>) -> Poll<Fault> {
+        self.stream.timer.poll_expired(cx).map(|kind| {
+            self.stream.timer.clear(kind);
+            self.stream.count_expired(kind, pool);
+            Stream::fault_of(kind, self.arrival.is_done())
+        })
+    }
+
+    async fn within_limits<F: Future>(&self, work: F, pool: Option<&Rc<HostPool>>) -> Result<F::Output, Fault> {
+        let mut work = pin!(work);
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Ok(done)),
+            Poll::Pending => self.poll_limits(cx, pool).map(Err),
+        })
+        .await
+    }
+
+    fn give_up(&self, fault: Fault, audience: local_reply::Audience) -> Response<ResponseBody> {
+        let connection = &self.stream.connection;
+        tracing::debug!(
+            cluster = %self.entry.cluster.name,
+            route = self.route_name,
+            flag = fault.verdict().flag,
+            ?fault,
+            "no response from upstream"
+        );
+        let mut response = local_reply::of_fault(fault, audience);
+        let manager = connection.manager();
+        if fault == Fault::Overflow && !manager.router.suppress_envoy_headers {
+            response
+                .headers_mut()
+                .insert(manager.prefixed.overloaded.clone(), HeaderValue::from_static("true"));
+        }
+        response
+    }
+}

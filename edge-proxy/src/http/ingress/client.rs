@@ -1,0 +1,106 @@
+//! Who sent a request, and what follows from that.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{Notes, Seen};
+use crate::downstream::connection::Connection;
+use crate::http::head::Head;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The client's address, who may be trusted, and what follows: Envoy's `mutateRequestHeaders`.
+pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) {
+    let manager = connection.manager();
+    let settings = &manager.client_address;
+    let peer = connection.peer.ip().to_canonical();
+    let hops = settings.xff_trusted_hops as usize;
+    let mut client = Some(peer);
+    if settings.use_remote_address {
+        if hops > 0 {
+            client = forwarded(&head.headers, hops - 1).or(client);
+        }
+        if !settings.skip_xff_append {
+            append_forwarded_for(connection, &mut head.headers, seen.forwarded_for);
+        }
+        if hops == 0 || !head.headers.contains_key(X_FORWARDED_PROTO) {
+            head.headers
+                .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
+        }
+    } else {
+        client = forwarded(&head.headers, hops);
+        match head.headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes) {
+            Some(b"https") => head.scheme = "https",
+            Some(b"http") => head.scheme = "http",
+            _ => {
+                head.headers
+                    .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
+            }
+        }
+    }
+    let single = !seen.forwarded_for || (!settings.use_remote_address && forwarded(&head.headers, 1).is_none());
+    notes.internal = single && client.is_some_and(|client| settings.is_internal(client));
+    let edge = settings.use_remote_address && !notes.internal;
+    if !notes.internal && seen.prefixed {
+        for name in &manager.prefixed.edge_only {
+            head.headers.remove(name);
+        }
+        head.headers.remove(&manager.prefixed.internal);
+        notes.prefixed = false;
+    }
+    if notes.internal {
+        head.headers
+            .insert(manager.prefixed.internal.clone(), HeaderValue::from_static("true"));
+    } else if edge {
+        let value = match client {
+            Some(client) if client != peer => HeaderValue::from_str(&client.to_string()).ok(),
+            _ => Some(connection.peer_text.clone()),
+        };
+        if let Some(value) = value {
+            head.headers.insert(manager.prefixed.external_address.clone(), value);
+        }
+    }
+    let id = manager.request_id;
+    if id.generate && ((edge && !id.preserve_external) || !head.headers.contains_key(X_REQUEST_ID)) {
+        head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
+    }
+}
+
+/// The entry of `x-forwarded-for` that is `skip` places from its right end.
+pub(super) fn forwarded(headers: &HeaderMap, skip: usize) -> Option<IpAddr> {
+    let mut skip = skip;
+    for value in headers.get_all(X_FORWARDED_FOR).iter().rev() {
+        let Ok(value) = value.to_str() else { return None };
+        for entry in value.rsplit(',') {
+            if skip == 0 {
+                return entry
+                    .trim()
+                    .parse::<IpAddr>()
+                    .ok()
+                    .map(|address| address.to_canonical());
+            }
+            skip -= 1;
+        }
+    }
+    None
+}
+
+fn append_forwarded_for(connection: &Connection, headers: &mut HeaderMap, is_there: bool) {
+    let own = &connection.peer_text;
+    if !is_there {
+        headers.insert(X_FORWARDED_FOR, own.clone());
+        return;
+    }
+    let mut joined = Vec::with_capacity(64);
+    for value in headers.get_all(X_FORWARDED_FOR) {
+        joined.extend_from_slice(value.as_bytes());
+        joined.push(b',');
+    }
+    joined.extend_from_slice(own.as_bytes());
+    if let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(joined)) {
+        headers.insert(X_FORWARDED_FOR, value);
+    }
+}
