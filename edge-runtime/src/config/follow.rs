@@ -29,11 +29,8 @@ pub async fn follow(
         // The file may be a link, as in a mounted volume: where it leads may change as well as what is there.
         let mut folders = std::collections::BTreeSet::new();
         folders.extend(path.parent().map(Path::to_owned));
-        folders.extend(
-            path.canonicalize()
-                .ok()
-                .and_then(|real| real.parent().map(Path::to_owned)),
-        );
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        folders.extend(real.parent().map(Path::to_owned));
         watch.follow(&folders);
         match read(Some(&path), &overrides) {
             Ok(config) if config == current => problem = None,
@@ -52,9 +49,15 @@ pub async fn follow(
                 }
             }
         }
+        // Links of a mounted volume have names that begin with two dots.
+        let is_link = |path: &Path| {
+            path.file_name()
+                .is_some_and(|name| name.as_encoded_bytes().starts_with(b".."))
+        };
+        let is_relevant = |touched: &Path| touched == path || touched == real || is_link(touched);
         tokio::select! {
             () = stop.requested() => return,
-            burst = settled(&mut events, Timing::default(), |_| true) => match burst {
+            burst = settled(&mut events, Timing::default(), is_relevant) => match burst {
                 Some(burst) => watch.forget(burst.gone()),
                 None => return,
             },
