@@ -9,6 +9,7 @@
 //! speed, and runtime keys (the default value next to them is used).
 //! Deliberately absent: anything about when a resource becomes active; that is [`crate::xds::assembly`]'s.
 
+pub mod balancing;
 pub mod cluster;
 pub mod endpoint;
 pub mod field;

@@ -108,6 +108,7 @@ impl Control {
     /// Takes resources in and out; the sockets of new listeners are bound, and one that can't be is rejected.
     pub fn apply(&self, kind: Kind, origin: Origin, added: &[Incoming], removed: &[String]) -> Vec<Rejected> {
         let mut assembly = self.assembly.borrow_mut();
+        assembly.tell_time(SystemTime::now());
         let mut rejected = assembly.apply(kind, origin, added, removed);
         if kind == Kind::Listener {
             let mut sockets = self.sockets.borrow_mut();

@@ -50,16 +50,11 @@ pub(super) fn sections(admin: &Admin, with_endpoints: bool) -> Vec<Any> {
         last_updated: at,
     })];
     admin.control.read(|assembly| {
-        let failure = |kind: Kind, name: &str| {
-            assembly
-                .failures()
-                .find(|(of, bad)| *of == kind && bad.name == name)
-                .map(|(_, bad)| UpdateFailureState {
-                    details: bad.reason.clone(),
-                    ..UpdateFailureState::default()
-                })
-        };
-        sections.push(pack(&clusters(&assembly.resources(Kind::Cluster), &failure)));
+        let failures: Vec<(Kind, String, String)> = assembly
+            .failures()
+            .map(|(kind, bad)| (kind, bad.name.clone(), bad.reason.clone()))
+            .collect();
+        sections.push(pack(&clusters(&assembly.resources(Kind::Cluster), &failures)));
         if with_endpoints {
             let dynamic_endpoint_configs = assembly
                 .resources(Kind::Assignment)
@@ -67,6 +62,7 @@ pub(super) fn sections(admin: &Admin, with_endpoints: bool) -> Vec<Any> {
                 .map(|view| DynamicEndpointConfig {
                     version_info: view.version.to_owned(),
                     endpoint_config: Some(any(Kind::Assignment, view)),
+                    last_updated: timestamp(view.updated),
                     ..DynamicEndpointConfig::default()
                 })
                 .collect();
@@ -76,8 +72,15 @@ pub(super) fn sections(admin: &Admin, with_endpoints: bool) -> Vec<Any> {
             }));
         }
         let listeners_seen = assembly.resources(Kind::Listener);
-        sections.push(pack(&listeners(&listeners_seen, &failure)));
-        sections.push(pack(&routes(&assembly.resources(Kind::Routes), &listeners_seen)));
+        sections.push(pack(&listeners(&listeners_seen, &failures)));
+        let mut tables = routes(&assembly.resources(Kind::Routes), &listeners_seen);
+        for (_, error_state) in orphans(&failures, Kind::Routes, &assembly.resources(Kind::Routes)) {
+            tables.dynamic_route_configs.push(DynamicRouteConfig {
+                error_state,
+                ..DynamicRouteConfig::default()
+            });
+        }
+        sections.push(pack(&tables));
         let dynamic_active_secrets = assembly
             .resources(Kind::Secret)
             .iter()
@@ -95,23 +98,46 @@ pub(super) fn sections(admin: &Admin, with_endpoints: bool) -> Vec<Any> {
     sections
 }
 
-type Failure<'a> = dyn Fn(Kind, &str) -> Option<UpdateFailureState> + 'a;
+/// Type, name and reason of a rejected resource.
+type Failures = [(Kind, String, String)];
 
-fn clusters(views: &[ResourceView<'_>], failure: &Failure<'_>) -> ClustersConfigDump {
+fn failure(failures: &Failures, kind: Kind, name: &str) -> Option<UpdateFailureState> {
+    let (_, name, reason) = failures.iter().find(|(of, bad, _)| *of == kind && bad == name)?;
+    Some(UpdateFailureState {
+        details: format!("{name}: {reason}"),
+        ..UpdateFailureState::default()
+    })
+}
+
+/// Rejected resources that have no good version to stand beside.
+fn orphans<'a>(
+    failures: &'a Failures,
+    kind: Kind,
+    views: &'a [ResourceView<'_>],
+) -> impl Iterator<Item = (&'a str, Option<UpdateFailureState>)> {
+    let unknown = move |name: &str| !views.iter().any(|view| view.name == name);
+    failures
+        .iter()
+        .filter(move |(of, name, _)| *of == kind && unknown(name))
+        .map(move |(_, name, _)| (name.as_str(), failure(failures, kind, name)))
+}
+
+fn clusters(views: &[ResourceView<'_>], failures: &Failures) -> ClustersConfigDump {
     let mut dump = ClustersConfigDump::default();
     for view in views {
         let cluster = Some(any(Kind::Cluster, view));
         if view.origin == Origin::Static {
             dump.static_clusters.push(StaticCluster {
                 cluster,
-                ..StaticCluster::default()
+                last_updated: timestamp(view.updated),
             });
             continue;
         }
         let entry = DynamicCluster {
             version_info: view.version.to_owned(),
             cluster,
-            error_state: failure(Kind::Cluster, view.name),
+            last_updated: timestamp(view.updated),
+            error_state: failure(failures, Kind::Cluster, view.name),
             ..DynamicCluster::default()
         };
         match view.state {
@@ -119,28 +145,34 @@ fn clusters(views: &[ResourceView<'_>], failure: &Failure<'_>) -> ClustersConfig
             ViewState::Warming => dump.dynamic_warming_clusters.push(entry),
         }
     }
+    for (_, error_state) in orphans(failures, Kind::Cluster, views) {
+        dump.dynamic_warming_clusters.push(DynamicCluster {
+            error_state,
+            ..DynamicCluster::default()
+        });
+    }
     dump
 }
 
-fn listeners(views: &[ResourceView<'_>], failure: &Failure<'_>) -> ListenersConfigDump {
+fn listeners(views: &[ResourceView<'_>], failures: &Failures) -> ListenersConfigDump {
     let mut dump = ListenersConfigDump::default();
     for view in views {
         let listener = Some(any(Kind::Listener, view));
         if view.origin == Origin::Static {
             dump.static_listeners.push(StaticListener {
                 listener,
-                ..StaticListener::default()
+                last_updated: timestamp(view.updated),
             });
             continue;
         }
         let state = DynamicListenerState {
             version_info: view.version.to_owned(),
             listener,
-            ..DynamicListenerState::default()
+            last_updated: timestamp(view.updated),
         };
         let mut entry = DynamicListener {
             name: view.name.to_owned(),
-            error_state: failure(Kind::Listener, view.name),
+            error_state: failure(failures, Kind::Listener, view.name),
             ..DynamicListener::default()
         };
         match view.state {
@@ -148,6 +180,14 @@ fn listeners(views: &[ResourceView<'_>], failure: &Failure<'_>) -> ListenersConf
             ViewState::Warming => entry.warming_state = Some(state),
         }
         dump.dynamic_listeners.push(entry);
+    }
+    for (name, error_state) in orphans(failures, Kind::Listener, views) {
+        let name = name.to_owned();
+        dump.dynamic_listeners.push(DynamicListener {
+            name,
+            error_state,
+            ..DynamicListener::default()
+        });
     }
     dump
 }
@@ -157,6 +197,7 @@ fn routes(views: &[ResourceView<'_>], listeners: &[ResourceView<'_>]) -> RoutesC
     let dynamic = views.iter().map(|view| DynamicRouteConfig {
         version_info: view.version.to_owned(),
         route_config: Some(any(Kind::Routes, view)),
+        last_updated: timestamp(view.updated),
         ..DynamicRouteConfig::default()
     });
     let mut dump = RoutesConfigDump {
@@ -177,7 +218,7 @@ fn routes(views: &[ResourceView<'_>], listeners: &[ResourceView<'_>]) -> RoutesC
                 let route_config = Some(pack(&config));
                 dump.static_route_configs.push(StaticRouteConfig {
                     route_config,
-                    ..StaticRouteConfig::default()
+                    last_updated: timestamp(view.updated),
                 });
             }
         }

@@ -13,6 +13,7 @@ pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use envoy_types::pb::envoy::config::cluster::v3::Cluster as ProtoCluster;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
@@ -58,6 +59,7 @@ pub struct Assembly {
     failures: BTreeMap<(Kind, String), Rejected>,
     changes: Changes,
     snapshot: Arc<Snapshot>,
+    now: SystemTime,
 }
 
 /// What the next snapshot must rebuild.
@@ -73,6 +75,7 @@ struct Changes {
 #[derive(Debug)]
 struct Held<T> {
     version: String,
+    updated: SystemTime,
     body: Vec<u8>,
     /// `None`: the server says that there is no such resource.
     value: Option<T>,
@@ -82,6 +85,7 @@ struct Held<T> {
 struct ClusterState {
     origin: Origin,
     version: String,
+    updated: SystemTime,
     body: Vec<u8>,
     spec: Arc<ClusterSpec>,
     /// The spec is newer than what is active.
@@ -93,6 +97,7 @@ struct ClusterState {
 struct ListenerState {
     origin: Origin,
     version: String,
+    updated: SystemTime,
     body: Vec<u8>,
     spec: Arc<ListenerSpec>,
     pending: bool,
@@ -116,7 +121,13 @@ impl Assembly {
             failures: BTreeMap::new(),
             changes: Changes::default(),
             snapshot: Arc::new(Snapshot::default()),
+            now: SystemTime::UNIX_EPOCH,
         }
+    }
+
+    /// Says what time it is, for what is applied from now on.
+    pub fn tell_time(&mut self, now: SystemTime) {
+        self.now = now;
     }
 
     /// Takes resources in and out. Returns those that can't be honoured; the others are taken.
@@ -181,6 +192,7 @@ impl Assembly {
         let state = ClusterState {
             origin,
             version,
+            updated: self.now,
             body,
             spec: Arc::new(spec),
             pending: true,
@@ -213,7 +225,15 @@ impl Assembly {
                 self.changes.clusters.insert(cluster.clone());
             }
         }
-        self.assignments.insert(name, Held { version, body, value });
+        self.assignments.insert(
+            name,
+            Held {
+                version,
+                updated: self.now,
+                body,
+                value,
+            },
+        );
     }
 
     fn put_listener(&mut self, origin: Origin, resource: &Incoming) -> Result<(), Rejection> {
@@ -231,6 +251,7 @@ impl Assembly {
         let state = ListenerState {
             origin,
             version: resource.version.clone(),
+            updated: self.now,
             body: resource.body.clone(),
             spec: Arc::new(spec),
             pending: true,
@@ -262,7 +283,15 @@ impl Assembly {
             }
         }
         self.changes.tables.insert(name.clone());
-        self.tables.insert(name, Held { version, body, value });
+        self.tables.insert(
+            name,
+            Held {
+                version,
+                updated: self.now,
+                body,
+                value,
+            },
+        );
     }
 
     fn put_secret(&mut self, resource: &Incoming) -> Result<(), Rejection> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::compile::cluster::{Discovery, DnsSpec};
 use crate::compile::secret::SecretKey;
@@ -16,6 +17,8 @@ pub struct ResourceView<'a> {
     pub name: &'a str,
     /// The server's version; empty for static ones.
     pub version: &'a str,
+    /// When it arrived.
+    pub updated: SystemTime,
     /// The encoded message.
     pub body: &'a [u8],
     /// Where it came from.
@@ -158,6 +161,7 @@ impl Assembly {
                 .map(|(name, held)| ResourceView {
                     name,
                     version: &held.version,
+                    updated: held.updated,
                     body: &held.body,
                     origin: held.origin,
                     state: state(!held.pending),
@@ -169,6 +173,7 @@ impl Assembly {
                 .map(|(name, held)| ResourceView {
                     name,
                     version: &held.version,
+                    updated: held.updated,
                     body: &held.body,
                     origin: held.origin,
                     state: state(!held.pending),
@@ -182,6 +187,7 @@ impl Assembly {
                 .map(|(name, version)| ResourceView {
                     name,
                     version,
+                    updated: SystemTime::UNIX_EPOCH,
                     body: &[],
                     origin: Origin::Dynamic,
                     state: ViewState::Active,
@@ -198,6 +204,7 @@ fn held<T>(table: &std::collections::BTreeMap<Arc<str>, super::Held<T>>) -> Vec<
         .map(|(name, held)| ResourceView {
             name,
             version: &held.version,
+            updated: held.updated,
             body: &held.body,
             origin: Origin::Dynamic,
             state: ViewState::Active,
