@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -47,9 +48,10 @@ impl Resolvers {
             stays
         });
         for (name, wanted) in wanted {
-            if !tasks.contains_key(&name) {
-                let task = tokio::task::spawn_local(follow(Rc::downgrade(control), name.clone(), wanted.clone()));
-                tasks.insert(name, (wanted, task.abort_handle()));
+            if let Entry::Vacant(free) = tasks.entry(name) {
+                let cluster = free.key().clone();
+                let task = tokio::task::spawn_local(follow(Rc::downgrade(control), cluster, wanted.clone()));
+                free.insert((wanted, task.abort_handle()));
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::compile::header::{edits, full_regex, header_condition, query_conditio
 use crate::compile::route_action::{self, Inherited};
 use crate::config::header::{HeaderStep, HeaderSteps};
 use crate::config::route::{Fraction, PathCondition, Route};
-use crate::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
+use crate::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost, WildcardHosts};
 
 /// Names of the edit lists in the messages.
 const REQUEST: (&str, &str) = ("request_headers_to_add", "request_headers_to_remove");
@@ -126,7 +126,7 @@ struct Wide<'a> {
 
 fn add_domain(at: &At<'_>, hosts: &mut HostTable, domain: &str, compiled: &Arc<VirtualHost>) -> Result<(), Rejection> {
     let domain = domain.to_ascii_lowercase();
-    let wild = |list: &mut Vec<(usize, rustc_hash::FxHashMap<Box<str>, Arc<VirtualHost>>)>, part: &str| {
+    let wild = |list: &mut WildcardHosts, part: &str| {
         let at = match list.iter().position(|(len, _)| *len == part.len()) {
             Some(at) => at,
             None => {

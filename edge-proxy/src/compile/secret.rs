@@ -318,7 +318,10 @@ fn hex(text: &str) -> Option<Vec<u8>> {
         .filter(|char| *char != ':')
         .map(|char| char.to_digit(16))
         .collect::<Option<_>>()?;
-    (digits.len() % 2 == 0).then(|| digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect())
+    digits
+        .len()
+        .is_multiple_of(2)
+        .then(|| digits.chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8).collect())
 }
 
 fn base64(text: &str) -> Option<Vec<u8>> {

@@ -34,15 +34,18 @@ pub struct RouteTable {
     pub ignore_port: bool,
 }
 
+/// Virtual hosts by the constant part of a wildcard, grouped by its length.
+pub type WildcardHosts = Vec<(usize, FxHashMap<Box<str>, Arc<VirtualHost>>)>;
+
 /// Virtual hosts by domain.
 #[derive(Debug, Default)]
 pub struct HostTable {
     /// `www.example.com`, lower case; with `:port` when the configuration says so.
     pub exact: FxHashMap<Box<str>, Arc<VirtualHost>>,
     /// `*.example.com` and `*-a.example.com` without the star, by length, longest first.
-    pub suffixes: Vec<(usize, FxHashMap<Box<str>, Arc<VirtualHost>>)>,
+    pub suffixes: WildcardHosts,
     /// `www.*` without the star, by length, longest first.
-    pub prefixes: Vec<(usize, FxHashMap<Box<str>, Arc<VirtualHost>>)>,
+    pub prefixes: WildcardHosts,
     /// `*`
     pub any: Option<Arc<VirtualHost>>,
 }

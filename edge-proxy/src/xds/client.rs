@@ -137,7 +137,7 @@ async fn receive(
 ) -> Result<(), String> {
     let update = match delta.receive(response) {
         Ok(update) => update,
-        Err(nack) => return send(requests, nack).await,
+        Err(nack) => return send(requests, *nack).await,
     };
     let rejected = control.apply(update.kind, Origin::Dynamic, &update.added, &update.removed);
     let answer = delta.answer(&update, &rejected);

@@ -86,7 +86,7 @@ impl DeltaClient {
     /// or there is nothing to ask for.
     pub fn start(&mut self, kind: Kind) -> Option<DeltaDiscoveryRequest> {
         let state = self.types.entry(kind).or_default();
-        if state.started || !(state.wildcard || !state.names.is_empty()) {
+        if state.started || (!state.wildcard && state.names.is_empty()) {
             return None;
         }
         state.started = true;
@@ -130,9 +130,9 @@ impl DeltaClient {
     }
 
     /// Takes a response apart. For a type that nobody asked for the error is the NACK to send.
-    pub fn receive(&self, response: DeltaDiscoveryResponse) -> Result<Update, DeltaDiscoveryRequest> {
+    pub fn receive(&self, response: DeltaDiscoveryResponse) -> Result<Update, Box<DeltaDiscoveryRequest>> {
         let Some(kind) = Kind::of_url(&response.type_url) else {
-            return Err(refuse_type(&response));
+            return Err(Box::new(refuse_type(&response)));
         };
         let state = self.types.get(&kind);
         let mut update = Update {

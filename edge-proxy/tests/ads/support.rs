@@ -30,7 +30,7 @@ struct Service {
 }
 
 /// One stream of the proxy.
-pub struct Session {
+pub(crate) struct Session {
     requests: Streaming<DeltaDiscoveryRequest>,
     responses: mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>,
     nonce: u64,
@@ -71,15 +71,15 @@ impl AggregatedDiscoveryService for Service {
 }
 
 /// A running server.
-pub struct Ads {
-    pub address: SocketAddr,
+pub(crate) struct Ads {
+    pub(crate) address: SocketAddr,
     sessions: mpsc::Receiver<Session>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Ads {
     /// Serves with certificates of a folder (see [`certificates`]), on a port or any.
-    pub async fn start(folder: &Path, port: u16) -> Self {
+    pub(crate) async fn start(folder: &Path, port: u16) -> Self {
         let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
         let tls = ServerTlsConfig::new()
             .identity(Identity::from_pem(read("server.crt"), read("server.key")))
@@ -106,7 +106,7 @@ impl Ads {
     }
 
     /// The next stream.
-    pub async fn session(&mut self) -> Session {
+    pub(crate) async fn session(&mut self) -> Session {
         tokio::time::timeout(PATIENCE, self.sessions.recv())
             .await
             .expect("no stream in time")
@@ -114,7 +114,7 @@ impl Ads {
     }
 
     /// Ends the server; its port is free again afterwards.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.task.abort();
         let _ = self.task.await;
     }
@@ -122,7 +122,7 @@ impl Ads {
 
 impl Session {
     /// The next request of a type; others on the way are dropped.
-    pub async fn request(&mut self, kind: &str) -> DeltaDiscoveryRequest {
+    pub(crate) async fn request(&mut self, kind: &str) -> DeltaDiscoveryRequest {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.requests.message()).await;
             let request = message.expect("no request in time").unwrap().expect("stream open");
@@ -133,7 +133,7 @@ impl Session {
     }
 
     /// Sends resources and removals and returns the answer.
-    pub async fn push(
+    pub(crate) async fn push(
         &mut self,
         kind: &str,
         resources: &[(&str, &str, String)],
@@ -174,7 +174,7 @@ fn url(kind: &str) -> String {
 }
 
 /// A CA, a server certificate for `edge-gateway` and a client certificate, as files.
-pub fn certificates(folder: &Path) {
+pub(crate) fn certificates(folder: &Path) {
     let named = |name: &str, names: Vec<String>| {
         let mut params = rcgen::CertificateParams::new(names).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -194,7 +194,7 @@ pub fn certificates(folder: &Path) {
 }
 
 /// A backend that answers every request with a word, on a thread of its own.
-pub fn backend(word: &'static str) -> SocketAddr {
+pub(crate) fn backend(word: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -220,19 +220,19 @@ pub fn backend(word: &'static str) -> SocketAddr {
 }
 
 /// A port that nobody uses right now.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The proxy as a process; killed when dropped.
-pub struct Proxy {
+pub(crate) struct Proxy {
     child: Child,
-    pub admin: SocketAddr,
+    pub(crate) admin: SocketAddr,
 }
 
 impl Proxy {
     /// Starts it with arguments; the admin address is in the given bootstrap.
-    pub fn start(bootstrap: &Path, admin: SocketAddr) -> Self {
+    pub(crate) fn start(bootstrap: &Path, admin: SocketAddr) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_edge-proxy"))
             .args([
                 "--concurrency",
@@ -253,7 +253,7 @@ impl Proxy {
     }
 
     /// Sends SIGTERM and returns the exit code.
-    pub fn terminate(mut self) -> Option<i32> {
+    pub(crate) fn terminate(mut self) -> Option<i32> {
         let killed = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
             .status()
@@ -271,7 +271,7 @@ impl Drop for Proxy {
 }
 
 /// One request on a connection of its own; `None` when nobody answers.
-pub fn ask(address: SocketAddr, method: &str, path: &str) -> Option<(u16, String)> {
+pub(crate) fn ask(address: SocketAddr, method: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     write!(
@@ -286,7 +286,7 @@ pub fn ask(address: SocketAddr, method: &str, path: &str) -> Option<(u16, String
 }
 
 /// Waits until the question is answered as wanted. Runs on a blocking thread, so that the server goes on serving.
-pub async fn wait_for(address: SocketAddr, path: &'static str, status: u16, part: &'static str) {
+pub(crate) async fn wait_for(address: SocketAddr, path: &'static str, status: u16, part: &'static str) {
     let waiting = tokio::task::spawn_blocking(move || {
         let start = Instant::now();
         loop {
