@@ -91,11 +91,11 @@ where
     F: Future<Output = Reply> + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = admit(&request).map(|query| page(query));
+        let answer = query_of(&request).map(&page);
         async move {
             Ok::<_, Infallible>(match answer {
-                Ok(answer) => answer.await,
-                Err(refusal) => refusal,
+                Some(answer) => answer.await,
+                None => text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n"),
             })
         }
     });
@@ -108,12 +108,10 @@ where
     }
 }
 
-fn admit(request: &Request<Incoming>) -> Result<Query, Reply> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Err(text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n"));
-    }
+/// What is asked for, if it is asked in a way that is answered.
+fn query_of(request: &Request<Incoming>) -> Option<Query> {
     let uri = request.uri();
-    Ok(Query {
+    matches!(*request.method(), Method::GET | Method::HEAD).then(|| Query {
         path: uri.path().to_owned(),
         query: uri.query().unwrap_or_default().to_owned(),
     })

@@ -199,7 +199,7 @@ impl Session {
             node = self.id,
             resources = nack.names.join(", "),
             from = from.join(", "),
-            "a proxy rejects a {:?}: {}", nack.kind, nack.detail
+            "a proxy rejects a {:?}: {}", nack.kind, nack.detail.trim()
         );
         let section = Arc::clone(self.state.snapshot.section(nack.kind));
         let rejected = nack.names.iter().map(|name| {
@@ -216,7 +216,7 @@ impl Session {
                 key,
                 Rejection {
                     fleet: self.fleet.clone(),
-                    detail: nack.detail.as_str().into(),
+                    detail: nack.detail.trim().into(),
                     origins,
                 },
             )

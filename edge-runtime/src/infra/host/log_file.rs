@@ -37,8 +37,8 @@ pub(super) fn trim(path: &Path, limit: u64) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.set_len(0)
 }
 
-/// The last line of what was written behind `start`, cut to a length that fits into a message.
-pub(super) fn last_line(path: &Path, start: u64) -> Option<String> {
+/// The end of what was written behind `start`, as one line that fits into a message.
+pub(super) fn last_words(path: &Path, start: u64) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let end = file.metadata().ok()?.len();
     let from = end.saturating_sub(TAIL.unsigned_abs()).max(start);
@@ -46,10 +46,8 @@ pub(super) fn last_line(path: &Path, start: u64) -> Option<String> {
     let mut tail = Vec::new();
     file.take(TAIL.unsigned_abs()).read_to_end(&mut tail).ok()?;
     let text = String::from_utf8_lossy(&tail);
-    text.lines()
-        .map(str::trim)
-        .rfind(|line| !line.is_empty())
-        .map(str::to_owned)
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    (!lines.is_empty()).then(|| lines.join(" | "))
 }
 
 #[cfg(test)]
@@ -62,14 +60,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut file, path) = open(&[folder.path()], "a").unwrap();
         file.write_all(b"first\nsecond\n").unwrap();
-        assert_eq!(last_line(&path, 0).as_deref(), Some("second"));
+        assert_eq!(last_words(&path, 0).as_deref(), Some("first | second"));
         trim(&path, 100).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 13, "short enough");
         trim(&path, 10).unwrap();
         file.write_all(b"third\n").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"third\n");
         assert_eq!(fs::read(folder.path().join("a.log.old")).unwrap(), b"first\nsecond\n");
-        assert_eq!(last_line(&path, 6), None, "nothing was written since");
+        assert_eq!(last_words(&path, 6), None, "nothing was written since");
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Process {
             Err(error) => format!("was lost: {error}"),
         };
         let after = self.started.elapsed().as_secs_f64();
-        let last = log_file::last_line(&self.log_path, self.log_start).map_or_else(
+        let last = log_file::last_words(&self.log_path, self.log_start).map_or_else(
             || "it wrote nothing".to_owned(),
             |line| format!("it wrote last: {line}"),
         );

@@ -116,8 +116,12 @@ impl Supervisor {
         let started = launch::prepare(&self.settings, &infra).and_then(|launch| Process::start(launch, &self.guard));
         match started {
             Ok(process) => {
-                let fleet = &self.reporter.key;
-                tracing::info!(%fleet, pid = process.id(), admin = process.admin.map(tracing::field::display), "proxy started");
+                let (fleet, admin) = (&self.reporter.key, process.admin.map(tracing::field::display));
+                // A proxy that fails again and again is told about once.
+                match self.problem {
+                    None => tracing::info!(%fleet, pid = process.id(), admin, "proxy started"),
+                    Some(_) => tracing::debug!(%fleet, pid = process.id(), admin, "proxy started again"),
+                }
                 self.next = Some(process);
             }
             Err(problem) => self.failed(problem),
