@@ -74,6 +74,7 @@ pub struct Control {
     files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
     progress: Cell<Progress>,
     accepting: Cell<bool>,
+    binding: Cell<bool>,
 }
 
 impl Control {
@@ -92,7 +93,14 @@ impl Control {
             files: RefCell::new(BTreeMap::new()),
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
+            binding: Cell::new(true),
         })
+    }
+
+    /// From now on listeners are checked without their sockets: whether a port is free says nothing about a
+    /// configuration that is only validated.
+    pub fn leave_sockets_alone(&self) {
+        self.binding.set(false);
     }
 
     /// Reads the assembly.
@@ -110,7 +118,7 @@ impl Control {
         let mut assembly = self.assembly.borrow_mut();
         assembly.tell_time(SystemTime::now());
         let mut rejected = assembly.apply(kind, origin, added, removed);
-        if kind == Kind::Listener {
+        if kind == Kind::Listener && self.binding.get() {
             let mut sockets = self.sockets.borrow_mut();
             // What was removed in the same response gives its address free.
             sockets.retain(|listener, address| assembly.uses_address(listener, address));

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // When standard error is gone there is nobody left to tell.
-            let _ = writeln!(std::io::stderr(), "edge-proxy: {error:#}");
+            let _ = writeln!(std::io::stderr(), "edge-proxy: {error}");
             ExitCode::FAILURE
         }
     }

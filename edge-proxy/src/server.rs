@@ -92,6 +92,9 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     shared.flags.limit_connections(bootstrap.max_connections);
     let context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
     let control = Control::new(Assembly::new(context), shared.clone(), publishers);
+    if arguments.mode == Mode::Validate {
+        control.leave_sockets_alone();
+    }
     load_static(&control, &bootstrap)?;
     if arguments.mode == Mode::Validate {
         tracing::info!("configuration OK");
