@@ -43,6 +43,28 @@ fn further_inputs_are_accepted() {
     );
 }
 
+/// The two tests above could pass by not looking.
+#[test]
+fn what_is_rejected_is_noticed() {
+    let check = |spoil: fn(&mut Resources)| {
+        let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/match/path-regex/input.yaml");
+        let outcome = translate(&input::read(&[input]).unwrap(), &Options::default());
+        let (key, snapshot) = outcome.snapshots.first_key_value().unwrap();
+        let mut resources = Resources::of(snapshot).unwrap();
+        spoil(&mut resources);
+        check_resources(&envoy(), tempfile::tempdir().unwrap().path(), key, resources).map_err(|e| e.to_string())
+    };
+    check(|_| {}).unwrap();
+    let error = check(|resources| resources.clusters.clear()).unwrap_err();
+    assert!(error.contains("service/default/app/80"), "{error}");
+    let error = check(|resources| {
+        for table in resources.tables.values_mut() {
+            table["virtualHosts"][0]["routes"][0]["match"] = json!({ "safeRegex": { "regex": "/v[" } });
+        }
+    });
+    assert!(error.unwrap_err().contains("missing ]"));
+}
+
 /// Every `input.yaml` below a folder.
 fn inputs_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -104,7 +126,10 @@ fn check_input(envoy: &Path, folder: &Path, input: &Path) -> Result<()> {
 }
 
 fn check_fleet(envoy: &Path, folder: &Path, key: &FleetKey, snapshot: &Snapshot) -> Result<()> {
-    let mut resources = Resources::of(snapshot)?;
+    check_resources(envoy, folder, key, Resources::of(snapshot)?)
+}
+
+fn check_resources(envoy: &Path, folder: &Path, key: &FleetKey, resources: Resources) -> Result<()> {
     resources.check_references()?;
     let bootstrap = resources.into_bootstrap();
     // Threads work in one folder, so the name must be unique.
@@ -178,7 +203,7 @@ impl Resources {
     }
 
     /// A bootstrap with everything in place.
-    fn into_bootstrap(&mut self) -> Value {
+    fn into_bootstrap(mut self) -> Value {
         for (name, cluster) in &mut self.clusters {
             let eds = cluster.as_object_mut().and_then(|c| c.remove("edsClusterConfig"));
             if let Some(eds) = eds {
