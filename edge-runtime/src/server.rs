@@ -114,14 +114,19 @@ struct Server {
     certificates: PathBuf,
     xds_address: SocketAddr,
     hub: Hub,
-    world: JoinHandle<()>,
-    status: Task,
-    files: Task,
+    core: Core,
     xds: Task,
     proxies: Option<Task>,
     admin: Task,
     health: Task,
     metrics: Option<Task>,
+}
+
+/// The tasks that don't depend on sockets or processes: from files to published states and statuses.
+struct Core {
+    world: JoinHandle<()>,
+    status: Task,
+    files: Task,
 }
 
 /// The channels between tasks.
@@ -147,51 +152,7 @@ impl Server {
         };
         greet(&config, &start, &sockets);
 
-        let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
-        let (published, published_state) = watch::channel(None);
-        let (status_messages, status_queue) = mpsc::channel(STATUS_QUEUE);
-        let (found, findings) = watch::channel(Findings::default());
-        let (paths, watched) = watch::channel(Arc::clone(&config.paths));
-        let metrics = Arc::new(Metrics::default());
-        let reports = Arc::new(watch::Sender::new(None));
-        let rejections = Arc::new(watch::Sender::new(Rejections::new()));
-
-        let outputs = Outputs {
-            published,
-            statuses: status_messages.clone(),
-            metrics: Arc::clone(&metrics),
-        };
-        let settings = config.settings();
-        let world = tokio::task::spawn_blocking(move || world::run(settings, world_inputs, outputs));
-        let sources = Sources {
-            messages: status_queue,
-            published: published_state.clone(),
-            reports: reports.subscribe(),
-            rejections: rejections.subscribe(),
-            findings,
-        };
-        let path = config.folders.state_home.join("status.yaml");
-        let status_metrics = Arc::clone(&metrics);
-        let status = Task::spawn("status", |stop| status::run(sources, path, status_metrics, stop));
-        let world_inputs = inputs.clone();
-        let files = Task::spawn("file provider", |stop| file::run(watched, world_inputs, found, stop));
-        let pages = Pages {
-            published: published_state.clone(),
-            reports: reports.subscribe(),
-            status: status_messages,
-            metrics: Arc::clone(&metrics),
-            info: Arc::new(info(&config, &start, &sockets)),
-            started: Instant::now(),
-        };
-        let hub = Hub {
-            inputs,
-            paths,
-            published: published_state,
-            reports,
-            rejections,
-            metrics,
-            pages,
-        };
+        let (hub, core) = Hub::start(&config, info(&config, &start, &sockets));
         let xds_address = sockets.xds_address();
         let xds = hub.serve_xds(sockets.xds, tls, &config);
         let proxies = folder.map(|folder| hub.run_proxies(&config, &start, &certificates, xds_address, folder));
@@ -206,9 +167,7 @@ impl Server {
             certificates,
             xds_address,
             hub,
-            world,
-            status,
-            files,
+            core,
             xds,
             proxies,
             admin,
@@ -220,7 +179,7 @@ impl Server {
     /// In the order in which things stop needing each other: no new input, then the proxies with everything still
     /// there to serve them, then the servers, and last what tells how it ended.
     async fn stop(self) {
-        self.files.stop(STOP_GRACE).await;
+        self.core.files.stop(STOP_GRACE).await;
         if let Some(proxies) = self.proxies {
             proxies.stop(PROCESS_GRACE).await;
         }
@@ -230,17 +189,87 @@ impl Server {
             metrics.stop(STOP_GRACE).await;
         }
         self.admin.stop(STOP_GRACE).await;
-        self.status.stop(STOP_GRACE).await;
+        self.core.status.stop(STOP_GRACE).await;
         drop(self.hub);
         // The world ends when nobody sends to it any more.
-        if tokio::time::timeout(STOP_GRACE, self.world).await.is_err() {
+        if tokio::time::timeout(STOP_GRACE, self.core.world).await.is_err() {
             tracing::warn!("a translation did not end in time");
         }
         tracing::info!("stopped");
     }
 }
 
+/// What the file provider reads from and writes to.
+type FileChannels = (
+    watch::Receiver<Arc<[PathBuf]>>,
+    mpsc::Sender<Input>,
+    watch::Sender<Findings>,
+);
+
+impl Core {
+    fn start(
+        config: &Config,
+        inputs: mpsc::Receiver<Input>,
+        outputs: Outputs,
+        sources: Sources,
+        (watched, world, found): FileChannels,
+    ) -> Self {
+        let path = config.folders.state_home.join("status.yaml");
+        let metrics = Arc::clone(&outputs.metrics);
+        let settings = config.settings();
+        Self {
+            world: tokio::task::spawn_blocking(move || world::run(settings, inputs, outputs)),
+            status: Task::spawn("status", |stop| status::run(sources, path, metrics, stop)),
+            files: Task::spawn("file provider", |stop| file::run(watched, world, found, stop)),
+        }
+    }
+}
+
 impl Hub {
+    /// Makes the channels and starts the tasks that only need these.
+    fn start(config: &Config, info: Value) -> (Self, Core) {
+        let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
+        let (published, published_state) = watch::channel(None);
+        let (status_messages, status_queue) = mpsc::channel(STATUS_QUEUE);
+        let (found, findings) = watch::channel(Findings::default());
+        let (paths, watched) = watch::channel(Arc::clone(&config.paths));
+        let metrics = Arc::new(Metrics::default());
+        let reports = Arc::new(watch::Sender::new(None));
+        let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+        let outputs = Outputs {
+            published,
+            statuses: status_messages.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        let sources = Sources {
+            messages: status_queue,
+            published: published_state.clone(),
+            reports: reports.subscribe(),
+            rejections: rejections.subscribe(),
+            findings,
+        };
+        let pages = Pages {
+            published: published_state.clone(),
+            reports: reports.subscribe(),
+            status: status_messages,
+            metrics: Arc::clone(&metrics),
+            info: Arc::new(info),
+            started: Instant::now(),
+        };
+        let core = Core::start(config, world_inputs, outputs, sources, (watched, inputs.clone(), found));
+        let published = published_state;
+        let hub = Self {
+            inputs,
+            paths,
+            published,
+            reports,
+            rejections,
+            metrics,
+            pages,
+        };
+        (hub, core)
+    }
+
     fn serve_xds(&self, socket: TcpListener, tls: ServerTls, config: &Config) -> Task {
         let shared = Shared {
             published: self.published.clone(),

@@ -9,7 +9,7 @@ use super::Batch;
 use crate::{
     error::describe,
     task::Stop,
-    watch::{FolderWatch, Timing, settled},
+    watch::{FolderWatch, Timing, Touch, settled},
     world::Input,
 };
 use edge_translate::{
@@ -61,55 +61,51 @@ pub async fn run(
     let mut is_first = true;
     loop {
         let roots = Arc::clone(&paths.borrow_and_update());
-        let look = match tokio::task::spawn_blocking(move || reader.look(&roots)).await {
-            Ok((kept, look)) => {
-                reader = kept;
-                look
-            }
-            Err(error) => {
-                tracing::error!(%error, "reading resources failed");
-                return;
-            }
+        let mut look;
+        (reader, look) = match tokio::task::spawn_blocking(move || reader.look(&roots)).await {
+            Ok(done) => done,
+            Err(error) => return tracing::error!(%error, "reading resources failed"),
         };
         let is_new = folders.follow(&look.listing.folders);
         report(&findings, &look, &folders);
-        if !look.changes.is_empty() || is_first {
-            tracing::info!(
-                changes = look.changes.len(),
-                objects = look.n_objects,
-                "resources were read"
-            );
-            let batch = Batch {
-                changes: look.changes,
-                since,
-            };
-            if world.send(Input::Batch(batch)).await.is_err() {
+        let changes = std::mem::take(&mut look.changes);
+        if !changes.is_empty() || is_first {
+            tracing::info!(changes = changes.len(), objects = look.n_objects, "resources were read");
+            if world.send(Input::Batch(Batch { changes, since })).await.is_err() {
                 return;
             }
             is_first = false;
         }
-        if is_new {
-            // Something may have happened in a folder between the look and the watch.
-            since = Instant::now();
-            continue;
+        // Something may have happened in a folder between the look and the watch.
+        let next = match is_new {
+            true => Some(Instant::now()),
+            false => moment(&mut paths, &look.listing, &mut folders, &mut events, &mut stop).await,
+        };
+        match next {
+            Some(seen) => since = seen,
+            None => return,
         }
-        let roots = Arc::clone(&paths.borrow());
-        let is_relevant = |path: &Path| look.listing.concerns(&roots, path);
-        tokio::select! {
-            () = stop.requested() => return,
-            changed = paths.changed() => match changed {
-                Ok(()) => since = Instant::now(),
-                Err(_) => return,
-            },
-            burst = settled(&mut events, Timing::default(), is_relevant) => match burst {
-                Some(burst) => {
-                    folders.forget(burst.gone());
-                    since = burst.first();
-                }
-                None => return,
-            },
-            () = time::sleep(LOOK_EVERY), if !folders.failed().is_empty() => since = Instant::now(),
+    }
+}
+
+/// Waits for the moment to look again and says when its reason was seen. `None`: no more looks.
+async fn moment(
+    paths: &mut watch::Receiver<Arc<[PathBuf]>>,
+    listing: &Listing,
+    folders: &mut FolderWatch,
+    events: &mut mpsc::Receiver<Touch>,
+    stop: &mut Stop,
+) -> Option<Instant> {
+    let roots = Arc::clone(&paths.borrow());
+    tokio::select! {
+        () = stop.requested() => None,
+        changed = paths.changed() => changed.ok().map(|()| Instant::now()),
+        burst = settled(events, Timing::default(), |path| listing.concerns(&roots, path)) => {
+            let burst = burst?;
+            folders.forget(burst.gone());
+            Some(burst.first())
         }
+        () = time::sleep(LOOK_EVERY), if !folders.failed().is_empty() => Some(Instant::now()),
     }
 }
 
