@@ -14,6 +14,7 @@
 //! | 7 | [`conditions`] | what do we say about each object? |
 
 pub(crate) mod attach;
+pub(crate) mod bound_ports;
 pub(crate) mod certificate;
 pub(crate) mod class;
 pub(crate) mod client_certificate;

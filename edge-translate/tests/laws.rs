@@ -23,13 +23,16 @@ mod words;
 use edge_translate::api::{self, Kind, Object, ObjectKey};
 use history::{Configuration, Edit, Engine, World, edit, history};
 use minimal::{Touched, touched};
-use proptest::{collection::vec, prelude::*, sample, test_runner::FileFailurePersistence};
+use proptest::{collection::vec, prelude::*, sample, strategy::ValueTree, test_runner::FileFailurePersistence};
 use serde_json::json;
 use std::sync::Arc;
 
 /// As many cases as the law is cheap, multiplied when a longer look is asked for.
 fn cases(usual: u32) -> ProptestConfig {
-    #[expect(clippy::disallowed_methods, reason = "how long to look is the caller's choice, and changes no outcome")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "how long to look is the caller's choice, and changes no outcome"
+    )]
     let wanted = std::env::var("EDGE_LAWS_CASES").ok().and_then(|text| text.parse().ok());
     ProptestConfig {
         cases: wanted.unwrap_or(usual),
@@ -54,7 +57,7 @@ proptest! {
 
     /// Law 1: whatever the world, there is a translation, and its fleets are whole.
     #[test]
-    fn translation_is_total(edits in history(0..40)) {
+    fn translation_is_total(edits in history(0..50)) {
         let engine = World::after(&edits).translate();
         for (key, fleet) in engine.fleets() {
             let wrong = check::wholeness(fleet);
@@ -66,7 +69,7 @@ proptest! {
 
     /// Law 2: the order in which objects come doesn't matter.
     #[test]
-    fn translation_is_order_free((world, order) in history(0..40).prop_flat_map(|edits| {
+    fn translation_is_order_free((world, order) in history(0..50).prop_flat_map(|edits| {
         let world = World::after(&edits);
         let objects: Vec<Object> = world.objects.values().cloned().collect();
         (Just(world), Just(objects).prop_shuffle())
@@ -138,7 +141,7 @@ proptest! {
 
     /// Law 4: objects that come again as they were change nothing.
     #[test]
-    fn equal_objects_change_nothing(edits in history(0..40)) {
+    fn equal_objects_change_nothing(edits in history(0..50)) {
         let world = World::after(&edits);
         let mut engine = world.translate();
         let before = engine.translation.clone();
@@ -154,7 +157,7 @@ proptest! {
 
     /// Law 4: neither do edits of what translation doesn't read.
     #[test]
-    fn edits_without_effect_change_nothing(edits in history(0..40)) {
+    fn edits_without_effect_change_nothing(edits in history(0..50)) {
         let world = World::after(&edits);
         let mut engine = world.translate();
         let before = engine.translation.clone();
@@ -170,7 +173,7 @@ proptest! {
     /// Law 4: pods that come and go touch the endpoints of their backend, and nothing else.
     #[test]
     fn endpoint_slices_touch_endpoints_only(
-        edits in history(0..40),
+        edits in history(0..50),
         slices in vec(platform::endpoint_slice(&["IPv4", "IPv6"]).prop_map(words::read), 1..4),
     ) {
         let mut world = World::after(&edits);
@@ -195,13 +198,14 @@ proptest! {
         let strangers: Vec<_> = endpoints.iter().filter(|set| !backends.iter().any(|b| set.contains(b))).collect();
         prop_assert!(strangers.is_empty(), "endpoints {strangers:?} for slices of {backends:?}");
         prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
-        prop_assert!(engine.translation.statuses.iter().all(|(key, _)| key.kind == Kind::HttpRoute));
+        let routes = [Kind::HttpRoute, Kind::TcpRoute, Kind::UdpRoute];
+        prop_assert!(engine.translation.statuses.iter().all(|(key, _)| routes.contains(&key.kind)));
     }
 
     /// Law 4: a rule that is put in renames nothing, and touches only the hosts of its route.
     #[test]
     fn an_inserted_rule_touches_its_own_hosts_only(
-        edits in history(0..40),
+        edits in history(0..50),
         route in routes::http_route().prop_map(words::read),
         rule in routes::rule(),
         place in any::<sample::Index>(),
@@ -219,7 +223,7 @@ proptest! {
     /// Law 4: so does a new route.
     #[test]
     fn a_new_route_touches_its_own_hosts_only(
-        edits in history(0..40),
+        edits in history(0..50),
         route in routes::http_route().prop_map(words::read),
     ) {
         let mut world = World::after(&edits);
@@ -234,7 +238,7 @@ proptest! {
 
     /// Law 5: every piece of a fleet leads back to an object that exists.
     #[test]
-    fn translation_is_explainable(edits in history(0..40)) {
+    fn translation_is_explainable(edits in history(0..50)) {
         let mut world = World::empty();
         let mut engine = Engine::new(Configuration::Cluster);
         for batch in edits.chunks(8) {
@@ -252,7 +256,7 @@ proptest! {
 
     /// Memory is the world's: an engine whose world was deleted remembers nothing. (Interned names stay, by design.)
     #[test]
-    fn a_deleted_world_is_forgotten(edits in history(0..40), pauses in vec(any::<bool>(), 40)) {
+    fn a_deleted_world_is_forgotten(edits in history(0..50), pauses in vec(any::<bool>(), 40)) {
         let mut engine = Engine::new(Configuration::Cluster);
         for (edit, pause) in edits.iter().zip(pauses.iter().cycle()) {
             engine.take(edit);
@@ -277,17 +281,33 @@ fn assert_touches_route_only(
     prefix: &str,
 ) -> Result<(), TestCaseError> {
     let moved = touched(&before.fleets, engine.fleets());
-    prop_assert!(moved.settings.is_empty() && moved.listeners.is_empty() && moved.secrets.is_empty(), "{moved:#?}");
-    prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
+    prop_assert!(
+        moved.settings.is_empty() && moved.listeners.is_empty() && moved.secrets.is_empty(),
+        "{moved:#?}"
+    );
+    prop_assert!(
+        before
+            .infra
+            .iter()
+            .all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key]))
+    );
     for (key, fleet) in engine.fleets() {
         let old = &before.fleets[key];
         for cluster in old.clusters.iter() {
             let kept = fleet.clusters.iter().find(|c| c.name == cluster.name);
-            prop_assert!(kept.is_some_and(|c| Arc::ptr_eq(c, cluster)), "cluster {} moved", cluster.name);
+            prop_assert!(
+                kept.is_some_and(|c| Arc::ptr_eq(c, cluster)),
+                "cluster {} moved",
+                cluster.name
+            );
         }
         for set in old.endpoints.iter() {
             let kept = fleet.endpoints.iter().find(|e| e.name == set.name);
-            prop_assert!(kept.is_some_and(|e| Arc::ptr_eq(e, set)), "endpoints {} moved", set.name);
+            prop_assert!(
+                kept.is_some_and(|e| Arc::ptr_eq(e, set)),
+                "endpoints {} moved",
+                set.name
+            );
         }
         let of_route = |fleet: &edge_ir::Fleet| -> Vec<String> {
             let mine = check::routes(fleet).filter(|(_, route)| route.name.starts_with(prefix));
@@ -295,9 +315,22 @@ fn assert_touches_route_only(
         };
         let own = [of_route(old), of_route(fleet)].concat();
         let here = format!("{key} ");
-        let strangers: Vec<_> = moved.hosts.iter().filter(|h| h.starts_with(&here) && !own.contains(h)).collect();
-        let empty = |name: &str| fleet.route_tables.iter().flat_map(|t| t.hosts.iter()).any(|h| *h.name == *name && h.routes.is_empty());
-        let strangers: Vec<_> = strangers.into_iter().filter(|h| !empty(h.trim_start_matches(&here))).collect();
+        let strangers: Vec<_> = moved
+            .hosts
+            .iter()
+            .filter(|h| h.starts_with(&here) && !own.contains(h))
+            .collect();
+        let empty = |name: &str| {
+            fleet
+                .route_tables
+                .iter()
+                .flat_map(|t| t.hosts.iter())
+                .any(|h| *h.name == *name && h.routes.is_empty())
+        };
+        let strangers: Vec<_> = strangers
+            .into_iter()
+            .filter(|h| !empty(h.trim_start_matches(&here)))
+            .collect();
         prop_assert!(strangers.is_empty(), "hosts {strangers:?} moved");
     }
     Ok(())
@@ -338,8 +371,8 @@ fn with_rule(route: &Object, rule: serde_json::Value, place: sample::Index) -> O
 fn generated_worlds_are_worth_looking_at() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = std::collections::BTreeMap::<&str, u32>::new();
-    for _ in 0..100 {
-        let edits = history(20..40).new_tree(&mut runner).unwrap().current();
+    for _ in 0..150 {
+        let edits = history(20..50).new_tree(&mut runner).unwrap().current();
         let engine = World::after(&edits).translate();
         let mut note = |what, yes: bool| *seen.entry(what).or_default() += u32::from(yes);
         let fleets: Vec<_> = engine.fleets().values().collect();
@@ -347,14 +380,38 @@ fn generated_worlds_are_worth_looking_at() {
         note("TLS", fleets.iter().any(|f| !f.secrets.is_empty()));
         note("a merged fleet", fleets.iter().any(|f| !f.key.contains('/')));
         note("forwarding", fleets.iter().any(|f| !f.clusters.is_empty()));
-        note("endpoints", fleets.iter().any(|f| f.endpoints.iter().any(|e| !e.localities.is_empty())));
-        note("several hosts", fleets.iter().any(|f| f.route_tables.iter().any(|t| t.hosts.len() > 1)));
+        note(
+            "endpoints",
+            fleets
+                .iter()
+                .any(|f| f.endpoints.iter().any(|e| !e.localities.is_empty())),
+        );
+        note(
+            "streams",
+            fleets.iter().any(|f| check::streams(f).any(|s| !s.shares.is_empty())),
+        );
+        note(
+            "several hosts",
+            fleets.iter().any(|f| f.route_tables.iter().any(|t| t.hosts.len() > 1)),
+        );
         let said = format!("{:?}", engine.translator.statuses());
         for reason in [
-            "HostnameConflict", "ProtocolConflict", "RefNotPermitted", "BackendNotFound", "PortNotFound",
-            "InvalidCertificateRef", "InvalidParameters", "NoMatchingParent", "NotAllowedByListeners",
-            "NoMatchingListenerHostname", "EndpointsNotFound", "PartiallyInvalid", "OverlappingHostnames",
-            "UnsupportedAddressType", "InvalidBackendTLS",
+            "HostnameConflict",
+            "ProtocolConflict",
+            "RefNotPermitted",
+            "BackendNotFound",
+            "PortNotFound",
+            "InvalidCertificateRef",
+            "InvalidParameters",
+            "NoMatchingParent",
+            "NotAllowedByListeners",
+            "NoMatchingListenerHostname",
+            "EndpointsNotFound",
+            "PartiallyInvalid",
+            "OverlappingHostnames",
+            "UnsupportedAddressType",
+            "PortUnavailable",
+            "InvalidBackendTLS",
         ] {
             note(reason, said.contains(reason));
         }
@@ -363,5 +420,9 @@ fn generated_worlds_are_worth_looking_at() {
     assert!(rare.is_empty(), "never generated: {rare:?} of {seen:?}");
     assert!(!seen.is_empty());
     let key = ObjectKey::new(Kind::Gateway, "a", "g0");
-    assert!(World::after(&history::seed().into_iter().map(Edit::Put).collect::<Vec<_>>()).objects.contains_key(&key));
+    assert!(
+        World::after(&history::seed().into_iter().map(Edit::Put).collect::<Vec<_>>())
+            .objects
+            .contains_key(&key)
+    );
 }

@@ -4,6 +4,7 @@
 //! ([`Doors`]) is a value of its own, so that a new certificate doesn't make every route attach again.
 
 use super::{
+    bound_ports,
     certificate::{self, ServerCertificate},
     conflict,
     gateway::{Gateway, Member},
@@ -163,6 +164,7 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     }
     conflict::check(&mut candidates);
     candidates.iter_mut().for_each(refuse_unserved);
+    bound_ports::check(&mut candidates, reader.settings().platform);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
     let mut states: Vec<ListenerState> = candidates

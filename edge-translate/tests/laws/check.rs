@@ -1,13 +1,14 @@
 //! What must hold of every fleet, whatever the world looks like.
 
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, Fleet, Network, Origins, Route, RouteAction, ServerNames, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, Fleet, Network, Origins, Route, RouteAction, ServerNames,
+    StreamProxy, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All violations, empty when the fleet is whole: each name stands once and in order, and each reference leads somewhere.
-pub fn wholeness(fleet: &Fleet) -> Vec<String> {
+pub(crate) fn wholeness(fleet: &Fleet) -> Vec<String> {
     let mut wrong = Vec::new();
     ordered("listeners", fleet.listeners.iter().map(|l| &*l.name), &mut wrong);
     ordered("route tables", fleet.route_tables.iter().map(|t| &*t.name), &mut wrong);
@@ -28,14 +29,17 @@ fn ordered<'a>(what: &str, names: impl Iterator<Item = &'a str>, wrong: &mut Vec
 }
 
 fn chains(fleet: &Fleet) -> impl Iterator<Item = &FilterChain> {
-    fleet.listeners.iter().flat_map(|l| l.chains.iter().chain(&l.default_chain))
+    fleet
+        .listeners
+        .iter()
+        .flat_map(|l| l.chains.iter().chain(&l.default_chain))
 }
 
 /// Sockets can be opened together, chains can be told apart, and what they name exists.
 fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     let mut ports = BTreeSet::new();
     for listener in fleet.listeners.iter() {
-        if !ports.insert(listener.port) {
+        if !ports.insert((listener.udp.is_some(), listener.port)) {
             wrong.push(format!("two sockets on port {}", listener.port));
         }
         let mut names = BTreeSet::new();
@@ -43,15 +47,22 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
             match &chain.server_names {
                 ServerNames::Any => wrong.push(format!("{}: a chain for any name beside others", chain.name)),
                 ServerNames::Only(list) => {
-                    wrong.extend(list.iter().filter(|n| !names.insert(*n)).map(|n| format!("{n}: in two chains")));
+                    wrong.extend(
+                        list.iter()
+                            .filter(|n| !names.insert(*n))
+                            .map(|n| format!("{n}: in two chains")),
+                    );
                 }
             }
         }
-        if listener.chains.is_empty() && listener.default_chain.is_none() {
-            wrong.push(format!("{} takes no connection", listener.name));
+        if listener.udp.is_some() == (listener.default_chain.is_some() || !listener.chains.is_empty()) {
+            wrong.push(format!(
+                "{} takes nothing, or both datagrams and connections",
+                listener.name
+            ));
         }
     }
-    let used: BTreeSet<&str> = chains(fleet).map(|chain| table_of(chain)).collect();
+    let used: BTreeSet<&str> = chains(fleet).filter_map(table_of).collect();
     let tables: BTreeSet<&str> = fleet.route_tables.iter().map(|t| &*t.name).collect();
     if used != tables {
         wrong.push(format!("chains name tables {used:?}, there are {tables:?}"));
@@ -64,9 +75,20 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
 }
 
-fn table_of(chain: &FilterChain) -> &str {
-    let Network::Http(manager) = &chain.network;
-    &manager.route_table
+fn table_of(chain: &FilterChain) -> Option<&str> {
+    match &chain.network {
+        Network::Http(manager) => Some(&manager.route_table),
+        Network::Tcp(_) => None,
+    }
+}
+
+/// What takes whole connections and datagrams.
+pub(crate) fn streams(fleet: &Fleet) -> impl Iterator<Item = &StreamProxy> {
+    let tcp = chains(fleet).filter_map(|chain| match &chain.network {
+        Network::Tcp(stream) => Some(stream),
+        Network::Http(_) => None,
+    });
+    tcp.chain(fleet.listeners.iter().filter_map(|l| l.udp.as_ref()))
 }
 
 /// Each domain stands once in a table.
@@ -83,14 +105,28 @@ fn tables(fleet: &Fleet, wrong: &mut Vec<String>) {
 fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
     let clusters: BTreeMap<&str, &Cluster> = fleet.clusters.iter().map(|c| (&*c.name, &**c)).collect();
     for (host, route) in routes(fleet) {
-        for name in clusters_of(route).iter().filter(|name| !clusters.contains_key(&***name)) {
-            wrong.push(format!("{}: {} sends to {name}, which doesn't exist", host.name, route.name));
+        for name in clusters_of(route)
+            .iter()
+            .filter(|name| !clusters.contains_key(&***name))
+        {
+            wrong.push(format!(
+                "{}: {} sends to {name}, which doesn't exist",
+                host.name, route.name
+            ));
         }
         if let RouteAction::Forward(forward) = &route.action
             && let Destination::Weighted { shares, .. } = &forward.destination
             && (shares.is_empty() || shares.iter().any(|s| s.weight == 0))
         {
             wrong.push(format!("{}: a share without weight", route.name));
+        }
+    }
+    for share in streams(fleet).flat_map(|s| &s.shares) {
+        if !clusters.contains_key(&*share.cluster) || share.weight == 0 {
+            wrong.push(format!(
+                "a stream sends to {} with weight {}",
+                share.cluster, share.weight
+            ));
         }
     }
     let eds = clusters.values().filter_map(|c| match &c.discovery {
@@ -105,13 +141,13 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
 }
 
 /// All routes with the hosts they are in.
-pub fn routes(fleet: &Fleet) -> impl Iterator<Item = (&VirtualHost, &Route)> {
+pub(crate) fn routes(fleet: &Fleet) -> impl Iterator<Item = (&VirtualHost, &Route)> {
     let hosts = fleet.route_tables.iter().flat_map(|t| t.hosts.iter());
     hosts.flat_map(|host| host.routes.iter().map(move |route| (&**host, &**route)))
 }
 
 /// The clusters that a route sends to, mirrors included.
-pub fn clusters_of(route: &Route) -> Vec<&str> {
+pub(crate) fn clusters_of(route: &Route) -> Vec<&str> {
     let RouteAction::Forward(forward) = &route.action else {
         return Vec::new();
     };
@@ -124,7 +160,7 @@ pub fn clusters_of(route: &Route) -> Vec<&str> {
 }
 
 /// Pieces of a fleet that don't lead back to an object of the world, or lead to the wrong kind.
-pub fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) -> Vec<String> {
+pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut ask = |piece: &str, origins: &Origins, kinds: &[&str]| {
         if origins.is_empty() {
@@ -157,6 +193,9 @@ pub fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) -> Vec<
     }
     for (_, route) in routes(fleet) {
         ask(&route.name, &route.origins, &["HTTPRoute"]);
+    }
+    for stream in streams(fleet).filter(|s| !s.origins.is_empty() || !s.shares.is_empty()) {
+        ask(&stream.stat_prefix, &stream.origins, &["TCPRoute", "UDPRoute"]);
     }
     let backends = ["Service", "ServiceImport", "Backend"];
     for cluster in fleet.clusters.iter() {

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// One edit.
 #[derive(Clone)]
-pub enum Edit {
+pub(crate) enum Edit {
     /// An object appears or changes.
     Put(Object),
     /// An object goes, if it was there.
@@ -40,7 +40,7 @@ impl fmt::Debug for Edit {
 
 /// Settings that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Configuration {
+pub(crate) enum Configuration {
     /// The defaults.
     Cluster,
     /// Processes on one machine.
@@ -53,7 +53,7 @@ pub enum Configuration {
 
 impl Configuration {
     /// As the engine takes them.
-    pub fn settings(self) -> Settings {
+    pub(crate) fn settings(self) -> Settings {
         let default = Settings::default();
         match self {
             Self::Cluster => default,
@@ -73,21 +73,22 @@ impl Configuration {
     }
 }
 
-/// Any object.
-pub fn object() -> impl Strategy<Value = Object> {
+/// Any object. What the most depends on changes the least often.
+pub(crate) fn object() -> impl Strategy<Value = Object> {
     prop_oneof![
-        3 => platform::gateway_class().boxed(),
-        6 => platform::gateway().boxed(),
-        8 => routes::http_route().boxed(),
-        4 => platform::service().boxed(),
+        1 => platform::gateway_class().boxed(),
+        5 => platform::gateway().boxed(),
+        12 => routes::http_route().boxed(),
+        4 => routes::stream_route().boxed(),
+        5 => platform::service().boxed(),
         1 => platform::service_import().boxed(),
-        5 => platform::endpoint_slice(&["IPv4", "IPv4", "IPv6", "FQDN"]).boxed(),
-        3 => platform::backend().boxed(),
-        3 => platform::secret().boxed(),
+        6 => platform::endpoint_slice(&["IPv4", "IPv4", "IPv4", "IPv6", "FQDN"]).boxed(),
+        4 => platform::backend().boxed(),
+        4 => platform::secret().boxed(),
         2 => platform::namespace().boxed(),
         2 => platform::reference_grant().boxed(),
         2 => platform::edge_proxy().boxed(),
-        2 => platform::policy().boxed(),
+        1 => platform::policy().boxed(),
     ]
     .prop_map(read)
 }
@@ -101,12 +102,14 @@ fn key() -> impl Strategy<Value = ObjectKey> {
         sample::select(names).prop_map(move |name| ObjectKey::new(kind, "", name))
     };
     prop_oneof![
-        2 => global(Kind::GatewayClass, &["plain", "merged"]).boxed(),
+        1 => global(Kind::GatewayClass, &["plain", "merged"]).boxed(),
         3 => named(Kind::Gateway, GATEWAYS).boxed(),
-        3 => named(Kind::HttpRoute, routes::ROUTES).boxed(),
+        6 => named(Kind::HttpRoute, routes::ROUTES).boxed(),
+        1 => named(Kind::TcpRoute, routes::ROUTES).boxed(),
+        1 => named(Kind::UdpRoute, routes::ROUTES).boxed(),
         2 => named(Kind::Service, SERVICES).boxed(),
         1 => named(Kind::ServiceImport, &["s0"]).boxed(),
-        2 => named(Kind::EndpointSlice, &["e0", "e1", "e2"]).boxed(),
+        4 => named(Kind::EndpointSlice, &["e0", "e1", "e2"]).boxed(),
         2 => named(Kind::Backend, BACKENDS).boxed(),
         1 => named(Kind::Secret, super::words::SECRETS).boxed(),
         1 => global(Kind::Namespace, NAMESPACES).boxed(),
@@ -118,27 +121,29 @@ fn key() -> impl Strategy<Value = ObjectKey> {
 }
 
 /// Any edit; more comes than goes.
-pub fn edit() -> impl Strategy<Value = Edit> {
+pub(crate) fn edit() -> impl Strategy<Value = Edit> {
     let configuration = sample::select(&[
+        Configuration::Cluster,
+        Configuration::Cluster,
         Configuration::Cluster,
         Configuration::Host,
         Configuration::NoBackends,
         Configuration::Stranger,
     ]);
     prop_oneof![
-        16 => object().prop_map(Edit::Put),
-        4 => key().prop_map(Edit::Remove),
+        24 => object().prop_map(Edit::Put),
+        5 => key().prop_map(Edit::Remove),
         1 => configuration.prop_map(Edit::Configure),
     ]
 }
 
 /// A history that begins with what a proxy needs to do anything at all.
-pub fn history(edits: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Edit>> {
+pub(crate) fn history(edits: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Edit>> {
     vec(edit(), edits).prop_map(|edits| seed().into_iter().map(Edit::Put).chain(edits).collect())
 }
 
 /// Without these most worlds would translate to nothing. They can be edited away like everything else.
-pub fn seed() -> Vec<Object> {
+pub(crate) fn seed() -> Vec<Object> {
     let values = serde_json::json!([
         {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "plain"},
          "spec": {"controllerName": "gateway.edge/gatewayclass-controller"}},
@@ -149,9 +154,38 @@ pub fn seed() -> Vec<Object> {
          "spec": {"mergeGateways": true}},
         {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g0", "namespace": "a"},
          "spec": {"gatewayClassName": "plain", "listeners": [
-             {"name": "l0", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "All"}}}]}},
+             {"name": "l0", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "All"}}},
+             {"name": "l1", "protocol": "HTTPS", "port": 443, "hostname": "*.example.com",
+              "tls": {"certificateRefs": [{"name": "c0"}]}, "allowedRoutes": {"namespaces": {"from": "All"}}},
+             {"name": "l3", "protocol": "TCP", "port": 8080, "allowedRoutes": {"namespaces": {"from": "All"}}},
+             {"name": "l2", "protocol": "HTTPS", "port": 443, "hostname": "a.example.com",
+              "tls": {"certificateRefs": [{"name": "c0"}, {"name": "c1"}]}}]}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c0", "namespace": "a"},
+         "stringData": platform::good_certificate()},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g1", "namespace": "b"},
+         "spec": {"gatewayClassName": "merged", "listeners": [
+             {"name": "l0", "protocol": "HTTP", "port": 80, "hostname": "*.example.com",
+              "allowedRoutes": {"namespaces": {"from": "All"}}},
+             {"name": "l1", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "All"}}}]}},
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s0", "namespace": "a"},
-         "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "x", "port": 80}]}},
+         "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "x", "port": 80}, {"name": "y", "port": 81}]}},
+        {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+         "metadata": {"name": "e0", "namespace": "a", "labels": {"kubernetes.io/service-name": "s0"}},
+         "endpoints": [{"addresses": ["10.2.0.9"]}], "ports": [{"name": "x", "port": 8080}]},
+        {"apiVersion": "gateway.edge/v1alpha1", "kind": "Backend", "metadata": {"name": "b0", "namespace": "a"},
+         "spec": {"endpoints": [{"fqdn": {"hostname": "host.example.net", "port": 80}}]}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
+         "metadata": {"name": "r0", "namespace": "a"},
+         "spec": {"from": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "namespace": "b"}],
+                  "to": [{"group": "", "kind": "Service"}]}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+         "metadata": {"name": "r1", "namespace": "a"},
+         "spec": {"parentRefs": [{"name": "g0"}], "hostnames": ["a.example.com"],
+                  "rules": [{"backendRefs": [{"group": "gateway.edge", "kind": "Backend", "name": "b0"}]}]}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+         "metadata": {"name": "r0", "namespace": "a"},
+         "spec": {"parentRefs": [{"name": "g0"}, {"name": "g1", "namespace": "b"}],
+                  "rules": [{"backendRefs": [{"name": "s0", "port": 80}, {"name": "nowhere", "port": 80}]}]}},
     ]);
     let values = values.as_array().cloned().unwrap_or_default();
     values.into_iter().map(read).collect()
@@ -159,14 +193,14 @@ pub fn seed() -> Vec<Object> {
 
 /// The world as plain data.
 #[derive(Clone, Debug)]
-pub struct World {
-    pub objects: BTreeMap<ObjectKey, Object>,
-    pub configuration: Configuration,
+pub(crate) struct World {
+    pub(crate) objects: BTreeMap<ObjectKey, Object>,
+    pub(crate) configuration: Configuration,
 }
 
 impl World {
     /// Nothing, with default settings.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             objects: BTreeMap::new(),
             configuration: Configuration::Cluster,
@@ -174,7 +208,7 @@ impl World {
     }
 
     /// What a history ends in.
-    pub fn after(edits: &[Edit]) -> Self {
+    pub(crate) fn after(edits: &[Edit]) -> Self {
         let mut world = Self::empty();
         for edit in edits {
             world.apply(edit);
@@ -183,7 +217,7 @@ impl World {
     }
 
     /// Takes an edit in.
-    pub fn apply(&mut self, edit: &Edit) {
+    pub(crate) fn apply(&mut self, edit: &Edit) {
         match edit {
             Edit::Put(object) => {
                 self.objects.insert(object.key(), object.clone());
@@ -196,7 +230,7 @@ impl World {
     }
 
     /// Translates it from scratch.
-    pub fn translate(&self) -> Engine {
+    pub(crate) fn translate(&self) -> Engine {
         let mut engine = Engine::new(self.configuration);
         for object in self.objects.values() {
             engine.take(&Edit::Put(object.clone()));
@@ -207,15 +241,15 @@ impl World {
 }
 
 /// An engine with what came of it so far.
-pub struct Engine {
-    pub translator: Translator,
-    pub translation: Translation,
+pub(crate) struct Engine {
+    pub(crate) translator: Translator,
+    pub(crate) translation: Translation,
     /// Statuses put together from what each translation said had changed.
-    pub heard: BTreeMap<ObjectKey, Arc<Status>>,
+    pub(crate) heard: BTreeMap<ObjectKey, Arc<Status>>,
 }
 
 impl Engine {
-    pub fn new(configuration: Configuration) -> Self {
+    pub(crate) fn new(configuration: Configuration) -> Self {
         Self {
             translator: Translator::new(configuration.settings()),
             translation: Translation::default(),
@@ -224,7 +258,7 @@ impl Engine {
     }
 
     /// Takes an edit in without translating.
-    pub fn take(&mut self, edit: &Edit) {
+    pub(crate) fn take(&mut self, edit: &Edit) {
         match edit {
             Edit::Put(object) => self.translator.apply(Change::Put(object.clone())),
             Edit::Remove(key) => self.translator.apply(Change::Remove(key.clone())),
@@ -232,7 +266,7 @@ impl Engine {
         }
     }
 
-    pub fn translate(&mut self) {
+    pub(crate) fn translate(&mut self) {
         self.translation = self.translator.translate();
         for (key, status) in &self.translation.statuses {
             match status {
@@ -242,16 +276,16 @@ impl Engine {
         }
     }
 
-    pub fn fleets(&self) -> &BTreeMap<FleetKey, Arc<Fleet>> {
+    pub(crate) fn fleets(&self) -> &BTreeMap<FleetKey, Arc<Fleet>> {
         &self.translation.fleets
     }
 
-    pub fn infra(&self) -> &BTreeMap<FleetKey, Arc<Infra>> {
+    pub(crate) fn infra(&self) -> &BTreeMap<FleetKey, Arc<Infra>> {
         &self.translation.infra
     }
 
     /// The first thing that two engines say differently; none when they say the same.
-    pub fn difference(&self, other: &Self) -> Option<String> {
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let (mine, others) = (self.translator.statuses(), other.translator.statuses());
         if self.fleets() == other.fleets() && self.infra() == other.infra() && mine == others {
             return None;
@@ -266,7 +300,7 @@ impl Engine {
     }
 
     /// The fleets as they are written.
-    pub fn fleet_text(&self) -> String {
+    pub(crate) fn fleet_text(&self) -> String {
         pretty(self.fleets())
     }
 }
@@ -276,12 +310,17 @@ fn pretty(value: &impl serde::Serialize) -> String {
 }
 
 /// The first line in which two texts differ, with what is around it.
-pub fn differing_lines(part: &str, a: &str, b: &str) -> Option<String> {
+pub(crate) fn differing_lines(part: &str, a: &str, b: &str) -> Option<String> {
     let line = a.lines().zip(b.lines()).position(|(a, b)| a != b);
     let line = line.or_else(|| (a.len() != b.len()).then(|| a.lines().count().min(b.lines().count())))?;
     let around = |text: &str| {
         let lines: Vec<&str> = text.lines().skip(line.saturating_sub(3)).take(8).collect();
         lines.join("\n")
     };
-    Some(format!("{part} differ at line {}:\n{}\n--- against ---\n{}", line + 1, around(a), around(b)))
+    Some(format!(
+        "{part} differ at line {}:\n{}\n--- against ---\n{}",
+        line + 1,
+        around(a),
+        around(b)
+    ))
 }

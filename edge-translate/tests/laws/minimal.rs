@@ -7,20 +7,22 @@ type Fleets = BTreeMap<FleetKey, Arc<Fleet>>;
 
 /// Names of pieces that are new, gone, or another allocation, by kind of piece.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Touched {
-    pub fleets: Vec<String>,
-    pub settings: Vec<String>,
-    pub listeners: Vec<String>,
-    pub secrets: Vec<String>,
-    pub hosts: Vec<String>,
-    pub clusters: Vec<String>,
-    pub endpoints: Vec<String>,
+pub(crate) struct Touched {
+    pub(crate) fleets: Vec<String>,
+    pub(crate) settings: Vec<String>,
+    pub(crate) listeners: Vec<String>,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) clusters: Vec<String>,
+    pub(crate) endpoints: Vec<String>,
 }
 
 /// Compares two states of all fleets by pointer.
-pub fn touched(before: &Fleets, after: &Fleets) -> Touched {
+pub(crate) fn touched(before: &Fleets, after: &Fleets) -> Touched {
     let mut touched = Touched::default();
-    let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
+    let keys = before
+        .keys()
+        .chain(after.keys().filter(|key| !before.contains_key(*key)));
     for key in keys {
         let (Some(old), Some(new)) = (before.get(key), after.get(key)) else {
             touched.fleets.push(key.to_string());
@@ -51,13 +53,21 @@ pub fn touched(before: &Fleets, after: &Fleets) -> Touched {
     touched
 }
 
-fn list<T>(fleet: &FleetKey, old: &Arc<Vec<Arc<T>>>, new: &Arc<Vec<Arc<T>>>, name: fn(&T) -> &str, into: &mut Vec<String>) {
+fn list<T>(
+    fleet: &FleetKey,
+    old: &Arc<Vec<Arc<T>>>,
+    new: &Arc<Vec<Arc<T>>>,
+    name: fn(&T) -> &str,
+    into: &mut Vec<String>,
+) {
     if Arc::ptr_eq(old, new) {
         return;
     }
     let count = into.len();
     let index = |list: &Arc<Vec<Arc<T>>>| -> BTreeMap<String, Arc<T>> {
-        list.iter().map(|item| (name(item).to_owned(), Arc::clone(item))).collect()
+        list.iter()
+            .map(|item| (name(item).to_owned(), Arc::clone(item)))
+            .collect()
     };
     let (old, new) = (index(old), index(new));
     for (name, item) in &old {
@@ -65,7 +75,11 @@ fn list<T>(fleet: &FleetKey, old: &Arc<Vec<Arc<T>>>, new: &Arc<Vec<Arc<T>>>, nam
             into.push(format!("{fleet} {name}"));
         }
     }
-    into.extend(new.keys().filter(|name| !old.contains_key(*name)).map(|name| format!("{fleet} {name}")));
+    into.extend(
+        new.keys()
+            .filter(|name| !old.contains_key(*name))
+            .map(|name| format!("{fleet} {name}")),
+    );
     if into.len() == count {
         into.push(format!("{fleet} (a new list of the same pieces)"));
     }

@@ -7,16 +7,19 @@ use super::words::{
 use proptest::{bool, collection::vec, option, prelude::*};
 use serde_json::{Value, json};
 
-pub fn gateway_class() -> impl Strategy<Value = Value> {
+pub(crate) fn gateway_class() -> impl Strategy<Value = Value> {
     let parameters = prop_oneof![
-        3 => Just(Value::Null),
-        2 => (one_of(PROXIES), one_of(NAMESPACES)).prop_map(|(name, namespace)| {
+        2 => Just(Value::Null),
+        4 => (one_of(PROXIES), one_of(NAMESPACES)).prop_map(|(name, namespace)| {
             json!({"group": "gateway.edge", "kind": "EdgeProxy", "name": name, "namespace": namespace})
         }),
         1 => Just(json!({"group": "gateway.edge", "kind": "EdgeProxy", "name": "p0"})),
         1 => Just(json!({"group": "", "kind": "ConfigMap", "name": "p0", "namespace": "a"})),
     ];
     let controller = one_of(&[
+        "gateway.edge/gatewayclass-controller",
+        "gateway.edge/gatewayclass-controller",
+        "gateway.edge/gatewayclass-controller",
         "gateway.edge/gatewayclass-controller",
         "gateway.edge/gatewayclass-controller",
         "gateway.edge/gatewayclass-controller",
@@ -30,14 +33,14 @@ pub fn gateway_class() -> impl Strategy<Value = Value> {
     })
 }
 
-pub fn edge_proxy() -> impl Strategy<Value = Value> {
+pub(crate) fn edge_proxy() -> impl Strategy<Value = Value> {
     (
         metadata(PROXIES),
         maybe(&["Service", "Endpoint"]),
         bool::weighted(0.5),
         bool::weighted(0.3),
         maybe(&["IPv4", "IPv6", "DualStack"]),
-        bool::weighted(0.2),
+        bool::weighted(0.1),
     )
         .prop_map(|(metadata, routing, merge, keep_order, family, broken)| {
             let cycle = json!([{"name": "x", "before": "y"}, {"name": "y", "before": "x"}]);
@@ -52,14 +55,23 @@ pub fn edge_proxy() -> impl Strategy<Value = Value> {
 }
 
 fn certificate_refs() -> impl Strategy<Value = Vec<Value>> {
-    let reference = (one_of(SECRETS), option::weighted(0.3, one_of(NAMESPACES)), maybe(&["Secret"])).prop_map(
-        |(name, namespace, kind)| json!({"name": name, "namespace": namespace, "kind": kind}),
-    );
-    vec(prop_oneof![9 => reference.boxed(), 1 => Just(json!({"kind": "ConfigMap", "name": "c0"})).boxed()], 0..3)
+    let reference = (
+        one_of(SECRETS),
+        option::weighted(0.3, one_of(NAMESPACES)),
+        maybe(&["Secret"]),
+    )
+        .prop_map(|(name, namespace, kind)| json!({"name": name, "namespace": namespace, "kind": kind}));
+    vec(
+        prop_oneof![9 => reference.boxed(), 1 => Just(json!({"kind": "ConfigMap", "name": "c0"})).boxed()],
+        0..3,
+    )
 }
 
 fn tls() -> impl Strategy<Value = Value> {
-    (one_of(&["Terminate", "Terminate", "Terminate", "Passthrough"]), certificate_refs())
+    (
+        one_of(&["Terminate", "Terminate", "Terminate", "Passthrough"]),
+        certificate_refs(),
+    )
         .prop_map(|(mode, refs)| json!({"mode": mode, "certificateRefs": refs}))
 }
 
@@ -73,14 +85,14 @@ fn allowed_routes() -> impl Strategy<Value = Value> {
         Just(Value::Null),
     ];
     let namespaces = prop_oneof![
-        3 => Just(Value::Null),
-        3 => Just(json!({"from": "All"})),
+        2 => Just(Value::Null),
+        8 => Just(json!({"from": "All"})),
         1 => Just(json!({"from": "Same"})),
         1 => Just(json!({"from": "None"})),
         2 => selector.prop_map(|selector| json!({"from": "Selector", "selector": selector})),
     ];
     let kinds = prop_oneof![
-        6 => Just(Value::Null),
+        15 => Just(Value::Null),
         1 => Just(json!([{"kind": "HTTPRoute"}])),
         1 => Just(json!([{"kind": "GRPCRoute"}, {"kind": "UDPRoute"}])),
         1 => Just(json!([{"group": "example.com", "kind": "HTTPRoute"}])),
@@ -94,19 +106,22 @@ fn listener() -> impl Strategy<Value = Value> {
     let kind = prop_oneof![
         6 => Just(("HTTP", Value::Null)).boxed(),
         2 => Just(("HTTPS", secret)).boxed(),
+        2 => one_of(&["TCP", "UDP"]).prop_map(|protocol| (protocol, Value::Null)).boxed(),
         3 => tls().prop_map(|tls| ("HTTPS", tls)).boxed(),
         2 => (one_of(&["HTTP", "HTTPS", "TLS", "TCP", "UDP", "example.com/odd"]), prop_oneof![Just(Value::Null), tls()]).boxed(),
     ];
-    (kind, number(LISTENER_PORTS), option::of(one_of(HOSTNAMES)), allowed_routes()).prop_map(
-        |((protocol, tls), port, hostname, allowed)| {
+    let hostname = (option::weighted(0.6, one_of(HOSTNAMES)), bool::weighted(0.1));
+    (kind, number(LISTENER_PORTS), hostname, allowed_routes()).prop_map(
+        |((protocol, tls), port, (hostname, always), allowed)| {
+            let hostname = hostname.filter(|_| always || !matches!(protocol, "TCP" | "UDP"));
             json!({"protocol": protocol, "tls": tls, "port": port, "hostname": hostname, "allowedRoutes": allowed})
         },
     )
 }
 
-pub fn gateway() -> impl Strategy<Value = Value> {
+pub(crate) fn gateway() -> impl Strategy<Value = Value> {
     let parameters = prop_oneof![
-        6 => Just(Value::Null),
+        12 => Just(Value::Null),
         2 => one_of(PROXIES).prop_map(|name| json!({"group": "gateway.edge", "kind": "EdgeProxy", "name": name})),
         1 => Just(json!({"group": "", "kind": "ConfigMap", "name": "p0"})),
     ];
@@ -120,8 +135,15 @@ pub fn gateway() -> impl Strategy<Value = Value> {
         1 => Just(json!([{"value": "192.0.2.1"}])),
         1 => Just(json!([{"type": "example.com/odd", "value": "x"}])),
     ];
-    (metadata(GATEWAYS), one_of(CLASSES), vec(listener(), 0..5), parameters, tls, addresses).prop_map(
-        |(metadata, class, mut listeners, parameters, tls, addresses)| {
+    (
+        metadata(GATEWAYS),
+        one_of(CLASSES),
+        vec(listener(), 0..5),
+        parameters,
+        tls,
+        addresses,
+    )
+        .prop_map(|(metadata, class, mut listeners, parameters, tls, addresses)| {
             for (listener, name) in listeners.iter_mut().zip(LISTENERS) {
                 listener["name"] = json!(name);
             }
@@ -133,8 +155,7 @@ pub fn gateway() -> impl Strategy<Value = Value> {
                     "tls": tls, "addresses": addresses,
                 },
             })
-        },
-    )
+        })
 }
 
 fn service_ports() -> impl Strategy<Value = Vec<Value>> {
@@ -143,11 +164,16 @@ fn service_ports() -> impl Strategy<Value = Vec<Value>> {
     let port = (number(SERVICE_PORTS), one_of(&["x", "y"]), protocol, option::weighted(0.3, app)).prop_map(
         |(port, name, protocol, app)| json!({"port": port, "name": name, "protocol": protocol, "appProtocol": app.flatten()}),
     );
-    vec(port, 0..3)
+    vec(port, 1..3)
 }
 
-pub fn service() -> impl Strategy<Value = Value> {
-    (metadata(SERVICES), service_ports(), maybe(&["10.0.0.1", "10.0.0.2", "None"]), option::weighted(0.1, Just("ExternalName")))
+pub(crate) fn service() -> impl Strategy<Value = Value> {
+    (
+        metadata(SERVICES),
+        service_ports(),
+        maybe(&["10.0.0.1", "10.0.0.2", "None"]),
+        option::weighted(0.1, Just("ExternalName")),
+    )
         .prop_map(|(metadata, ports, ip, kind)| {
             json!({
                 "apiVersion": "v1", "kind": "Service", "metadata": metadata,
@@ -156,17 +182,22 @@ pub fn service() -> impl Strategy<Value = Value> {
         })
 }
 
-pub fn service_import() -> impl Strategy<Value = Value> {
-    (metadata(&["s0"]), service_ports(), vec(one_of(&["10.1.0.1", "10.1.0.2"]), 0..3)).prop_map(|(metadata, ports, ips)| {
-        json!({
-            "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": metadata,
-            "spec": {"type": "ClusterSetIP", "ports": ports, "ips": ips},
+pub(crate) fn service_import() -> impl Strategy<Value = Value> {
+    (
+        metadata(&["s0"]),
+        service_ports(),
+        vec(one_of(&["10.1.0.1", "10.1.0.2"]), 0..3),
+    )
+        .prop_map(|(metadata, ports, ips)| {
+            json!({
+                "apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": metadata,
+                "spec": {"type": "ClusterSetIP", "ports": ports, "ips": ips},
+            })
         })
-    })
 }
 
 /// Every combination of conditions, a few addresses, and an owner that changes from one edit to the next.
-pub fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy<Value = Value> {
+pub(crate) fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy<Value = Value> {
     let address = |family: &str, n: u8| match family {
         "IPv6" => format!("2001:db8::{n}"),
         "FQDN" => format!("pod{n}.example.net"),
@@ -179,10 +210,20 @@ pub fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy<Value 
         1 => Just(json!({"multicluster.kubernetes.io/service-name": "s0"})),
         1 => Just(Value::Null),
     ];
-    let port = (maybe(&["x", "y"]), option::weighted(0.9, number(&[8080, 8081])), one_of(&["TCP", "TCP", "UDP"]))
+    let port = (
+        maybe(&["x", "y"]),
+        option::weighted(0.9, number(&[8080, 8081])),
+        one_of(&["TCP", "TCP", "UDP"]),
+    )
         .prop_map(|(name, port, protocol)| json!({"name": name, "port": port, "protocol": protocol}));
-    (metadata(&["e0", "e1", "e2"]), owner, one_of(families), vec(endpoint, 0..4), vec(port, 0..3)).prop_map(
-        move |(mut metadata, owner, family, endpoints, ports)| {
+    (
+        metadata(&["e0", "e1", "e2"]),
+        owner,
+        one_of(families),
+        vec(endpoint, 0..4),
+        vec(port, 1..3),
+    )
+        .prop_map(move |(mut metadata, owner, family, endpoints, ports)| {
             metadata["labels"] = owner;
             let endpoints: Vec<Value> = endpoints
                 .into_iter()
@@ -197,11 +238,10 @@ pub fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy<Value 
                 "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata,
                 "addressType": family, "endpoints": endpoints, "ports": ports,
             })
-        },
-    )
+        })
 }
 
-pub fn backend() -> impl Strategy<Value = Value> {
+pub(crate) fn backend() -> impl Strategy<Value = Value> {
     let endpoint = prop_oneof![
         4 => (0..3_u8).prop_map(|n| json!({"ip": {"address": format!("10.3.0.{n}"), "port": 3000}})),
         2 => (0..2_u8).prop_map(|n| json!({"fqdn": {"hostname": format!("host{n}.example.net"), "port": 443}})),
@@ -214,27 +254,41 @@ pub fn backend() -> impl Strategy<Value = Value> {
     let app = one_of(&["gateway.edge/h2c", "gateway.edge/ws", "gateway.edge/wss"]);
     let tls = option::weighted(0.1, Just(json!({"insecureSkipVerify": true})));
     let kind = option::weighted(0.1, Just("DynamicResolver"));
-    (metadata(BACKENDS), kind, vec(endpoint, 0..3), option::weighted(0.3, app), tls).prop_map(
-        |(metadata, kind, endpoints, app, tls)| {
+    (
+        metadata(BACKENDS),
+        kind,
+        vec(endpoint, 0..3),
+        option::weighted(0.3, app),
+        tls,
+    )
+        .prop_map(|(metadata, kind, endpoints, app, tls)| {
             let apps = app.map(|app| json!([app]));
             json!({
                 "apiVersion": "gateway.edge/v1alpha1", "kind": "Backend", "metadata": metadata,
                 "spec": {"type": kind, "endpoints": endpoints, "appProtocols": apps, "tls": tls},
             })
-        },
-    )
+        })
+}
+
+macro_rules! pem {
+    ($name:literal) => {
+        include_str!(concat!("../data/", $name))
+    };
+}
+
+fn pair(certificate: &str, key: &str) -> Value {
+    json!({"tls.crt": certificate, "tls.key": key})
+}
+
+/// For `a.example.com`, with an elliptic key.
+pub(crate) fn good_certificate() -> Value {
+    pair(pem!("exact-ec.crt"), pem!("exact-ec.key"))
 }
 
 /// Certificates that work, keys of others, text that is none.
-pub fn secret() -> impl Strategy<Value = Value> {
-    macro_rules! pem {
-        ($name:literal) => {
-            include_str!(concat!("../data/", $name))
-        };
-    }
-    let pair = |certificate: &str, key: &str| json!({"tls.crt": certificate, "tls.key": key});
+pub(crate) fn secret() -> impl Strategy<Value = Value> {
     let data = prop_oneof![
-        4 => Just(pair(pem!("exact-ec.crt"), pem!("exact-ec.key"))),
+        4 => Just(good_certificate()),
         2 => Just(pair(pem!("wildcard-ec.crt"), pem!("wildcard-ec.key"))),
         1 => Just(pair(pem!("exact-rsa.crt"), pem!("exact-rsa.key"))),
         1 => Just(pair(pem!("exact-ec.crt"), pem!("wildcard-ec.key"))),
@@ -247,17 +301,19 @@ pub fn secret() -> impl Strategy<Value = Value> {
     })
 }
 
-pub fn namespace() -> impl Strategy<Value = Value> {
+pub(crate) fn namespace() -> impl Strategy<Value = Value> {
     (one_of(NAMESPACES), maybe(&["x", "y"])).prop_map(|(name, team)| {
         let labels = team.map(|team| json!({"team": team}));
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     })
 }
 
-pub fn reference_grant() -> impl Strategy<Value = Value> {
+pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
     let from = prop_oneof![
-        2 => Just("HTTPRoute"),
-        2 => Just("Gateway"),
+        3 => Just("HTTPRoute"),
+        3 => Just("Gateway"),
+        1 => Just("TCPRoute"),
+        1 => Just("UDPRoute"),
     ];
     let to = prop_oneof![
         Just(json!({"group": "", "kind": "Service"})),
@@ -274,19 +330,20 @@ pub fn reference_grant() -> impl Strategy<Value = Value> {
 }
 
 /// Policies that this version doesn't know how to honour.
-pub fn policy() -> impl Strategy<Value = Value> {
+pub(crate) fn policy() -> impl Strategy<Value = Value> {
     const GROUP: &str = "gateway.networking.k8s.io";
     let target = prop_oneof![
         one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "HTTPRoute", "name": name})),
         one_of(GATEWAYS).prop_map(|name| json!({"group": GROUP, "kind": "Gateway", "name": name})),
     ];
-    let security = (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
-        let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));
-        json!({
-            "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
-            "spec": {"targetRefs": targets, "targetSelectors": selectors},
-        })
-    });
+    let security =
+        (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
+            let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));
+            json!({
+                "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
+                "spec": {"targetRefs": targets, "targetSelectors": selectors},
+            })
+        });
     let backend = prop_oneof![
         one_of(SERVICES).prop_map(|name| json!({"group": "", "kind": "Service", "name": name})),
         one_of(BACKENDS).prop_map(|name| json!({"group": "gateway.edge", "kind": "Backend", "name": name})),

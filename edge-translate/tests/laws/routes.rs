@@ -1,15 +1,17 @@
-//! Generated HTTPRoutes: all matches, all filters, all kinds of references, good and bad.
+//! Generated routes: all matches, all filters, all kinds of references, good and bad.
 
-use super::words::{BACKENDS, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, maybe, metadata, number, one_of};
+use super::words::{
+    BACKENDS, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, maybe, metadata, number, one_of,
+};
 use proptest::{collection::vec, option, prelude::*};
 use serde_json::{Value, json};
 
 /// Names of routes, which policies point at too.
-pub const ROUTES: &[&str] = &["r0", "r1", "r2"];
+pub(crate) const ROUTES: &[&str] = &["r0", "r1", "r2"];
 
 fn parent_ref() -> impl Strategy<Value = Value> {
-    let section = option::weighted(0.3, one_of(LISTENERS));
-    let port = option::weighted(0.2, number(&[80, 443, 9]));
+    let section = option::weighted(0.2, one_of(LISTENERS));
+    let port = option::weighted(0.15, number(&[80, 443, 9]));
     let kind = option::weighted(0.05, Just("Service"));
     (one_of(GATEWAYS), option::weighted(0.5, one_of(NAMESPACES)), section, port, kind).prop_map(
         |(name, namespace, section, port, kind)| {
@@ -20,41 +22,60 @@ fn parent_ref() -> impl Strategy<Value = Value> {
 
 fn matches() -> impl Strategy<Value = Value> {
     let path = prop_oneof![
-        4 => Just(Value::Null),
-        3 => one_of(&["/", "/a", "/a/", "/a/b"]).prop_map(|value| json!({"type": "PathPrefix", "value": value})),
-        2 => one_of(&["/a", "/a/b"]).prop_map(|value| json!({"type": "Exact", "value": value})),
-        1 => one_of(&["/a.*", "/(", "/[0-9]+"]).prop_map(|value| json!({"type": "RegularExpression", "value": value})),
+        6 => Just(Value::Null),
+        6 => one_of(&["/", "/a", "/a/", "/a/b"]).prop_map(|value| json!({"type": "PathPrefix", "value": value})),
+        4 => one_of(&["/a", "/a/b"]).prop_map(|value| json!({"type": "Exact", "value": value})),
+        1 => one_of(&["/a.*", "/a.*", "/(", "/[0-9]+"]).prop_map(|value| json!({"type": "RegularExpression", "value": value})),
         1 => Just(json!({"type": "PathPrefix", "value": "no-slash"})),
         1 => Just(json!({"type": "Unheard", "value": "/a"})),
     ];
     let named = || {
-        (maybe(&["Exact", "RegularExpression"]), one_of(&["x", "X", "y"]), one_of(&["1", "[", ""]))
+        (
+            maybe(&["Exact", "RegularExpression"]),
+            one_of(&["x", "X", "y"]),
+            one_of(&["1", "1", "2", "2", "3", "["]),
+        )
             .prop_map(|(kind, name, value)| json!({"type": kind, "name": name, "value": value}))
     };
-    (path, vec(named(), 0..3), vec(named(), 0..2), option::weighted(0.2, one_of(&["GET", "POST", "ODD"]))).prop_map(
+    (path, few(named()), few(named()), option::weighted(0.2, one_of(&["GET", "GET", "POST", "POST", "ODD"]))).prop_map(
         |(path, headers, query, method)| json!({"path": path, "headers": headers, "queryParams": query, "method": method}),
     )
+}
+
+/// Mostly none, sometimes up to two.
+fn few(one: impl Strategy<Value = Value>) -> impl Strategy<Value = Vec<Value>> {
+    option::weighted(0.3, vec(one, 1..3)).prop_map(Option::unwrap_or_default)
 }
 
 fn target() -> impl Strategy<Value = Value> {
     let service = (one_of(SERVICES), option::weighted(0.9, number(SERVICE_PORTS)))
         .prop_map(|(name, port)| json!({"name": name, "port": port}));
     let own = one_of(BACKENDS).prop_map(|name| json!({"group": "gateway.edge", "kind": "Backend", "name": name}));
-    let import = number(SERVICE_PORTS).prop_map(|port| {
-        json!({"group": "multicluster.x-k8s.io", "kind": "ServiceImport", "name": "s0", "port": port})
-    });
+    let import = number(SERVICE_PORTS).prop_map(
+        |port| json!({"group": "multicluster.x-k8s.io", "kind": "ServiceImport", "name": "s0", "port": port}),
+    );
     let odd = Just(json!({"group": "example.com", "kind": "Bucket", "name": "s0"}));
     let target = prop_oneof![8 => service, 3 => own, 1 => import, 1 => odd];
-    (target, option::weighted(0.3, one_of(NAMESPACES))).prop_map(|(mut target, namespace)| {
+    (target, option::weighted(0.4, one_of(NAMESPACES))).prop_map(|(mut target, namespace)| {
         target["namespace"] = json!(namespace);
         target
     })
 }
 
 fn header_modifier() -> impl Strategy<Value = Value> {
-    let header = || (one_of(&["x-a", "X-A", "x-b", "host", ""]), one_of(&["1", "2", "", "\u{7f}"]));
-    let list = || vec(header().prop_map(|(name, value)| json!({"name": name, "value": value})), 0..3);
-    (list(), list(), vec(one_of(&["x-a", "X-A", "x-c", "host"]), 0..2))
+    let header = || {
+        (
+            one_of(&["x-a", "x-a", "X-A", "X-A", "x-b", "x-b", "host", ""]),
+            one_of(&["1", "1", "2", "2", "3", "\u{7f}"]),
+        )
+    };
+    let list = || {
+        vec(
+            header().prop_map(|(name, value)| json!({"name": name, "value": value})),
+            0..3,
+        )
+    };
+    (list(), list(), vec(one_of(&["x-a", "X-A", "x-c", "x-d", "host"]), 0..2))
         .prop_map(|(set, add, remove)| json!({"set": set, "add": add, "remove": remove}))
 }
 
@@ -90,14 +111,15 @@ fn filter() -> impl Strategy<Value = Value> {
 }
 
 /// One rule, most of the time without filters so that traffic flows.
-pub fn rule() -> impl Strategy<Value = Value> {
+pub(crate) fn rule() -> impl Strategy<Value = Value> {
     let filters = || prop_oneof![4 => Just(Vec::new()), 1 => vec(filter(), 1..3)];
-    let reference = (target(), option::of(number(&[0, 1, 1, 3])), filters()).prop_map(|(mut target, weight, filters)| {
-        target["weight"] = json!(weight);
-        target["filters"] = json!(filters);
-        target
-    });
-    let timeouts = (maybe(&["10s", "0s", "many"]), maybe(&["1s", "500ms"]))
+    let reference =
+        (target(), option::of(number(&[0, 1, 1, 3])), filters()).prop_map(|(mut target, weight, filters)| {
+            target["weight"] = json!(weight);
+            target["filters"] = json!(filters);
+            target
+        });
+    let timeouts = (maybe(&["10s", "10s", "0s", "0s", "many"]), maybe(&["1s", "500ms"]))
         .prop_map(|(request, backend)| json!({"request": request, "backendRequest": backend}));
     let retry = Just(json!({"attempts": 2, "codes": [503], "backoff": "1s"}));
     (
@@ -116,12 +138,41 @@ pub fn rule() -> impl Strategy<Value = Value> {
         })
 }
 
-pub fn http_route() -> impl Strategy<Value = Value> {
-    (metadata(ROUTES), vec(parent_ref(), 0..4), vec(one_of(HOSTNAMES), 0..3), option::weighted(0.95, vec(rule(), 0..3)))
+pub(crate) fn http_route() -> impl Strategy<Value = Value> {
+    (
+        metadata(ROUTES),
+        vec(parent_ref(), 1..4),
+        vec(one_of(HOSTNAMES), 0..3),
+        option::weighted(0.95, vec(rule(), 0..3)),
+    )
         .prop_map(|(metadata, parents, hostnames, rules)| {
             json!({
                 "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute", "metadata": metadata,
                 "spec": {"parentRefs": parents, "hostnames": hostnames, "rules": rules},
+            })
+        })
+}
+
+/// A TCPRoute or UDPRoute.
+pub(crate) fn stream_route() -> impl Strategy<Value = Value> {
+    let reference = (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {
+        target["weight"] = json!(weight);
+        target
+    });
+    let rules = vec(
+        vec(reference, 0..3).prop_map(|references| json!({"backendRefs": references})),
+        0..3,
+    );
+    (
+        one_of(&["TCPRoute", "UDPRoute"]),
+        metadata(ROUTES),
+        vec(parent_ref(), 1..3),
+        rules,
+    )
+        .prop_map(|(kind, metadata, parents, rules)| {
+            json!({
+                "apiVersion": "gateway.networking.k8s.io/v1alpha2", "kind": kind, "metadata": metadata,
+                "spec": {"parentRefs": parents, "rules": rules},
             })
         })
 }

@@ -8,29 +8,29 @@ use proptest::{option, prelude::*, sample};
 use serde_json::{Value, json};
 
 /// One of a few words.
-pub fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> + Clone {
+pub(crate) fn one_of(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> + Clone {
     sample::select(words)
 }
 
 /// One of a few numbers.
-pub fn number(numbers: &'static [u32]) -> impl Strategy<Value = u32> + Clone {
+pub(crate) fn number(numbers: &'static [u32]) -> impl Strategy<Value = u32> + Clone {
     sample::select(numbers)
 }
 
 /// A word, or nothing.
-pub fn maybe(words: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> + Clone {
+pub(crate) fn maybe(words: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> + Clone {
     option::of(sample::select(words))
 }
 
-pub const NAMESPACES: &[&str] = &["a", "b"];
-pub const GATEWAYS: &[&str] = &["g0", "g1"];
-pub const CLASSES: &[&str] = &["plain", "plain", "merged", "missing"];
-pub const LISTENERS: &[&str] = &["l0", "l1", "l2", "l3"];
-pub const SERVICES: &[&str] = &["s0", "s1"];
-pub const BACKENDS: &[&str] = &["b0", "b1"];
-pub const SECRETS: &[&str] = &["c0", "c1", "c2"];
-pub const PROXIES: &[&str] = &["p0", "p1"];
-pub const HOSTNAMES: &[&str] = &[
+pub(crate) const NAMESPACES: &[&str] = &["a", "b"];
+pub(crate) const GATEWAYS: &[&str] = &["g0", "g1"];
+pub(crate) const CLASSES: &[&str] = &["plain", "plain", "plain", "merged", "merged", "missing"];
+pub(crate) const LISTENERS: &[&str] = &["l0", "l1", "l2", "l3"];
+pub(crate) const SERVICES: &[&str] = &["s0", "s1"];
+pub(crate) const BACKENDS: &[&str] = &["b0", "b1"];
+pub(crate) const SECRETS: &[&str] = &["c0", "c1", "c2"];
+pub(crate) const PROXIES: &[&str] = &["p0", "p1"];
+pub(crate) const HOSTNAMES: &[&str] = &[
     "example.com",
     "a.example.com",
     "A.Example.Com",
@@ -40,11 +40,11 @@ pub const HOSTNAMES: &[&str] = &[
     "*.com",
 ];
 /// 10080 is where port 80 is bound.
-pub const LISTENER_PORTS: &[u32] = &[80, 80, 80, 443, 443, 8080, 10080];
-pub const SERVICE_PORTS: &[u32] = &[80, 81];
+pub(crate) const LISTENER_PORTS: &[u32] = &[80, 80, 80, 443, 443, 8080, 8443, 10080];
+pub(crate) const SERVICE_PORTS: &[u32] = &[80, 81];
 
 /// Metadata of an object in one of the namespaces. Creation times tie often.
-pub fn metadata(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+pub(crate) fn metadata(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
     (
         one_of(NAMESPACES),
         one_of(names),
@@ -62,7 +62,7 @@ pub fn metadata(names: &'static [&'static str]) -> impl Strategy<Value = Value> 
 }
 
 /// Takes absent fields out.
-pub fn without_nulls(value: Value) -> Value {
+pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
             .into_iter()
@@ -75,7 +75,7 @@ pub fn without_nulls(value: Value) -> Value {
 }
 
 /// Reads a generated object. What can't be read at all is a mistake of the generator.
-pub fn read(value: Value) -> Object {
+pub(crate) fn read(value: Value) -> Object {
     let value = without_nulls(value);
     match load::from_value(value.clone()) {
         Ok((object, _)) => object,
