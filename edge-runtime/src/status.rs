@@ -69,7 +69,6 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
     let mut file = StatusFile {
         path,
         metrics,
-        written: None,
         problem: None,
     };
     let mut pending: Option<(Instant, Instant)> = None;
@@ -105,16 +104,14 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
             }
             () = at(due) => {
                 pending = None;
-                book.refresh(&now());
-                file.write(book.document()).await;
+                file.follow(&mut book).await;
                 continue;
             }
         }
         let now = Instant::now();
         pending = Some((pending.map_or(now, |(first, _)| first), now));
     }
-    book.refresh(&now());
-    file.write(book.document()).await;
+    file.follow(&mut book).await;
 }
 
 async fn at(due: Option<Instant>) {
@@ -141,28 +138,27 @@ pub fn to_yaml(document: &Value) -> String {
 struct StatusFile {
     path: PathBuf,
     metrics: Arc<Metrics>,
-    written: Option<Value>,
     /// What went wrong last, so that it is told once.
     problem: Option<String>,
 }
 
 impl StatusFile {
-    async fn write(&mut self, document: Value) {
-        if self.written.as_ref() == Some(&document) {
-            return;
-        }
+    /// Writes what has changed in the book. What can't be written is tried again with the next change.
+    async fn follow(&mut self, book: &mut Book) {
+        book.refresh(&now());
+        let Some(document) = book.take_changed() else { return };
         let begun = Instant::now();
-        let (path, text) = (self.path.clone(), document.clone());
-        let written = tokio::task::spawn_blocking(move || replace(&path, &to_yaml(&text))).await;
+        let path = self.path.clone();
+        let written = tokio::task::spawn_blocking(move || replace(&path, &to_yaml(&document))).await;
         match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(()) => {
                 self.metrics.count(Counter::StatusUpdates);
                 self.metrics.observe(Timer::StatusWrite, begun.elapsed());
-                self.written = Some(document);
                 self.problem = None;
             }
             Err(error) => {
                 self.metrics.count(Counter::StatusFailures);
+                book.keep_changed();
                 let reason = describe(&error);
                 if self.problem.as_ref() != Some(&reason) {
                     let path = self.path.display();

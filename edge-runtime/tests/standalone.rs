@@ -7,6 +7,7 @@
 use edge_runtime::{
     certs::{PROXY, TlsFiles},
     http::fetch,
+    infra::host::{ProcessName, is_running},
 };
 use envoy_types::pb::envoy::{
     config::core::v3::Node,
@@ -20,6 +21,7 @@ use serde_json::Value;
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Output, Stdio},
     time::{Duration, Instant},
@@ -430,6 +432,38 @@ async fn a_missing_proxy_and_an_unwritable_state_folder_leave_the_rest_serving()
         .expect("it stops when asked")
         .unwrap();
     assert!(ended.success(), "{}", place.log());
+}
+
+#[tokio::test]
+async fn a_killed_controller_leaves_no_proxy_behind() {
+    let host = "    infrastructure: { type: Host, host: { proxyBinary: proxy } }\n";
+    let place = Place::new(host);
+    let (script, pid_file) = (place.folder.path().join("proxy"), place.folder.path().join("pid"));
+    place.write(
+        "proxy",
+        &format!("#!/bin/sh\necho $$ > {}\nexec sleep 600\n", pid_file.display()),
+    );
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut server = place.start().await;
+    let started = timeout(PATIENCE, async {
+        loop {
+            let pid = fs::read_to_string(&pid_file).unwrap_or_default();
+            match pid.trim().parse().ok().and_then(ProcessName::of) {
+                Some(process) => break process,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    });
+    let proxy = started.await.expect("the proxy starts");
+    place.log_says("proxy started").await;
+    place.status().await;
+    server.kill().await.unwrap();
+    let gone = async {
+        while is_running(&proxy) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, gone).await.expect("the guard ends the proxy");
 }
 
 #[tokio::test]

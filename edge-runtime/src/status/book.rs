@@ -27,6 +27,8 @@ pub struct Book {
     reports: Option<Reports>,
     rejected: BTreeMap<ObjectKey, Vec<overlay::Rejected>>,
     findings: Findings,
+    /// Whether the document differs from the one that was taken last.
+    is_changed: bool,
 }
 
 impl Book {
@@ -62,7 +64,7 @@ impl Book {
                 }
                 None => {
                     self.statuses.remove(&key);
-                    self.rendered.remove(&key);
+                    self.is_changed |= self.rendered.remove(&key).is_some();
                 }
             }
         }
@@ -104,6 +106,7 @@ impl Book {
 
     /// Learns what is wrong with the files.
     pub fn set_findings(&mut self, findings: Findings) {
+        self.is_changed |= self.findings != findings;
         self.findings = findings;
     }
 
@@ -130,13 +133,26 @@ impl Book {
                 overlay::add_rejections(&mut status, rejected);
             }
             let names = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
-            let before = self.rendered.remove(&key).or_else(|| self.earlier.remove(&names));
-            let mut value = merge(before.as_ref(), &status, Some(now));
+            let shown = self.rendered.remove(&key);
+            let before = shown.as_ref().or_else(|| self.earlier.get(&names));
+            let mut value = merge(before, &status, Some(now));
             if let Some(addresses) = addresses {
                 value["addresses"] = addresses;
             }
+            self.is_changed |= shown.as_ref() != Some(&value);
+            self.earlier.remove(&names);
             self.rendered.insert(key, value);
         }
+    }
+
+    /// The document, if it differs from the one that was taken last.
+    pub fn take_changed(&mut self) -> Option<Value> {
+        std::mem::take(&mut self.is_changed).then(|| self.document())
+    }
+
+    /// It could not be used after all: the next call of [`take_changed`](Self::take_changed) gives it again.
+    pub fn keep_changed(&mut self) {
+        self.is_changed = true;
     }
 
     /// The whole document.
