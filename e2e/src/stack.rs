@@ -209,7 +209,11 @@ pub struct Stack {
 impl Stack {
     /// Starts the quickstart and waits until it serves.
     pub fn start(plane: &DataPlane) -> Result<Self> {
-        let site = Site::new()?;
+        Self::start_at(Site::new()?, plane)
+    }
+
+    /// The same in a folder that is there already.
+    pub fn start_at(site: Site, plane: &DataPlane) -> Result<Self> {
         let echo = site.start_echo()?;
         let controller = site.start_controller(plane)?;
         let mut stack = Self { controller, echo, site };

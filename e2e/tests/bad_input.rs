@@ -70,11 +70,17 @@ fn a_proxy_binary_that_is_missing_is_named_with_the_field_to_set() -> Result<()>
 }
 
 #[test]
-fn a_state_folder_that_cannot_be_written_is_named() -> Result<()> {
+fn a_state_folder_that_cannot_be_written_is_named_and_serving_goes_on() -> Result<()> {
     let site = Site::new()?;
     // A file where the folder should be stops root too.
     fs::write(site.path("state"), "")?;
-    assert_says(&refused(&site)?, &[&site.path("state").display().to_string()]);
+    let mut stack = Stack::start_at(site, &PLANE)?;
+    stack.controller.wait_for_output("stateHome", PATIENCE)?;
+    assert_says(
+        &stack.controller.output(),
+        &[&stack.site.path("state").display().to_string()],
+    );
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
     Ok(())
 }
 
@@ -141,7 +147,10 @@ fn a_configuration_that_breaks_while_running_is_reported_and_the_old_one_stays()
     let mut stack = Stack::start(&PLANE)?;
     let config = fs::read_to_string(stack.site.config())?;
     fs::write(stack.site.config(), config.replace("type: Custom", "type: Costum"))?;
-    stack.controller.wait_for_output("Costum", PATIENCE)?;
+    stack.controller.wait_for_output("edge-gateway.yaml:15:9", PATIENCE)?;
+    stack
+        .controller
+        .wait_for_output("the running configuration stays in force", PATIENCE)?;
     assert_eq!(stack.get("www.example.com", "/")?.status, 200);
     Ok(())
 }
