@@ -11,7 +11,7 @@ use edge_translate::{
     status::{Condition, GatewayStatus, Status, StatusBody},
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 const PROGRAMMED: &str = "Programmed";
 
@@ -78,12 +78,12 @@ fn programmed(report: &Report) -> (Condition, Vec<Arc<str>>) {
             Condition::yes(PROGRAMMED, PROGRAMMED, message)
         }
         Availability::Starting => no_resources("Proxy replicas unavailable"),
-        Availability::Unavailable(reason) => no_resources(&format!("Proxy replicas unavailable: {reason}")),
+        Availability::Unavailable(reason) => no_resources(format!("Proxy replicas unavailable: {reason}")),
     };
     (condition, report.addresses.clone())
 }
 
-fn no_resources(message: &str) -> Condition {
+fn no_resources(message: impl Into<Cow<'static, str>>) -> Condition {
     Condition::no(PROGRAMMED, "NoResources", message)
 }
 
