@@ -5,6 +5,13 @@
 //! manager, secrets beside them. References between resources are checked here, because a static configuration would
 //! be more lenient about some and stricter about others than a stream is.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop where it stands"
+)]
+
 use anyhow::{Context, Result, bail, ensure};
 use edge_ir::FleetKey;
 use edge_xds::{

@@ -5,6 +5,13 @@
 //! `EDGE_UPDATE=1 cargo test -p edgectl --test golden` (or `cargo xtask golden`) writes the outputs anew: read the
 //! difference as you would read code. Files that belong to no case are an error.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop where it stands"
+)]
+
 use edge_translate::api::ObjectKey;
 use edge_xds::dump::DumpKind;
 use edgectl::{

@@ -1,5 +1,11 @@
 //! The quickstart, started as a user starts it, once with each data plane.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test may stop where it stands, and say what it measured"
+)]
+
 use anyhow::{Context, Result, ensure};
 use e2e::{
     http::{self, Request},
