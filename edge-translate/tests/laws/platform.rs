@@ -158,13 +158,14 @@ pub(crate) fn gateway() -> impl Strategy<Value = Value> {
         })
 }
 
-fn service_ports() -> impl Strategy<Value = Vec<Value>> {
+fn service_ports() -> impl Strategy<Value = Value> {
     let protocol = one_of(&["TCP", "TCP", "TCP", "UDP"]);
     let app = maybe(&["kubernetes.io/h2c", "kubernetes.io/ws", "kubernetes.io/wss", "http"]);
     let port = (number(SERVICE_PORTS), one_of(&["x", "y"]), protocol, option::weighted(0.3, app)).prop_map(
         |(port, name, protocol, app)| json!({"port": port, "name": name, "protocol": protocol, "appProtocol": app.flatten()}),
     );
-    vec(port, 1..3)
+    let usual = json!([{"port": 80, "name": "x"}, {"port": 81, "name": "y"}]);
+    prop_oneof![2 => Just(usual), 1 => vec(port, 0..3).prop_map(|ports| json!(ports))]
 }
 
 pub(crate) fn service() -> impl Strategy<Value = Value> {
@@ -172,7 +173,7 @@ pub(crate) fn service() -> impl Strategy<Value = Value> {
         metadata(SERVICES),
         service_ports(),
         maybe(&["10.0.0.1", "10.0.0.2", "None"]),
-        option::weighted(0.1, Just("ExternalName")),
+        option::weighted(0.05, Just("ExternalName")),
     )
         .prop_map(|(metadata, ports, ip, kind)| {
             json!({
@@ -216,12 +217,14 @@ pub(crate) fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy
         one_of(&["TCP", "TCP", "UDP"]),
     )
         .prop_map(|(name, port, protocol)| json!({"name": name, "port": port, "protocol": protocol}));
+    let usual = json!([{"name": "x", "port": 8080}, {"name": "y", "port": 8081}]);
+    let ports = prop_oneof![2 => Just(usual), 1 => vec(port, 0..3).prop_map(|ports| json!(ports))];
     (
         metadata(&["e0", "e1", "e2"]),
         owner,
         one_of(families),
         vec(endpoint, 0..4),
-        vec(port, 1..3),
+        ports,
     )
         .prop_map(move |(mut metadata, owner, family, endpoints, ports)| {
             metadata["labels"] = owner;
@@ -243,8 +246,8 @@ pub(crate) fn endpoint_slice(families: &'static [&'static str]) -> impl Strategy
 
 pub(crate) fn backend() -> impl Strategy<Value = Value> {
     let endpoint = prop_oneof![
-        4 => (0..3_u8).prop_map(|n| json!({"ip": {"address": format!("10.3.0.{n}"), "port": 3000}})),
-        2 => (0..2_u8).prop_map(|n| json!({"fqdn": {"hostname": format!("host{n}.example.net"), "port": 443}})),
+        8 => (0..3_u8).prop_map(|n| json!({"ip": {"address": format!("10.3.0.{n}"), "port": 3000}})),
+        4 => (0..2_u8).prop_map(|n| json!({"fqdn": {"hostname": format!("host{n}.example.net"), "port": 443}})),
         1 => Just(json!({"unix": {"path": "/run/x.sock"}})),
         1 => Just(json!({"ip": {"address": "127.0.0.1", "port": 3000}})),
         1 => Just(json!({"ip": {"address": "not an address", "port": 3000}})),

@@ -10,14 +10,18 @@ use serde_json::{Value, json};
 pub(crate) const ROUTES: &[&str] = &["r0", "r1", "r2"];
 
 fn parent_ref() -> impl Strategy<Value = Value> {
-    let section = option::weighted(0.2, one_of(LISTENERS));
-    let port = option::weighted(0.15, number(&[80, 443, 9]));
+    let section = option::weighted(0.15, one_of(LISTENERS));
+    let port = option::weighted(0.1, number(&[80, 443, 9]));
     let kind = option::weighted(0.05, Just("Service"));
-    (one_of(GATEWAYS), option::weighted(0.5, one_of(NAMESPACES)), section, port, kind).prop_map(
-        |(name, namespace, section, port, kind)| {
-            json!({"name": name, "namespace": namespace, "sectionName": section, "port": port, "kind": kind})
-        },
-    )
+    // Two of the Gateways are there from the beginning.
+    let gateway = prop_oneof![
+        2 => Just(("g0", Some("a"))),
+        2 => Just(("g1", Some("b"))),
+        2 => (one_of(GATEWAYS), option::of(one_of(NAMESPACES))),
+    ];
+    (gateway, section, port, kind).prop_map(|((name, namespace), section, port, kind)| {
+        json!({"name": name, "namespace": namespace, "sectionName": section, "port": port, "kind": kind})
+    })
 }
 
 fn matches() -> impl Strategy<Value = Value> {
