@@ -203,3 +203,16 @@ fn answer_directly(
     edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
     response
 }
+
+#[cfg(test)]
+mod tests {
+    /// Every request moves its future once, so its size is time: what only some requests need belongs in a box.
+    #[test]
+    fn the_future_of_a_request_stays_small() {
+        fn size<A, B, F: Future>(_: fn(A, B) -> F) -> usize {
+            std::mem::size_of::<F>()
+        }
+        let size = size(super::serve);
+        assert!(size <= 7 * 1024, "{size} bytes");
+    }
+}

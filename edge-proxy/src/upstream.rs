@@ -25,7 +25,7 @@ use crate::config::endpoint::{Host, HostId};
 use crate::stats::WorkerIndex;
 use crate::worker::Worker;
 
-pub(crate) use lease::Lease;
+pub(crate) use lease::{Lease, SendFailure};
 pub(crate) use limits::RequestGuard;
 pub(crate) use pool::HostPool;
 

@@ -17,6 +17,7 @@ use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::tunnel::Tunnel;
 use crate::shared::Drain;
 use crate::stats::ConnectionManagerCells;
+use crate::transport::Transport;
 use crate::worker::Worker;
 
 /// The protocol of a client connection.
@@ -72,6 +73,8 @@ pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     /// Set by the request that ended HTTP on this connection.
     pub(crate) tunnel: RefCell<Option<Tunnel>>,
+    /// The transport, once HTTP has let go of it.
+    pub(crate) leftover: RefCell<Option<Transport>>,
     timer: Timer,
     active: Cell<u32>,
     requests: Cell<u32>,
@@ -121,6 +124,7 @@ impl Connection {
             server_name,
             protocol,
             tunnel: RefCell::new(None),
+            leftover: RefCell::new(None),
             timer,
             active: Cell::new(0),
             requests: Cell::new(0),

@@ -1,7 +1,8 @@
 //! The byte stream of a client connection as HTTP sees it.
 //!
 //! What: replays the bytes that were read to find out the protocol, then reads on, and tells the connection when bytes
-//! arrive (so that a head that never ends meets its deadline).
+//! arrive (so that a head that never ends meets its deadline). When HTTP lets go of it, the transport goes back to the
+//! connection, which closes it in good order.
 
 use std::io;
 use std::pin::Pin;
@@ -17,7 +18,8 @@ use crate::transport::Transport;
 /// A client's byte stream.
 #[derive(Debug)]
 pub(crate) struct ClientIo {
-    transport: Transport,
+    /// Taken out by `drop` alone.
+    transport: Option<Transport>,
     replay: Bytes,
     connection: Rc<Connection>,
 }
@@ -26,15 +28,23 @@ impl ClientIo {
     /// `replay` comes before what the transport still holds.
     pub(crate) fn new(transport: Transport, replay: Bytes, connection: Rc<Connection>) -> Self {
         Self {
-            transport,
+            transport: Some(transport),
             replay,
             connection,
         }
     }
 
-    /// The transport; nothing is left to replay once HTTP has read.
-    pub(crate) fn into_transport(self) -> Transport {
+    fn transport(&mut self) -> io::Result<Pin<&mut Transport>> {
         self.transport
+            .as_mut()
+            .map(Pin::new)
+            .ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl Drop for ClientIo {
+    fn drop(&mut self) {
+        *self.connection.leftover.borrow_mut() = self.transport.take();
     }
 }
 
@@ -48,7 +58,7 @@ impl AsyncRead for ClientIo {
             this.connection.bytes_arrived();
             return Poll::Ready(Ok(()));
         }
-        let polled = Pin::new(&mut this.transport).poll_read(cx, buf);
+        let polled = this.transport()?.poll_read(cx, buf);
         if polled.is_ready() && !buf.filled().is_empty() {
             this.connection.bytes_arrived();
         }
@@ -58,14 +68,14 @@ impl AsyncRead for ClientIo {
 
 impl AsyncWrite for ClientIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.transport).poll_write(cx, buf)
+        self.transport()?.poll_write(cx, buf)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.transport).poll_flush(cx)
+        self.transport()?.poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.transport).poll_shutdown(cx)
+        self.transport()?.poll_shutdown(cx)
     }
 }

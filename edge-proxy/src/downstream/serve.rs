@@ -135,26 +135,40 @@ async fn serve_http1(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()
         }
     })
     .await;
+    let read = http.into_parts().read_buf;
     let tunnel = connection.tunnel.borrow_mut().take();
-    let parts = http.into_parts();
-    let mut transport = parts.io.into_inner().into_transport();
     match tunnel {
         Some(tunnel) if ended => {
+            let Some(transport) = connection.leftover.borrow_mut().take() else {
+                return Ok(());
+            };
             let cells = connection.cells();
             cells.downstream_cx_upgrades_total.inc();
             cells.downstream_cx_upgrades_active.inc();
-            let copied = tunnel.run(transport, &parts.read_buf).await;
+            let copied = tunnel.run(transport, &read).await;
             cells.downstream_cx_upgrades_active.dec();
             copied
         }
         _ => {
-            // hyper has shut the stream down when it ended well.
-            if !ended {
-                let _ = tokio::time::timeout(connection.manager().timeouts.delayed_close, transport.shutdown()).await;
-            }
+            close(connection).await;
             Ok(())
         }
     }
+}
+
+/// Says that nothing more comes and waits for the client to do the same: closing a socket that holds unread bytes
+/// resets the connection, which may take the last response away from the client (RFC 9112 §9.6).
+async fn close(connection: &Connection) {
+    let Some(mut transport) = connection.leftover.borrow_mut().take() else {
+        return;
+    };
+    let closing = async {
+        let _ = transport.shutdown().await;
+        let mut unread = [0; 1024];
+        while matches!(transport.read(&mut unread).await, Ok(1..)) {}
+    };
+    // Who does not close in time is cut off.
+    let _ = tokio::time::timeout(connection.manager().timeouts.delayed_close, closing).await;
 }
 
 async fn serve_http2(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()> {
@@ -182,7 +196,7 @@ async fn serve_http2(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()
         let connection = Rc::clone(connection);
         service_fn(move |request| crate::http::serve(Rc::clone(&connection), request))
     };
-    let mut http = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service));
+    let mut http = Box::pin(builder.serve_connection(TokioIo::new(io), service));
     poll_fn(|cx| {
         match connection.poll_command(cx) {
             Command::Serve => {}
@@ -196,6 +210,8 @@ async fn serve_http2(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()
         })
     })
     .await;
+    drop(http);
+    close(connection).await;
     Ok(())
 }
 

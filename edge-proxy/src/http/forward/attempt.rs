@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use http::{HeaderValue, Method, Response};
 use hyper::body::Incoming;
@@ -23,7 +24,7 @@ use crate::http::head::Head;
 use crate::http::request::{self, Extras};
 use crate::http::stream::Stream;
 use crate::http::{audience, local_reply, respond, retry, rewrite};
-use crate::upstream::{HostPool, Lease, RequestGuard};
+use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
@@ -149,42 +150,41 @@ impl<'a> Forwarding<'a> {
         };
         let request = request::build(head, body, extras, &lease)?;
         let sent = worker.clock.recent();
-        let failure = match lease.send(request, |cx| self.poll_limits(cx, Some(&pool))).await {
-            Ok(response) => {
-                return Ok(self.answered(Answer {
-                    response,
-                    lease,
-                    guard,
-                    sent,
-                }));
-            }
+        let sending = lease.send(request, |cx| self.poll_limits(cx, Some(&pool)));
+        let failure = match sending.await {
+            Ok(response) => return Ok(self.answered(response, lease, guard, sent)),
             Err(failure) => failure,
         };
         drop(lease);
-        let request = match (failure.unsent, spare) {
-            (Some(request), _) if failure.fault == Fault::ConnectionTermination => *request,
-            (None, Some(head)) if failure.fault == Fault::ConnectionTermination => {
-                let mut lease = self.reopen(&pool, &head).await?;
-                let request = request::build(head, RequestBody::Empty, extras, &lease)?;
-                return self.second_send(&mut lease, request, &pool).await.map(|response| {
-                    self.answered(Answer {
-                        response,
-                        lease,
-                        guard,
-                        sent,
-                    })
-                });
+        // Boxed: the usual request does not come here.
+        let (response, lease) = Box::pin(self.send_again(failure, spare, extras, &pool)).await?;
+        Ok(self.answered(response, lease, guard, sent))
+    }
+
+    /// Once more on a new connection, when the old one was closed before it took anything of the request, or when
+    /// there is a spare.
+    async fn send_again(
+        &self,
+        failure: SendFailure,
+        spare: Option<Head>,
+        extras: Extras<'_>,
+        pool: &Rc<HostPool>,
+    ) -> Result<(Response<Incoming>, Lease), Fault> {
+        let (request, mut lease) = match (failure.unsent, spare) {
+            (Some(request), _) if failure.fault == Fault::ConnectionTermination => {
+                let lease = self.reopen_for(pool, &request).await?;
+                (*request, lease)
             }
-            _ => return Err(self.failed(failure.fault, &pool)),
+            (None, Some(head)) if failure.fault == Fault::ConnectionTermination => {
+                pool.drop_idle();
+                let lease = self.open(pool, &head).await?;
+                (request::build(head, RequestBody::Empty, extras, &lease)?, lease)
+            }
+            _ => return Err(self.failed(failure.fault, pool)),
         };
-        let mut lease = self.reopen_for(&pool, &request).await?;
-        let response = self.second_send(&mut lease, request, &pool).await?;
-        Ok(self.answered(Answer {
-            response,
-            lease,
-            guard,
-            sent,
-        }))
+        let sent = lease.send(request, |cx| self.poll_limits(cx, Some(pool))).await;
+        let response = sent.map_err(|failure| self.failed(failure.fault, pool))?;
+        Ok((response, lease))
     }
 
     fn is_safe_twice(&self, head: &Head, source: &Source) -> bool {
@@ -243,11 +243,6 @@ impl<'a> Forwarding<'a> {
         }
     }
 
-    async fn reopen(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
-        pool.drop_idle();
-        self.open(pool, head).await
-    }
-
     async fn reopen_for(&self, pool: &Rc<HostPool>, request: &http::Request<RequestBody>) -> Result<Lease, Fault> {
         pool.drop_idle();
         let worker = &self.stream.connection.worker;
@@ -262,19 +257,14 @@ impl<'a> Forwarding<'a> {
             .map_err(|fault| self.failed(fault, pool))
     }
 
-    async fn second_send(
-        &self,
-        lease: &mut Lease,
-        request: http::Request<RequestBody>,
-        pool: &Rc<HostPool>,
-    ) -> Result<Response<Incoming>, Fault> {
-        let sending = Box::pin(lease.send(request, |cx| self.poll_limits(cx, Some(pool))));
-        sending.await.map_err(|failure| self.failed(failure.fault, pool))
-    }
-
-    fn answered(&self, answer: Answer) -> Answer {
+    fn answered(&self, response: Response<Incoming>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.stream.timer.clear(Kind::PerTry);
-        answer
+        Answer {
+            response,
+            lease,
+            guard,
+            sent,
+        }
     }
 
     fn failed(&self, fault: Fault, pool: &HostPool) -> Fault {
