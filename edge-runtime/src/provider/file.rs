@@ -14,7 +14,7 @@ use crate::{
 };
 use edge_translate::{
     Change,
-    load::{Limits, LoadFinding, Severity, Source, load},
+    load::{Limits, LoadFinding, Severity, Source},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,11 +29,13 @@ use tokio::{
 };
 
 pub mod list;
+pub mod parts;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 use list::{Listing, Stamp, list};
+use parts::Parts;
 use table::{Table, of_file};
 
 /// How often everything is looked at when some folder can't be watched.
@@ -151,6 +153,7 @@ struct Reader {
     table: Table,
     /// The version of each file that was read last.
     read: BTreeMap<PathBuf, Stamp>,
+    parts: BTreeMap<PathBuf, Parts>,
 }
 
 /// What a look found.
@@ -171,6 +174,7 @@ impl Reader {
             if !listing.unreadable.iter().any(|problem| path.starts_with(problem)) {
                 self.table.remove(&path);
                 self.read.remove(&path);
+                self.parts.remove(&path);
             }
         }
         for (path, stamp) in &listing.files {
@@ -199,16 +203,12 @@ impl Reader {
             Ok(len) if len <= limits.bytes => match fs::read(path).map(String::from_utf8) {
                 Ok(Ok(text)) => {
                     let name = path.display().to_string();
-                    self.table.load(
-                        path,
-                        load(
-                            &Source {
-                                name: &name,
-                                text: &text,
-                            },
-                            &limits,
-                        ),
-                    );
+                    let source = Source {
+                        name: &name,
+                        text: &text,
+                    };
+                    let parts = self.parts.entry(path.to_owned()).or_default();
+                    self.table.load(path, parts.load(&source, &limits));
                     self.read.insert(path.to_owned(), stamp);
                     return;
                 }
