@@ -25,7 +25,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<Placed> {
     let host = reader.text(id.host);
     let mut routes = collect(reader, id, &entry.routes);
     if reader.is_guarded(Kind::Gateway, id.listener.gateway) {
-        routes = routes.iter().map(|route| closed(route)).collect();
+        routes = routes.iter().map(closed).collect();
     }
     let name = format!("{}/{}", door.full_name, host.replace('.', "_"));
     let host = VirtualHost {
