@@ -110,21 +110,30 @@ impl Table {
         self.files.keys().map(|path| &**path)
     }
 
-    /// Brings `holders` in line after the objects of a file changed from `old`.
+    /// Brings `holders` in line after the objects of a file changed from `old`. Most are the same and cost a look.
     fn reindex(&mut self, path: &Arc<Path>, old: BTreeMap<ObjectKey, Held>) {
         let new = self.files.get(path).map(|entry| &entry.objects);
-        for key in old.keys().filter(|key| !new.is_some_and(|new| new.contains_key(*key))) {
-            if let Some(holders) = self.holders.get_mut(key) {
-                holders.remove(path);
-                if holders.is_empty() {
-                    self.holders.remove(key);
+        for (key, held) in new.into_iter().flatten() {
+            match old.get(key) {
+                Some(before) if before.object == held.object => {}
+                Some(_) => drop(self.touched.insert(key.clone())),
+                None => {
+                    self.holders.entry(key.clone()).or_default().insert(Arc::clone(path));
+                    self.touched.insert(key.clone());
                 }
             }
         }
-        self.touched.extend(old.into_keys());
-        for key in new.into_iter().flatten().map(|(key, _)| key) {
-            self.holders.entry(key.clone()).or_default().insert(Arc::clone(path));
-            self.touched.insert(key.clone());
+        for key in old
+            .into_keys()
+            .filter(|key| !new.is_some_and(|new| new.contains_key(key)))
+        {
+            if let Some(holders) = self.holders.get_mut(&key) {
+                holders.remove(path);
+                if holders.is_empty() {
+                    self.holders.remove(&key);
+                }
+            }
+            self.touched.insert(key);
         }
     }
 
