@@ -79,7 +79,7 @@ async fn send(
         .ok_or(Fault::NoHealthyUpstream)?;
     let pool = worker.upstreams.pool(worker.index, entry, host, 0);
     let speak = Speak::of(&entry.cluster, downstream);
-    let mut lease = match pool.checkout(speak, worker.clock.now()) {
+    let mut lease = match pool.checkout(speak) {
         Some(lease) => lease,
         None => pool.acquire(worker, speak, Some(head.authority_text())).await?,
     };

@@ -15,8 +15,8 @@ use crate::upstream::http2::Http2Stream;
 use crate::upstream::pool::HostPool;
 use crate::worker::Worker;
 
-/// A connection that was used a shorter while ago is not expected to be closed.
-const RESTED: Duration = Duration::from_millis(1);
+/// A connection that was used a shorter while ago is not expected to be closed: servers wait for a second and more.
+const RESTED: Duration = Duration::from_millis(100);
 
 /// A connection, or a place on one.
 #[derive(Debug)]

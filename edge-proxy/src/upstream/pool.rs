@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::config::ClusterId;
 use crate::config::cluster::{Cluster, ClusterEntry};
@@ -20,10 +20,6 @@ use crate::upstream::http2::Http2Connection;
 use crate::upstream::lease::Lease;
 use crate::upstream::limits::{PendingGuard, below};
 use crate::worker::Worker;
-
-/// A connection that was unused for longer than this is looked at before it is used again. Younger ones were seen
-/// alive in this turn of the event loop or the one before.
-const TRUSTED: Duration = Duration::from_millis(1);
 
 /// An HTTP/2 connection that is being opened, and who waits for it.
 type Opening = Rc<tokio::sync::watch::Receiver<Option<Result<(), Fault>>>>;
@@ -71,7 +67,7 @@ impl HostPool {
     }
 
     /// A connection that is free now.
-    pub(crate) fn checkout(self: &Rc<Self>, speak: Speak, now: Instant) -> Option<Lease> {
+    pub(crate) fn checkout(self: &Rc<Self>, speak: Speak) -> Option<Lease> {
         if speak != Speak::Http1 {
             let found = self
                 .http2
@@ -86,7 +82,7 @@ impl HostPool {
         if speak != Speak::Http2 {
             // Taken out one by one: dropping a dead connection may ring `room`.
             while let Some(mut connection) = self.take_idle() {
-                if now.saturating_duration_since(connection.idle_since) < TRUSTED || connection.is_alive() {
+                if connection.is_alive() {
                     return Some(Lease::Http1(connection));
                 }
             }
@@ -108,7 +104,7 @@ impl HostPool {
         let workers = worker.shared.workers;
         let _pending = PendingGuard::new(self, workers).ok_or(Fault::Overflow)?;
         loop {
-            if let Some(lease) = self.checkout(speak, worker.clock.now()) {
+            if let Some(lease) = self.checkout(speak) {
                 return Ok(lease);
             }
             let opening = self.opening.borrow().clone();

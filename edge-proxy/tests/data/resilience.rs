@@ -271,14 +271,28 @@ fn connections_are_reused_and_idle_ones_that_were_closed_are_not() {
             assert_eq!(client.get("h", "/").await.status, 200);
         }
         assert_eq!(backend.connections(), 1);
-        // A backend that closes after every response without saying so.
-        let closing = raw(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
-        let proxy = Proxy::start(simple(closing));
+        // A backend that closes after every response without saying so: the next request must not meet the old
+        // connection, not even right after.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = Proxy::start(simple(listener.local_addr().unwrap()));
+        let closed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&closed);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut buffer = [0; 4096];
+                let _ = stream.read(&mut buffer).await;
+                stream
+                    .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+                    .await
+                    .unwrap();
+                drop(stream);
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
         let mut client = proxy.http1().await;
-        for _ in 0..20 {
+        for n in 1..=20 {
             assert_eq!(client.get("h", "/").await.text(), "ok");
-            // Longer than a connection is trusted blindly.
-            tokio::time::sleep(Duration::from_millis(3)).await;
+            until("the backend closes", || closed.load(Ordering::SeqCst) == n).await;
         }
     });
 }
@@ -321,9 +335,14 @@ fn limits_on_requests_and_on_waiting_answer_503() {
 #[test]
 fn a_full_pool_makes_requests_wait_for_a_connection() {
     run(async {
-        let backend = Backend::start_async(Speaks::Http1, |_| async {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            Response::new(Full::from("a"))
+        // It answers two at a time, so that one connection would not do.
+        let pair = Arc::new(tokio::sync::Barrier::new(2));
+        let backend = Backend::start_async(Speaks::Http1, move |_| {
+            let pair = Arc::clone(&pair);
+            async move {
+                pair.wait().await;
+                Response::new(Full::from("a"))
+            }
         })
         .await;
         let mut limited = cluster(0);
@@ -340,7 +359,7 @@ fn a_full_pool_makes_requests_wait_for_a_connection() {
         for client in clients {
             assert_eq!(client.await.unwrap(), 200);
         }
-        assert!(backend.connections() <= 2, "{}", backend.connections());
+        assert_eq!(backend.connections(), 2);
     });
 }
 

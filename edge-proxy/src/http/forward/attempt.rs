@@ -134,7 +134,7 @@ impl<'a> Forwarding<'a> {
                 HeaderValue::from(number),
             );
         }
-        let mut lease = match pool.checkout(self.speak, self.stream.started) {
+        let mut lease = match pool.checkout(self.speak) {
             Some(lease) => lease,
             None => self.open(&pool, &head).await?,
         };
