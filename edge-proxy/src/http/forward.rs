@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Kind;
 use crate::config::Snapshot;
-use crate::config::cluster::ClusterEntry;
+use crate::config::cluster::{ClusterEntry, UpstreamProtocol};
 use crate::config::endpoint::HostId;
 use crate::config::header::HeaderSteps;
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
@@ -106,15 +106,10 @@ pub(crate) async fn forward(
             return local_reply::of_fault(fault, audience(&head));
         }
     };
-    let mut speak = Speak::of(&chosen.entry.cluster, connection.protocol);
-    if let Some(protocol) = &notes.upgrade {
-        if !allows_upgrade(settings, &connection, protocol)
-            || chosen.entry.cluster.protocol == crate::config::cluster::UpstreamProtocol::Http2
-        {
-            return local_reply::of_fault(Fault::UpgradeForbidden, audience(&head));
-        }
-        speak = Speak::Http1;
-    }
+    let speak = match speak(&chosen, settings, &connection, notes.upgrade.as_deref()) {
+        Ok(speak) => speak,
+        Err(fault) => return local_reply::of_fault(fault, audience(&head)),
+    };
     let limits = timeouts(settings, &connection, &mut head, &notes);
     let scene = Scene {
         connection: &connection,
@@ -128,23 +123,12 @@ pub(crate) async fn forward(
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
     let arrival = start_clock(&stream, settings, limits, idle, &body);
     let source = body_source(body, &arrival, settings, chosen.entry);
-    if !settings.mirrors.is_empty() {
-        let shared = if let Source::Shared(shared) = &source {
-            Some(shared)
-        } else {
-            None
-        };
-        let worker = &connection.worker;
-        mirror::start(
-            worker,
-            snapshot,
-            &settings.mirrors,
-            &head,
-            shared,
-            connection.protocol,
-            limits.route,
-        );
-    }
+    let kept = if let Source::Shared(shared) = &source {
+        Some(shared)
+    } else {
+        None
+    };
+    mirror::start(&connection, snapshot, &settings.mirrors, &head, kept, limits.route);
     let forwarding = Forwarding {
         settings,
         entry: chosen.entry,
@@ -203,6 +187,25 @@ fn choose<'a>(
                 named.and_then(|name| snapshot.cluster_by_name(name)).ok_or(missing)?,
             ))
         }
+    }
+}
+
+/// What to speak to the backend; an upgrade needs HTTP/1.1 and a route that allows it.
+fn speak(
+    chosen: &Chosen<'_>,
+    settings: &Forward,
+    connection: &Connection,
+    upgrade: Option<&str>,
+) -> Result<Speak, Fault> {
+    let cluster = &chosen.entry.cluster;
+    match upgrade {
+        None => Ok(Speak::of(cluster, connection.protocol)),
+        Some(protocol)
+            if allows_upgrade(settings, connection, protocol) && cluster.protocol != UpstreamProtocol::Http2 =>
+        {
+            Ok(Speak::Http1)
+        }
+        Some(_) => Err(Fault::UpgradeForbidden),
     }
 }
 

@@ -15,7 +15,7 @@ use http_body::Body;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::route::Mirror;
-use crate::downstream::connection::Protocol;
+use crate::downstream::connection::{Connection, Protocol};
 use crate::fault::Fault;
 use crate::http::body::RequestBody;
 use crate::http::head::Head;
@@ -27,14 +27,14 @@ use crate::worker::{Pinned, Worker};
 
 /// Starts the mirrors whose share takes this request.
 pub(crate) fn start(
-    worker: &Rc<Worker>,
+    connection: &Connection,
     snapshot: &Rc<Pinned>,
     mirrors: &[Mirror],
     head: &Head,
     body: Option<&SharedBody>,
-    downstream: Protocol,
     limit: Option<Duration>,
 ) {
+    let (worker, downstream) = (&connection.worker, connection.protocol);
     for mirror in mirrors {
         if !mirror.fraction.takes(worker.random.next()) {
             continue;
