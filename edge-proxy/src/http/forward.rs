@@ -269,7 +269,7 @@ fn rewrite_head(
     // The endpoint's name is known per attempt only.
     if let Some(rewrite) = host.filter(|rewrite| !matches!(rewrite, HostRewrite::Endpoint)) {
         let new = rewrite::host(rewrite, head, "");
-        set_authority(head, new, settings);
+        set_authority(head, new, settings, connection);
     }
     if let Some(rewrite) = &settings.path_rewrite {
         let new = rewrite::path(rewrite, &route.path, head.target.as_str());
@@ -283,9 +283,14 @@ fn rewrite_head(
     }
 }
 
-fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward) {
+fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward, connection: &Connection) {
     let Some(new) = new else { return };
     let old = std::mem::replace(&mut head.authority, new);
+    let manager = connection.manager();
+    if !manager.router.suppress_envoy_headers {
+        let name = manager.prefixed.original_host.clone();
+        head.headers.insert(name, old.clone());
+    }
     if settings.append_x_forwarded_host {
         let value = match head.headers.get(X_FORWARDED_HOST) {
             Some(there) => {

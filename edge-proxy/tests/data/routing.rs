@@ -200,6 +200,7 @@ fn paths_and_hosts_are_rewritten_and_the_old_ones_told() {
         assert_eq!(seen.uri(), "/one/two?q");
         assert_eq!(seen.headers()["host"], "inner.example");
         assert_eq!(seen.headers()["x-forwarded-host"], "outer.example");
+        assert_eq!(seen.headers()["x-edge-original-host"], "outer.example");
         assert_eq!(seen.headers()["x-edge-original-path"], "/prefix/one/two?q");
     });
 }

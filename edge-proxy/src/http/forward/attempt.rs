@@ -126,7 +126,7 @@ impl<'a> Forwarding<'a> {
         }
         if let Some(HostRewrite::Endpoint) = self.host_rewrite {
             let new = rewrite::host(&HostRewrite::Endpoint, &head, &pool.host.hostname);
-            set_authority(&mut head, new, self.settings);
+            set_authority(&mut head, new, self.settings, &connection);
         }
         if self.settings.attempt_count_in_request {
             head.headers.insert(
