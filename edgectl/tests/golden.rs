@@ -57,6 +57,7 @@ topics! {
     matches "match",
     precedence "precedence",
     retries "retry",
+    streams "stream",
     timeouts "timeout",
 }
 
@@ -149,7 +150,7 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
 fn xds(topic: &str, outcome: &Outcome) -> String {
     let parts = match topic {
         "bootstrap" => &[DumpKind::Bootstrap][..],
-        "certificate" | "class" | "conflict" | "gateway" | "isolation" | "listener" => {
+        "certificate" | "class" | "conflict" | "gateway" | "isolation" | "listener" | "stream" => {
             &[DumpKind::Listener, DumpKind::Route]
         }
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
