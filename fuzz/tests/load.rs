@@ -1,0 +1,187 @@
+//! Texts that people and clusters write: resources, the controller's own file, certificates.
+
+use bolero::check;
+use edge_translate::{
+    config,
+    load::{Limits, Raw, Severity, Source, from_value, load},
+};
+use fuzz::{Edit, Edited, WORLD, translate};
+use serde_json::Value;
+
+const ROUTE: &str = r#"apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata:
+  name: "backend"   # a comment
+  annotations:
+    gateway.edge/note: |
+      two
+      lines
+    other: 'it''s'
+spec:
+  parentRefs:
+  - name: eg
+  hostnames: ["www.example.com", '*.example.org']
+  rules:
+    - backendRefs:
+      - {group: "", kind: Service, name: backend, port: 3000, weight: 1}
+      matches:
+      -   path:
+            type: PathPrefix
+            value: /
+"#;
+
+const JSON: &str = r#"{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "\u0041\n", "b": "", "n": "1"}},
+  {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}, {"port": 8.1e1}]}}
+]}
+"#;
+
+const ALIASES: &str = "apiVersion: v1
+kind: ConfigMap
+metadata: &m {name: a, labels: {x: y}}
+data:
+  one: &one >-
+    folded
+    text
+  two: *one
+  three: \"with \\x41 and
+    two lines\"
+";
+
+const SEEDS: &[&str] = &[ROUTE, JSON, ALIASES, WORLD];
+
+/// Loading is total, places are in the text, and what is loaded can be written and read again.
+#[test]
+fn loading() {
+    check!()
+        .with_iterations(3000)
+        .with_type::<(u8, Vec<Edit>)>()
+        .for_each(|(choice, edits)| {
+            let Edited(text) = Edited::new(SEEDS, *choice, edits);
+            let limits = Limits {
+                raw: Raw::Keep,
+                ..Limits::default()
+            };
+            let loaded = load(&Source { name: "-", text: &text }, &limits);
+            let lines = text.split('\n').count();
+            for finding in &loaded.findings {
+                assert!(
+                    (1..=lines + 1).contains(&finding.line) && finding.column > 0,
+                    "{finding} in\n{text}"
+                );
+            }
+            for loaded in &loaded.objects {
+                assert!((1..=lines).contains(&loaded.line), "line {} of\n{text}", loaded.line);
+                let value = loaded.object.to_value().unwrap();
+                let (again, _) = from_value(value.clone()).unwrap_or_else(|w| panic!("{}: {value}", w.message));
+                assert_eq!(again, loaded.object, "written and read again, from\n{text}");
+            }
+        });
+}
+
+/// Whatever reader was used, a document means what YAML says it means.
+#[test]
+fn loading_agrees_with_a_general_parser() {
+    check!()
+        .with_iterations(3000)
+        .with_type::<(u8, Vec<Edit>)>()
+        .for_each(|(choice, edits)| {
+            let Edited(text) = Edited::new(&[ROUTE, JSON, ALIASES], *choice, edits);
+            let limits = Limits {
+                raw: Raw::Keep,
+                ..Limits::default()
+            };
+            let loaded = load(&Source { name: "-", text: &text }, &limits);
+            let is_sound = loaded.findings.iter().all(|f| f.severity == Severity::Warning);
+            let [only] = &*loaded.objects else { return };
+            let Some(raw) = &only.raw else { return };
+            if !is_sound || text.contains("---") || text.contains("...") {
+                return;
+            }
+            // A list is compared by its only item.
+            let Ok(value) = serde_yaml::from_str::<Value>(&text) else {
+                return;
+            };
+            let value = match value.get("items").and_then(Value::as_array).map(Vec::as_slice) {
+                Some([item]) => item.clone(),
+                Some(_) => return,
+                None => value,
+            };
+            assert_eq!(**raw, value, "of\n{text}");
+        });
+}
+
+/// Bounds hold: what is too much is refused with a word, whatever it is.
+#[test]
+fn loading_within_small_bounds() {
+    let limits = Limits {
+        bytes: 4000,
+        documents: 3,
+        nodes: 60,
+        depth: 6,
+        aliases: 2,
+        ..Limits::default()
+    };
+    check!()
+        .with_iterations(1000)
+        .with_type::<(u8, Vec<Edit>)>()
+        .for_each(|(choice, edits)| {
+            let Edited(text) = Edited::new(SEEDS, *choice, edits);
+            let loaded = load(&Source { name: "-", text: &text }, &limits);
+            let n_documents = loaded.objects.len();
+            assert!(text.len() <= limits.bytes || n_documents == 0);
+        });
+}
+
+const CONFIG: &str = "apiVersion: gateway.edge/v1alpha1
+kind: EdgeGateway
+gateway: {controllerName: gateway.edge/gatewayclass-controller}
+logging: {level: {default: info}}
+provider:
+  type: Custom
+  custom:
+    resource: {type: File, file: {paths: [/tmp/x]}}
+    infrastructure: {type: Host, host: {}}
+extensionApis: {enableBackend: true}
+";
+
+/// So is reading the controller's own file.
+#[test]
+fn configuration() {
+    check!()
+        .with_iterations(2000)
+        .with_type::<Vec<Edit>>()
+        .for_each(|edits| {
+            let Edited(text) = Edited::new(&[CONFIG], 0, edits);
+            if let Err(findings) = config::parse(&Source {
+                name: "edge.yaml",
+                text: &text,
+            }) {
+                assert!(!findings.is_empty(), "refused without a word:\n{text}");
+            }
+        });
+}
+
+/// Certificates and keys are read without a fall, and a broken one serves nobody.
+#[test]
+fn certificates() {
+    let documents: Vec<&str> = WORLD.split("---\n").collect();
+    let secret = documents.iter().find(|d| d.contains("kind: Secret")).unwrap();
+    let rest: Vec<&str> = documents.iter().copied().filter(|d| d != secret).collect();
+    let rest = rest.join("---\n");
+    check!()
+        .with_iterations(600)
+        .with_type::<Vec<Edit>>()
+        .for_each(|edits| {
+            let Edited(secret) = Edited::new(&[secret], 0, edits);
+            let translation = translate(&format!("{rest}---\n{secret}"));
+            for fleet in translation.fleets.values() {
+                let chains = fleet.listeners.iter().flat_map(|l| l.chains.iter());
+                let named: Vec<_> = chains
+                    .filter_map(|c| c.tls.as_ref())
+                    .flat_map(|t| &t.certificates)
+                    .collect();
+                assert!(named.iter().all(|name| fleet.secrets.iter().any(|s| s.name == **name)));
+            }
+        });
+}
