@@ -29,8 +29,8 @@ use std::{
     thread,
 };
 
-/// The cluster that is never defined: a share of traffic that answers 500.
-const NOWHERE: &str = "invalid-backend-cluster";
+/// Clusters that are never defined: a share of requests that answers 500, connections that close.
+const NOWHERE: [&str; 2] = ["invalid-backend-cluster", "EmptyCluster"];
 
 #[test]
 fn golden_cases_are_accepted() {
@@ -194,7 +194,7 @@ impl Resources {
             references(value, &mut used);
         }
         let known = |kind: &Reference, name: &str| match kind {
-            Reference::Cluster => self.clusters.contains_key(name) || name == NOWHERE,
+            Reference::Cluster => self.clusters.contains_key(name) || NOWHERE.contains(&name),
             Reference::Table => self.tables.contains_key(name),
             Reference::Secret => self.secrets.contains_key(name),
         };
