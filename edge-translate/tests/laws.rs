@@ -236,6 +236,28 @@ proptest! {
         assert_touches_route_only(&before, &engine, &prefix)?;
     }
 
+    /// Law 4: a listener on a port of its own is a socket of its own; connections elsewhere go on.
+    #[test]
+    fn a_new_port_touches_its_own_socket_only(edits in history(0..50)) {
+        let mut world = World::after(&edits);
+        let gateway = ObjectKey::new(Kind::Gateway, "a", "g0");
+        let seed = history::seed().into_iter().find(|object| object.key() == gateway).unwrap();
+        world.objects.entry(gateway.clone()).or_insert(seed);
+        let mut engine = world.translate();
+        let before = engine.translation.clone();
+        engine.take(&Edit::Put(with_listener(&world.objects[&gateway])));
+        engine.translate();
+        let Touched { listeners, settings, secrets, hosts, .. } = touched(&before.fleets, engine.fleets());
+        prop_assert!(settings.is_empty() && secrets.is_empty(), "{settings:?} {secrets:?}");
+        prop_assert!(listeners.iter().all(|name| name.ends_with(" tcp-9999")), "{listeners:?}");
+        prop_assert!(hosts.iter().all(|name| name.ends_with(" table a/g0/extra")), "{hosts:?}");
+        for (key, old) in &before.fleets {
+            let new = &engine.fleets()[key];
+            let kept = old.clusters.iter().all(|c| new.clusters.iter().any(|n| Arc::ptr_eq(c, n)));
+            prop_assert!(kept, "a cluster of {key} moved");
+        }
+    }
+
     /// Law 5: every piece of a fleet leads back to an object that exists.
     #[test]
     fn translation_is_explainable(edits in history(0..50)) {
@@ -355,6 +377,17 @@ fn owner(slice: &Object) -> Option<String> {
         None => ("service", label("kubernetes.io/service-name")?),
     };
     Some(format!(" {kind}/{}/{name}/", metadata.namespace))
+}
+
+fn with_listener(gateway: &Object) -> Object {
+    let mut value = gateway.to_value().unwrap();
+    let listeners = &mut value["spec"]["listeners"];
+    let mut list = listeners.as_array().cloned().unwrap_or_default();
+    list.push(json!({
+        "name": "extra", "protocol": "HTTP", "port": 9999, "allowedRoutes": {"namespaces": {"from": "All"}},
+    }));
+    *listeners = json!(list);
+    words::read(value)
 }
 
 fn with_rule(route: &Object, rule: serde_json::Value, place: sample::Index) -> Object {

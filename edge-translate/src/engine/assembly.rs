@@ -236,7 +236,10 @@ impl Assembly {
         let parts = self.fleet(id);
         let frame = sockets.map(|s| Frame {
             key: key.into(),
-            settings: Arc::clone(&s.settings),
+            settings: match &parts.frame {
+                Some(frame) if frame.settings == s.settings => Arc::clone(&frame.settings),
+                _ => Arc::clone(&s.settings),
+            },
             tables: s.tables.clone(),
         });
         parts
@@ -246,8 +249,13 @@ impl Assembly {
             .secrets
             .replace_all(sockets.iter().flat_map(|s| &s.secrets).cloned());
         if parts.frame != frame {
-            for table in parts.tables.values_mut() {
-                table.built = None;
+            for (name, table) in &mut parts.tables {
+                let tables = frame.iter().flat_map(|f| &f.tables);
+                let origins = tables
+                    .filter(|(table, _)| table == name)
+                    .map(|(_, origins)| origins)
+                    .next();
+                table.built = table.built.take().filter(|built| Some(&built.origins) == origins);
             }
             parts.frame = frame;
             parts.built = None;

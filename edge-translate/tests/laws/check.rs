@@ -129,6 +129,12 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
             ));
         }
     }
+    for set in fleet.endpoints.iter() {
+        let mut seen = BTreeSet::new();
+        let all = set.localities.iter().flat_map(|l| &l.endpoints);
+        let twice = all.filter(|e| !seen.insert(&e.address));
+        wrong.extend(twice.map(|e| format!("{}: {:?} stands twice", set.name, e.address)));
+    }
     let eds = clusters.values().filter_map(|c| match &c.discovery {
         Discovery::Endpoints(set) => Some(&**set),
         Discovery::Dns(_) => None,
