@@ -29,8 +29,8 @@ use tokio::{
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Use stock Envoy as the data plane: the path of a binary, or none to have it installed below target/.
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "")]
-    envoy: Option<PathBuf>,
+    #[arg(long, value_name = "PATH")]
+    envoy: Option<Option<PathBuf>>,
     /// Check the two answers and stop, instead of waiting for Ctrl-C.
     #[arg(long)]
     check: bool,
@@ -61,8 +61,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         "the echo backend: the Backend in gateway.d/www.yaml",
     )?;
     let envoy = match &options.envoy {
-        Some(path) if path.as_os_str().is_empty() => Some(envoy::binary()?),
-        Some(path) => Some(std::path::absolute(path)?),
+        Some(None) => Some(envoy::binary()?),
+        Some(Some(path)) => Some(std::path::absolute(path)?),
         None => None,
     };
     let programs = Programs::build(Profile::Release)?;
