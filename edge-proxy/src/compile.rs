@@ -24,6 +24,7 @@ pub mod route;
 pub mod route_action;
 pub mod scopes;
 pub mod secret;
+mod stream;
 pub mod template;
 pub mod tls;
 pub mod verify;

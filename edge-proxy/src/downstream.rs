@@ -1,10 +1,12 @@
-//! The client's side: accepting, TLS, and running HTTP on a connection.
+//! The client's side: accepting, TLS, and running HTTP on a connection or handing bytes on.
 
 pub(crate) mod accept;
 pub(crate) mod connection;
 pub(crate) mod io;
 pub(crate) mod registry;
 mod serve;
+mod tcp;
 pub(crate) mod tunnel;
+mod udp;
 
 pub(crate) use serve::LocalExecutor;

@@ -5,13 +5,14 @@
 //! Why `watch`: a worker asks an atomic version before it touches the value, so a request costs one load while nothing
 //! changes, and a waiting worker wakes when something does.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
 use crate::config::Snapshot;
+use crate::config::listener::SocketProtocol;
 use crate::stats::ServerStats;
 
 /// Everything a worker is given. `Send + Sync`, behind one `Arc`.
@@ -42,7 +43,26 @@ pub struct BoundListener {
     /// The address really bound (a configured port 0 is resolved).
     pub address: SocketAddr,
     /// One per worker; already non-blocking. Workers `try_clone` theirs.
-    pub sockets: Box<[TcpListener]>,
+    pub sockets: ListeningSockets,
+}
+
+/// The sockets of all workers, of one kind.
+#[derive(Debug)]
+pub enum ListeningSockets {
+    /// They accept connections.
+    Tcp(Box<[TcpListener]>),
+    /// They receive datagrams.
+    Udp(Box<[UdpSocket]>),
+}
+
+impl ListeningSockets {
+    /// What they take.
+    pub fn protocol(&self) -> SocketProtocol {
+        match self {
+            Self::Tcp(_) => SocketProtocol::Tcp,
+            Self::Udp(_) => SocketProtocol::Udp,
+        }
+    }
 }
 
 /// Steps of the way out.
@@ -63,6 +83,7 @@ pub enum Drain {
 pub struct RuntimeFlags {
     health_failed: AtomicBool,
     max_connections: AtomicU64,
+    connections: AtomicU64,
 }
 
 impl RuntimeFlags {
@@ -70,6 +91,16 @@ impl RuntimeFlags {
     /// `bypass_overload` neither count nor refuse.
     pub fn max_connections(&self) -> Option<u64> {
         Some(self.max_connections.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
+    }
+
+    /// Counts a client connection; `None` when there are too many already. One count for all workers, as the limit is.
+    pub(crate) fn admit(&self) -> Option<Admission<'_>> {
+        let open = self.connections.fetch_add(1, Ordering::Relaxed);
+        // Made first: dropping it takes the count back.
+        let admission = Admission(self);
+        self.max_connections()
+            .is_none_or(|limit| open < limit)
+            .then_some(admission)
     }
 
     /// Sets the limit.
@@ -90,6 +121,16 @@ impl RuntimeFlags {
     /// `/healthcheck/ok`.
     pub fn restore_health(&self) {
         self.health_failed.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A client connection that counts.
+#[derive(Debug)]
+pub(crate) struct Admission<'a>(&'a RuntimeFlags);
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

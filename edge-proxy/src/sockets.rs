@@ -2,17 +2,18 @@
 //!
 //! What: one `SO_REUSEPORT` socket per worker and address. Binding happens when a listener arrives, so that a port in
 //! use rejects that listener by name; `listen` happens when it becomes active, so that nobody connects too early.
+//! A datagram socket has no such second step: what arrives early waits in its queue.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::config::Snapshot;
-use crate::config::listener::{DualStack, ListenAddress};
-use crate::shared::BoundListener;
+use crate::config::listener::{DualStack, ListenAddress, SocketProtocol};
+use crate::shared::{BoundListener, ListeningSockets};
 
 /// Connections that wait to be accepted, per socket.
 const BACKLOG: i32 = 4096;
@@ -31,6 +32,13 @@ struct Entry {
     open: bool,
 }
 
+impl Entry {
+    /// Whether the sockets are what this address needs.
+    fn serves(&self, address: &ListenAddress) -> bool {
+        self.family == address.family && self.bound.sockets.protocol() == address.protocol
+    }
+}
+
 impl Sockets {
     /// No sockets yet.
     pub fn new(workers: usize) -> Self {
@@ -45,25 +53,23 @@ impl Sockets {
         let mut fresh = Vec::new();
         for address in addresses {
             let key = (listener.clone(), address.address);
-            if self.bound.get(&key).is_some_and(|entry| entry.family == address.family) {
+            if self.bound.get(&key).is_some_and(|entry| entry.serves(address)) {
                 continue;
             }
             // SO_REUSEPORT would let two listeners of one process share a port in silence.
-            let taken = |other: &&(Arc<str>, SocketAddr)| other.0 != *listener && other.1 == address.address;
+            let taken = |((other, at), entry): &(&(Arc<str>, SocketAddr), &Entry)| {
+                other != listener && *at == address.address && entry.bound.sockets.protocol() == address.protocol
+            };
             if address.address.port() != 0
-                && let Some((other, _)) = self.bound.keys().find(taken)
+                && let Some(((other, _), _)) = self.bound.iter().find(taken)
             {
                 return Err(format!(
                     "address: {} is already used by listener {other:?}",
                     address.address
                 ));
             }
-            let sockets = bind_all(address, self.workers)
+            let (sockets, actual) = bind_all(address, self.workers)
                 .map_err(|error| format!("address: cannot bind {}: {error}", address.address))?;
-            let actual = sockets
-                .first()
-                .and_then(|socket| socket.local_addr().ok())
-                .unwrap_or(address.address);
             let bound = Arc::new(BoundListener {
                 listener: listener.clone(),
                 address: actual,
@@ -92,11 +98,18 @@ impl Sockets {
         let mut open = Vec::new();
         for ((listener, address), entry) in &mut self.bound {
             let active = snapshot.listeners.get(listener);
-            if !active.is_some_and(|active| active.addresses.iter().any(|wanted| wanted.address == *address)) {
+            let wanted = |wanted: &ListenAddress| {
+                wanted.address == *address && wanted.protocol == entry.bound.sockets.protocol()
+            };
+            if !active.is_some_and(|active| active.addresses.iter().any(wanted)) {
                 continue;
             }
             if !entry.open {
-                for socket in &entry.bound.sockets {
+                let sockets = match &entry.bound.sockets {
+                    ListeningSockets::Tcp(sockets) => &**sockets,
+                    ListeningSockets::Udp(_) => &[],
+                };
+                for socket in sockets {
                     SockRef::from(socket).listen(BACKLOG)?;
                 }
                 entry.open = true;
@@ -107,24 +120,35 @@ impl Sockets {
     }
 }
 
-fn bind_all(address: &ListenAddress, workers: usize) -> io::Result<Box<[TcpListener]>> {
+/// One socket per worker, and the address that they really have.
+fn bind_all(address: &ListenAddress, workers: usize) -> io::Result<(ListeningSockets, SocketAddr)> {
     let mut target = address.address;
     let mut sockets = Vec::with_capacity(workers);
     for _ in 0..workers.max(1) {
-        let socket = Socket::new(Domain::for_address(target), Type::STREAM, Some(Protocol::TCP))?;
-        socket.set_reuse_address(true)?;
+        let (kind, protocol) = match address.protocol {
+            SocketProtocol::Tcp => (Type::STREAM, Protocol::TCP),
+            SocketProtocol::Udp => (Type::DGRAM, Protocol::UDP),
+        };
+        let socket = Socket::new(Domain::for_address(target), kind, Some(protocol))?;
+        if address.protocol == SocketProtocol::Tcp {
+            // For TCP this only skips TIME_WAIT; for UDP it would let anybody else in.
+            socket.set_reuse_address(true)?;
+        }
         socket.set_reuse_port(true)?;
         if target.is_ipv6() {
             socket.set_only_v6(address.family == DualStack::Single)?;
         }
         socket.set_nonblocking(true)?;
         socket.bind(&target.into())?;
-        let socket = TcpListener::from(socket);
         // The first socket on port 0 decides for the others.
-        target = socket.local_addr()?;
+        target = socket.local_addr()?.as_socket().unwrap_or(target);
         sockets.push(socket);
     }
-    Ok(sockets.into())
+    let sockets = match address.protocol {
+        SocketProtocol::Tcp => ListeningSockets::Tcp(sockets.into_iter().map(TcpListener::from).collect()),
+        SocketProtocol::Udp => ListeningSockets::Udp(sockets.into_iter().map(UdpSocket::from).collect()),
+    };
+    Ok((sockets, target))
 }
 
 #[cfg(test)]
@@ -135,6 +159,7 @@ mod tests {
         ListenAddress {
             address: SocketAddr::from(([127, 0, 0, 1], port)),
             family: DualStack::Single,
+            protocol: SocketProtocol::Tcp,
         }
     }
 
@@ -164,11 +189,32 @@ mod tests {
 
     #[test]
     fn sockets_of_all_workers_share_the_port_that_the_system_chose() {
-        let sockets = bind_all(&local(0), 3).expect("binds");
-        let ports: Vec<u16> = sockets
-            .iter()
-            .map(|socket| socket.local_addr().expect("bound").port())
-            .collect();
-        assert!(ports[0] != 0 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+        let datagrams = |address| ListenAddress {
+            protocol: SocketProtocol::Udp,
+            ..address
+        };
+        for address in [local(0), datagrams(local(0))] {
+            let (sockets, actual) = bind_all(&address, 3).expect("binds");
+            let ports: Vec<_> = match &sockets {
+                ListeningSockets::Tcp(sockets) => sockets.iter().map(TcpListener::local_addr).collect(),
+                ListeningSockets::Udp(sockets) => sockets.iter().map(UdpSocket::local_addr).collect(),
+            };
+            assert_eq!((ports.len(), sockets.protocol()), (3, address.protocol));
+            assert!(actual.port() != 0 && ports.iter().all(|port| port.as_ref().ok() == Some(&actual)));
+        }
+    }
+
+    #[test]
+    fn connections_and_datagrams_do_not_share_ports() {
+        let mut sockets = Sockets::new(1);
+        let (_, free) = bind_all(&local(0), 1).expect("binds");
+        sockets.bind(&"a".into(), &[local(free.port())]).expect("free");
+        let datagrams = ListenAddress {
+            protocol: SocketProtocol::Udp,
+            ..local(free.port())
+        };
+        sockets.bind(&"b".into(), &[datagrams]).expect("another kind of port");
+        let error = sockets.bind(&"c".into(), &[datagrams]).expect_err("taken");
+        assert!(error.contains("listener \"b\""), "{error}");
     }
 }

@@ -16,7 +16,7 @@ mod tests;
 
 pub use groups::{
     ClusterCells, ClusterStats, ConnectionManagerCells, HttpStats, ListenerCells, ListenerStats, ServerCells,
-    ServerStats,
+    ServerStats, TcpCells, TcpStats, UdpCells, UdpStats,
 };
 pub use histogram::{BUCKETS, Histogram, HistogramValue};
 

@@ -132,7 +132,7 @@ impl Worker {
             Drain::Serving => {}
             Drain::Discouraging => self.connections.discourage(|_| true),
             Drain::Draining => {
-                acceptors.stop();
+                acceptors.stop_accepting();
                 self.connections.drain(|_| true);
             }
             Drain::Stop => return false,

@@ -9,13 +9,14 @@ use regex::Regex;
 
 use crate::admin::{Answer, parameter};
 use crate::config::Snapshot;
+use crate::config::listener::Network;
 use crate::control::Control;
 use crate::shared::Shared;
 use crate::stats::{BUCKETS, HistogramValue, Merge, Scope, Value};
 
 /// One merged value with where it belongs.
 pub(super) struct Sample {
-    /// `cluster`, `http`, `listener`, or empty for the process.
+    /// `cluster`, `http`, `tcp`, `udp`, `listener`, or empty for the process.
     family: &'static str,
     /// The cluster's name and so on.
     label: Arc<str>,
@@ -36,16 +37,26 @@ pub(super) fn samples(shared: &Shared, snapshot: &Snapshot) -> Vec<Sample> {
     }
     let mut listeners = BTreeMap::new();
     let mut managers = BTreeMap::new();
+    let mut streams = BTreeMap::new();
+    let mut datagrams = BTreeMap::new();
     for listener in snapshot.listeners.values() {
         listeners.insert(listener.stats.label.clone(), listener.stats.clone());
         for chain in listener.chains.all() {
-            managers.insert(chain.http.stats.label.clone(), chain.http.stats.clone());
+            match &chain.network {
+                Network::Http(http) => drop(managers.insert(http.stats.label.clone(), http.stats.clone())),
+                Network::Tcp(proxy) => drop(streams.insert(proxy.stats.label.clone(), proxy.stats.clone())),
+            }
+        }
+        if let Some(proxy) = &listener.udp {
+            datagrams.insert(proxy.stats.label.clone(), proxy.stats.clone());
         }
     }
     clusters
         .values()
         .for_each(|scope| add(&mut samples, "cluster", &**scope));
     managers.values().for_each(|scope| add(&mut samples, "http", &**scope));
+    streams.values().for_each(|scope| add(&mut samples, "tcp", &**scope));
+    datagrams.values().for_each(|scope| add(&mut samples, "udp", &**scope));
     listeners
         .values()
         .for_each(|scope| add(&mut samples, "listener", &**scope));
@@ -219,6 +230,8 @@ fn metric(sample: &Sample) -> (String, String) {
     let (prefix, label) = match sample.family {
         "cluster" => ("envoy_cluster_", "envoy_cluster_name"),
         "http" => ("envoy_http_", "envoy_http_conn_manager_prefix"),
+        "tcp" => ("envoy_tcp_", "envoy_tcp_prefix"),
+        "udp" => ("envoy_udp_", "envoy_udp_prefix"),
         "listener" => ("envoy_listener_", "envoy_listener_address"),
         _ => ("envoy_", ""),
     };

@@ -11,21 +11,26 @@ use envoy_types::pb::envoy::config::core::v3::socket_address::{PortSpecifier, Pr
 use envoy_types::pb::envoy::config::listener::v3::filter::ConfigType;
 use envoy_types::pb::envoy::config::listener::v3::listener_filter::ConfigType as ListenerFilterConfig;
 use envoy_types::pb::envoy::config::listener::v3::{
-    FilterChain as ProtoChain, FilterChainMatch, Listener as ProtoListener,
+    AdditionalAddress, Filter, FilterChain as ProtoChain, FilterChainMatch, Listener as ProtoListener,
+    ListenerFilter as ProtoListenerFilter, UdpListenerConfig,
 };
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
 use prost::Message;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, fields, is, number, truth, type_name, unpack};
-use crate::compile::http;
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::tls::{self, DownstreamTlsSpec};
+use crate::compile::{http, stream};
+use crate::config::ClusterId;
 use crate::config::listener::{
-    DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, RouteSource,
+    DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, RouteSource, SocketProtocol,
 };
+use crate::config::stream::UdpProxy;
 use crate::stats::ListenerStats;
 
 /// A listener without its secrets.
@@ -36,6 +41,7 @@ pub struct ListenerSpec {
     /// Where it listens.
     pub addresses: Vec<ListenAddress>,
     chains: Vec<ChainSpec>,
+    udp: Option<Arc<UdpProxy>>,
     inspects_tls: bool,
     per_connection_buffer_limit: usize,
     handshake_timeout: Duration,
@@ -48,7 +54,7 @@ struct ChainSpec {
     name: Arc<str>,
     server_names: Vec<String>,
     tls: Option<DownstreamTlsSpec>,
-    http: Arc<HttpManager>,
+    network: Network,
     fingerprint: u64,
     is_default: bool,
 }
@@ -59,14 +65,14 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
     fields!(at, message => ProtoListener {
         name, address, additional_addresses, filter_chains, default_filter_chain, per_connection_buffer_limit_bytes,
         listener_filters, listener_filters_timeout, bind_to_port, bypass_overload_manager, use_original_dst,
-        stat_prefix, ignore_global_conn_limit;
+        stat_prefix, ignore_global_conn_limit, udp_listener_config;
         // Socket tuning, observation, and drain_type: every listener here drains on removal and on failed health.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, metadata, drain_type,
                continue_on_listener_filters_timeout, socket_options, tcp_fast_open_queue_length, traffic_direction,
                connection_balance_config, reuse_port, enable_reuse_port, access_log, tcp_backlog_size,
                max_connections_to_accept_per_socket_event, tcp_keepalive, enable_mptcp;
-        refuse fcds_config, filter_chain_matcher, deprecated_v1, transparent, freebind, udp_listener_config,
-               api_listener, listener_specifier
+        refuse fcds_config, filter_chain_matcher, deprecated_v1, transparent, freebind, api_listener,
+               listener_specifier
     });
     if truth(use_original_dst.as_ref()) {
         return Err(at.unsupported("use_original_dst"));
@@ -74,42 +80,29 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
     if bind_to_port.as_ref().is_some_and(|bind| !bind.value) {
         return Err(at.unsupported("bind_to_port"));
     }
-    let mut addresses = vec![listen_address(&at.field("address"), address.as_ref())?];
-    let list = at.field("additional_addresses");
-    for (index, additional) in additional_addresses.iter().enumerate() {
-        addresses.push(listen_address(
-            &list.index(index).field("address"),
-            additional.address.as_ref(),
-        )?);
-    }
-    let mut inspects_tls = listener_filters_of(&at.field("listener_filters"), listener_filters)?;
-    let mut chains = Vec::with_capacity(filter_chains.len() + 1);
-    let list = at.field("filter_chains");
-    for (index, message) in filter_chains.iter().enumerate() {
-        chains.push(chain(context, &list.index(index), message, false)?);
-    }
-    if let Some(message) = default_filter_chain {
-        chains.push(chain(context, &at.field("default_filter_chain"), message, true)?);
-    }
-    if chains.is_empty() {
-        return Err(list.error("at least one filter chain is required"));
-    }
-    inspects_tls |= chains.iter().any(|chain| !chain.server_names.is_empty());
-    let label = if stat_prefix.is_empty() {
-        addresses[0].address.to_string().replace(':', "_")
-    } else {
-        stat_prefix.clone()
+    let addresses = addresses(at, address.as_ref(), additional_addresses)?;
+    let serves = match addresses[0].protocol {
+        SocketProtocol::Tcp if udp_listener_config.is_some() => return Err(at.unsupported("udp_listener_config")),
+        SocketProtocol::Tcp => connections(
+            context,
+            at,
+            filter_chains,
+            default_filter_chain.as_ref(),
+            listener_filters,
+        )?,
+        SocketProtocol::Udp if !filter_chains.is_empty() => return Err(at.unsupported("filter_chains")),
+        SocketProtocol::Udp if default_filter_chain.is_some() => return Err(at.unsupported("default_filter_chain")),
+        SocketProtocol::Udp => datagrams(context, at, udp_listener_config.as_ref(), listener_filters)?,
     };
-    let name = if name.is_empty() {
-        addresses[0].address.to_string()
-    } else {
-        name.clone()
-    };
+    let main = addresses[0].address.to_string();
+    let named = |name: &String, otherwise: String| if name.is_empty() { otherwise } else { name.clone() };
+    let label = named(stat_prefix, main.replace(':', "_"));
     let spec = ListenerSpec {
-        name: name.into(),
+        name: named(name, main).into(),
         addresses,
-        chains,
-        inspects_tls,
+        chains: serves.chains,
+        udp: serves.udp,
+        inspects_tls: serves.inspects_tls,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
         handshake_timeout: deadline(
             &at.field("listener_filters_timeout"),
@@ -124,13 +117,97 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
     Ok(spec)
 }
 
+/// What a listener does with what arrives.
+#[derive(Debug, Default)]
+struct Serves {
+    chains: Vec<ChainSpec>,
+    udp: Option<Arc<UdpProxy>>,
+    inspects_tls: bool,
+}
+
+fn connections(
+    context: &mut Context,
+    at: &At<'_>,
+    filter_chains: &[ProtoChain],
+    default: Option<&ProtoChain>,
+    listener_filters: &[ProtoListenerFilter],
+) -> Result<Serves, Rejection> {
+    let mut inspects_tls = listener_filters_of(&at.field("listener_filters"), listener_filters)?;
+    let mut chains = Vec::with_capacity(filter_chains.len() + 1);
+    let list = at.field("filter_chains");
+    for (index, message) in filter_chains.iter().enumerate() {
+        chains.push(chain(context, &list.index(index), message, false)?);
+    }
+    if let Some(message) = default {
+        chains.push(chain(context, &at.field("default_filter_chain"), message, true)?);
+    }
+    if chains.is_empty() {
+        return Err(list.error("at least one filter chain is required"));
+    }
+    inspects_tls |= chains.iter().any(|chain| !chain.server_names.is_empty());
+    Ok(Serves {
+        chains,
+        inspects_tls,
+        udp: None,
+    })
+}
+
+fn datagrams(
+    context: &mut Context,
+    at: &At<'_>,
+    socket: Option<&UdpListenerConfig>,
+    listener_filters: &[ProtoListenerFilter],
+) -> Result<Serves, Rejection> {
+    let max_datagram = stream::udp_listener(&at.field("udp_listener_config"), &socket.cloned().unwrap_or_default())?;
+    let at = at.field("listener_filters");
+    let [filter] = listener_filters else {
+        return Err(at.error("exactly one filter of datagrams, the UDP proxy, is supported"));
+    };
+    let at = at.index(0);
+    if filter.filter_disabled.is_some() {
+        return Err(at.unsupported("filter_disabled"));
+    }
+    let Some(ListenerFilterConfig::TypedConfig(config)) = &filter.config_type else {
+        return Err(at.error(format!("filter {:?} needs typed_config", filter.name)));
+    };
+    let at = at.field("typed_config");
+    let message: UdpProxyConfig = unpack(&at, config)?;
+    let proxy = stream::udp(context, &at, &message, max_datagram)?;
+    Ok(Serves {
+        udp: Some(Arc::new(proxy)),
+        ..Serves::default()
+    })
+}
+
+/// The main address and the others, all of one protocol.
+fn addresses(
+    at: &At<'_>,
+    main: Option<&ProtoAddress>,
+    additional: &[AdditionalAddress],
+) -> Result<Vec<ListenAddress>, Rejection> {
+    let main = listen_address(&at.field("address"), main)?;
+    let mut addresses = vec![main];
+    let list = at.field("additional_addresses");
+    for (index, message) in additional.iter().enumerate() {
+        let at = list.index(index);
+        let address = listen_address(&at.field("address"), message.address.as_ref())?;
+        if address.protocol != main.protocol {
+            return Err(at.field("address").error("has another protocol than the main address"));
+        }
+        addresses.push(address);
+    }
+    Ok(addresses)
+}
+
 fn listen_address(at: &At<'_>, message: Option<&ProtoAddress>) -> Result<ListenAddress, Rejection> {
     match message.and_then(|message| message.address.as_ref()) {
         Some(Address::SocketAddress(message)) => {
             let at = at.field("socket_address");
-            if message.protocol != Protocol::Tcp as i32 {
-                return Err(at.unsupported("protocol"));
-            }
+            let protocol = match Protocol::try_from(message.protocol) {
+                Ok(Protocol::Tcp) => SocketProtocol::Tcp,
+                Ok(Protocol::Udp) => SocketProtocol::Udp,
+                Err(_) => return Err(at.unsupported("protocol")),
+            };
             let Some(PortSpecifier::PortValue(port)) = message.port_specifier else {
                 return Err(at.field("port_value").error("is required"));
             };
@@ -147,6 +224,7 @@ fn listen_address(at: &At<'_>, message: Option<&ProtoAddress>) -> Result<ListenA
             Ok(ListenAddress {
                 address: SocketAddr::new(ip, port),
                 family,
+                protocol,
             })
         }
         Some(Address::Pipe(_)) => Err(at.unsupported("pipe")),
@@ -155,10 +233,7 @@ fn listen_address(at: &At<'_>, message: Option<&ProtoAddress>) -> Result<ListenA
     }
 }
 
-fn listener_filters_of(
-    at: &At<'_>,
-    list: &[envoy_types::pb::envoy::config::listener::v3::ListenerFilter],
-) -> Result<bool, Rejection> {
+fn listener_filters_of(at: &At<'_>, list: &[ProtoListenerFilter]) -> Result<bool, Rejection> {
     let mut inspects = false;
     for (index, filter) in list.iter().enumerate() {
         let at = at.index(index);
@@ -197,27 +272,37 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
     };
     let at_filters = at.field("filters");
     let [filter] = filters.as_slice() else {
-        return Err(at_filters.error("exactly one network filter, the HTTP connection manager, is supported"));
+        return Err(at_filters.error("exactly one network filter is supported: HTTP connection manager or TCP proxy"));
     };
-    let at_filter = at_filters.index(0);
-    let at_config = at_filter.field("typed_config");
-    let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
-        return Err(at_filter.error(format!("filter {:?} needs typed_config", filter.name)));
-    };
-    let manager: HttpConnectionManager = unpack(&at_config, config)?;
-    let http = Arc::new(http::manager(context, &at_config, &manager)?);
+    let network = network(context, &at_filters.index(0), filter)?;
     let tls = match transport_socket {
         None => None,
         Some(socket) => tls::downstream(context, &at.field("transport_socket"), socket)?,
     };
+    if tls.is_none() && !server_names.is_empty() && matches!(network, Network::Tcp(_)) {
+        return Err(at.error("passing TLS on by its server name is not supported by this proxy"));
+    }
     Ok(ChainSpec {
         name: name.as_str().into(),
         server_names,
         tls,
-        http,
+        network,
         fingerprint: xxh3_64(&message.encode_to_vec()),
         is_default,
     })
+}
+
+fn network(context: &mut Context, at: &At<'_>, filter: &Filter) -> Result<Network, Rejection> {
+    let at_config = at.field("typed_config");
+    let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
+        return Err(at.error(format!("filter {:?} needs typed_config", filter.name)));
+    };
+    if is::<TcpProxy>(config) {
+        let proxy = stream::tcp(context, &at_config, &unpack(&at_config, config)?)?;
+        return Ok(Network::Tcp(Arc::new(proxy)));
+    }
+    let manager: HttpConnectionManager = unpack(&at_config, config)?;
+    http::manager(context, &at_config, &manager).map(|manager| Network::Http(Arc::new(manager)))
 }
 
 fn server_names_of(at: &At<'_>, message: &FilterChainMatch) -> Result<Vec<String>, Rejection> {
@@ -237,7 +322,7 @@ fn server_names_of(at: &At<'_>, message: &FilterChainMatch) -> Result<Vec<String
 impl ListenerSpec {
     /// The route tables that must be there before the listener serves.
     pub fn route_tables(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.chains.iter().filter_map(|chain| match &chain.http.routes {
+        self.managers().filter_map(|manager| match &manager.routes {
             RouteSource::Dynamic { name, .. } => Some(name),
             RouteSource::Inline(_) => None,
         })
@@ -251,9 +336,18 @@ impl ListenerSpec {
             .flat_map(DownstreamTlsSpec::secrets)
     }
 
-    /// The inline route tables and those of no name.
+    /// The HTTP connection managers of its chains.
     pub fn managers(&self) -> impl Iterator<Item = &Arc<HttpManager>> {
-        self.chains.iter().map(|chain| &chain.http)
+        self.chains.iter().filter_map(|chain| chain.network.http())
+    }
+
+    /// The clusters that its streams and datagrams go to; those of HTTP are in route tables.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
+        let streams = self.chains.iter().filter_map(|chain| match &chain.network {
+            Network::Tcp(proxy) => Some(proxy.shares.clusters()),
+            Network::Http(_) => None,
+        });
+        streams.flatten().chain(self.udp.iter().map(|proxy| proxy.cluster))
     }
 
     /// Adds the secrets. Chains that are the same as in `previous` keep their identity, so that their connections
@@ -272,11 +366,11 @@ impl ListenerSpec {
                     return Ok(Arc::clone(same));
                 }
                 let tls = chain.tls.as_ref().map(|spec| spec.finish(&at, secrets)).transpose()?;
-                let (name, http) = (chain.name.clone(), chain.http.clone());
+                let (name, network) = (chain.name.clone(), chain.network.clone());
                 Ok(Arc::new(FilterChain {
                     name,
                     tls,
-                    http,
+                    network,
                     fingerprint,
                 }))
             },
@@ -290,6 +384,7 @@ impl ListenerSpec {
                 wildcard: chains.wildcard,
                 default: chains.default,
             },
+            udp: self.udp.clone(),
             inspects_tls: self.inspects_tls,
             per_connection_buffer_limit: self.per_connection_buffer_limit,
             handshake_timeout: self.handshake_timeout,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use rustc_hash::FxHashMap;
 
 use crate::config::endpoint::HostAddress;
-use crate::stats::{ClusterStats, HostStats, HttpStats, ListenerStats};
+use crate::stats::{ClusterStats, HostStats, HttpStats, ListenerStats, TcpStats, UdpStats};
 
 /// Finds the scope that an earlier version of a resource counts in, as long as anything uses it.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Scopes {
     clusters: FxHashMap<Arc<str>, Weak<ClusterStats>>,
     http: FxHashMap<Arc<str>, Weak<HttpStats>>,
     listeners: FxHashMap<Arc<str>, Weak<ListenerStats>>,
+    tcp: FxHashMap<Arc<str>, Weak<TcpStats>>,
+    udp: FxHashMap<Arc<str>, Weak<UdpStats>>,
     hosts: FxHashMap<(Arc<str>, HostAddress), Weak<HostStats>>,
 }
 
@@ -25,6 +27,8 @@ impl Scopes {
             clusters: FxHashMap::default(),
             http: FxHashMap::default(),
             listeners: FxHashMap::default(),
+            tcp: FxHashMap::default(),
+            udp: FxHashMap::default(),
             hosts: FxHashMap::default(),
         }
     }
@@ -50,6 +54,22 @@ impl Scopes {
         let workers = self.workers;
         find(&mut self.listeners, name.into(), || {
             ListenerStats::new(format!("listener.{name}."), name, workers)
+        })
+    }
+
+    /// `tcp.<prefix>.`
+    pub fn tcp(&mut self, prefix: &str) -> Arc<TcpStats> {
+        let workers = self.workers;
+        find(&mut self.tcp, prefix.into(), || {
+            TcpStats::new(format!("tcp.{prefix}."), prefix, workers)
+        })
+    }
+
+    /// `udp.<prefix>.`
+    pub fn udp(&mut self, prefix: &str) -> Arc<UdpStats> {
+        let workers = self.workers;
+        find(&mut self.udp, prefix.into(), || {
+            UdpStats::new(format!("udp.{prefix}."), prefix, workers)
         })
     }
 

@@ -116,21 +116,12 @@ fn a_generated_listener_is_understood() {
     let spec = listener::listener(&mut context, &message(LISTENER)).expect("supported");
     let listener = spec.finish(&Secrets::new(), None).expect("no secrets needed");
     let chain = listener.chain_for(Some("any.example.com")).expect("default chain");
-    assert!(chain.tls.is_none() && chain.http.client_address.use_remote_address);
-    assert_eq!(chain.http.path.escaped_slashes, EscapedSlashes::UnescapeAndRedirect);
-    assert!(
-        chain
-            .http
-            .client_address
-            .is_internal("10.1.2.3".parse().expect("address"))
-    );
-    assert!(
-        !chain
-            .http
-            .client_address
-            .is_internal("192.0.2.1".parse().expect("address"))
-    );
-    assert!(matches!(&chain.http.routes, RouteSource::Dynamic { name, .. } if &**name == "default/eg/http"));
+    let http = chain.network.http().expect("speaks HTTP");
+    assert!(chain.tls.is_none() && http.client_address.use_remote_address);
+    assert_eq!(http.path.escaped_slashes, EscapedSlashes::UnescapeAndRedirect);
+    let is_internal = |address: &str| http.client_address.is_internal(address.parse().expect("address"));
+    assert!(is_internal("10.1.2.3") && !is_internal("192.0.2.1"));
+    assert!(matches!(&http.routes, RouteSource::Dynamic { name, .. } if &**name == "default/eg/http"));
     assert_eq!(
         spec.route_tables().map(|name| &**name).collect::<Vec<_>>(),
         ["default/eg/http"]

@@ -1,8 +1,8 @@
 //! Listeners, filter chains and the HTTP connection manager's settings.
 //!
 //! What: where to accept, which chain serves a connection by its server name, and how HTTP behaves on it.
-//! Deliberately absent: network filters other than HTTP (the compiler rejects them by name) and the listening sockets
-//! themselves, which [`crate::shared`] hands to the workers.
+//! Deliberately absent: network filters other than HTTP and TCP proxies (the compiler rejects them by name) and the
+//! listening sockets themselves, which [`crate::shared`] hands to the workers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,9 +11,10 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rustc_hash::FxHashMap;
 
-use crate::config::RouteTableId;
 use crate::config::header::HeaderCondition;
+use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
+use crate::config::{ClusterId, RouteTableId};
 use crate::stats::{HttpStats, ListenerStats};
 
 /// A listener that is ready to serve.
@@ -23,8 +24,10 @@ pub struct Listener {
     pub name: Arc<str>,
     /// Every address it listens on (the first is the main one).
     pub addresses: Vec<ListenAddress>,
-    /// Chains, chosen by [`Listener::chain_for`].
+    /// Chains, chosen by [`Listener::chain_for`]; none when the listener takes datagrams.
     pub chains: FilterChains,
+    /// What happens to datagrams; `None` for a listener that accepts connections.
+    pub udp: Option<Arc<UdpProxy>>,
     /// True when a chain needs the server name of the TLS client hello.
     pub inspects_tls: bool,
     /// How much may be buffered for one connection, in bytes.
@@ -44,6 +47,17 @@ pub struct ListenAddress {
     pub address: SocketAddr,
     /// For `::`: also take IPv4 connections.
     pub family: DualStack,
+    /// Connections or datagrams.
+    pub protocol: SocketProtocol,
+}
+
+/// What a listening socket takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SocketProtocol {
+    /// Connections.
+    Tcp,
+    /// Datagrams.
+    Udp,
 }
 
 /// Whether an IPv6 socket takes IPv4 connections too.
@@ -72,6 +86,17 @@ impl Listener {
     /// `None` means that the connection must be closed.
     pub fn chain_for(&self, server_name: Option<&str>) -> Option<&Arc<FilterChain>> {
         self.chains.find(server_name)
+    }
+
+    /// The clusters that its streams and datagrams go to.
+    pub fn clusters(&self) -> Vec<ClusterId> {
+        let chains = self.chains.all();
+        let streams = chains.iter().filter_map(|chain| match &chain.network {
+            Network::Tcp(proxy) => Some(proxy.shares.clusters()),
+            Network::Http(_) => None,
+        });
+        let datagrams = self.udp.iter().map(|proxy| proxy.cluster);
+        streams.flatten().chain(datagrams).collect()
     }
 }
 
@@ -113,10 +138,29 @@ pub struct FilterChain {
     pub name: Arc<str>,
     /// TLS termination with certificates and ALPN; `None` is cleartext.
     pub tls: Option<Arc<rustls::ServerConfig>>,
-    /// How HTTP is served.
-    pub http: Arc<HttpManager>,
+    /// What is done with the bytes.
+    pub network: Network,
     /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
     pub fingerprint: u64,
+}
+
+/// What a chain does with the bytes of a connection.
+#[derive(Clone, Debug)]
+pub enum Network {
+    /// HTTP is spoken.
+    Http(Arc<HttpManager>),
+    /// They are handed on.
+    Tcp(Arc<TcpProxy>),
+}
+
+impl Network {
+    /// The settings of HTTP, where it is spoken.
+    pub fn http(&self) -> Option<&Arc<HttpManager>> {
+        match self {
+            Self::Http(http) => Some(http),
+            Self::Tcp(_) => None,
+        }
+    }
 }
 
 /// The settings of Envoy's HTTP connection manager, resolved.

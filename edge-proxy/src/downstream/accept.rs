@@ -1,4 +1,5 @@
-//! Accepting: sockets, errors of `accept`, the client hello, and the choice of a filter chain.
+//! Accepting: sockets, errors of `accept`, the limit on connections, the client hello, and the choice of a filter
+//! chain.
 //!
 //! What: one task per listening socket. An error that belongs to one connection is skipped; when the process or the
 //! system is out of resources the task pauses with growing, jittered back-off instead of spinning; anything else that
@@ -12,15 +13,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
 use tokio_rustls::LazyConfigAcceptor;
 use tracing::{debug, warn};
 
-use crate::config::listener::{Codec, FilterChain, Listener};
+use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::downstream::connection::{Accepted, Protocol};
-use crate::downstream::serve;
-use crate::shared::{BoundListener, Drain};
+use crate::downstream::{serve, tcp, udp};
+use crate::shared::{BoundListener, Drain, ListeningSockets};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -54,8 +55,11 @@ impl Acceptors {
             match listen(bound, worker) {
                 Ok(socket) => {
                     let stop = Rc::new(tokio::sync::Notify::new());
-                    let task = accept(Rc::clone(worker), Arc::clone(&bound.listener), socket, Rc::clone(&stop));
-                    let _task = tokio::task::spawn_local(task);
+                    let (worker, name, stopped) = (Rc::clone(worker), Arc::clone(&bound.listener), Rc::clone(&stop));
+                    let _task = match socket {
+                        Listening::Tcp(socket) => tokio::task::spawn_local(accept(worker, name, socket, stopped)),
+                        Listening::Udp(socket) => tokio::task::spawn_local(udp::serve(worker, name, socket, stopped)),
+                    };
                     self.running.push(Running {
                         bound: Arc::clone(bound),
                         stop,
@@ -67,7 +71,19 @@ impl Acceptors {
         }
     }
 
-    /// Stops accepting.
+    /// Stops accepting connections. Datagrams are served on: nothing tells their senders to go elsewhere, so whoever
+    /// still comes is better answered.
+    pub(crate) fn stop_accepting(&mut self) {
+        self.running.retain(|running| {
+            let stays = matches!(running.bound.sockets, ListeningSockets::Udp(_));
+            if !stays {
+                running.stop.notify_one();
+            }
+            stays
+        });
+    }
+
+    /// Stops everything.
     pub(crate) fn stop(&mut self) {
         for running in self.running.drain(..) {
             running.stop.notify_one();
@@ -75,12 +91,24 @@ impl Acceptors {
     }
 }
 
-fn listen(bound: &BoundListener, worker: &Worker) -> io::Result<TcpListener> {
-    let socket = bound
-        .sockets
-        .get(worker.index.0)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no socket for this worker"))?;
-    TcpListener::from_std(socket.try_clone()?)
+/// This worker's socket, registered with its runtime.
+enum Listening {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+fn listen(bound: &BoundListener, worker: &Worker) -> io::Result<Listening> {
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "no socket for this worker");
+    match &bound.sockets {
+        ListeningSockets::Tcp(sockets) => {
+            let socket = sockets.get(worker.index.0).ok_or_else(missing)?.try_clone()?;
+            TcpListener::from_std(socket).map(Listening::Tcp)
+        }
+        ListeningSockets::Udp(sockets) => {
+            let socket = sockets.get(worker.index.0).ok_or_else(missing)?.try_clone()?;
+            UdpSocket::from_std(socket).map(Listening::Udp)
+        }
+    }
 }
 
 async fn accept(worker: Rc<Worker>, name: Arc<str>, socket: TcpListener, stop: Rc<tokio::sync::Notify>) {
@@ -130,12 +158,24 @@ fn begin(worker: &Rc<Worker>, name: &Arc<str>, stream: TcpStream, peer: SocketAd
     let worker = Rc::clone(worker);
     tokio::task::spawn_local(async move {
         let cells = listener.stats.cells(worker.index);
+        let admission = match listener.bypass_overload {
+            true => None,
+            false => match worker.shared.flags.admit() {
+                Some(admission) => Some(admission),
+                None => {
+                    cells.downstream_global_cx_overflow.inc();
+                    return;
+                }
+            },
+        };
         cells.downstream_cx_total.inc();
         cells.downstream_cx_active.inc();
         worker.server_cells().total_connections.inc();
         if let Err(error) = connect(&worker, &listener, stream, peer).await {
             debug!(listener = %listener.name, %peer, %error, "connection ended");
         }
+        // First: whoever sees the connection gone may count on its place.
+        drop(admission);
         worker.server_cells().total_connections.dec();
         cells.downstream_cx_active.dec();
         cells.downstream_cx_destroy.inc();
@@ -158,17 +198,21 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         chain,
         transport,
         server_name,
-        protocol,
     }) = chosen?
     else {
         return Ok(());
     };
-    let (protocol, replay, transport) = match protocol {
+    let http = match &chain.network {
+        Network::Http(http) => Arc::clone(http),
+        // Boxed: HTTP connections need not have room for it.
+        Network::Tcp(proxy) => return Box::pin(tcp::serve(worker, listener, proxy, transport)).await,
+    };
+    let (protocol, replay, transport) = match protocol_of(&http, &transport) {
         Some(protocol) => (protocol, bytes::Bytes::new(), transport),
         None => {
             let mut drain = worker.shared.drain.clone();
             let sniffed = tokio::select! {
-                sniffed = serve::sniff(transport, chain.http.timeouts.idle) => sniffed?,
+                sniffed = serve::sniff(transport, http.timeouts.idle) => sniffed?,
                 // Nothing has been asked on this connection yet.
                 _ = drain.wait_for(|drain| *drain >= Drain::Draining) => None,
             };
@@ -179,6 +223,7 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     let accepted = Accepted {
         listener: Arc::clone(listener),
         chain,
+        http,
         peer,
         local,
         server_name,
@@ -192,8 +237,20 @@ struct Chosen {
     chain: Arc<FilterChain>,
     transport: Transport,
     server_name: Option<Arc<str>>,
-    /// `None`: cleartext that may be either.
-    protocol: Option<Protocol>,
+}
+
+/// What is spoken, if that is known already: by configuration or ALPN. Otherwise the preface decides.
+fn protocol_of(http: &HttpManager, transport: &Transport) -> Option<Protocol> {
+    let alpn = match transport {
+        Transport::ServerTls(stream) => stream.get_ref().1.alpn_protocol(),
+        _ => None,
+    };
+    match (http.codec, alpn) {
+        (Codec::Http1, _) => Some(Protocol::Http1),
+        (Codec::Http2, _) | (Codec::Auto, Some(b"h2")) => Some(Protocol::Http2),
+        (Codec::Auto, Some(_)) => Some(Protocol::Http1),
+        (Codec::Auto, None) => None,
+    }
 }
 
 async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Option<Chosen>> {
@@ -209,17 +266,11 @@ async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) ->
             cells.no_filter_chain_match.inc();
             return Ok(None);
         };
-        let protocol = match chain.http.codec {
-            Codec::Auto => None,
-            Codec::Http1 => Some(Protocol::Http1),
-            Codec::Http2 => Some(Protocol::Http2),
-        };
         let chain = Arc::clone(chain);
         return Ok(Some(Chosen {
             chain,
             transport: Transport::Tcp(stream),
             server_name: None,
-            protocol,
         }));
     }
     let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await;
@@ -238,20 +289,11 @@ async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) ->
         .await
         .inspect_err(|_| cells.ssl_connection_error.inc())?;
     cells.ssl_handshake.inc();
-    let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let protocol = match chain.http.codec {
-        Codec::Http2 => Some(Protocol::Http2),
-        Codec::Auto if h2 => Some(Protocol::Http2),
-        // Without ALPN the preface decides, as in cleartext.
-        Codec::Auto if stream.get_ref().1.alpn_protocol().is_none() => None,
-        Codec::Auto | Codec::Http1 => Some(Protocol::Http1),
-    };
     let chain = Arc::clone(chain);
     Ok(Some(Chosen {
         chain,
         transport: Transport::ServerTls(Box::new(stream)),
         server_name,
-        protocol,
     }))
 }
 

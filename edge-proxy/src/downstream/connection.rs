@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     pub(crate) listener: Arc<Listener>,
     /// The chain that serves it.
     pub(crate) chain: Arc<FilterChain>,
+    /// How that chain serves it.
+    http: Arc<HttpManager>,
     /// The client's address.
     pub(crate) peer: SocketAddr,
     /// Its text, for headers.
@@ -87,6 +89,7 @@ pub(crate) struct Connection {
 pub(crate) struct Accepted {
     pub(crate) listener: Arc<Listener>,
     pub(crate) chain: Arc<FilterChain>,
+    pub(crate) http: Arc<HttpManager>,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) server_name: Option<Arc<str>>,
@@ -99,6 +102,7 @@ impl Connection {
         let Accepted {
             listener,
             chain,
+            http,
             peer,
             local,
             server_name,
@@ -107,8 +111,8 @@ impl Connection {
         let peer_text = peer.ip().to_canonical().to_string();
         let timer = worker.clock.timer();
         let now = worker.clock.now();
-        timer.set(Kind::Idle, now, chain.http.timeouts.idle);
-        timer.set(Kind::Lifetime, now, chain.http.timeouts.max_connection_duration);
+        timer.set(Kind::Idle, now, http.timeouts.idle);
+        timer.set(Kind::Lifetime, now, http.timeouts.max_connection_duration);
         let leaving = if worker.drain() == Drain::Serving {
             Leaving::No
         } else {
@@ -118,6 +122,7 @@ impl Connection {
             worker,
             listener,
             chain,
+            http,
             peer,
             peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),
             local,
@@ -135,12 +140,12 @@ impl Connection {
 
     /// The settings of HTTP.
     pub(crate) fn manager(&self) -> &HttpManager {
-        &self.chain.http
+        &self.http
     }
 
     /// This worker's `http.<prefix>.` counters.
     pub(crate) fn cells(&self) -> &ConnectionManagerCells {
-        self.chain.http.stats.cells(self.worker.index)
+        self.http.stats.cells(self.worker.index)
     }
 
     /// True over TLS.
@@ -155,7 +160,8 @@ impl Connection {
             Some(now) if Arc::ptr_eq(now, &self.listener) => {}
             Some(now) => {
                 let chain = now.chain_for(self.server_name.as_deref());
-                if !chain.is_some_and(|chain| Arc::ptr_eq(&chain.http, &self.chain.http)) {
+                let http = chain.and_then(|chain| chain.network.http());
+                if !http.is_some_and(|http| Arc::ptr_eq(http, &self.http)) {
                     self.discourage();
                 }
             }
@@ -169,7 +175,6 @@ impl Connection {
         self.timer.clear(Kind::Idle);
         self.timer.clear(Kind::Request);
         if self
-            .chain
             .http
             .max_requests_per_connection
             .is_some_and(|max| self.requests.get() >= max)
@@ -184,7 +189,7 @@ impl Connection {
         self.active.set(active);
         if active == 0 {
             self.timer
-                .set(Kind::Idle, self.worker.clock.recent(), self.chain.http.timeouts.idle);
+                .set(Kind::Idle, self.worker.clock.recent(), self.http.timeouts.idle);
             if self.leaving.get() >= Leaving::AfterResponse && self.protocol == Protocol::Http2 {
                 self.wake();
             }
@@ -195,7 +200,7 @@ impl Connection {
     /// streams that stand still.
     pub(crate) fn bytes_arrived(&self) {
         if self.active.get() == 0 && !self.timer.is_set(Kind::Request) && self.protocol == Protocol::Http1 {
-            let timeouts = &self.chain.http.timeouts;
+            let timeouts = &self.http.timeouts;
             let limit = timeouts.request_headers.or(timeouts.stream_idle);
             if limit.is_some() {
                 self.timer.set(Kind::Request, self.worker.clock.now(), limit);

@@ -64,6 +64,7 @@ cells! {
         counter upstream_cx_idle_timeout = "upstream_cx_idle_timeout";
         counter upstream_cx_max_requests = "upstream_cx_max_requests";
         counter upstream_cx_none_healthy = "upstream_cx_none_healthy";
+        counter upstream_cx_connect_attempts_exceeded = "upstream_cx_connect_attempts_exceeded";
         counter upstream_cx_rx_bytes_total = "upstream_cx_rx_bytes_total";
         counter upstream_cx_tx_bytes_total = "upstream_cx_tx_bytes_total";
         gauge upstream_cx_active = "upstream_cx_active";
@@ -94,6 +95,11 @@ cells! {
         counter update_attempt = "update_attempt";
         counter update_success = "update_success";
         counter update_failure = "update_failure";
+        counter udp_sess_rx_datagrams = "udp.sess_rx_datagrams";
+        counter udp_sess_rx_datagrams_dropped = "udp.sess_rx_datagrams_dropped";
+        counter udp_sess_rx_errors = "udp.sess_rx_errors";
+        counter udp_sess_tx_datagrams = "udp.sess_tx_datagrams";
+        counter udp_sess_tx_errors = "udp.sess_tx_errors";
         histogram upstream_rq_time = "upstream_rq_time";
     }
 }
@@ -143,11 +149,40 @@ cells! {
 }
 
 cells! {
+    /// Cells of a TCP proxy.
+    TcpCells / /** `tcp.<stat_prefix>.` */ TcpStats {
+        counter downstream_cx_total = "downstream_cx_total";
+        counter downstream_cx_no_route = "downstream_cx_no_route";
+        counter downstream_cx_rx_bytes_total = "downstream_cx_rx_bytes_total";
+        counter downstream_cx_tx_bytes_total = "downstream_cx_tx_bytes_total";
+        counter idle_timeout = "idle_timeout";
+        counter max_downstream_connection_duration = "max_downstream_connection_duration";
+    }
+}
+
+cells! {
+    /// Cells of a UDP proxy.
+    UdpCells / /** `udp.<stat_prefix>.` */ UdpStats {
+        counter downstream_sess_total = "downstream_sess_total";
+        gauge downstream_sess_active = "downstream_sess_active";
+        counter downstream_sess_no_route = "downstream_sess_no_route";
+        counter downstream_sess_rx_bytes = "downstream_sess_rx_bytes";
+        counter downstream_sess_rx_datagrams = "downstream_sess_rx_datagrams";
+        counter downstream_sess_rx_errors = "downstream_sess_rx_errors";
+        counter downstream_sess_tx_bytes = "downstream_sess_tx_bytes";
+        counter downstream_sess_tx_datagrams = "downstream_sess_tx_datagrams";
+        counter downstream_sess_tx_errors = "downstream_sess_tx_errors";
+        counter idle_timeout = "idle_timeout";
+    }
+}
+
+cells! {
     /// Cells of a listener.
     ListenerCells / /** `listener.<address>.` */ ListenerStats {
         counter downstream_cx_total = "downstream_cx_total";
         counter downstream_cx_destroy = "downstream_cx_destroy";
         counter downstream_cx_overflow = "downstream_cx_overflow";
+        counter downstream_global_cx_overflow = "downstream_global_cx_overflow";
         counter downstream_cx_overload_reject = "downstream_cx_overload_reject";
         counter downstream_cx_transport_socket_connect_timeout = "downstream_cx_transport_socket_connect_timeout";
         counter downstream_pre_cx_timeout = "downstream_pre_cx_timeout";

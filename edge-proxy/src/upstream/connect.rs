@@ -73,17 +73,32 @@ pub(crate) async fn connect(
     name: Option<&str>,
 ) -> Result<Fresh, Fault> {
     let guard = ConnectionGuard::new(pool);
-    let limit = pool.cluster.connect_timeout;
-    let outcome = tokio::time::timeout(limit, handshake(worker, pool, speak, name, guard)).await;
-    let cells = pool.cells();
-    let fault = match outcome {
-        Ok(Ok(fresh)) => {
-            match fresh {
-                Fresh::Http1(_) => cells.upstream_cx_http1_total.inc(),
-                Fresh::Http2(_) => cells.upstream_cx_http2_total.inc(),
-            }
-            return Ok(fresh);
+    let fresh = in_time(pool, handshake(worker, pool, speak, name, guard)).await?;
+    match fresh {
+        Fresh::Http1(_) => pool.cells().upstream_cx_http1_total.inc(),
+        Fresh::Http2(_) => pool.cells().upstream_cx_http2_total.inc(),
+    }
+    Ok(fresh)
+}
+
+/// Opens a connection for bytes that are not HTTP, and counts it as open.
+pub(crate) async fn stream(worker: &Rc<Worker>, pool: &Rc<HostPool>) -> Result<(Transport, ConnectionGuard), Fault> {
+    let guard = ConnectionGuard::new(pool);
+    let opening = async {
+        let transport = dial(worker, pool).await?;
+        match &pool.cluster.tls {
+            Some(tls) => secure(tls, pool, Vec::new, None, transport).await,
+            None => Ok(transport),
         }
+    };
+    in_time(pool, opening).await.map(|transport| (transport, guard))
+}
+
+/// Waits for a connection no longer than the cluster allows, and counts why there is none.
+async fn in_time<T>(pool: &HostPool, opening: impl Future<Output = io::Result<T>>) -> Result<T, Fault> {
+    let cells = pool.cells();
+    let fault = match tokio::time::timeout(pool.cluster.connect_timeout, opening).await {
+        Ok(Ok(opened)) => return Ok(opened),
         Ok(Err(error)) => {
             debug!(cluster = %pool.cluster.name, host = ?pool.host.address, %error, "connect failed");
             Fault::ConnectFailure
@@ -111,7 +126,7 @@ async fn handshake(
     let mut transport = dial(worker, pool).await?;
     let mut http2 = speak == Speak::Http2;
     if let Some(tls) = &cluster.tls {
-        transport = secure(tls, pool, speak, name, transport).await?;
+        transport = secure(tls, pool, || speak.alpn(), name, transport).await?;
         if let Transport::ClientTls(stream) = &transport {
             match stream.get_ref().1.alpn_protocol() {
                 Some(chosen) => http2 = chosen == b"h2",
@@ -165,7 +180,7 @@ fn options(keepalive: &TcpKeepalive) -> KeepaliveOptions {
 async fn secure(
     tls: &UpstreamTls,
     pool: &HostPool,
-    speak: Speak,
+    alpn: impl FnOnce() -> Vec<Vec<u8>>,
     name: Option<&str>,
     transport: Transport,
 ) -> io::Result<Transport> {
@@ -173,7 +188,7 @@ async fn secure(
         Arc::clone(&tls.config)
     } else {
         let mut config = (*tls.config).clone();
-        config.alpn_protocols = speak.alpn();
+        config.alpn_protocols = alpn();
         Arc::new(config)
     };
     let server_name = server_name(tls, pool, name)?;

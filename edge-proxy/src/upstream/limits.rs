@@ -26,10 +26,18 @@ pub(crate) fn below(
     if own.saturating_mul(2 * workers as i64) < limit {
         return true;
     }
+    total(cluster, workers, gauge) < limit
+}
+
+/// Whether a stream or a session may open a connection. It is rare and lasts, so that every worker is asked each time.
+pub(crate) fn may_connect(cluster: &Cluster, workers: usize) -> bool {
+    total(cluster, workers, |cells| &cells.upstream_cx_active) < i64::from(cluster.limits.max_connections)
+}
+
+fn total(cluster: &Cluster, workers: usize, gauge: impl Fn(&ClusterCells) -> &Gauge) -> i64 {
     (0..workers)
         .map(|index| gauge(cluster.stats.cells(WorkerIndex(index))).get())
-        .sum::<i64>()
-        < limit
+        .sum()
 }
 
 /// A request in flight on a host.

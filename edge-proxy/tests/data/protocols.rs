@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use edge_proxy::config::RouteTableId;
 use edge_proxy::config::cluster::UpstreamProtocol;
-use edge_proxy::config::listener::{FilterChain, FilterChains, Listener, RouteSource, ServerHeader};
+use edge_proxy::config::listener::{FilterChain, FilterChains, Listener, Network, RouteSource, ServerHeader};
 use edge_proxy::config::tls::{Sni, UpstreamTls};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -198,7 +198,7 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
     Arc::new(FilterChain {
         name: Arc::from(name),
         tls,
-        http: Arc::new(http),
+        network: Network::Http(Arc::new(http)),
         fingerprint: 0,
     })
 }

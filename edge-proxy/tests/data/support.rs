@@ -13,13 +13,13 @@ use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntr
 use edge_proxy::config::endpoint::{EndpointSet, Health, Host, HostAddress, HostId, Priority};
 use edge_proxy::config::listener::{
     ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
-    Http1Options, Http2Options, HttpManager, Listener, PathNormalization, RequestId, RouteSource, RouterOptions,
-    SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
+    Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RequestId, RouteSource,
+    RouterOptions, SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
 };
 use edge_proxy::config::route::{Action, ClusterChoice, Forward, PathCondition, Route};
 use edge_proxy::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
 use edge_proxy::config::{ClusterId, RouteTableId, Snapshot};
-use edge_proxy::shared::{BoundListener, Drain, RuntimeFlags, Shared};
+use edge_proxy::shared::{BoundListener, Drain, ListeningSockets, RuntimeFlags, Shared};
 use edge_proxy::stats::{ClusterStats, HttpStats, ListenerStats, ServerStats, WorkerIndex};
 use edge_proxy::worker;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -186,7 +186,7 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
     Arc::new(FilterChain {
         name: Arc::from(""),
         tls: None,
-        http: Arc::new(manager),
+        network: Network::Http(Arc::new(manager)),
         fingerprint: 0,
     })
 }
@@ -196,6 +196,7 @@ pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
         name: Arc::from("in"),
         addresses: Vec::new(),
         chains,
+        udp: None,
         inspects_tls: false,
         per_connection_buffer_limit: 32 * 1024,
         handshake_timeout: Duration::from_secs(10),
@@ -343,7 +344,7 @@ impl Proxy {
         let bound = Arc::new(BoundListener {
             listener: Arc::from("in"),
             address,
-            sockets,
+            sockets: ListeningSockets::Tcp(sockets),
         });
         let (snapshot, snapshot_receiver) = watch::channel(Arc::new(config.snapshot));
         let (sockets, sockets_receiver) = watch::channel(Arc::from([bound]));

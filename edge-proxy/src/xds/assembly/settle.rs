@@ -242,6 +242,15 @@ impl Assembly {
                 mentioned_clusters(table, &mut mark);
             }
         }
+        for state in self.listeners.values() {
+            state.spec.clusters().for_each(&mut mark);
+            // What is active may be older than what has arrived last.
+            state
+                .active
+                .iter()
+                .flat_map(|active| active.clusters())
+                .for_each(&mut mark);
+        }
         self.context
             .clusters
             .retain(|id| used.get(id as usize).copied().unwrap_or(false));

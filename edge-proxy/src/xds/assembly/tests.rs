@@ -129,7 +129,7 @@ fn a_listener_serves_once_its_routes_are_there() {
     put(&mut assembly, Kind::Listener, listener("l", "r2"));
     let source = |assembly: &Assembly| {
         let chains = assembly.snapshot().listeners["l"].chains.all();
-        format!("{:?}", chains[0].http.routes)
+        format!("{:?}", chains[0].network.http().expect("speaks HTTP").routes)
     };
     assert!(source(&assembly).contains("\"r\""), "{}", source(&assembly));
     put(&mut assembly, Kind::Routes, routes("r2", "a"));

@@ -1,0 +1,163 @@
+//! TCP proxy → [`TcpProxy`], UDP proxy → [`UdpProxy`].
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::config::core::v3::UdpSocketConfig;
+use envoy_types::pb::envoy::config::listener::v3::UdpListenerConfig;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy as ProtoTcp;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::weighted_cluster::ClusterWeight;
+use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{
+    ClusterSpecifier, WeightedCluster,
+};
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::udp_proxy_config::RouteSpecifier;
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::{Route, UdpProxyConfig};
+use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
+use envoy_types::pb::xds::r#type::matcher::v3::Matcher;
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::{OnMatch, on_match};
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, deadline, fields, number, unpack};
+use crate::config::ClusterId;
+use crate::config::stream::{ClusterShares, TcpProxy, UdpProxy};
+
+#[cfg(test)]
+mod tests;
+
+/// Envoy's default for connections that stand still.
+const TCP_IDLE: Duration = Duration::from_secs(3600);
+/// Envoy's default for sessions that stand still.
+const UDP_IDLE: Duration = Duration::from_secs(60);
+/// The largest payload that a UDP length field allows. Envoy's default is 1500 to save memory per socket; one buffer
+/// serves all sessions here, so there is no reason to drop more than the configuration asks for.
+const LARGEST_DATAGRAM: usize = 65_535;
+
+/// Compiles a TCP proxy.
+pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Result<TcpProxy, Rejection> {
+    fields!(at, message => ProtoTcp {
+        stat_prefix, idle_timeout, max_connect_attempts, max_downstream_connection_duration, cluster_specifier;
+        // Observation, and check_drain_close: streams are never told to end early, as in Envoy by default.
+        ignore access_log, access_log_flush_interval, flush_access_log_on_connected, access_log_options,
+               check_drain_close;
+        refuse on_demand, metadata_match, downstream_idle_timeout, upstream_idle_timeout, backoff_options, hash_policy,
+               tunneling_config, max_downstream_connection_duration_jitter_percentage, proxy_protocol_tlvs,
+               proxy_protocol_tlv_merge_policy, upstream_connect_mode, max_early_data_bytes
+    });
+    Ok(TcpProxy {
+        shares: shares(context, at, cluster_specifier.as_ref())?,
+        idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), Some(TCP_IDLE))?,
+        max_duration: deadline(
+            &at.field("max_downstream_connection_duration"),
+            max_downstream_connection_duration.as_ref(),
+            None,
+        )?,
+        max_connect_attempts: number(max_connect_attempts.as_ref()).unwrap_or(1).max(1),
+        stats: context.scopes.tcp(stat_prefix),
+    })
+}
+
+fn shares(
+    context: &mut Context,
+    at: &At<'_>,
+    specifier: Option<&ClusterSpecifier>,
+) -> Result<ClusterShares, Rejection> {
+    let WeightedCluster { clusters } = match specifier {
+        Some(ClusterSpecifier::Cluster(name)) => {
+            return Ok(ClusterShares::single(ClusterId(context.clusters.intern(name))));
+        }
+        Some(ClusterSpecifier::WeightedClusters(weighted)) => weighted,
+        None => return Err(at.field("cluster").error("is required")),
+    };
+    let at = at.field("weighted_clusters");
+    let list = at.field("clusters");
+    let mut shares = Vec::with_capacity(clusters.len());
+    for (index, message) in clusters.iter().enumerate() {
+        let at = list.index(index);
+        fields!(at, message => ClusterWeight { name, weight; ignore; refuse metadata_match });
+        if *weight == 0 {
+            return Err(at.field("weight").error("must be at least 1"));
+        }
+        shares.push((ClusterId(context.clusters.intern(name)), *weight));
+    }
+    ClusterShares::weighted(shares).ok_or_else(|| list.error("at least one cluster is required"))
+}
+
+/// Compiles a UDP proxy and the socket settings that belong to it.
+pub(super) fn udp(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &UdpProxyConfig,
+    max_downstream_datagram: usize,
+) -> Result<UdpProxy, Rejection> {
+    fields!(at, message => UdpProxyConfig {
+        stat_prefix, idle_timeout, upstream_socket_config, route_specifier;
+        ignore access_log, proxy_access_log, access_log_options;
+        refuse use_original_src_ip, hash_policies, use_per_packet_load_balancing, session_filters, tunneling_config
+    });
+    let max_upstream_datagram = max_datagram(&at.field("upstream_socket_config"), upstream_socket_config.as_ref())?;
+    Ok(UdpProxy {
+        cluster: route(context, at, route_specifier.as_ref())?,
+        idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), Some(UDP_IDLE))?,
+        max_downstream_datagram,
+        max_upstream_datagram,
+        stats: context.scopes.udp(stat_prefix),
+    })
+}
+
+/// The one route that a session can take: a matcher without conditions.
+fn route(context: &mut Context, at: &At<'_>, specifier: Option<&RouteSpecifier>) -> Result<ClusterId, Rejection> {
+    let message = match specifier {
+        Some(RouteSpecifier::Matcher(message)) => message,
+        #[allow(deprecated)]
+        Some(RouteSpecifier::Cluster(name)) => return Ok(ClusterId(context.clusters.intern(name))),
+        None => return Err(at.field("matcher").error("is required")),
+    };
+    let at = at.field("matcher");
+    fields!(at, message => Matcher { on_no_match; ignore; refuse matcher_type });
+    let at = at.field("on_no_match");
+    let Some(message) = on_no_match.as_deref() else {
+        return Err(at.error("is required"));
+    };
+    fields!(at, message => OnMatch { on_match; ignore; refuse keep_matching });
+    let action = match on_match {
+        Some(on_match::OnMatch::Action(action)) => action,
+        Some(on_match::OnMatch::Matcher(_)) => return Err(at.unsupported("matcher")),
+        None => return Err(at.field("action").error("is required")),
+    };
+    let at = at.field("action");
+    // The name only identifies; the type says what it is.
+    fields!(at, action => TypedExtensionConfig { typed_config; ignore name; refuse });
+    let at = at.field("typed_config");
+    let Some(config) = typed_config else {
+        return Err(at.error("is required"));
+    };
+    let message: Route = unpack(&at, config)?;
+    fields!(at, &message => Route { cluster; ignore; refuse });
+    Ok(ClusterId(context.clusters.intern(cluster)))
+}
+
+/// The size of datagrams that a UDP listener takes.
+pub(super) fn udp_listener(at: &At<'_>, message: &UdpListenerConfig) -> Result<usize, Rejection> {
+    fields!(at, message => UdpListenerConfig {
+        downstream_socket_config; ignore; refuse quic_options, udp_packet_packet_writer_config
+    });
+    max_datagram(&at.field("downstream_socket_config"), downstream_socket_config.as_ref())
+}
+
+fn max_datagram(at: &At<'_>, message: Option<&UdpSocketConfig>) -> Result<usize, Rejection> {
+    let Some(message) = message else {
+        return Ok(LARGEST_DATAGRAM);
+    };
+    fields!(at, message => UdpSocketConfig {
+        max_rx_datagram_size;
+        // Only speed.
+        ignore prefer_gro;
+        refuse
+    });
+    match max_rx_datagram_size {
+        None => Ok(LARGEST_DATAGRAM),
+        Some(size) if size.value == 0 => Err(at.field("max_rx_datagram_size").error("must be at least 1")),
+        Some(size) => Ok(usize::try_from(size.value)
+            .unwrap_or(LARGEST_DATAGRAM)
+            .min(LARGEST_DATAGRAM)),
+    }
+}

@@ -1,0 +1,179 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::listener::v3::Listener as ProtoListener;
+
+use super::*;
+use crate::compile::secret::Secrets;
+use crate::compile::{files, listener, prefixed_headers};
+use crate::config::listener::{Listener, Network, SocketProtocol};
+
+fn compile(yaml: &str) -> Result<(Listener, Context), Rejection> {
+    let prefixed = prefixed_headers("x-edge").expect("a prefix");
+    let mut context = Context::new(Box::new(files::Disk), prefixed, 1);
+    let message: ProtoListener =
+        edge_xds::json::from_json(serde_yaml::from_str(yaml).expect("YAML")).expect("a message");
+    let spec = listener::listener(&mut context, &message)?;
+    let ids: BTreeSet<_> = spec.clusters().collect();
+    let listener = spec.finish(&Secrets::new(), None)?;
+    assert_eq!(ids, listener.clusters().into_iter().collect());
+    Ok((listener, context))
+}
+
+fn rejected(yaml: &str) -> String {
+    compile(yaml).expect_err("must be rejected").to_string()
+}
+
+/// A listener whose default chain is a TCP proxy.
+fn tcp(settings: &str) -> String {
+    format!(
+        r#"
+name: tcp-90
+address: {{socket_address: {{address: 0.0.0.0, port_value: 90}}}}
+default_filter_chain:
+  filters:
+  - name: tcp
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+      stat_prefix: tcp-90
+      {settings}
+"#
+    )
+}
+
+/// A listener whose filter is a UDP proxy, with further fields of the proxy and of the listener.
+fn udp(settings: &str, extra: &str) -> String {
+    format!(
+        r#"
+name: udp-53
+address: {{socket_address: {{address: 0.0.0.0, port_value: 53, protocol: UDP}}}}
+{extra}
+listener_filters:
+- name: udp
+  typed_config:
+    "@type": type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig
+    stat_prefix: udp-53
+    {settings}
+"#
+    )
+}
+
+const ROUTE: &str = r#"matcher: {on_no_match: {action: {name: route, typed_config: {
+      "@type": type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.Route, cluster: dns}}}}"#;
+
+fn proxy_of(listener: &Listener) -> Arc<TcpProxy> {
+    match &listener.chain_for(None).expect("a default chain").network {
+        Network::Tcp(proxy) => Arc::clone(proxy),
+        Network::Http(_) => panic!("not HTTP"),
+    }
+}
+
+#[test]
+fn a_tcp_proxy_to_one_cluster_waits_an_hour_and_tries_once() {
+    let (listener, context) = compile(&tcp("cluster: a")).expect("supported");
+    let proxy = proxy_of(&listener);
+    let picked = proxy.shares.pick(7).and_then(|id| context.clusters.name(id.0));
+    assert_eq!(picked.map(|name| &**name), Some("a"));
+    assert_eq!(proxy.idle_timeout, Some(Duration::from_secs(3600)));
+    assert_eq!((proxy.max_connect_attempts, proxy.max_duration), (1, None));
+    assert!(listener.udp.is_none() && listener.addresses[0].protocol == SocketProtocol::Tcp);
+}
+
+#[test]
+fn settings_of_a_tcp_proxy_are_taken() {
+    let yaml = "weighted_clusters: {clusters: [{name: a, weight: 3}, {name: b, weight: 1}]}\n      \
+                idle_timeout: 0s\n      max_connect_attempts: 3\n      max_downstream_connection_duration: 5s";
+    let proxy = proxy_of(&compile(&tcp(yaml)).expect("supported").0);
+    assert_eq!((proxy.idle_timeout, proxy.max_connect_attempts), (None, 3));
+    assert_eq!(proxy.max_duration, Some(Duration::from_secs(5)));
+    assert_eq!(proxy.shares.clusters().count(), 2);
+}
+
+#[test]
+fn what_a_tcp_proxy_can_not_do_is_named() {
+    let at = "default_filter_chain.filters[0].typed_config";
+    for (settings, field) in [
+        ("cluster: a\n      hash_policy: [{source_ip: {}}]", "hash_policy"),
+        (
+            "cluster: a\n      tunneling_config: {hostname: example.com}",
+            "tunneling_config",
+        ),
+        ("cluster: a\n      upstream_idle_timeout: 1s", "upstream_idle_timeout"),
+    ] {
+        assert_eq!(
+            rejected(&tcp(settings)),
+            format!("{at}.{field}: not supported by this proxy")
+        );
+    }
+    assert_eq!(rejected(&tcp("idle_timeout: 1s")), format!("{at}.cluster: is required"));
+    assert_eq!(
+        rejected(&tcp("weighted_clusters: {clusters: [{name: a}]}")),
+        format!("{at}.weighted_clusters.clusters[0].weight: must be at least 1")
+    );
+}
+
+#[test]
+fn passing_tls_on_by_server_name_is_refused() {
+    let chain = tcp("cluster: a").replace(
+        "default_filter_chain:",
+        "filter_chains:\n- filter_chain_match: {server_names: [a.example]}",
+    );
+    assert_eq!(
+        rejected(&chain),
+        "filter_chains[0]: passing TLS on by its server name is not supported by this proxy"
+    );
+}
+
+#[test]
+fn a_udp_proxy_has_one_route_and_waits_a_minute() {
+    let extra = "udp_listener_config: {downstream_socket_config: {max_rx_datagram_size: 9000}}";
+    let (listener, context) = compile(&udp(ROUTE, extra)).expect("supported");
+    let proxy = listener.udp.as_ref().expect("a UDP proxy");
+    let name = context.clusters.name(proxy.cluster.0);
+    assert_eq!(name.map(|name| &**name), Some("dns"));
+    assert_eq!(proxy.idle_timeout, Some(Duration::from_secs(60)));
+    assert_eq!(
+        (proxy.max_downstream_datagram, proxy.max_upstream_datagram),
+        (9000, LARGEST_DATAGRAM)
+    );
+    assert!(listener.chains.all().is_empty() && listener.addresses[0].protocol == SocketProtocol::Udp);
+}
+
+#[test]
+fn what_a_udp_proxy_can_not_do_is_named() {
+    let at = "listener_filters[0].typed_config";
+    let with = |settings: &str| rejected(&udp(&format!("{ROUTE}\n    {settings}"), ""));
+    for (settings, field) in [
+        ("use_original_src_ip: true", "use_original_src_ip"),
+        ("use_per_packet_load_balancing: true", "use_per_packet_load_balancing"),
+        ("hash_policies: [{source_ip: true}]", "hash_policies"),
+    ] {
+        assert_eq!(with(settings), format!("{at}.{field}: not supported by this proxy"));
+    }
+    assert_eq!(
+        rejected(&udp("matcher: {}", "")),
+        format!("{at}.matcher.on_no_match: is required")
+    );
+    assert_eq!(
+        rejected(&udp(ROUTE, "udp_listener_config: {quic_options: {}}")),
+        "udp_listener_config.quic_options: not supported by this proxy"
+    );
+}
+
+#[test]
+fn connections_and_datagrams_do_not_mix() {
+    let both = udp(
+        ROUTE,
+        "additional_addresses: [{address: {socket_address: {address: 0.0.0.0, port_value: 54}}}]",
+    );
+    assert_eq!(
+        rejected(&both),
+        "additional_addresses[0].address: has another protocol than the main address"
+    );
+    assert_eq!(
+        rejected(&udp(ROUTE, "default_filter_chain: {}")),
+        "default_filter_chain: not supported by this proxy"
+    );
+    let of_tcp = tcp("cluster: a") + "udp_listener_config: {}";
+    assert_eq!(rejected(&of_tcp), "udp_listener_config: not supported by this proxy");
+}

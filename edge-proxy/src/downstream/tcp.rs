@@ -1,0 +1,178 @@
+//! Connections whose bytes are handed on as they are.
+//!
+//! What: one cluster by weight, one host of it, and two byte streams that are copied into each other. Either side may
+//! end its direction and go on listening (RFC 9293 §3.6); the connection is over when both have, when one fails, or
+//! when nothing moves for too long. While the process drains, open connections go on until its drain time is over:
+//! nothing in a byte stream can ask a peer to leave.
+//! Deliberately absent: reading from the client before there is a backend, which would lose bytes to a failed attempt.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tracing::debug;
+
+use crate::clock::{Kind, Timer};
+use crate::config::endpoint::HostId;
+use crate::config::listener::Listener;
+use crate::config::stream::TcpProxy;
+use crate::stats::Counter;
+use crate::transport::Transport;
+use crate::upstream::RequestGuard;
+use crate::upstream::connect;
+use crate::upstream::limits::{ConnectionGuard, may_connect};
+use crate::worker::Worker;
+
+/// Bytes of a direction that wait to be written, at most; less when the listener allows less.
+const BUFFER: usize = 16 * 1024;
+
+/// Serves a connection to its end.
+pub(super) async fn serve(
+    worker: &Rc<Worker>,
+    listener: &Listener,
+    proxy: &TcpProxy,
+    client: Transport,
+) -> io::Result<()> {
+    let cells = proxy.stats.cells(worker.index);
+    cells.downstream_cx_total.inc();
+    let Some(backend) = open(worker, proxy).await else {
+        return Ok(());
+    };
+    let now = worker.clock.now();
+    let timer = worker.clock.timer();
+    timer.set(Kind::Idle, now, proxy.idle_timeout);
+    timer.set(Kind::Lifetime, now, proxy.max_duration);
+    let upstream_cells = backend.request.pool().cells();
+    let mut client = Metered {
+        io: client,
+        read: &cells.downstream_cx_rx_bytes_total,
+        written: &cells.downstream_cx_tx_bytes_total,
+        timer: &timer,
+        idle: proxy.idle_timeout,
+    };
+    let mut upstream = Metered {
+        io: backend.transport,
+        read: &upstream_cells.upstream_cx_rx_bytes_total,
+        written: &upstream_cells.upstream_cx_tx_bytes_total,
+        timer: &timer,
+        idle: proxy.idle_timeout,
+    };
+    let size = listener.per_connection_buffer_limit.clamp(1, BUFFER);
+    let copying = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, size, size);
+    let mut copying = std::pin::pin!(copying);
+    let ended = std::future::poll_fn(|cx| {
+        if let Poll::Ready(done) = copying.as_mut().poll(cx) {
+            return Poll::Ready(Ok(done));
+        }
+        timer.poll_expired(cx).map(Err)
+    });
+    match ended.await {
+        Ok(copied) => copied.map(drop),
+        Err(Kind::Lifetime) => {
+            cells.max_downstream_connection_duration.inc();
+            Ok(())
+        }
+        Err(_) => {
+            cells.idle_timeout.inc();
+            upstream_cells.upstream_cx_idle_timeout.inc();
+            Ok(())
+        }
+    }
+}
+
+/// A connection to a backend, counted while it lives.
+struct Backend {
+    transport: Transport,
+    /// Balancing by load looks at requests; a stream is one.
+    request: RequestGuard,
+    _open: ConnectionGuard,
+}
+
+/// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
+async fn open(worker: &Rc<Worker>, proxy: &TcpProxy) -> Option<Backend> {
+    let snapshot = worker.snapshot();
+    let cluster = proxy.shares.pick(worker.random.next());
+    let Some(entry) = cluster.and_then(|id| snapshot.cluster(id)) else {
+        proxy.stats.cells(worker.index).downstream_cx_no_route.inc();
+        return None;
+    };
+    let cells = entry.cluster.stats.cells(worker.index);
+    let mut tried: SmallVec<[HostId; 4]> = SmallVec::new();
+    for _ in 0..proxy.max_connect_attempts {
+        if !may_connect(&entry.cluster, worker.shared.workers) {
+            cells.upstream_cx_overflow.inc();
+            return None;
+        }
+        // As many draws as there are hosts give each a chance to be found.
+        let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
+        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, &tried, draws) else {
+            cells.upstream_cx_none_healthy.inc();
+            return None;
+        };
+        tried.push(host.id);
+        let pool = worker.upstreams.pool(worker.index, entry, host, 0);
+        let request = RequestGuard::new(&pool);
+        match connect::stream(worker, &pool).await {
+            Ok((transport, open)) => {
+                return Some(Backend {
+                    transport,
+                    request,
+                    _open: open,
+                });
+            }
+            Err(fault) => debug!(cluster = %entry.cluster.name, host = ?host.address, ?fault, "no stream"),
+        }
+    }
+    cells.upstream_cx_connect_attempts_exceeded.inc();
+    None
+}
+
+/// A byte stream that counts what passes and moves the idle deadline.
+struct Metered<'a> {
+    io: Transport,
+    read: &'a Counter,
+    written: &'a Counter,
+    timer: &'a Timer,
+    idle: Option<Duration>,
+}
+
+impl Metered<'_> {
+    fn moved(&self) {
+        self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
+    }
+}
+
+impl AsyncRead for Metered<'_> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        if polled.is_ready() {
+            self.read.add((buf.filled().len() - before) as u64);
+            self.moved();
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Metered<'_> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.io).poll_write(cx, buf);
+        if let Poll::Ready(Ok(count)) = &polled {
+            self.written.add(*count as u64);
+            self.moved();
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
