@@ -9,6 +9,8 @@
 
 #[path = "laws/check.rs"]
 mod check;
+#[path = "laws/compare.rs"]
+mod compare;
 #[path = "laws/history.rs"]
 mod history;
 #[path = "laws/minimal.rs"]

@@ -1,0 +1,104 @@
+//! The sixth law of translation: the same everywhere. A controller that followed every edit, and the command line that
+//! reads the world from a file, serve the same bytes.
+//!
+//! The generated worlds are those of `edge-translate/tests/laws.rs`; `EDGE_LAWS_CASES` looks longer here too.
+
+#[path = "../../edge-translate/tests/laws/history.rs"]
+mod history;
+#[path = "../../edge-translate/tests/laws/platform.rs"]
+mod platform;
+#[path = "../../edge-translate/tests/laws/routes.rs"]
+mod routes;
+#[path = "../../edge-translate/tests/laws/words.rs"]
+mod words;
+
+use edge_ir::FleetKey;
+use edge_xds::{
+    lower::Lowering,
+    snapshot::{ResourceType, Snapshot},
+};
+use edgectl::translate::{Missing, Options, input::Text, translate};
+use history::{Configuration, Engine, World, history};
+use proptest::{prelude::*, test_runner::FileFailurePersistence};
+use std::collections::BTreeMap;
+
+fn cases(usual: u32) -> ProptestConfig {
+    let wanted = std::env::var("EDGE_LAWS_CASES").ok().and_then(|text| text.parse().ok());
+    ProptestConfig {
+        cases: wanted.unwrap_or(usual),
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct("tests/laws-regressions.txt"))),
+        ..ProptestConfig::default()
+    }
+}
+
+/// A resource: kind, name, version, bytes.
+type Resource = (ResourceType, String, u64, Vec<u8>);
+
+fn resources(snapshot: &Snapshot) -> Vec<Resource> {
+    let of = |kind: ResourceType| {
+        let entries = snapshot.section(kind).entries().iter();
+        entries.map(move |e| (kind, e.name.to_string(), e.version, e.body.contiguous().to_vec()))
+    };
+    ResourceType::ALL.into_iter().flat_map(of).collect()
+}
+
+/// The resources in which two snapshots differ.
+fn differences(a: &Snapshot, b: &Snapshot) -> Vec<String> {
+    let (a, b) = (resources(a), resources(b));
+    [missing(&a, &b), missing(&b, &a)].concat()
+}
+
+fn missing(these: &[Resource], those: &[Resource]) -> Vec<String> {
+    let missing = these.iter().filter(|resource| !those.contains(resource));
+    missing.map(|(kind, name, ..)| format!("{kind:?} {name}")).collect()
+}
+
+proptest! {
+    #![proptest_config(cases(120))]
+
+    /// What is lowered as a fleet changes is what lowering it at once gives.
+    #[test]
+    fn lowering_follows_every_edit(edits in history(0..25)) {
+        let mut engine = Engine::new(Configuration::Cluster);
+        let mut lowerings: BTreeMap<FleetKey, Lowering> = BTreeMap::new();
+        for edit in &edits {
+            engine.take(edit);
+            engine.translate();
+            lowerings.retain(|key, _| engine.fleets().contains_key(key));
+            for (key, fleet) in engine.fleets() {
+                let kept = lowerings.entry(key.clone()).or_default().lower(fleet);
+                let fresh = Lowering::new().lower(fleet);
+                prop_assert_eq!(differences(&kept, &fresh), Vec::<String>::new(), "fleet {} after {:?}", key, edit);
+            }
+        }
+    }
+
+    /// What the command line makes of the world as a file is what the controller serves.
+    #[test]
+    fn the_command_line_serves_what_the_controller_serves(edits in history(0..40)) {
+        let (mut world, mut engine) = (World::empty(), Engine::new(Configuration::Cluster));
+        for edit in &edits {
+            world.apply(edit);
+            engine.take(edit);
+            engine.translate();
+        }
+        let documents: Vec<String> = world.objects.values().map(|o| serde_yaml::to_string(o).unwrap()).collect();
+        let texts = [Text { name: "world.yaml".to_owned(), text: documents.join("\n---\n") }];
+        let options = Options { settings: world.configuration.settings(), missing: Missing::Report };
+        let outcome = translate(&texts, &options);
+        let written: Vec<_> = outcome.findings.iter().map(ToString::to_string).collect();
+        prop_assert_eq!(outcome.objects.len(), world.objects.len(), "{:?}", written);
+        for loaded in &outcome.objects {
+            prop_assert_eq!(Some(&loaded.object), world.objects.get(&loaded.object.key()));
+        }
+        prop_assert_eq!(&outcome.translation.infra, engine.infra());
+        let said: BTreeMap<_, _> = outcome.translation.statuses.iter().filter_map(|(k, s)| Some((k.clone(), s.clone()?))).collect();
+        prop_assert_eq!(said, engine.translator.statuses());
+        let keys: Vec<_> = outcome.snapshots.keys().collect();
+        prop_assert_eq!(keys, engine.fleets().keys().collect::<Vec<_>>());
+        for (key, fleet) in engine.fleets() {
+            let snapshot = Lowering::new().lower(fleet);
+            prop_assert_eq!(differences(&outcome.snapshots[key], &snapshot), Vec::<String>::new(), "fleet {}", key);
+        }
+    }
+}
