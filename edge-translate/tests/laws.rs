@@ -7,6 +7,12 @@
 //! `EDGE_LAWS_CASES=2000 cargo test -p edge-translate --test laws` looks longer. A failing case is written to
 //! `tests/laws/regressions.txt` (check it in) and tried first from then on.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that can't go on should stop where it stands"
+)]
+
 #[path = "laws/check.rs"]
 mod check;
 #[path = "laws/compare.rs"]

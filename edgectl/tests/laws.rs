@@ -3,6 +3,12 @@
 //!
 //! The generated worlds are those of `edge-translate/tests/laws.rs`; `EDGE_LAWS_CASES` looks longer here too.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that can't go on should stop where it stands"
+)]
+
 #[path = "../../edge-translate/tests/laws/history.rs"]
 mod history;
 #[path = "../../edge-translate/tests/laws/platform.rs"]

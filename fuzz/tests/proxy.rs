@@ -1,5 +1,11 @@
 //! What the proxy is given by a controller that may be wrong or hostile: no bytes make it fall.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that can't go on should stop where it stands"
+)]
+
 use bolero::check;
 use edge_proxy::{
     bootstrap::{self, Sources},
