@@ -107,8 +107,18 @@ fn loading_agrees_with_a_general_parser() {
                 Some(_) => return,
                 None => value,
             };
-            assert_eq!(**raw, value, "of\n{text}");
+            assert_eq!(normal(raw), normal(&value), "of\n{text}");
         });
+}
+
+/// JSON knows one kind of number: `8.1e1` is 81.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => number.as_f64().map_or(Value::Null, |float| format!("{float:?}").into()),
+        Value::Array(items) => items.iter().map(normal).collect(),
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), normal(value))).collect(),
+        other => other.clone(),
+    }
 }
 
 /// Bounds hold: what is too much is refused with a word, whatever it is.
