@@ -1,6 +1,7 @@
 //! The data plane.
 //!
-//! What: takes an Envoy bootstrap, keeps its configuration up to date over delta xDS, and serves HTTP with it.
+//! What: takes an Envoy bootstrap, keeps its configuration up to date over delta xDS, and serves HTTP, streams and
+//! datagrams with it.
 //! Two halves: the control half (bootstrap, [`xds`](https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol),
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].

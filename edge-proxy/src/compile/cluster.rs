@@ -7,13 +7,17 @@ use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType,
 };
-use envoy_types::pb::envoy::config::cluster::v3::{CircuitBreakers, Cluster as ProtoCluster};
+use envoy_types::pb::envoy::config::cluster::v3::{
+    CircuitBreakers, Cluster as ProtoCluster, UpstreamConnectionOptions,
+};
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
+use envoy_types::pb::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions};
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::UpstreamProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
+use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 
 use crate::compile::Context;
 use crate::compile::balancing::balancing;
@@ -103,54 +107,26 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         name, eds_cluster_config, connect_timeout, per_connection_buffer_limit_bytes, lb_policy, load_assignment,
         max_requests_per_connection, circuit_breakers, common_http_protocol_options, http2_protocol_options,
         typed_extension_protocol_options, dns_refresh_rate, dns_lookup_family, common_lb_config, transport_socket,
-        upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, http_protocol_options,
-        upstream_http_protocol_options, alt_stat_name;
+        upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, alt_stat_name;
         // Observation; preconnecting and cleaning up are matters of speed; the system's resolver is used, which has
         // no TTL; a host that discovery removes is left at once, healthy or not.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
                respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
                protocol_selection, ignore_health_on_host_removal, lrs_server, lrs_report_endpoint_metrics,
                track_timeout_budgets, track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
-        refuse transport_socket_matches, transport_socket_matcher, health_checks, dns_resolvers,
+        // The old places of HTTP options are refused: typed_extension_protocol_options says all that they can say.
+        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matches, transport_socket_matcher, health_checks, dns_resolvers,
                use_tcp_for_dns_lookups, dns_resolution_config, outlier_detection, upstream_bind_config,
                lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
     });
-    if http_protocol_options.is_some() || upstream_http_protocol_options.is_some() {
-        return Err(at
-            .field("http_protocol_options")
-            .error("use typed_extension_protocol_options instead"));
-    }
-    let mut http = HttpOptions {
-        protocol: if http2_protocol_options.is_some() {
-            UpstreamProtocol::Http2
-        } else {
-            UpstreamProtocol::Http1
-        },
-        http2: protocol::http2(&at.field("http2_protocol_options"), http2_protocol_options.as_ref())?,
-        idle_timeout: None,
-        max_connection_duration: None,
-        max_requests_per_connection: None,
-        auto_sni: false,
-    };
-    http.common(
-        &at.field("common_http_protocol_options"),
+    let http = HttpOptions::new(
+        at,
+        http2_protocol_options.as_ref(),
         common_http_protocol_options.as_ref(),
+        max_requests_per_connection.as_ref(),
+        typed_extension_protocol_options,
     )?;
-    http.max_requests_per_connection = http
-        .max_requests_per_connection
-        .or(number(max_requests_per_connection.as_ref()).filter(|n| *n > 0));
-    let at_options = at.field("typed_extension_protocol_options");
-    let mut keys: Vec<&String> = typed_extension_protocol_options.keys().collect();
-    keys.sort();
-    for key in keys {
-        if key != HTTP_OPTIONS {
-            return Err(at_options.unsupported(key));
-        }
-        let at = at_options.field(key);
-        http.typed(&at, &unpack(&at, &typed_extension_protocol_options[key])?)?;
-    }
-    let dns = (dns_refresh_rate.as_ref(), *dns_lookup_family);
-    let at_socket = at.field("transport_socket");
+    let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
         discovery: discovery(
             at,
@@ -158,7 +134,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
             cluster_discovery_type.as_ref(),
             eds_cluster_config.as_ref(),
             load_assignment.as_ref(),
-            dns,
+            (dns_refresh_rate.as_ref(), *dns_lookup_family),
         )?,
         panic_threshold: panic_threshold(&at.field("common_lb_config"), common_lb_config.as_ref())?,
         connect_timeout: duration_or(
@@ -175,32 +151,66 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         )?,
         tls: match transport_socket {
             None => None,
-            Some(socket) => tls::upstream(context, &at_socket, socket, http.auto_sni)?,
+            Some(socket) => tls::upstream(context, &at.field("transport_socket"), socket, http.auto_sni)?,
         },
         http,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
-        tcp_keepalive: upstream_connection_options
-            .as_ref()
-            .and_then(|options| options.tcp_keepalive.as_ref())
-            .map(|keepalive| TcpKeepalive {
-                probes: number(keepalive.keepalive_probes.as_ref()),
-                time: number(keepalive.keepalive_time.as_ref()).map(|s| Duration::from_secs(s.into())),
-                interval: number(keepalive.keepalive_interval.as_ref()).map(|s| Duration::from_secs(s.into())),
-            }),
-        stats: context
-            .scopes
-            .cluster(if alt_stat_name.is_empty() { name } else { alt_stat_name }),
+        tcp_keepalive: upstream_connection_options.as_ref().and_then(keepalive),
+        stats: context.scopes.cluster(scope),
         name: name.as_str().into(),
     })
 }
 
+fn keepalive(options: &UpstreamConnectionOptions) -> Option<TcpKeepalive> {
+    let keepalive = options.tcp_keepalive.as_ref()?;
+    let seconds = |value: Option<&UInt32Value>| number(value).map(|seconds| Duration::from_secs(seconds.into()));
+    Some(TcpKeepalive {
+        probes: number(keepalive.keepalive_probes.as_ref()),
+        time: seconds(keepalive.keepalive_time.as_ref()),
+        interval: seconds(keepalive.keepalive_interval.as_ref()),
+    })
+}
+
 impl HttpOptions {
-    fn common(
-        &mut self,
+    /// From the cluster's own fields and from the extension, which wins.
+    fn new(
         at: &At<'_>,
-        message: Option<&envoy_types::pb::envoy::config::core::v3::HttpProtocolOptions>,
-    ) -> Result<(), Rejection> {
+        http2: Option<&Http2ProtocolOptions>,
+        common: Option<&CommonHttpOptions>,
+        max_requests: Option<&UInt32Value>,
+        typed: &std::collections::HashMap<String, Any>,
+    ) -> Result<Self, Rejection> {
+        let mut options = Self {
+            protocol: if http2.is_some() {
+                UpstreamProtocol::Http2
+            } else {
+                UpstreamProtocol::Http1
+            },
+            http2: protocol::http2(&at.field("http2_protocol_options"), http2)?,
+            idle_timeout: None,
+            max_connection_duration: None,
+            max_requests_per_connection: None,
+            auto_sni: false,
+        };
+        options.common(&at.field("common_http_protocol_options"), common)?;
+        options.max_requests_per_connection = options
+            .max_requests_per_connection
+            .or(number(max_requests).filter(|most| *most > 0));
+        let at_options = at.field("typed_extension_protocol_options");
+        let mut keys: Vec<&String> = typed.keys().collect();
+        keys.sort();
+        for key in keys {
+            if key != HTTP_OPTIONS {
+                return Err(at_options.unsupported(key));
+            }
+            let at = at_options.field(key);
+            options.typed(&at, &unpack(&at, &typed[key])?)?;
+        }
+        Ok(options)
+    }
+
+    fn common(&mut self, at: &At<'_>, message: Option<&CommonHttpOptions>) -> Result<(), Rejection> {
         let common = protocol::common(at, message)?;
         self.idle_timeout = common.idle_timeout;
         self.max_connection_duration = common.max_connection_duration;

@@ -10,13 +10,14 @@ use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransforma
 use envoy_types::pb::envoy::extensions::filters::http::health_check::v3::HealthCheck;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
-    CodecType, ForwardClientCertDetails, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
-    StripPortMode, UpgradeConfig,
+    CodecType, ForwardClientCertDetails, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier,
+    ServerHeaderTransformation, StripPortMode, UpgradeConfig,
 };
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
     HttpConnectionManager, HttpFilter as ProtoFilter,
 };
+use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use http::HeaderValue;
 
 use crate::compile::Context;
@@ -63,44 +64,14 @@ pub(super) fn manager(
         common_http_protocol_options.as_ref(),
     )?;
     let (filters, router) = filters(&at.field("http_filters"), http_filters)?;
-    let timeouts = DownstreamTimeouts {
-        idle: common.idle_timeout,
-        stream_idle: deadline(
-            &at.field("stream_idle_timeout"),
-            stream_idle_timeout.as_ref(),
-            Some(Duration::from_secs(300)),
-        )?,
-        request: deadline(&at.field("request_timeout"), request_timeout.as_ref(), None)?,
-        request_headers: deadline(
-            &at.field("request_headers_timeout"),
-            request_headers_timeout.as_ref(),
-            None,
-        )?,
-        max_connection_duration: common.max_connection_duration,
-        max_stream_duration: common.max_stream_duration,
-        drain: duration_or(
-            &at.field("drain_timeout"),
-            drain_timeout.as_ref(),
-            Duration::from_secs(5),
-        )?,
-        delayed_close: duration_or(
-            &at.field("delayed_close_timeout"),
-            delayed_close_timeout.as_ref(),
-            Duration::from_secs(1),
-        )?,
-    };
-    let internal_ranges = match internal_address_config {
-        None => Vec::new(),
-        Some(config) => {
-            let at = at.field("internal_address_config");
-            address_ranges(&at.field("cidr_ranges"), &config.cidr_ranges)?
-        }
-    };
-    let strip_port = match (strip_matching_host_port, strip_port_mode) {
-        (false, None) | (_, Some(StripPortMode::StripAnyHostPort(false))) => StripPort::Keep,
-        (true, None) => StripPort::Matching,
-        (_, Some(StripPortMode::StripAnyHostPort(true))) => StripPort::Any,
-    };
+    let timeouts = timeouts(
+        at,
+        &common,
+        stream_idle_timeout.as_ref(),
+        request_timeout.as_ref(),
+        request_headers_timeout.as_ref(),
+        (drain_timeout.as_ref(), delayed_close_timeout.as_ref()),
+    )?;
     Ok(HttpManager {
         codec: codec(at, *codec_type)?,
         routes: routes(context, at, route_specifier.as_ref())?,
@@ -111,7 +82,7 @@ pub(super) fn manager(
             use_remote_address: truth(use_remote_address.as_ref()),
             xff_trusted_hops: *xff_num_trusted_hops,
             skip_xff_append: *skip_xff_append,
-            internal_ranges,
+            internal_ranges: internal_ranges(at, internal_address_config.as_ref())?,
         },
         server_header: server_header(at, server_name, *server_header_transformation)?,
         via: (!via.is_empty())
@@ -128,7 +99,7 @@ pub(super) fn manager(
             preserve_external: *preserve_external_request_id,
             in_response: *always_set_request_id_in_response,
         },
-        strip_port,
+        strip_port: strip_port(*strip_matching_host_port, strip_port_mode.as_ref()),
         strip_trailing_host_dot: *strip_trailing_host_dot,
         max_request_headers_bytes: number(max_request_headers_kb.as_ref()).unwrap_or(60) as usize * 1024,
         max_request_headers: common.max_headers,
@@ -141,6 +112,48 @@ pub(super) fn manager(
         forward_client_cert: forward_client_cert(at, *forward_client_cert_details)?,
         stats: context.scopes.http(stat_prefix),
     })
+}
+
+/// Deadlines; the last two are of the end of a connection: to drain, and to close after the last response.
+fn timeouts(
+    at: &At<'_>,
+    common: &protocol::CommonOptions,
+    stream_idle: Option<&ProtoDuration>,
+    request: Option<&ProtoDuration>,
+    request_headers: Option<&ProtoDuration>,
+    (drain, delayed_close): (Option<&ProtoDuration>, Option<&ProtoDuration>),
+) -> Result<DownstreamTimeouts, Rejection> {
+    let five_minutes = Some(Duration::from_secs(300));
+    Ok(DownstreamTimeouts {
+        idle: common.idle_timeout,
+        stream_idle: deadline(&at.field("stream_idle_timeout"), stream_idle, five_minutes)?,
+        request: deadline(&at.field("request_timeout"), request, None)?,
+        request_headers: deadline(&at.field("request_headers_timeout"), request_headers, None)?,
+        max_connection_duration: common.max_connection_duration,
+        max_stream_duration: common.max_stream_duration,
+        drain: duration_or(&at.field("drain_timeout"), drain, Duration::from_secs(5))?,
+        delayed_close: duration_or(
+            &at.field("delayed_close_timeout"),
+            delayed_close,
+            Duration::from_secs(1),
+        )?,
+    })
+}
+
+fn internal_ranges(at: &At<'_>, message: Option<&InternalAddressConfig>) -> Result<Vec<AddressRange>, Rejection> {
+    let Some(config) = message else {
+        return Ok(Vec::new());
+    };
+    let at = at.field("internal_address_config");
+    address_ranges(&at.field("cidr_ranges"), &config.cidr_ranges)
+}
+
+fn strip_port(matching: bool, mode: Option<&StripPortMode>) -> StripPort {
+    match (matching, mode) {
+        (false, None) | (_, Some(StripPortMode::StripAnyHostPort(false))) => StripPort::Keep,
+        (true, None) => StripPort::Matching,
+        (_, Some(StripPortMode::StripAnyHostPort(true))) => StripPort::Any,
+    }
 }
 
 fn codec(at: &At<'_>, value: i32) -> Result<Codec, Rejection> {

@@ -1,17 +1,19 @@
 //! TCP proxies.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
 use crate::support::{Proxy, echo, rest, run, until};
 
 /// An address on which nobody listens.
-fn nobody() -> std::net::SocketAddr {
+fn nobody() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap()
 }
@@ -209,16 +211,66 @@ fn an_open_stream_goes_on_while_the_proxy_drains() {
     });
 }
 
+/// A certificate of `stream.example` that vouches for itself, with its key; as files, too.
+fn certificate(folder: &Path) -> (rcgen::Certificate, rcgen::KeyPair) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["stream.example".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    std::fs::write(folder.join("tls.crt"), certificate.pem()).unwrap();
+    std::fs::write(folder.join("tls.key"), key.serialize_pem()).unwrap();
+    (certificate, key)
+}
+
+/// A backend that sends back one message over TLS and says which protocols the client offered.
+async fn echo_over_tls(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> SocketAddr {
+    let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], private)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::task::spawn_local(async move {
+        let (stream, _) = listener.accept().await?;
+        let start = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+        let offered = start.client_hello().alpn().map_or(0, Iterator::count);
+        let name = start.client_hello().server_name().map(str::to_owned);
+        let mut stream = start.into_stream(Arc::new(config)).await?;
+        let mut buffer = [0; 64];
+        let read = stream.read(&mut buffer).await?;
+        let text = format!("{name:?} {offered} {}", String::from_utf8_lossy(&buffer[..read]));
+        stream.write_all(text.as_bytes()).await?;
+        stream.shutdown().await
+    });
+    address
+}
+
+#[test]
+fn a_stream_to_a_cluster_with_tls_is_encrypted_and_offers_no_http() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = certificate(folder.path());
+        let proxy = Proxy::start();
+        let socket = format!(
+            r#", transport_socket: {{name: tls, typed_config: {{
+  "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext, sni: stream.example,
+  common_tls_context: {{validation_context: {{trusted_ca: {{filename: "{}"}}}}}}}}}}"#,
+            folder.path().join("tls.crt").display()
+        );
+        let backend = echo_over_tls(&certificate, &key).await;
+        proxy.cluster_with("a", &[backend], &socket);
+        let mut client = TcpStream::connect(proxy.tcp("cluster: a", "")).await.unwrap();
+        client.write_all(b"plain").await.unwrap();
+        assert_eq!(rest(&mut client).await, "Some(\"stream.example\") 0 plain");
+    });
+}
+
 #[test]
 fn tls_of_the_client_ends_at_the_proxy() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(vec!["stream.example".to_owned()]).unwrap();
-        let certificate = params.self_signed(&key).unwrap();
+        let (certificate, _) = certificate(folder.path());
         let (chain, private) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
-        std::fs::write(&chain, certificate.pem()).unwrap();
-        std::fs::write(&private, key.serialize_pem()).unwrap();
         let proxy = Proxy::start();
         proxy.cluster("a", &[echo("").await]);
         let socket = format!(
