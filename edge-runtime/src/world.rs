@@ -84,6 +84,8 @@ struct World {
     platform: Platform,
     ready_ports: ReadyPorts,
     fleets: BTreeMap<FleetKey, Lowered>,
+    /// What each fleet runs on, for when its parameters can't be used.
+    infra: BTreeMap<FleetKey, Arc<Infra>>,
     since: Option<Instant>,
     has_resources: bool,
 }
@@ -103,6 +105,7 @@ impl World {
             outputs,
             ready_ports: ReadyPorts::default(),
             fleets: BTreeMap::new(),
+            infra: BTreeMap::new(),
             since: None,
             has_resources: false,
         }
@@ -157,8 +160,10 @@ impl World {
         self.fleets.retain(|key, _| translation.fleets.contains_key(key));
         self.ready_ports.retain(|key| translation.fleets.contains_key(key));
         let mut states = BTreeMap::new();
+        let mut infra_in_use = BTreeMap::new();
         for (key, fleet) in &translation.fleets {
-            let Some(infra) = translation.infra.get(key) else {
+            // Parameters that can't be used change nothing: the fleet stays on what it has.
+            let Some(infra) = translation.infra.get(key).or_else(|| self.infra.get(key)).cloned() else {
                 continue;
             };
             let snapshot = self.snapshot(key, fleet);
@@ -166,10 +171,12 @@ impl World {
                 key.clone(),
                 FleetState {
                     snapshot,
-                    infra: Arc::clone(infra),
+                    infra: Arc::clone(&infra),
                 },
             );
+            infra_in_use.insert(key.clone(), infra);
         }
+        self.infra = infra_in_use;
         states
     }
 

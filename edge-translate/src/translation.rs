@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Translation {
     /// What each fleet must do.
     pub fleets: BTreeMap<FleetKey, Arc<Fleet>>,
-    /// What must exist around each fleet; the keys are those of `fleets`.
+    /// What must exist around each fleet. A fleet without an entry asks for something that can't be used: what exists
+    /// for it stays as it is.
     pub infra: BTreeMap<FleetKey, Arc<Infra>>,
     /// Statuses that differ from the previous translation, sorted by object. `None`: the object is gone, or no longer
     /// ours, and our entries in its status go.

@@ -31,14 +31,28 @@ named!(Cluster, EndpointSet, Listener, Secret, VirtualHost);
 /// A list sorted by name, shared with whoever was given it.
 pub(super) struct SortedList<T> {
     items: Arc<Vec<Arc<T>>>,
-    pending: BTreeMap<Arc<str>, Option<Arc<T>>>,
+    pending: Vec<Step<T>>,
+}
+
+/// What happened to a name. A piece that came stays, whatever else is said of its name.
+enum Step<T> {
+    Gone(Arc<T>),
+    Here(Arc<T>),
+}
+
+impl<T: Named> Step<T> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Gone(item) | Self::Here(item) => item.name(),
+        }
+    }
 }
 
 impl<T> Default for SortedList<T> {
     fn default() -> Self {
         Self {
             items: Arc::default(),
-            pending: BTreeMap::new(),
+            pending: Vec::new(),
         }
     }
 }
@@ -46,23 +60,14 @@ impl<T> Default for SortedList<T> {
 impl<T: Named> SortedList<T> {
     /// Replaces a piece; its name may change.
     pub(super) fn change(&mut self, was: Option<Arc<T>>, now: Option<Arc<T>>) {
-        if let Some(was) = was {
-            // Another unit may have given a piece of this name meanwhile: that one stays.
-            self.pending.entry(was.name().into()).or_insert(None);
-        }
-        if let Some(now) = now {
-            self.pending.insert(now.name().into(), Some(now));
-        }
+        self.pending.extend(was.map(Step::Gone));
+        self.pending.extend(now.map(Step::Here));
     }
 
     /// Makes the list exactly this, keeping what is equal.
     fn replace_all(&mut self, all: impl Iterator<Item = Arc<T>>) {
-        for item in self.items.iter() {
-            self.pending.insert(item.name().into(), None);
-        }
-        for item in all {
-            self.pending.insert(item.name().into(), Some(item));
-        }
+        self.pending.extend(self.items.iter().cloned().map(Step::Gone));
+        self.pending.extend(all.map(Step::Here));
     }
 
     /// Merges what is pending; says whether the list differs.
@@ -70,20 +75,26 @@ impl<T: Named> SortedList<T> {
         if self.pending.is_empty() {
             return false;
         }
-        let pending = std::mem::take(&mut self.pending);
+        let mut pending = std::mem::take(&mut self.pending);
+        pending.sort_by(|a, b| a.name().cmp(b.name()));
         let mut merged: Vec<Arc<T>> = Vec::with_capacity(self.items.len() + pending.len());
         let mut old = self.items.iter().peekable();
         let mut changed = false;
-        for (name, new) in pending {
-            while let Some(item) = old.next_if(|item| item.name() < &*name) {
+        for steps in pending.chunk_by(|a, b| a.name() == b.name()) {
+            let name = steps[0].name();
+            let new = steps.iter().rev().find_map(|step| match step {
+                Step::Here(item) => Some(item),
+                Step::Gone(_) => None,
+            });
+            while let Some(item) = old.next_if(|item| item.name() < name) {
                 merged.push(Arc::clone(item));
             }
-            let before = old.next_if(|item| item.name() == &*name);
+            let before = old.next_if(|item| item.name() == name);
             match (before, new) {
-                (Some(before), Some(new)) if *before == new => merged.push(Arc::clone(before)),
+                (Some(before), Some(new)) if before == new => merged.push(Arc::clone(before)),
                 (before, new) => {
                     changed |= before.is_some() || new.is_some();
-                    merged.extend(new);
+                    merged.extend(new.cloned());
                 }
             }
         }

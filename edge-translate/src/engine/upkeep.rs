@@ -91,10 +91,10 @@ impl Translator {
     fn keep_attachments(&mut self, route: RouteId, before: Option<&Value>) {
         let was = hosts(before.and_then(as_attachments));
         let now = hosts(self.memo.get(Key::Attach(route)).and_then(as_attachments));
-        for host in was.difference(&now) {
+        for host in was.iter().filter(|h| now.binary_search(h).is_err()) {
             self.edit_host(*host, |h| h.routes.retain(|r| *r != route));
         }
-        for host in now.difference(&was) {
+        for host in now.iter().filter(|h| was.binary_search(h).is_err()) {
             self.edit_host(*host, |h| h.routes.push(route));
         }
     }
@@ -230,11 +230,14 @@ fn as_uses(value: Option<&Value>) -> Option<Arc<Uses>> {
     }
 }
 
-/// Hosts that a route is on.
-fn hosts(attachments: Option<&Attachments>) -> BTreeSet<HostId> {
+/// Hosts that a route is on, sorted.
+fn hosts(attachments: Option<&Attachments>) -> Vec<HostId> {
     let attached = attachments
         .into_iter()
         .flat_map(|a| &a.parents)
         .flat_map(|p| p.verdict.iter().flatten());
-    attached.flat_map(|a| &a.hosts).map(|h| h.id).collect()
+    let mut hosts: Vec<HostId> = attached.flat_map(|a| &a.hosts).map(|h| h.id).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    hosts
 }

@@ -1,6 +1,9 @@
 //! Whether a GatewayClass is ours, and the EdgeProxy it brings.
 
-use super::proxy_settings::{self, ProxyProblem};
+use super::{
+    gateway::Merge,
+    proxy_settings::{self, ProxyProblem},
+};
 use crate::{
     api::{self, EdgeProxy},
     engine::reader::Reader,
@@ -13,8 +16,14 @@ use std::sync::Arc;
 pub(crate) enum Class {
     /// It names another controller.
     Foreign,
-    /// It names us, but its parameters can't be used: the error.
-    Refused(String),
+    /// It names us, but its parameters can't be used. Its Gateways serve all the same, on the infrastructure that is
+    /// there: a slip in an EdgeProxy must not stop traffic.
+    Refused {
+        /// Why.
+        error: ProxyProblem,
+        /// Whether the parameters, as far as they can be read, ask for one fleet.
+        merge: Merge,
+    },
     /// It is ours.
     Accepted {
         /// Its EdgeProxy, checked.
@@ -37,8 +46,15 @@ pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
     };
     Some(match proxy_of(reader, parameters) {
         Ok(proxy) => Class::Accepted { proxy: Some(proxy) },
-        Err(problem) => Class::Refused(problem),
+        Err(error) => Class::Refused {
+            error,
+            merge: Merge::of(named_proxy(reader, parameters)),
+        },
     })
+}
+
+fn named_proxy<'a>(reader: &Reader<'a>, parameters: &api::ParametersRef) -> Option<&'a Arc<EdgeProxy>> {
+    reader.edge_proxy(reader.id(parameters.namespace.as_deref()?, &parameters.name))
 }
 
 fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<EdgeProxy>, ProxyProblem> {
@@ -46,8 +62,7 @@ fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<
     let Some(namespace) = parameters.namespace.as_deref() else {
         return Err("namespace must be specified in parametersRef".into());
     };
-    let id = reader.id(namespace, &parameters.name);
-    let Some(proxy) = reader.edge_proxy(id) else {
+    let Some(proxy) = named_proxy(reader, parameters) else {
         return Err(format!("edgeproxy {namespace}/{} not found", parameters.name));
     };
     proxy_settings::check(proxy, reader.settings())?;

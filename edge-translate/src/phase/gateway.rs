@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The judgement on a Gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Gateway {
-    /// Its class is missing, not accepted, or somebody else's.
+    /// Its class is missing or somebody else's.
     Foreign,
     /// It is ours.
     Member(Member),
@@ -42,6 +42,17 @@ pub(crate) enum Merge {
     Class,
 }
 
+impl Merge {
+    /// What an EdgeProxy of a class asks for.
+    pub(crate) fn of(proxy: Option<&Arc<EdgeProxy>>) -> Self {
+        if proxy.is_some_and(|p| p.spec.merge_gateways) {
+            Self::Class
+        } else {
+            Self::Own
+        }
+    }
+}
+
 /// Why a Gateway isn't accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GatewayProblem {
@@ -55,19 +66,36 @@ pub(crate) struct GatewayProblem {
 pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
     let gateway = reader.gateway_object(id)?;
     let class_name = reader.sym(&gateway.spec.gateway_class_name);
-    let Some(Class::Accepted { proxy: class_proxy }) = reader.class(class_name).map(|c| &**c) else {
+    let Some(class) = reader.class(class_name) else {
         return Some(Gateway::Foreign);
     };
-    let merge = match class_proxy {
-        Some(proxy) if proxy.spec.merge_gateways => Merge::Class,
-        _ => Merge::Own,
+    let (class_proxy, merge, class_problem) = match &**class {
+        Class::Foreign => return Some(Gateway::Foreign),
+        Class::Accepted { proxy } => (proxy.clone(), Merge::of(proxy.as_ref()), None),
+        Class::Refused { error, merge } => {
+            let message = format!(
+                "GatewayClass {} is not accepted: {error}",
+                gateway.spec.gateway_class_name
+            );
+            (
+                None,
+                *merge,
+                Some(GatewayProblem {
+                    reason: "InvalidParameters",
+                    message,
+                }),
+            )
+        }
     };
     let fleet = FleetId(match merge {
         Merge::Class => class_name,
         Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
     });
     let (proxy, problem) = match own_proxy(reader, gateway) {
-        Ok(own) => (own.or_else(|| class_proxy.clone()), unsupported_address(gateway)),
+        Ok(own) => (
+            own.or_else(|| class_proxy.clone()),
+            class_problem.or_else(|| unsupported_address(gateway)),
+        ),
         Err(message) => (
             class_proxy.clone(),
             Some(GatewayProblem {

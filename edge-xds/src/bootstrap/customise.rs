@@ -79,7 +79,8 @@ fn xds_cluster(bootstrap: &Value) -> Option<&Value> {
 }
 
 fn parse(text: &str) -> Result<Value, BootstrapError> {
-    let value: Value = serde_yaml::from_str(text).map_err(|error| BootstrapError::Syntax(error.to_string()))?;
+    let value: Value =
+        serde_yaml::from_str(text).map_err(|error| BootstrapError::Syntax(first_line(&error.to_string())))?;
     if value.is_object() {
         Ok(value)
     } else {
@@ -137,4 +138,14 @@ fn operation((index, operation): (usize, &JsonPatchOperation)) -> Result<PatchOp
         );
     }
     serde_json::from_value(Value::Object(fields)).map_err(|error| failed(error.to_string()))
+}
+
+/// The message without the picture below it: it ends up in a condition.
+fn first_line(message: &str) -> String {
+    message
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned()
 }

@@ -13,7 +13,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let condition = match &**reader.class(id.name)? {
         Class::Foreign => return Some(None),
         Class::Accepted { .. } => Condition::yes("Accepted", "Accepted", "Valid GatewayClass"),
-        Class::Refused(error) => Condition::no(
+        Class::Refused { error, .. } => Condition::no(
             "Accepted",
             "InvalidParameters",
             format!("Invalid parametersRef: {error}"),
