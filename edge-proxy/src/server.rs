@@ -80,16 +80,13 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = arguments.concurrency.filter(|count| *count > 0).unwrap_or(cores);
     let admin_listener = match (bootstrap.admin, arguments.mode) {
-        (Some(address), Mode::Serve) => Some(
-            TcpListener::bind(address)
-                .await
-                .map_err(|error| anyhow::anyhow!("admin.address: cannot bind {address}: {error}"))?,
-        ),
+        (Some(address), Mode::Serve) => Some(bind_admin(address).await?),
         _ => None,
     };
     let admin_address = admin_listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let (shared, publishers) = share(workers, admin_address);
     shared.flags.limit_connections(bootstrap.max_connections);
+    shared.flags.set_drain_time(Duration::from_secs(arguments.drain_time_s));
     let context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
     let control = Control::new(Assembly::new(context), shared.clone(), publishers);
     if arguments.mode == Mode::Validate {
@@ -125,8 +122,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
         None => control.settle(),
     }
     tracing::info!(workers, admin = ?admin_address, "started");
-    let drain_time = Duration::from_secs(arguments.drain_time_s);
-    wait_for_the_end(&control, &mut waiting, drain_time).await?;
+    wait_for_the_end(&control, &mut waiting).await?;
     control.drain(Drain::Stop);
     for thread in threads {
         match thread.join() {
@@ -137,6 +133,12 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     }
     tracing::info!("ended");
     Ok(())
+}
+
+async fn bind_admin(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| anyhow::anyhow!("admin.address: cannot bind {address}: {error}"))
 }
 
 fn share(workers: usize, admin_address: Option<std::net::SocketAddr>) -> (Arc<Shared>, Publishers) {
@@ -224,11 +226,8 @@ fn start_workers(shared: &Arc<Shared>) -> anyhow::Result<Vec<JoinHandle<std::io:
 }
 
 /// Serves until a signal or an order ends it, then waits for connections to finish.
-async fn wait_for_the_end(
-    control: &Rc<Control>,
-    orders: &mut mpsc::Receiver<Order>,
-    drain_time: Duration,
-) -> anyhow::Result<()> {
+async fn wait_for_the_end(control: &Rc<Control>, orders: &mut mpsc::Receiver<Order>) -> anyhow::Result<()> {
+    let drain_time = control.shared.flags.drain_time();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;

@@ -6,8 +6,9 @@
 //! changes, and a waiting worker wakes when something does.
 
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
@@ -84,7 +85,11 @@ pub struct RuntimeFlags {
     health_failed: AtomicBool,
     max_connections: AtomicU64,
     connections: AtomicU64,
+    drain_time: OnceLock<Duration>,
 }
+
+/// Envoy's default of `--drain-time-s`.
+const DRAIN_TIME: Duration = Duration::from_secs(600);
 
 impl RuntimeFlags {
     /// Most client connections over all workers (the overload manager's limit); `None` is no limit. Listeners with
@@ -101,6 +106,16 @@ impl RuntimeFlags {
         self.max_connections()
             .is_none_or(|limit| open < limit)
             .then_some(admission)
+    }
+
+    /// How long what is open may go on when its listener has gone.
+    pub fn drain_time(&self) -> Duration {
+        self.drain_time.get().copied().unwrap_or(DRAIN_TIME)
+    }
+
+    /// Sets that time; the first value counts.
+    pub fn set_drain_time(&self, time: Duration) {
+        let _ = self.drain_time.set(time);
     }
 
     /// Sets the limit.

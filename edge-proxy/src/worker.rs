@@ -6,14 +6,17 @@
 //! load over all workers. Deliberately absent: work stealing, and any `Send` bound on what serves requests.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::clock::Clock;
 use crate::config::Snapshot;
+use crate::config::listener::Listener;
 use crate::downstream::accept::Acceptors;
 use crate::downstream::registry::Registry;
 use crate::random::Random;
@@ -34,8 +37,12 @@ pub(crate) struct Worker {
     pub(crate) random: Random,
     /// Open client connections.
     pub(crate) connections: Registry,
+    /// Rung when listeners have come, gone or changed.
+    pub(crate) listeners_changed: Notify,
     /// Backend connections and balancing state.
     pub(crate) upstreams: Upstreams,
+    /// Those that were followed last.
+    listeners: RefCell<Arc<BTreeMap<Arc<str>, Arc<Listener>>>>,
     cache: RefCell<SnapshotCache>,
     pinned: RefCell<Rc<Pinned>>,
     drain: Cell<Drain>,
@@ -64,7 +71,9 @@ impl Worker {
             clock: Clock::new(),
             random: Random::new(),
             connections: Registry::default(),
+            listeners_changed: Notify::new(),
             upstreams: Upstreams::default(),
+            listeners: RefCell::default(),
             cache: RefCell::new(cache),
             pinned,
             drain: Cell::new(drain),
@@ -143,6 +152,10 @@ impl Worker {
     fn follow_snapshot(&self, snapshot: &Arc<Snapshot>) -> bool {
         self.connections.follow(snapshot);
         self.upstreams.follow(snapshot);
+        let before = self.listeners.replace(Arc::clone(&snapshot.listeners));
+        if !Arc::ptr_eq(&before, &snapshot.listeners) {
+            self.listeners_changed.notify_waiters();
+        }
         true
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! What: one cluster by weight, one host of it, and two byte streams that are copied into each other. Either side may
 //! end its direction and go on listening (RFC 9293 §3.6); the connection is over when both have, when one fails, or
-//! when nothing moves for too long. While the process drains, open connections go on until its drain time is over:
-//! nothing in a byte stream can ask a peer to leave.
+//! when nothing moves for too long. While the process drains, or when their listener has gone, open connections go on
+//! until the drain time is over: nothing in a byte stream can ask a peer to leave.
 //! Deliberately absent: reading from the client before there is a backend, which would lose bytes to a failed attempt.
 
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -63,24 +63,75 @@ pub(super) async fn serve(
     };
     let size = listener.per_connection_buffer_limit.clamp(1, BUFFER);
     let copying = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, size, size);
-    let mut copying = std::pin::pin!(copying);
-    let ended = std::future::poll_fn(|cx| {
-        if let Poll::Ready(done) = copying.as_mut().poll(cx) {
-            return Poll::Ready(Ok(done));
-        }
-        timer.poll_expired(cx).map(Err)
-    });
-    match ended.await {
+    let over = Deadlines {
+        worker,
+        listener,
+        timer: &timer,
+        oldest: proxy.max_duration.and_then(|max| now.checked_add(max)),
+    };
+    match over.wait_for(copying).await {
         Ok(copied) => copied.map(drop),
-        Err(Kind::Lifetime) => {
+        Err(Over::ListenerGone) => Ok(()),
+        Err(Over::TooOld) => {
             cells.max_downstream_connection_duration.inc();
             Ok(())
         }
-        Err(_) => {
+        Err(Over::Idle) => {
             cells.idle_timeout.inc();
             upstream_cells.upstream_cx_idle_timeout.inc();
             Ok(())
         }
+    }
+}
+
+/// Why a stream is ended by this proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Idle,
+    TooOld,
+    ListenerGone,
+}
+
+/// What bounds a stream.
+struct Deadlines<'a> {
+    worker: &'a Worker,
+    listener: &'a Listener,
+    timer: &'a Timer,
+    oldest: Option<Instant>,
+}
+
+impl Deadlines<'_> {
+    /// Waits for the copying, or for what ends it.
+    async fn wait_for<T>(&self, copying: impl Future<Output = T>) -> Result<T, Over> {
+        let mut copying = std::pin::pin!(copying);
+        let mut leaving = false;
+        loop {
+            // Looked at first, as the listener may have gone while the backend was connected to.
+            if !leaving && !self.worker.snapshot().listeners.contains_key(&self.listener.name) {
+                leaving = true;
+                self.leave();
+            }
+            tokio::select! {
+                biased;
+                done = &mut copying => return Ok(done),
+                kind = std::future::poll_fn(|cx| self.timer.poll_expired(cx)) => return Err(match kind {
+                    Kind::Lifetime if leaving => Over::ListenerGone,
+                    Kind::Lifetime => Over::TooOld,
+                    _ => Over::Idle,
+                }),
+                () = self.worker.listeners_changed.notified(), if !leaving => {}
+            }
+        }
+    }
+
+    /// Shortens the life to the drain time.
+    fn leave(&self) {
+        let now = self.worker.clock.now();
+        let left = self
+            .oldest
+            .map_or(Duration::MAX, |oldest| oldest.saturating_duration_since(now));
+        let drain_time = self.worker.shared.flags.drain_time();
+        self.timer.set(Kind::Lifetime, now, Some(left.min(drain_time)));
     }
 }
 

@@ -246,6 +246,25 @@ async fn echo_over_tls(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -
 }
 
 #[test]
+fn a_stream_whose_listener_has_gone_may_stay_for_the_drain_time() {
+    run(async {
+        let proxy = Proxy::start();
+        proxy.shared.flags.set_drain_time(Duration::from_millis(300));
+        proxy.cluster("a", &[echo("").await]);
+        let address = proxy.tcp("cluster: a", "");
+        let mut client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(exchange(&mut client, "before").await, "before");
+        proxy.cluster("b", &[]);
+        let start = std::time::Instant::now();
+        proxy.remove_listener("tcp");
+        assert_eq!(exchange(&mut client, "after").await, "after");
+        assert_eq!(rest(&mut client).await, "");
+        assert!(start.elapsed() >= Duration::from_millis(300));
+        until("the stream ends", || proxy.of_cluster("a", "upstream_cx_active") == 0).await;
+    });
+}
+
+#[test]
 fn a_stream_to_a_cluster_with_tls_is_encrypted_and_offers_no_http() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
