@@ -6,7 +6,7 @@ use super::{
     listeners::{Door, Doors, Serving},
 };
 use crate::{
-    api::{self, FromNamespaces, Kind, Metadata, ParentReference, Protocol},
+    api::{self, FromNamespaces, Kind, Metadata, ParentReference, Protocol, text::Hostname},
     engine::{
         key::{FleetId, HostId, ListenerId, RouteId, RouteKind},
         reader::Reader,
@@ -225,6 +225,10 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door
             false => Cow::Borrowed(&**own),
         };
         let own = hostname::text(Some(&lower));
+        // The API server would refuse it, and its virtual host could take the name of another.
+        if own != hostname::ANY && Hostname::parse(own).is_err() {
+            continue;
+        }
         let Some(effective) = hostname::intersect(&door.hostname, own) else {
             continue;
         };

@@ -2,7 +2,9 @@
 //! not its neighbours).
 
 use super::{hostname, listeners::Finding};
-use crate::api::{FromNamespaces, Kind, LabelOperator, LabelSelector, Listener, ListenerTls, Protocol, TlsMode};
+use crate::api::{
+    FromNamespaces, Kind, LabelOperator, LabelSelector, Listener, ListenerTls, Protocol, TlsMode, text::Hostname,
+};
 
 /// Group of the route kinds.
 const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
@@ -31,10 +33,18 @@ pub(crate) fn check(listener: &Listener) -> ListenerSpec {
         );
         findings.push(Finding::programmed("Invalid", message));
     }
+    findings.extend(hostname_finding(listener));
     if let Some(finding) = tls_finding(listener) {
         findings.push(finding);
     }
     ListenerSpec { kinds, findings }
+}
+
+/// The API server would refuse such a hostname; files are not asked.
+fn hostname_finding(listener: &Listener) -> Option<Finding> {
+    let name = hostname::text(listener.hostname.as_deref()).to_lowercase();
+    let is_fine = name == hostname::ANY || Hostname::parse(&name).is_ok();
+    (!is_fine).then(|| Finding::programmed("Invalid", format!("Hostname \"{name}\" is not a DNS name.")))
 }
 
 /// Kinds that a protocol carries.

@@ -22,7 +22,7 @@ use crate::{
     status::Condition,
 };
 use edge_ir::{Origin, Origins, RouteTableName};
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 /// The listeners of a fleet.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,6 +199,8 @@ fn members(reader: &Reader<'_>, fleet: FleetId) -> Vec<(Id, Arc<api::Gateway>)> 
 
 fn candidates_of(reader: &Reader<'_>, id: Id, gateway: &Arc<api::Gateway>) -> Vec<Candidate> {
     let metadata = &gateway.metadata;
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    // The API server keeps names unique; in files the first of a name counts, and the Gateway says so.
     let candidate = |(index, listener): (usize, &api::Listener)| {
         let checked = listener_spec::check(listener);
         Candidate {
@@ -215,7 +217,11 @@ fn candidates_of(reader: &Reader<'_>, id: Id, gateway: &Arc<api::Gateway>) -> Ve
             certificates: Vec::new(),
         }
     };
-    gateway.spec.listeners.iter().enumerate().map(candidate).collect()
+    let listeners = gateway.spec.listeners.iter().enumerate();
+    listeners
+        .filter(|(_, listener)| names.insert(&listener.name))
+        .map(candidate)
+        .collect()
 }
 
 /// What is valid and yet isn't translated must not claim to serve; neither must a listener serve without the client

@@ -55,11 +55,14 @@ fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState])
         .filter(|l| !is_accepted(l))
         .map(|l| &*object.spec.listeners[l.index].name)
         .collect();
+    let counted = |index: usize| listeners.iter().any(|l| l.index == index);
+    let repeated = object.spec.listeners.iter().enumerate().filter(|(i, _)| !counted(*i));
+    bad.extend(repeated.map(|(_, l)| &*l.name));
     bad.sort_unstable();
     let names = bad.join(", ");
     if bad.is_empty() {
         Condition::yes("Accepted", "Accepted", "The Gateway has been scheduled by Edge Gateway")
-    } else if bad.len() < listeners.len() {
+    } else if bad.len() < object.spec.listeners.len() {
         Condition::yes("Accepted", "ListenersNotValid", format!("Listeners not valid: {names}"))
     } else {
         Condition::no(
