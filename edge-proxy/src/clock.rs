@@ -2,7 +2,9 @@
 //!
 //! What: every stream and connection owns one [`Timer`] with a slot per kind of deadline; the earliest counts. Setting
 //! or clearing a deadline writes a cell. The wheel has ticks of 10 ms and is lazy: a timer sits in it once, at a tick
-//! not after its deadline, and is put back when that tick finds the deadline moved. Timers are recycled, so a request
+//! not after its deadline and at most a second ahead, and is put back when that tick finds the deadline later or moved.
+//! Without that bound a short deadline set after a long one would leave a place behind until the long one passes, and
+//! with it the memory of every request of those minutes. Timers are recycled, so a request
 //! with a deadline costs a few nanoseconds instead of an allocation and a place in the runtime's own timer.
 //! Why coarse: the deadlines of proxied traffic are far above 10 ms; a deadline is never met early.
 //! Deliberately absent: locks and `Send`. A worker has one clock and never shares it.
@@ -20,6 +22,8 @@ mod tests;
 const TICK: Duration = Duration::from_millis(10);
 const TICKS_PER_SECOND: u64 = 100;
 const SLOTS: usize = 512;
+/// How far ahead a timer is put into the wheel.
+const HORIZON: u64 = TICKS_PER_SECOND;
 
 /// What a deadline is about. A timer holds at most one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +119,11 @@ impl Clock {
         (elapsed.as_secs().saturating_mul(TICKS_PER_SECOND) + part).max(1)
     }
 
+    /// The furthest place for a timer. The last reading is good enough: too early costs one look more.
+    fn horizon(&self) -> u64 {
+        self.tick_at(self.recent()).max(self.wheel.borrow().done) + HORIZON
+    }
+
     /// Rounded down.
     fn tick_now(&self) -> u64 {
         let elapsed = self.now().saturating_duration_since(self.start);
@@ -172,7 +181,7 @@ impl Clock {
                     waker.wake();
                 }
             }
-            later => self.enqueue(&entry, later),
+            later => self.enqueue(&entry, later.min(now + HORIZON)),
         }
     }
 
@@ -261,9 +270,13 @@ impl Timer {
             .min()
             .unwrap_or(0);
         self.entry.earliest.set(earliest);
+        if earliest == 0 {
+            return;
+        }
         let queued = self.entry.queued.get();
-        if earliest != 0 && (queued == 0 || queued > earliest) {
-            self.clock.enqueue(&self.entry, earliest);
+        let place = earliest.min(self.clock.horizon());
+        if queued == 0 || queued > earliest {
+            self.clock.enqueue(&self.entry, place);
         }
     }
 

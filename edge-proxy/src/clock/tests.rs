@@ -99,3 +99,15 @@ fn an_empty_wheel_plans_nothing() {
     clock.advance(3);
     assert_eq!(clock.next(), None);
 }
+
+#[test]
+fn a_short_deadline_after_a_long_one_leaves_nothing_behind() {
+    let clock = Clock::new();
+    for _ in 0..1000 {
+        let timer = clock.timer();
+        timer.set(Kind::Idle, clock.now(), Some(Duration::from_secs(300)));
+        timer.set(Kind::Route, clock.now(), Some(Duration::from_secs(15)));
+    }
+    assert_eq!(clock.wheel.borrow().len, 1);
+    assert_eq!(clock.free.borrow().len(), 1);
+}
