@@ -28,7 +28,7 @@ pub(crate) mod value;
 use assembly::Assembly;
 use index::Index;
 use key::{Key, N_STAGES, RouteId, RouteKind};
-use memo::{Memo, Outcome};
+use memo::{Memo, NodeId, Outcome};
 use reader::Reader;
 use value::Value;
 
@@ -99,8 +99,8 @@ impl Translator {
     /// Brings everything up to date and returns it.
     pub fn translate(&mut self) -> Translation {
         for stage in 0..N_STAGES {
-            while let Some(key) = self.memo.next_due(stage) {
-                self.run(key);
+            while let Some((id, key)) = self.memo.next_due(stage) {
+                self.run(id, key);
             }
         }
         let Self {
@@ -143,9 +143,9 @@ impl Translator {
         self.memo.len()
     }
 
-    fn run(&mut self, key: Key) {
+    fn run(&mut self, id: NodeId, key: Key) {
         let Self { world, index, memo, .. } = self;
-        let outcome = memo.run(key, |reads| unit(&Reader { world, index, reads }, key));
+        let outcome = memo.run(id, |reads| unit(&Reader { world, index, reads }, key));
         if let Outcome::Changed(before) = outcome {
             self.memo.touch(key);
             self.keep_up(key, before);

@@ -13,7 +13,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::{cell::RefCell, hash::Hash};
 
-type NodeId = u32;
+/// A place in the table.
+pub(crate) type NodeId = u32;
 type NodeIds = SmallVec<[NodeId; 4]>;
 
 /// A key of the table: copied freely, and it knows whose turn it is.
@@ -53,19 +54,33 @@ pub(crate) struct Memo<K, V> {
 /// What a unit is given to read through.
 pub(crate) struct Reads<'a, K, V> {
     memo: &'a Memo<K, V>,
-    seen: RefCell<SmallVec<[K; 12]>>,
+    seen: RefCell<SmallVec<[Seen<K>; 12]>>,
+}
+
+/// Something that was read.
+enum Seen<K> {
+    /// It has a node: no second look-up when the read is linked.
+    Known(NodeId),
+    /// Nobody asked for it before.
+    New(K),
 }
 
 impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
     /// Records that the running unit depends on `key`.
     pub(crate) fn note(&self, key: K) {
-        self.seen.borrow_mut().push(key);
+        self.see(key);
     }
 
     /// The value of another unit, recorded.
     pub(crate) fn get(&self, key: K) -> Option<&'a V> {
-        self.note(key);
-        self.memo.get(key)
+        let id = self.see(key)?;
+        self.memo.node(id)?.value.as_ref()
+    }
+
+    fn see(&self, key: K) -> Option<NodeId> {
+        let id = self.memo.ids.get(&key).copied();
+        self.seen.borrow_mut().push(id.map_or(Seen::New(key), Seen::Known));
+        id
     }
 }
 
@@ -176,14 +191,14 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         readers
     }
 
-    /// The next due unit of a stage.
-    pub(crate) fn next_due(&mut self, stage: usize) -> Option<K> {
+    /// The next due unit of a stage, with its place in the table.
+    pub(crate) fn next_due(&mut self, stage: usize) -> Option<(NodeId, K)> {
         let id = self.due[stage].pop()?;
-        self.node(id).map(|n| n.key)
+        self.node(id).map(|n| (id, n.key))
     }
 
     /// Runs a unit. A unit that returns nothing lost its subject and is forgotten.
-    pub(crate) fn run(&mut self, key: K, unit: impl FnOnce(&Reads<'_, K, V>) -> Option<V>) -> Outcome<V> {
+    pub(crate) fn run(&mut self, id: NodeId, unit: impl FnOnce(&Reads<'_, K, V>) -> Option<V>) -> Outcome<V> {
         let reads = Reads {
             memo: self,
             seen: RefCell::default(),
@@ -191,10 +206,9 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         let value = unit(&reads);
         let seen = reads.seen.into_inner();
         debug_assert!(
-            seen.iter().all(|k| k.stage() < key.stage()),
+            self.reads_earlier_stages(id, &seen),
             "a unit may only read stages before its own"
         );
-        let id = self.id(key);
         let reads = if value.is_some() {
             self.ids_of(seen)
         } else {
@@ -217,8 +231,20 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         outcome
     }
 
-    fn ids_of(&mut self, keys: SmallVec<[K; 12]>) -> NodeIds {
-        let mut ids: NodeIds = keys.into_iter().map(|key| self.id(key)).collect();
+    fn reads_earlier_stages(&self, id: NodeId, seen: &[Seen<K>]) -> bool {
+        let stage = self.node(id).and_then(|n| n.key.stage());
+        seen.iter().all(|seen| match seen {
+            Seen::Known(read) => self.node(*read).and_then(|n| n.key.stage()) < stage,
+            Seen::New(key) => key.stage() < stage,
+        })
+    }
+
+    fn ids_of(&mut self, seen: SmallVec<[Seen<K>; 12]>) -> NodeIds {
+        let id = |seen| match seen {
+            Seen::Known(id) => id,
+            Seen::New(key) => self.id(key),
+        };
+        let mut ids: NodeIds = seen.into_iter().map(id).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
