@@ -10,6 +10,7 @@
 
 mod descriptors;
 mod value;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -192,9 +193,10 @@ impl Codec {
         if let Some(name) = rename {
             message.set_field_by_name("name", prost_reflect::Value::String(name.to_owned()));
         }
-        let fields = value::Fields {
+        let fields = write::Message {
             message: &message,
             options: &options(names),
+            names,
         };
         value::Typed { type_url, fields }.serialize(serializer)
     }

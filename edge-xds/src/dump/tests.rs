@@ -119,3 +119,29 @@ fn kinds_are_read_by_name() {
             .contains("endpoint, cluster")
     );
 }
+
+/// Two writers must agree: the dump's own, and the reflection library's.
+#[test]
+fn what_is_written_is_what_the_library_would_write() {
+    let codec = codec([]).unwrap();
+    let snapshot = Lowering::new().lower(&fleet());
+    for kind in [
+        ResourceType::Listener,
+        ResourceType::Routes,
+        ResourceType::Cluster,
+        ResourceType::Endpoints,
+    ] {
+        for entry in snapshot.section(kind).entries() {
+            let body = entry.body.contiguous();
+            for names in [Names::Camel, Names::Proto] {
+                let serializer = serde_json::value::Serializer;
+                let ours = codec
+                    .serialize_any(kind.type_url(), &body, names, None, serializer)
+                    .unwrap();
+                let mut theirs = codec.bytes_to_json(kind.type_url(), &body, names).unwrap();
+                theirs["@type"] = kind.type_url().into();
+                assert_eq!(ours, theirs, "{}", entry.name);
+            }
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! JSON values and the types they name by `@type`.
 
-use super::{JsonError, full_name, read};
-use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
-use serde::{Serialize, Serializer};
+use super::{JsonError, full_name, read, write::Message};
+use prost_reflect::DescriptorPool;
+use serde::Serialize;
 use serde_json::Value;
 
 /// Adds the full names of all types that a value names by `@type`, in its order.
@@ -105,17 +105,5 @@ pub(super) struct Typed<'a> {
     #[serde(rename = "@type")]
     pub(super) type_url: &'a str,
     #[serde(flatten)]
-    pub(super) fields: Fields<'a>,
-}
-
-/// The fields of a message, as a map.
-pub(super) struct Fields<'a> {
-    pub(super) message: &'a DynamicMessage,
-    pub(super) options: &'a SerializeOptions,
-}
-
-impl Serialize for Fields<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.message.serialize_with_options(serializer, self.options)
-    }
+    pub(super) fields: Message<'a>,
 }
