@@ -21,7 +21,7 @@ use edge_translate::{
     },
     load::Source,
 };
-use edge_xds::bootstrap::{BootstrapSettings, customise, default_bootstrap};
+use edge_xds::bootstrap::check_patch;
 use std::{
     fs,
     net::{IpAddr, SocketAddr, ToSocketAddrs},
@@ -84,10 +84,7 @@ impl Config {
             controller_name: Arc::clone(&self.controller_name),
             platform: Platform::Host,
             backend_api: self.backend_api,
-            check_bootstrap: Some(|patch| {
-                let default = default_bootstrap(&BootstrapSettings::default());
-                customise(default, patch).map(drop).map_err(|error| error.to_string())
-            }),
+            check_bootstrap: Some(check_patch),
             ..Settings::default()
         }
     }
@@ -143,12 +140,10 @@ impl Reading {
             None => Proxies::Foreign,
         };
         let none = HostInfrastructure::default();
+        let settings = Settings::of(&self.file, Some(check_patch));
         Ok(Config {
-            controller_name: (*self.file.gateway.controller_name).into(),
-            backend_api: match self.file.extension_apis.enable_backend {
-                true => Feature::Enabled,
-                false => Feature::Disabled,
-            },
+            controller_name: settings.controller_name,
+            backend_api: settings.backend_api,
             paths: self.paths()?,
             folders: self.folders(host.unwrap_or(&none))?,
             proxies,

@@ -1,5 +1,6 @@
 //! What a translation depends on besides the resources: the controller's own configuration, as data.
 
+use crate::config::{EdgeGateway, provider::ProviderType};
 use edge_ir::BootstrapPatch;
 use std::sync::Arc;
 
@@ -45,6 +46,24 @@ pub enum Feature {
 }
 
 impl Settings {
+    /// What a controller with this configuration file translates by: one rule for the controller and for offline use.
+    pub fn of(config: &EdgeGateway, check_bootstrap: Option<BootstrapCheck>) -> Self {
+        Self {
+            controller_name: (*config.gateway.controller_name).into(),
+            platform: match config.provider.r#type {
+                // Standalone: proxies are processes of one machine.
+                ProviderType::Custom => Platform::Host,
+                _ => Platform::Cluster,
+            },
+            backend_api: match config.extension_apis.enable_backend {
+                true => Feature::Enabled,
+                false => Feature::Disabled,
+            },
+            check_bootstrap,
+            ..Self::default()
+        }
+    }
+
     /// Whether translation comes out the same; the bootstrap check is taken to be the same function.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let Self {

@@ -11,7 +11,7 @@ mod sds;
 #[cfg(test)]
 mod tests;
 
-pub use customise::{BootstrapError, customise};
+pub use customise::{BootstrapError, check_patch, customise};
 pub use default::default_bootstrap;
 pub use sds::{certificate_file, trusted_ca_file};
 

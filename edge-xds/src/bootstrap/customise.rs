@@ -140,6 +140,12 @@ fn operation((index, operation): (usize, &JsonPatchOperation)) -> Result<PatchOp
     serde_json::from_value(Value::Object(fields)).map_err(|error| failed(error.to_string()))
 }
 
+/// Why a customisation can't be used. In the shape in which the translation asks, before any proxy starts.
+pub fn check_patch(patch: &BootstrapPatch) -> Result<(), String> {
+    let default = super::default_bootstrap(&super::BootstrapSettings::default());
+    customise(default, patch).map(drop).map_err(|error| error.to_string())
+}
+
 /// The message without the picture below it: it ends up in a condition.
 fn first_line(message: &str) -> String {
     message
