@@ -206,7 +206,7 @@ proptest! {
         let strangers: Vec<_> = endpoints.iter().filter(|set| !backends.iter().any(|b| set.contains(b))).collect();
         prop_assert!(strangers.is_empty(), "endpoints {strangers:?} for slices of {backends:?}");
         prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
-        let routes = [Kind::HttpRoute, Kind::TcpRoute, Kind::UdpRoute];
+        let routes = [Kind::HttpRoute, Kind::GrpcRoute, Kind::TcpRoute, Kind::UdpRoute];
         prop_assert!(engine.translation.statuses.iter().all(|(key, _)| routes.contains(&key.kind)));
     }
 
@@ -426,6 +426,13 @@ fn generated_worlds_are_worth_looking_at() {
             fleets
                 .iter()
                 .any(|f| f.endpoints.iter().any(|e| !e.localities.is_empty())),
+        );
+        note(
+            "calls",
+            fleets
+                .iter()
+                .flat_map(|f| check::routes(f))
+                .any(|(_, r)| r.name.starts_with("grpcroute/") && !check::clusters_of(r).is_empty()),
         );
         note(
             "streams",

@@ -50,6 +50,7 @@ topics! {
     endpoints "endpoint",
     filters "filter",
     gateways "gateway",
+    calls "grpc",
     hostnames "hostname",
     inputs "input",
     isolation "isolation",

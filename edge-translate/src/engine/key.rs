@@ -38,11 +38,14 @@ pub(crate) struct RouteId {
     pub(crate) id: Id,
 }
 
-/// Route kinds that are translated. Others become variants here, and `match` finds what they still need.
+/// Route kinds that are translated, in the order in which they win where age and name are the same. Others become
+/// variants here, and `match` finds what they still need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RouteKind {
     /// HTTPRoute.
     Http,
+    /// GRPCRoute.
+    Grpc,
     /// TCPRoute.
     Tcp,
     /// UDPRoute.
@@ -54,6 +57,7 @@ impl RouteKind {
     pub(crate) fn kind(self) -> Kind {
         match self {
             Self::Http => Kind::HttpRoute,
+            Self::Grpc => Kind::GrpcRoute,
             Self::Tcp => Kind::TcpRoute,
             Self::Udp => Kind::UdpRoute,
         }
@@ -63,16 +67,25 @@ impl RouteKind {
     pub(crate) fn of(kind: Kind) -> Option<Self> {
         match kind {
             Kind::HttpRoute => Some(Self::Http),
+            Kind::GrpcRoute => Some(Self::Grpc),
             Kind::TcpRoute => Some(Self::Tcp),
             Kind::UdpRoute => Some(Self::Udp),
             _ => None,
         }
     }
 
+    /// Whether its rules stand in virtual hosts; the others take whole connections or datagrams of a listener.
+    pub(crate) fn is_by_host(self) -> bool {
+        match self {
+            Self::Http | Self::Grpc => true,
+            Self::Tcp | Self::Udp => false,
+        }
+    }
+
     /// The transport protocol of its backends.
     pub(crate) fn transport(self) -> PortProtocol {
         match self {
-            Self::Http | Self::Tcp => PortProtocol::Tcp,
+            Self::Http | Self::Grpc | Self::Tcp => PortProtocol::Tcp,
             Self::Udp => PortProtocol::Udp,
         }
     }

@@ -54,6 +54,8 @@ objects! {
     gateway_object: Gateway -> Gateway;
     /// An HTTPRoute.
     http_route: HttpRoute -> HttpRoute;
+    /// A GRPCRoute.
+    grpc_route: GrpcRoute -> GrpcRoute;
     /// A TCPRoute.
     tcp_route: TcpRoute -> TcpRoute;
     /// A UDPRoute.

@@ -6,7 +6,7 @@
 use super::{
     Translator,
     index::Turn,
-    key::{BackendId, FleetId, HostId, Key, ListenerId, RouteId, RouteKind},
+    key::{BackendId, FleetId, HostId, Key, ListenerId, RouteId},
     value::{Placed, Value},
 };
 use crate::{
@@ -128,7 +128,7 @@ impl Translator {
         for listener in was.iter().filter(|l| now.binary_search(l).is_err()) {
             self.index.detach(*listener);
             self.memo.touch(Key::Attached(*listener));
-            if route.kind != RouteKind::Http {
+            if !route.kind.is_by_host() {
                 self.index.remove_listener_route(*listener, route);
                 self.memo.touch(Key::ListenerRoutes(*listener));
             }
@@ -136,7 +136,7 @@ impl Translator {
         for listener in now.iter().filter(|l| was.binary_search(l).is_err()) {
             self.index.attach(*listener);
             self.memo.touch(Key::Attached(*listener));
-            if route.kind != RouteKind::Http {
+            if !route.kind.is_by_host() {
                 self.index.add_listener_route(*listener, route);
                 self.memo.touch(Key::ListenerRoutes(*listener));
             }

@@ -6,7 +6,7 @@ use super::{
     listeners::{Door, Doors, Serving},
 };
 use crate::{
-    api::{self, FromNamespaces, Kind, Metadata, ParentReference, Protocol, text::Hostname},
+    api::{self, FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
     engine::{
         key::{FleetId, HostId, ListenerId, RouteId, RouteKind},
         reader::Reader,
@@ -74,7 +74,7 @@ pub(crate) enum Refusal {
 
 /// What attachment needs of a route.
 struct Subject<'a> {
-    kind: Kind,
+    kind: RouteKind,
     namespace: &'a str,
     parents: &'a [ParentReference],
     hostnames: &'a [Box<str>],
@@ -84,6 +84,10 @@ fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
     let (metadata, parents, hostnames): (&Metadata, &[ParentReference], &[Box<str>]) = match route.kind {
         RouteKind::Http => {
             let object = reader.http_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
+        }
+        RouteKind::Grpc => {
+            let object = reader.grpc_route(route.id)?;
             (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
         }
         RouteKind::Tcp => {
@@ -96,7 +100,7 @@ fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
         }
     };
     Some(Subject {
-        kind: route.kind.kind(),
+        kind: route.kind,
         namespace: &metadata.namespace,
         parents,
         hostnames,
@@ -146,7 +150,7 @@ fn judge(
     let of_kind: Vec<&Door> = selected
         .iter()
         .copied()
-        .filter(|d| d.kinds.contains(&subject.kind))
+        .filter(|d| d.kinds.contains(&subject.kind.kind()))
         .collect();
     if of_kind.is_empty()
         && selected
@@ -202,7 +206,7 @@ fn allows_namespace(reader: &Reader<'_>, allowed: &api::RouteNamespaces, route: 
 /// The hostnames that a route gets on a listener; none when they have none in common.
 fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door) -> Option<Attachment> {
     let mut hosts: Vec<AttachedHost> = Vec::new();
-    if subject.kind != Kind::HttpRoute {
+    if !subject.kind.is_by_host() {
         // Streams have no host: what serves is decided where the socket is built.
         return Some(Attachment {
             listener: door.id,

@@ -59,6 +59,7 @@ fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route
                     hostname: own,
                     rank: &ranked.rank,
                     seniority: Reverse(&rules.seniority),
+                    kind: Reverse(route.kind),
                     position: Reverse((i, ranked.match_index)),
                 };
                 (precedence, &ranked.route)
@@ -66,7 +67,9 @@ fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route
         }
     }
     if keep_order {
-        found.sort_unstable_by(|(a, _), (b, _)| (b.seniority, b.position).cmp(&(a.seniority, a.position)));
+        found.sort_unstable_by(|(a, _), (b, _)| {
+            (b.seniority, b.kind, b.position).cmp(&(a.seniority, a.kind, a.position))
+        });
     } else {
         found.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
     }

@@ -5,7 +5,10 @@
 //! `rules[].matches`, and the feature GatewayRouteHostnameIntersectionPrecedence for the hostname).
 
 use super::hostname::Specificity;
-use crate::api::{Metadata, Timestamp};
+use crate::{
+    api::{Metadata, Timestamp},
+    engine::key::RouteKind,
+};
 use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
 use std::{
     cmp::{Ordering, Reverse},
@@ -17,6 +20,7 @@ use std::{
 pub(crate) struct Rank {
     path: PathKind,
     path_length: usize,
+    /// Of HTTP: 1 if there is one. Of gRPC: its characters.
     method: usize,
     n_headers: usize,
     n_exact_headers: usize,
@@ -33,6 +37,26 @@ enum PathKind {
 }
 
 impl Rank {
+    /// The rank of a gRPC match: characters of the service, then of the method, then headers (Gateway API, GRPCRoute
+    /// `rules[].matches`). An expression stands between an exact call and a mere service, as it does for paths.
+    pub(crate) fn of_call(matches: &RouteMatch, service: Option<&str>, method: Option<&str>) -> Self {
+        let rank = Self::of(matches);
+        match (&matches.path, service, method) {
+            // The method alone is an expression for want of a plainer form; it names no service.
+            (PathMatch::Regex(_), None, Some(method)) => Self {
+                path: PathKind::Prefix,
+                path_length: 0,
+                method: method.len(),
+                ..rank
+            },
+            (PathMatch::Prefix(_), Some(service), _) => Self {
+                path_length: service.len(),
+                ..rank
+            },
+            _ => rank,
+        }
+    }
+
     /// The rank of a match.
     pub(crate) fn of(matches: &RouteMatch) -> Self {
         let (path, path_length) = match &matches.path {
@@ -101,6 +125,8 @@ pub(crate) struct Precedence<'a> {
     pub(crate) rank: &'a Rank,
     /// Of the route.
     pub(crate) seniority: Reverse<&'a Seniority>,
+    /// Of the route: two kinds may share age and name.
+    pub(crate) kind: Reverse<RouteKind>,
     /// Index of rule and match in the route.
     pub(crate) position: Reverse<(usize, usize)>,
 }

@@ -5,7 +5,7 @@ use super::{
     precedence::{Rank, Seniority},
 };
 use crate::{
-    api::{HttpRoute, HttpRouteRule, Kind, Metadata, StringMap},
+    api::{HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, StringMap},
     engine::{
         key::{BackendId, BackendPort, RouteId, RouteKind},
         reader::Reader,
@@ -15,6 +15,7 @@ use edge_ir::{DirectResponse, HeaderEdits, Origin, Origins, Route, RouteAction, 
 use std::{collections::BTreeSet, sync::Arc};
 
 mod backend;
+mod call;
 mod destination;
 mod filter;
 mod matches;
@@ -50,7 +51,7 @@ impl Rules {
 /// What the rules of a route do.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Compiled {
-    /// Rules of an HTTPRoute, in its order.
+    /// Rules of an HTTPRoute or GRPCRoute, in its order.
     Http(Vec<Rule>),
     /// The one rule of a TCPRoute or UDPRoute.
     Stream(StreamProxy),
@@ -151,9 +152,14 @@ impl Compilation<'_, '_> {
 /// Compiles a route; none when it doesn't exist.
 pub(crate) fn rules(reader: &Reader<'_>, route: RouteId) -> Option<Rules> {
     match route.kind {
-        RouteKind::Http => reader
-            .http_route(route.id)
-            .map(|object| http_rules(reader, route, object)),
+        RouteKind::Http => {
+            let object = reader.http_route(route.id)?;
+            Some(host_rules(reader, route, &object.metadata, &object.spec.rules))
+        }
+        RouteKind::Grpc => {
+            let object = reader.grpc_route(route.id)?;
+            Some(host_rules(reader, route, &object.metadata, &object.spec.rules))
+        }
         RouteKind::Tcp => {
             let object = reader.tcp_route(route.id)?;
             Some(stream::rules(reader, route, &object.metadata, &object.spec))
@@ -204,27 +210,45 @@ impl<'a, 'r> Compilation<'a, 'r> {
     }
 }
 
-fn http_rules<'a>(reader: &Reader<'a>, route: RouteId, object: &'a HttpRoute) -> Rules {
-    let metadata = &object.metadata;
+/// What rules of HTTPRoute and GRPCRoute have in common.
+#[derive(Clone, Copy)]
+struct RuleParts<'a> {
+    name: Option<&'a str>,
+    filters: &'a [RouteFilter],
+    backend_refs: &'a [RouteBackendRef],
+    timeouts: Option<&'a HttpRouteTimeouts>,
+    retry: Option<&'a HttpRouteRetry>,
+    /// What a ReplacePrefixMatch replaces.
+    prefix: Option<&'a str>,
+}
+
+/// A rule of a kind that stands in virtual hosts.
+trait HostRule {
+    /// What doesn't depend on the kind.
+    fn parts(&self) -> RuleParts<'_>;
+
+    /// Its matches with their rank, each with its index. A match that can't be compiled is left out, and the rule fails.
+    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<(usize, RouteMatch, Rank)>;
+}
+
+fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [R]) -> Rules {
+    let kind = route.kind.kind();
     let mut compilation = Compilation::new(reader, route, metadata);
     let annotations = own_annotations(&metadata.annotations);
-    let mut rules = Vec::with_capacity(object.spec.rules.len());
-    for (i, rule) in object.spec.rules.iter().enumerate() {
+    let (namespace, name) = (&metadata.namespace, &metadata.name);
+    let word = kind.as_str().to_ascii_lowercase();
+    let compiled = rules.iter().enumerate().map(|(i, rule)| {
         compilation.rule = i;
-        let section = rule.name.as_deref().map(Into::into);
+        let section = rule.parts().name.map(Into::into);
         let origin = Origin {
             annotations: annotations.clone(),
-            ..origin::part(
-                Kind::HttpRoute,
-                Arc::clone(&metadata.namespace),
-                Arc::clone(&metadata.name),
-                section,
-            )
+            ..origin::part(kind, Arc::clone(namespace), Arc::clone(name), section)
         };
-        let prefix = format!("httproute/{}/{}/rule/{i}/match/", metadata.namespace, metadata.name);
-        rules.push(http_rule(&mut compilation, rule, &prefix, Arc::new([origin])));
-    }
-    compilation.finish(metadata, Compiled::Http(rules))
+        let prefix = format!("{word}/{namespace}/{name}/rule/{i}/match/");
+        host_rule(&mut compilation, rule, &prefix, Arc::new([origin]))
+    });
+    let compiled = Compiled::Http(compiled.collect());
+    compilation.finish(metadata, compiled)
 }
 
 /// Annotations with the product's prefix travel to the data plane.
@@ -234,17 +258,23 @@ fn own_annotations(all: &StringMap) -> Arc<[(Arc<str>, Arc<str>)]> {
         .collect()
 }
 
-fn http_rule<'a>(c: &mut Compilation<'a, '_>, rule: &'a HttpRouteRule, prefix: &str, origins: Origins) -> Rule {
-    let matches = matches::compile(c, &rule.matches);
-    let filters = filter::compile(c, rule);
-    let action = destination::compile(c, rule, &filters);
+fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, prefix: &str, origins: Origins) -> Rule {
+    let parts = rule.parts();
+    let n_backends = c.backends.len();
+    let matches = rule.matches(c);
+    let filters = filter::compile(c, &parts);
+    let action = destination::compile(c, &parts, &filters);
     let (action, request_headers, response_headers) = if c.is_closed() {
         (internal_error(), HeaderEdits::default(), HeaderEdits::default())
     } else {
         (action, filters.request_headers, filters.response_headers)
     };
-    let route = |(match_index, matches): (usize, RouteMatch)| RankedRoute {
-        rank: Rank::of(&matches),
+    if !matches!(action, RouteAction::Forward(_)) {
+        // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
+        c.backends.truncate(n_backends);
+    }
+    let route = |(match_index, matches, rank): (usize, RouteMatch, Rank)| RankedRoute {
+        rank,
         match_index,
         route: Arc::new(Route {
             name: format!("{prefix}{match_index}").into(),

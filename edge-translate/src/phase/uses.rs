@@ -2,7 +2,7 @@
 
 use super::listeners::Serving;
 use crate::engine::{
-    key::{BackendId, FleetId, ListenerId, RouteId, RouteKind},
+    key::{BackendId, FleetId, ListenerId, RouteId},
     reader::Reader,
 };
 
@@ -22,7 +22,7 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
     let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
     let fleets = sorted(
         attached()
-            .filter(|a| !a.hosts.is_empty() || (route.kind != RouteKind::Http && a.serving == Serving::Yes))
+            .filter(|a| !a.hosts.is_empty() || (!route.kind.is_by_host() && a.serving == Serving::Yes))
             .map(|a| a.fleet),
     );
     let backends = fleets

@@ -198,7 +198,7 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
         }
     }
     for (_, route) in routes(fleet) {
-        ask(&route.name, &route.origins, &["HTTPRoute"]);
+        ask(&route.name, &route.origins, &["HTTPRoute", "GRPCRoute"]);
     }
     for stream in streams(fleet).filter(|s| !s.origins.is_empty() || !s.shares.is_empty()) {
         ask(&stream.stat_prefix, &stream.origins, &["TCPRoute", "UDPRoute"]);

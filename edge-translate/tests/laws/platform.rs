@@ -315,6 +315,7 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
     let from = prop_oneof![
         3 => Just("HTTPRoute"),
         3 => Just("Gateway"),
+        1 => Just("GRPCRoute"),
         1 => Just("TCPRoute"),
         1 => Just("UDPRoute"),
     ];
@@ -337,6 +338,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
     const GROUP: &str = "gateway.networking.k8s.io";
     let target = prop_oneof![
         one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "HTTPRoute", "name": name})),
+        one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "GRPCRoute", "name": name})),
         one_of(GATEWAYS).prop_map(|name| json!({"group": GROUP, "kind": "Gateway", "name": name})),
     ];
     let security =

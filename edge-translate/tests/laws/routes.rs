@@ -157,6 +157,49 @@ pub(crate) fn http_route() -> impl Strategy<Value = Value> {
         })
 }
 
+/// Matches on calls, alone and mixed, good and bad.
+fn call() -> impl Strategy<Value = Value> {
+    let method = (
+        maybe(&["Exact", "Exact", "RegularExpression", "Unheard"]),
+        maybe(&["a.B", "a.B", "a.LongerB", "a|b", "("]),
+        maybe(&["C", "C", "D", "C|D"]),
+    )
+        .prop_map(|(kind, service, method)| json!({"type": kind, "service": service, "method": method}));
+    let header = (
+        maybe(&["Exact", "RegularExpression"]),
+        one_of(&["x", "X"]),
+        one_of(&["1", "1", "2", "["]),
+    )
+        .prop_map(|(kind, name, value)| json!({"type": kind, "name": name, "value": value}));
+    (option::weighted(0.8, method), few(header))
+        .prop_map(|(method, headers)| json!({"method": method, "headers": headers}))
+}
+
+pub(crate) fn grpc_route() -> impl Strategy<Value = Value> {
+    let filters = || prop_oneof![4 => Just(Vec::new()), 1 => vec(filter(), 1..3)];
+    let reference =
+        (target(), option::of(number(&[0, 1, 1, 3])), filters()).prop_map(|(mut target, weight, filters)| {
+            target["weight"] = json!(weight);
+            target["filters"] = json!(filters);
+            target
+        });
+    let rule = (vec(call(), 0..3), filters(), vec(reference, 0..3)).prop_map(
+        |(matches, filters, references)| json!({"matches": matches, "filters": filters, "backendRefs": references}),
+    );
+    (
+        metadata(ROUTES),
+        vec(parent_ref(), 1..4),
+        vec(one_of(HOSTNAMES), 0..3),
+        vec(rule, 0..3),
+    )
+        .prop_map(|(metadata, parents, hostnames, rules)| {
+            json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "GRPCRoute", "metadata": metadata,
+                "spec": {"parentRefs": parents, "hostnames": hostnames, "rules": rules},
+            })
+        })
+}
+
 /// A TCPRoute or UDPRoute.
 pub(crate) fn stream_route() -> impl Strategy<Value = Value> {
     let reference = (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {

@@ -190,10 +190,10 @@ fn backend_at(
         return Err(Problem::new("PortNotFound", message));
     };
     let protocol = match found.app_protocol.as_deref() {
-        _ if c.kind != RouteKind::Http => AppProtocol::Http1,
+        _ if !c.kind.is_by_host() => AppProtocol::Http1,
         Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
         Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) => return Err(needs_tls(secure)),
-        _ => AppProtocol::Http1,
+        _ => usual_protocol(c.kind),
     };
     Ok(BackendId {
         port: BackendPort {
@@ -203,6 +203,14 @@ fn backend_at(
         },
         protocol,
     })
+}
+
+/// What a backend that doesn't say is spoken to in: gRPC is HTTP/2.
+fn usual_protocol(kind: RouteKind) -> AppProtocol {
+    match kind {
+        RouteKind::Grpc => AppProtocol::Http2,
+        RouteKind::Http | RouteKind::Tcp | RouteKind::Udp => AppProtocol::Http1,
+    }
 }
 
 /// A protocol inside TLS must never be spoken in clear.
@@ -244,7 +252,7 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
             "unix domain sockets are not supported in backend references",
         ));
     }
-    let mut protocol = AppProtocol::Http1;
+    let mut protocol = usual_protocol(c.kind);
     for wanted in &backend.spec.app_protocols {
         match wanted {
             OwnProtocol::H2c => protocol = AppProtocol::Http2,

@@ -1,19 +1,20 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Compilation, Effect, Use,
+    Compilation, Effect, RuleParts, Use,
     backend::{self, BackendRef},
     filter::{self, Filters, Rewrite, Side},
     internal_error,
 };
 use crate::{
-    api::{DurationText, HttpRouteRule, RouteBackendRef, RouteFilterType},
+    api::{DurationText, RouteBackendRef, RouteFilterType},
+    engine::key::RouteKind,
     status::sentence,
 };
 use edge_ir::{BackendShare, Destination, Forward, HeaderEdits, RetryPolicy, RouteAction, Timeout};
 
 /// What a rule does with a request. Whatever can't be resolved answers 500 for its share.
-pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule, filters: &Filters) -> RouteAction {
+pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &Filters) -> RouteAction {
     let shares = shares(c, rule);
     if let Some(redirect) = &filters.redirect {
         return RouteAction::Redirect(redirect.clone());
@@ -41,7 +42,7 @@ struct Shares {
     path_of_single: Rewrite,
 }
 
-fn shares(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Shares {
+fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     let mut shares = Shares {
         valid: Vec::new(),
         invalid_weight: 0,
@@ -86,7 +87,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Shares {
 /// Filters of one backendRef; none when they can't be honoured.
 fn backend_filters(
     c: &mut Compilation<'_, '_>,
-    rule: &HttpRouteRule,
+    rule: &RuleParts<'_>,
     reference: &RouteBackendRef,
     index: usize,
     is_single: bool,
@@ -109,8 +110,8 @@ fn backend_filters(
                 let modifier = f.response_header_modifier.as_ref()?;
                 share.response_headers = filter::header_edits(c, modifier, Side::Response);
             }
-            (RouteFilterType::UrlRewrite, f) if f.url_rewrite.is_some() => {
-                let rewrite = filter::rewrite_of(c, f.url_rewrite.as_ref()?, filter::matched_prefix(rule));
+            (RouteFilterType::UrlRewrite, f) if f.url_rewrite.is_some() && c.kind == RouteKind::Http => {
+                let rewrite = filter::rewrite_of(c, f.url_rewrite.as_ref()?, rule.prefix);
                 if rewrite.path.is_some() && !is_single {
                     refuse(
                         c,
@@ -124,8 +125,16 @@ fn backend_filters(
                 path = rewrite.path;
             }
             _ => {
-                let message = "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
-                               ResponseHeaderModifier, URLRewrite and gateway.edge/HTTPRouteFilter are supported";
+                let message = match c.kind {
+                    RouteKind::Grpc => {
+                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier and \
+                         ResponseHeaderModifier are supported"
+                    }
+                    _ => {
+                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
+                         ResponseHeaderModifier, URLRewrite and gateway.edge/HTTPRouteFilter are supported"
+                    }
+                };
                 refuse(c, index, "UnsupportedRefValue", message);
                 return None;
             }
@@ -175,8 +184,8 @@ fn millis(c: &mut Compilation<'_, '_>, field: &str, text: &DurationText) -> Opti
 }
 
 /// The limit for the whole exchange. Without retries the limit for a try is one for the whole.
-fn timeout(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Option<Timeout> {
-    let timeouts = rule.timeouts.as_deref()?;
+fn timeout(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<Timeout> {
+    let timeouts = rule.timeouts?;
     let request = timeouts.request.as_ref().and_then(|t| millis(c, "timeouts.request", t));
     let per_try = timeouts
         .backend_request
@@ -193,18 +202,18 @@ fn timeout(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Option<Timeout>
     }
 }
 
-fn has_retries(rule: &HttpRouteRule) -> bool {
-    rule.retry.as_ref().is_some_and(|r| r.attempts > 0)
+fn has_retries(rule: &RuleParts<'_>) -> bool {
+    rule.retry.is_some_and(|r| r.attempts > 0)
 }
 
-fn retry(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Option<RetryPolicy> {
-    let retry = rule.retry.as_deref().filter(|r| r.attempts > 0)?;
+fn retry(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<RetryPolicy> {
+    let retry = rule.retry.filter(|r| r.attempts > 0)?;
     let backoff = retry
         .backoff
         .as_ref()
         .and_then(|b| millis(c, "retry.backoff", b))
         .filter(|b| b.0 > 0);
-    let per_try = rule.timeouts.as_ref().and_then(|t| t.backend_request.as_ref());
+    let per_try = rule.timeouts.and_then(|t| t.backend_request.as_ref());
     let per_try_timeout = per_try
         .and_then(|t| millis(c, "timeouts.backendRequest", t))
         .filter(|t| t.0 > 0);

@@ -1,7 +1,7 @@
 //! Filters of a rule: header edits, redirect, rewrite, mirrors.
 
 use super::{
-    Compilation, Effect, Use,
+    Compilation, Effect, RuleParts, Use,
     backend::{self, BackendRef},
 };
 use crate::{
@@ -9,6 +9,7 @@ use crate::{
         HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, PathMatchType, PathModifier, PathModifierType,
         RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
+    engine::key::RouteKind,
     status::sentence,
 };
 use edge_ir::{Fraction, HeaderEdit, HeaderEdits, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPort};
@@ -33,11 +34,10 @@ pub(super) struct Rewrite {
 }
 
 /// Compiles the filters of a rule.
-pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Filters {
+pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Filters {
     let mut filters = Filters::default();
-    let prefix = matched_prefix(rule);
-    for filter in &rule.filters {
-        one(c, filter, prefix, &mut filters);
+    for filter in rule.filters {
+        one(c, filter, rule.prefix, &mut filters);
     }
     if filters.has_mirror && filters.redirect.is_some() {
         let message = "RequestMirror filter cannot be used when the rule also configures a RequestRedirect filter.";
@@ -46,8 +46,17 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &HttpRouteRule) -> Filt
     filters
 }
 
+/// Filters that only HTTPRoute has.
+fn is_http_only(kind: &RouteFilterType) -> bool {
+    use RouteFilterType as F;
+    matches!(kind, F::RequestRedirect | F::UrlRewrite | F::Cors | F::ExternalAuth)
+}
+
 fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, filters: &mut Filters) {
     match (&filter.r#type, filter) {
+        (kind, _) if c.kind == RouteKind::Grpc && is_http_only(kind) => {
+            c.fail("UnsupportedValue", format!("Unsupported filter type: {kind}."));
+        }
         (
             RouteFilterType::RequestHeaderModifier,
             RouteFilter {

@@ -1,43 +1,51 @@
-//! Matches of a rule: which requests it is for.
+//! Matches of an HTTPRoute rule: which requests it is for.
 
-use super::Compilation;
-use crate::api::{HttpPathMatch, HttpRouteMatch, MatchType, PathMatchType};
+use super::{Compilation, HostRule, RuleParts, filter};
+use crate::{
+    api::{HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
+    phase::precedence::Rank,
+};
 use edge_ir::{PathMatch, RouteMatch, ValueMatch, ValueMatcher};
 
-/// Compiles the matches, each with its index. A match that can't be compiled is left out, and the rule fails.
-pub(super) fn compile(c: &mut Compilation<'_, '_>, matches: &[HttpRouteMatch]) -> Vec<(usize, RouteMatch)> {
-    if matches.is_empty() {
-        return vec![(
-            0,
-            RouteMatch {
-                path: PathMatch::Any,
-                method: None,
-                headers: vec![],
-                query: vec![],
-            },
-        )];
+impl HostRule for HttpRouteRule {
+    fn parts(&self) -> RuleParts<'_> {
+        RuleParts {
+            name: self.name.as_deref(),
+            filters: &self.filters,
+            backend_refs: &self.backend_refs,
+            timeouts: self.timeouts.as_deref(),
+            retry: self.retry.as_deref(),
+            prefix: filter::matched_prefix(self),
+        }
     }
-    matches
-        .iter()
-        .enumerate()
-        .filter_map(|(i, m)| Some((i, compile_one(c, m)?)))
-        .collect()
+
+    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<(usize, RouteMatch, Rank)> {
+        let ranked = |(i, matches): (usize, RouteMatch)| {
+            let rank = Rank::of(&matches);
+            (i, matches, rank)
+        };
+        if self.matches.is_empty() {
+            return vec![ranked((0, everything()))];
+        }
+        let each = self.matches.iter().enumerate();
+        each.filter_map(|(i, m)| Some(ranked((i, compile_one(c, m)?))))
+            .collect()
+    }
+}
+
+/// Every request.
+pub(super) fn everything() -> RouteMatch {
+    RouteMatch {
+        path: PathMatch::Any,
+        method: None,
+        headers: vec![],
+        query: vec![],
+    }
 }
 
 fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<RouteMatch> {
     let path = path(c, &one.path)?;
-    let mut headers = Vec::with_capacity(one.headers.len());
-    for header in &one.headers {
-        let value = value(c, &header.r#type, &header.value)?;
-        let name = header.name.to_ascii_lowercase();
-        // Of entries with equivalent names only the first counts (Gateway API: HTTPRouteMatch.headers).
-        if headers.iter().all(|h: &ValueMatch| *h.name != *name) {
-            headers.push(ValueMatch {
-                name: name.into(),
-                value,
-            });
-        }
-    }
+    let headers = headers(c, one.headers.iter().map(|h| (&h.r#type, &*h.name, &*h.value)))?;
     let mut query = Vec::with_capacity(one.query_params.len());
     for parameter in &one.query_params {
         let value = value(c, &parameter.r#type, &parameter.value)?;
@@ -55,6 +63,26 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
         headers,
         query,
     })
+}
+
+/// Conditions on headers, each given as type, name and value.
+pub(super) fn headers<'a>(
+    c: &mut Compilation<'_, '_>,
+    all: impl Iterator<Item = (&'a MatchType, &'a str, &'a str)>,
+) -> Option<Vec<ValueMatch>> {
+    let mut headers: Vec<ValueMatch> = Vec::new();
+    for (kind, name, text) in all {
+        let value = value(c, kind, text)?;
+        let name = name.to_ascii_lowercase();
+        // Of entries with equivalent names only the first counts (Gateway API: HTTPRouteMatch.headers).
+        if headers.iter().all(|h| *h.name != *name) {
+            headers.push(ValueMatch {
+                name: name.into(),
+                value,
+            });
+        }
+    }
+    Some(headers)
 }
 
 fn path(c: &mut Compilation<'_, '_>, path: &HttpPathMatch) -> Option<PathMatch> {
@@ -95,7 +123,7 @@ fn value(c: &mut Compilation<'_, '_>, kind: &MatchType, value: &str) -> Option<V
 }
 
 /// RE2 and the regex crate share their syntax but for corners that neither takes from the other.
-fn check_regex(c: &mut Compilation<'_, '_>, pattern: &str) -> Option<()> {
+pub(super) fn check_regex(c: &mut Compilation<'_, '_>, pattern: &str) -> Option<()> {
     match regex::Regex::new(pattern) {
         Ok(_) => Some(()),
         Err(error) => {
