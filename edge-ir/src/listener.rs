@@ -34,7 +34,7 @@ pub struct Listener {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FilterChain {
-    /// `<namespace>/<gateway>/<listener>`.
+    /// `<namespace>/<gateway>/<listener>`; where routes share a listener by server name, with the route behind.
     pub name: Arc<str>,
     /// Server names (SNI) this chain is for.
     pub server_names: ServerNames,
@@ -58,7 +58,8 @@ pub enum ServerNames {
     Only(Vec<Arc<str>>),
 }
 
-/// The protocol inside a connection. TLS passthrough will be a further variant.
+/// The protocol inside a connection. TLS that is passed through is bytes as they come, in a chain with server names and
+/// without [`FilterChain::tls`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Network {
@@ -72,7 +73,7 @@ pub enum Network {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamProxy {
-    /// Prefix of the statistics: `tcp-<port>` or `service` for UDP.
+    /// Prefix of the statistics: `tcp-<port>`, `tls-passthrough-<port>`, `tls-terminate-<port>`, or `service` for UDP.
     pub stat_prefix: Arc<str>,
     /// Backends by weight. Nobody: connections are closed, datagrams dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

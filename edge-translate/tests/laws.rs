@@ -206,7 +206,7 @@ proptest! {
         let strangers: Vec<_> = endpoints.iter().filter(|set| !backends.iter().any(|b| set.contains(b))).collect();
         prop_assert!(strangers.is_empty(), "endpoints {strangers:?} for slices of {backends:?}");
         prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
-        let routes = [Kind::HttpRoute, Kind::GrpcRoute, Kind::TcpRoute, Kind::UdpRoute];
+        let routes = [Kind::HttpRoute, Kind::GrpcRoute, Kind::TlsRoute, Kind::TcpRoute, Kind::UdpRoute];
         prop_assert!(engine.translation.statuses.iter().all(|(key, _)| routes.contains(&key.kind)));
     }
 
@@ -433,6 +433,21 @@ fn generated_worlds_are_worth_looking_at() {
                 .iter()
                 .flat_map(|f| check::routes(f))
                 .any(|(_, r)| r.name.starts_with("grpcroute/") && !check::clusters_of(r).is_empty()),
+        );
+        let chains = || {
+            fleets
+                .iter()
+                .flat_map(|f| f.listeners.iter())
+                .flat_map(|l| l.chains.iter().chain(&l.default_chain))
+        };
+        let serves = |c: &edge_ir::FilterChain| matches!(&c.network, edge_ir::Network::Tcp(s) if !s.shares.is_empty());
+        note(
+            "TLS passed through",
+            chains().any(|c| c.name.contains("/tlsroute/") && c.tls.is_none() && serves(c)),
+        );
+        note(
+            "streams in TLS",
+            chains().any(|c| c.name.contains("route/") && c.tls.is_some() && serves(c)),
         );
         note(
             "streams",

@@ -60,6 +60,7 @@ topics! {
     retries "retry",
     streams "stream",
     timeouts "timeout",
+    tls_routes "tls",
 }
 
 const OUTPUTS: [&str; 3] = ["ir.yaml", "status.yaml", "xds.yaml"];

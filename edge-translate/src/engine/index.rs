@@ -19,7 +19,7 @@ pub(crate) struct HostRoutes {
 pub(crate) struct Index {
     members: FxHashMap<FleetId, Vec<Id>>,
     hosts: FxHashMap<HostId, HostRoutes>,
-    /// TCP and UDP routes, in no order.
+    /// TLS, TCP and UDP routes, in no order.
     listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
     attached: FxHashMap<ListenerId, u32>,
     users: FxHashMap<(FleetId, BackendId), u32>,

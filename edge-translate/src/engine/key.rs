@@ -46,6 +46,8 @@ pub(crate) enum RouteKind {
     Http,
     /// GRPCRoute.
     Grpc,
+    /// TLSRoute.
+    Tls,
     /// TCPRoute.
     Tcp,
     /// UDPRoute.
@@ -58,6 +60,7 @@ impl RouteKind {
         match self {
             Self::Http => Kind::HttpRoute,
             Self::Grpc => Kind::GrpcRoute,
+            Self::Tls => Kind::TlsRoute,
             Self::Tcp => Kind::TcpRoute,
             Self::Udp => Kind::UdpRoute,
         }
@@ -68,6 +71,7 @@ impl RouteKind {
         match kind {
             Kind::HttpRoute => Some(Self::Http),
             Kind::GrpcRoute => Some(Self::Grpc),
+            Kind::TlsRoute => Some(Self::Tls),
             Kind::TcpRoute => Some(Self::Tcp),
             Kind::UdpRoute => Some(Self::Udp),
             _ => None,
@@ -78,14 +82,14 @@ impl RouteKind {
     pub(crate) fn is_by_host(self) -> bool {
         match self {
             Self::Http | Self::Grpc => true,
-            Self::Tcp | Self::Udp => false,
+            Self::Tls | Self::Tcp | Self::Udp => false,
         }
     }
 
     /// The transport protocol of its backends.
     pub(crate) fn transport(self) -> PortProtocol {
         match self {
-            Self::Http | Self::Grpc | Self::Tcp => PortProtocol::Tcp,
+            Self::Http | Self::Grpc | Self::Tls | Self::Tcp => PortProtocol::Tcp,
             Self::Udp => PortProtocol::Udp,
         }
     }
@@ -170,7 +174,7 @@ pub(crate) enum Key {
     Members(FleetId),
     /// The routes of a host, and whether it must exist without any.
     HostRoutes(HostId),
-    /// TCP and UDP routes of a listener.
+    /// TLS, TCP and UDP routes of a listener.
     ListenerRoutes(ListenerId),
     /// The classes and Gateways that name an EdgeProxy.
     ProxyUsers(Id),

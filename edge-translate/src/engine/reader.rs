@@ -56,6 +56,8 @@ objects! {
     http_route: HttpRoute -> HttpRoute;
     /// A GRPCRoute.
     grpc_route: GrpcRoute -> GrpcRoute;
+    /// A TLSRoute.
+    tls_route: TlsRoute -> TlsRoute;
     /// A TCPRoute.
     tcp_route: TcpRoute -> TcpRoute;
     /// A UDPRoute.
@@ -162,7 +164,7 @@ impl<'a> Reader<'a> {
         self.index.host_routes(host)
     }
 
-    /// TCP and UDP routes of a listener, in no order.
+    /// TLS, TCP and UDP routes of a listener, in no order.
     pub(crate) fn listener_routes(&self, listener: ListenerId) -> &'a [RouteId] {
         self.reads.note(Key::ListenerRoutes(listener));
         self.index.listener_routes(listener)

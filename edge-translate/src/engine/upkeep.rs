@@ -89,6 +89,9 @@ impl Translator {
     }
 
     fn keep_attachments(&mut self, route: RouteId, before: Option<&Value>) {
+        if !route.kind.is_by_host() {
+            return;
+        }
         let was = hosts(before.and_then(as_attachments));
         let now = hosts(self.memo.get(Key::Attach(route)).and_then(as_attachments));
         for host in was.iter().filter(|h| now.binary_search(h).is_err()) {
@@ -123,7 +126,7 @@ impl Translator {
         }
     }
 
-    /// Counts of routes on listeners, and the TCP and UDP routes among them.
+    /// Counts of routes on listeners, and the TLS, TCP and UDP routes among them.
     fn keep_attached(&mut self, route: RouteId, was: &[ListenerId], now: &[ListenerId]) {
         for listener in was.iter().filter(|l| now.binary_search(l).is_err()) {
             self.index.detach(*listener);

@@ -45,7 +45,7 @@ pub(crate) struct Attachment {
     pub(crate) serving: Serving,
     /// The table of its virtual hosts.
     pub(crate) table: RouteTableName,
-    /// Effective hostnames that requests can reach, each with the route's own hostname behind it. Empty when the
+    /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname behind it. Empty when the
     /// listener doesn't serve.
     pub(crate) hosts: Vec<AttachedHost>,
 }
@@ -88,6 +88,10 @@ fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
         }
         RouteKind::Grpc => {
             let object = reader.grpc_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
+        }
+        RouteKind::Tls => {
+            let object = reader.tls_route(route.id)?;
             (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
         }
         RouteKind::Tcp => {
@@ -153,6 +157,7 @@ fn judge(
         .filter(|d| d.kinds.contains(&subject.kind.kind()))
         .collect();
     if of_kind.is_empty()
+        && subject.kind.is_by_host()
         && selected
             .iter()
             .all(|d| d.protocol == Protocol::Tls && d.serving == Serving::No)
@@ -206,8 +211,8 @@ fn allows_namespace(reader: &Reader<'_>, allowed: &api::RouteNamespaces, route: 
 /// The hostnames that a route gets on a listener; none when they have none in common.
 fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door) -> Option<Attachment> {
     let mut hosts: Vec<AttachedHost> = Vec::new();
-    if !subject.kind.is_by_host() {
-        // Streams have no host: what serves is decided where the socket is built.
+    if !subject.kind.is_by_host() && door.protocol != Protocol::Tls {
+        // Plain streams have no host: what serves is decided where the socket is built.
         return Some(Attachment {
             listener: door.id,
             fleet,

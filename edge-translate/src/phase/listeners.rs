@@ -224,20 +224,12 @@ fn candidates_of(reader: &Reader<'_>, id: Id, gateway: &Arc<api::Gateway>) -> Ve
         .collect()
 }
 
-/// What is valid and yet isn't translated must not claim to serve; neither must a listener serve without the client
-/// certificates that its Gateway demands.
+/// A listener must not serve without the client certificates that its Gateway demands.
 fn refuse_unserved(candidate: &mut Candidate) {
     if !candidate.is_sound() {
         return;
     }
     let protocol = &candidate.spec().protocol;
-    if *protocol == Protocol::Tls {
-        let message = "Protocol TLS is not served by this version, must be HTTP, HTTPS, TCP or UDP.";
-        candidate
-            .findings
-            .push(Finding::accepted("UnsupportedProtocol", message));
-        return;
-    }
     if *protocol == Protocol::Https && demands_client_certificates(&candidate.gateway, candidate.spec().port) {
         let message = "Frontend TLS validation is not supported by this version.";
         candidate.findings.push(Finding::accepted("UnsupportedValue", message));
@@ -427,7 +419,7 @@ fn door(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
             other.id != state.id
                 && other.serving == Serving::Yes
                 && other.port == state.port
-                && other.protocol == state.protocol
+                && share_a_name_space(&other.protocol, &state.protocol)
                 && other.hostname != state.hostname
         })
     };
@@ -451,6 +443,12 @@ fn door(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         hides_broader: rivals().any(|o| o.table == state.table && hostname::covers(&o.hostname, &state.hostname)),
         narrower,
     }
+}
+
+/// Whether a name that a client asks for on a port chooses between listeners of these protocols.
+fn share_a_name_space(a: &Protocol, b: &Protocol) -> bool {
+    let by_server_name = |p: &Protocol| matches!(p, Protocol::Https | Protocol::Tls);
+    a == b || (by_server_name(a) && by_server_name(b))
 }
 
 /// Port that the proxy binds for a listener's port.

@@ -53,7 +53,7 @@ impl Rules {
 pub(crate) enum Compiled {
     /// Rules of an HTTPRoute or GRPCRoute, in its order.
     Http(Vec<Rule>),
-    /// The one rule of a TCPRoute or UDPRoute.
+    /// The one rule of a TLSRoute, TCPRoute or UDPRoute.
     Stream(StreamProxy),
 }
 
@@ -120,6 +120,8 @@ pub(super) struct Compilation<'a, 'r> {
     namespace: &'a str,
     protection: Protection,
     rule: usize,
+    /// How many backends the rule names.
+    n_references: usize,
     backends: Vec<BackendId>,
     findings: Vec<RuleFinding>,
     wanting: Vec<(BackendPort, Use)>,
@@ -160,13 +162,17 @@ pub(crate) fn rules(reader: &Reader<'_>, route: RouteId) -> Option<Rules> {
             let object = reader.grpc_route(route.id)?;
             Some(host_rules(reader, route, &object.metadata, &object.spec.rules))
         }
+        RouteKind::Tls => {
+            let object = reader.tls_route(route.id)?;
+            Some(stream::rules(reader, route, &object.metadata, &object.spec.rules))
+        }
         RouteKind::Tcp => {
             let object = reader.tcp_route(route.id)?;
-            Some(stream::rules(reader, route, &object.metadata, &object.spec))
+            Some(stream::rules(reader, route, &object.metadata, &object.spec.rules))
         }
         RouteKind::Udp => {
             let object = reader.udp_route(route.id)?;
-            Some(stream::rules(reader, route, &object.metadata, &object.spec))
+            Some(stream::rules(reader, route, &object.metadata, &object.spec.rules))
         }
     }
 }
@@ -183,6 +189,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             namespace: &metadata.namespace,
             protection,
             rule: 0,
+            n_references: 0,
             backends: Vec::new(),
             findings: Vec::new(),
             wanting: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::{
     gateway::Gateway,
+    hostname,
     infra::ip_family,
     listeners::{FleetListeners, ListenerState, OVERLAP, Serving, container_port},
     origin,
@@ -18,7 +19,9 @@ use edge_ir::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Everything about a fleet that doesn't depend on routes.
+mod tls;
+
+/// The sockets of a fleet, and what they name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sockets {
     /// Settings of the proxy.
@@ -141,14 +144,19 @@ fn stream_parts(reader: &Reader<'_>, served: &[&ListenerState], bound: u16) -> P
     let mut parts = Parts::default();
     let mut plain: Option<&ListenerState> = None;
     for listener in served {
-        if listener.protocol != Protocol::Https {
-            plain = plain.or(Some(listener));
-            continue;
-        }
-        let chain = secure_chain(listener, bound);
-        match chain.server_names {
-            ServerNames::Any => parts.default_chain = Some(chain),
-            ServerNames::Only(_) => parts.chains.push(chain),
+        let chains = match listener.protocol {
+            Protocol::Https => vec![secure_chain(listener, bound)],
+            Protocol::Tls => tls::chains(reader, listener, bound),
+            _ => {
+                plain = plain.or(Some(listener));
+                continue;
+            }
+        };
+        for chain in chains {
+            match chain.server_names {
+                ServerNames::Any => parts.default_chain = Some(chain),
+                ServerNames::Only(_) => parts.chains.push(chain),
+            }
         }
     }
     if let Some(listener) = plain {
@@ -191,12 +199,17 @@ fn stream(reader: &Reader<'_>, listener: &ListenerState, stat_prefix: String) ->
             stat_prefix: stat_prefix.into(),
             ..stream.clone()
         },
-        _ => StreamProxy {
-            stat_prefix: stat_prefix.into(),
-            shares: Vec::new(),
-            invalid_weight: 0,
-            origins: Arc::default(),
-        },
+        _ => nobody(stat_prefix.into()),
+    }
+}
+
+/// A stream that closes its connections and drops its datagrams.
+fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
+    StreamProxy {
+        stat_prefix,
+        shares: Vec::new(),
+        invalid_weight: 0,
+        origins: Arc::default(),
     }
 }
 
@@ -213,18 +226,27 @@ fn secure_chain(listener: &ListenerState, bound: u16) -> FilterChain {
     let alpn: &[&str] = if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] };
     FilterChain {
         name: Arc::clone(&listener.full_name),
-        server_names: match &*listener.hostname {
-            "*" => ServerNames::Any,
-            name => ServerNames::Only(vec![name.into()]),
-        },
-        tls: Some(DownstreamTls {
-            certificates: listener.certificates.iter().map(|c| c.name.clone()).collect(),
-            min_version: TlsVersion::V1_2,
-            max_version: TlsVersion::V1_3,
-            alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
-        }),
+        server_names: server_names(vec![Arc::clone(&listener.hostname)]),
+        tls: Some(downstream_tls(listener, alpn)),
         network: http(format!("https-{bound}"), listener),
         origins: Arc::new([listener.origin.clone()]),
+    }
+}
+
+/// Names of a chain; the name that stands for all makes it the one for connections that no other is for.
+fn server_names(names: Vec<Arc<str>>) -> ServerNames {
+    match names.iter().any(|name| **name == *hostname::ANY) {
+        true => ServerNames::Any,
+        false => ServerNames::Only(names),
+    }
+}
+
+fn downstream_tls(listener: &ListenerState, alpn: &[&str]) -> DownstreamTls {
+    DownstreamTls {
+        certificates: listener.certificates.iter().map(|c| c.name.clone()).collect(),
+        min_version: TlsVersion::V1_2,
+        max_version: TlsVersion::V1_3,
+        alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::listeners::Serving;
 use crate::engine::{
-    key::{BackendId, FleetId, ListenerId, RouteId},
+    key::{BackendId, FleetId, ListenerId, RouteId, RouteKind},
     reader::Reader,
 };
 
@@ -20,9 +20,10 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
     let attachments = reader.attachments(route)?;
     let rules = reader.rules(route)?;
     let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+    let takes_all = matches!(route.kind, RouteKind::Tcp | RouteKind::Udp);
     let fleets = sorted(
         attached()
-            .filter(|a| !a.hosts.is_empty() || (!route.kind.is_by_host() && a.serving == Serving::Yes))
+            .filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes))
             .map(|a| a.fleet),
     );
     let backends = fleets

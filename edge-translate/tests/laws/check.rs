@@ -43,6 +43,12 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
             wrong.push(format!("two sockets on port {}", listener.port));
         }
         let mut names = BTreeSet::new();
+        let mut chain_names = BTreeSet::new();
+        for chain in listener.chains.iter().chain(&listener.default_chain) {
+            if !chain_names.insert(&*chain.name) {
+                wrong.push(format!("{}: two chains of this name", chain.name));
+            }
+        }
         for chain in &listener.chains {
             match &chain.server_names {
                 ServerNames::Any => wrong.push(format!("{}: a chain for any name beside others", chain.name)),
@@ -201,7 +207,11 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
         ask(&route.name, &route.origins, &["HTTPRoute", "GRPCRoute"]);
     }
     for stream in streams(fleet).filter(|s| !s.origins.is_empty() || !s.shares.is_empty()) {
-        ask(&stream.stat_prefix, &stream.origins, &["TCPRoute", "UDPRoute"]);
+        ask(
+            &stream.stat_prefix,
+            &stream.origins,
+            &["TLSRoute", "TCPRoute", "UDPRoute"],
+        );
     }
     let backends = ["Service", "ServiceImport", "Backend"];
     for cluster in fleet.clusters.iter() {

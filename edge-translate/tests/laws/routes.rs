@@ -200,6 +200,30 @@ pub(crate) fn grpc_route() -> impl Strategy<Value = Value> {
         })
 }
 
+/// Names that a TLSRoute may ask for, none at all included.
+pub(crate) fn tls_route() -> impl Strategy<Value = Value> {
+    let reference = (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {
+        target["weight"] = json!(weight);
+        target
+    });
+    let rules = vec(
+        vec(reference, 1..3).prop_map(|references| json!({"backendRefs": references})),
+        1..2,
+    );
+    (
+        metadata(ROUTES),
+        vec(parent_ref(), 1..3),
+        vec(one_of(HOSTNAMES), 0..3),
+        rules,
+    )
+        .prop_map(|(metadata, parents, hostnames, rules)| {
+            json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "TLSRoute", "metadata": metadata,
+                "spec": {"parentRefs": parents, "hostnames": hostnames, "rules": rules},
+            })
+        })
+}
+
 /// A TCPRoute or UDPRoute.
 pub(crate) fn stream_route() -> impl Strategy<Value = Value> {
     let reference = (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {

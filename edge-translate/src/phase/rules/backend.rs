@@ -209,7 +209,7 @@ fn backend_at(
 fn usual_protocol(kind: RouteKind) -> AppProtocol {
     match kind {
         RouteKind::Grpc => AppProtocol::Http2,
-        RouteKind::Http | RouteKind::Tcp | RouteKind::Udp => AppProtocol::Http1,
+        RouteKind::Http | RouteKind::Tls | RouteKind::Tcp | RouteKind::Udp => AppProtocol::Http1,
     }
 }
 
@@ -233,6 +233,12 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
     };
     if let Some(problem) = backend_problem(backend, c.reader.settings()) {
         return Err(Problem::new(problem.ref_reason, problem.message));
+    }
+    if backend.spec.r#type == api::BackendType::DynamicResolver && c.n_references > 1 {
+        return Err(Problem::new(
+            "InvalidBackendRef",
+            "dynamic resolver is not supported for multiple backendRefs",
+        ));
     }
     if backend.spec.r#type == api::BackendType::DynamicResolver {
         return Err(Problem::new(

@@ -48,7 +48,8 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
         invalid_weight: 0,
         path_of_single: Rewrite::default(),
     };
-    let is_single = rule.backend_refs.len() == 1;
+    c.n_references = rule.backend_refs.len();
+    let is_single = c.n_references == 1;
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let resolved = backend::resolve(c, &BackendRef::from_route(reference));
         let share = match resolved {

@@ -1,11 +1,11 @@
-//! TCPRoute and UDPRoute: one rule, backends by weight, nothing to match.
+//! TLSRoute, TCPRoute and UDPRoute: one rule, backends by weight, nothing to match.
 
 use super::{
     Compilation, Compiled, Effect, Rules, Use,
     backend::{self, BackendRef},
 };
 use crate::{
-    api::{Metadata, routes::StreamRouteSpec},
+    api::{Metadata, StreamRule},
     engine::{
         key::{RouteId, RouteKind},
         reader::Reader,
@@ -17,12 +17,7 @@ use edge_ir::{StreamProxy, StreamShare};
 use std::sync::Arc;
 
 /// Compiles a stream route. What can't be resolved is closed for its share.
-pub(super) fn rules<'a>(
-    reader: &Reader<'a>,
-    route: RouteId,
-    metadata: &'a Metadata,
-    spec: &'a StreamRouteSpec,
-) -> Rules {
+pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Rules {
     let mut c = Compilation::new(reader, route, metadata);
     let kind = route.kind.kind();
     let origin = origin::origin(kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
@@ -32,8 +27,9 @@ pub(super) fn rules<'a>(
         invalid_weight: 0,
         origins: Arc::new([origin]),
     };
-    match &*spec.rules {
+    match rules {
         [rule] if !c.is_closed() => {
+            c.n_references = rule.backend_refs.len();
             for reference in &rule.backend_refs {
                 share(&mut c, reference, &mut stream);
             }
