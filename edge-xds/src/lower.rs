@@ -15,6 +15,7 @@ mod headers;
 mod host;
 mod listener;
 mod manager;
+mod matches;
 mod metadata;
 mod rewrite;
 mod route;

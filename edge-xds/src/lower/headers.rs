@@ -1,37 +1,37 @@
 //! Header edits.
 
+use crate::wire::{put_message, put_str, put_text, put_varint};
 use edge_ir::{HeaderEdit, HeaderEdits};
-use envoy_types::pb::envoy::config::core::v3::{
-    HeaderValue, HeaderValueOption, header_value_option::HeaderAppendAction,
-};
+use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use std::borrow::Cow;
 
-/// Headers to set and to add. The proxy removes first and adds afterwards, the IR the other way round: what would be
-/// removed again is left out here.
-pub(super) fn to_add(edits: &HeaderEdits) -> Vec<HeaderValueOption> {
+/// `HeaderValueOption.header`, `.append_action`, `.keep_empty_value`.
+const OPTION_HEADER: u32 = 1;
+const OPTION_APPEND_ACTION: u32 = 3;
+const OPTION_KEEP_EMPTY_VALUE: u32 = 4;
+/// `HeaderValue.key`, `.value`.
+const HEADER_KEY: u32 = 1;
+const HEADER_VALUE: u32 = 2;
+
+/// Writes headers to set and to add. The proxy removes first and adds afterwards, the IR the other way round: what
+/// would be removed again is left out here.
+pub(super) fn put_to_add(out: &mut Vec<u8>, number: u32, edits: &HeaderEdits) {
     let stays = |edit: &&HeaderEdit| {
         editable(&edit.name) && !edits.remove.iter().any(|name| name.eq_ignore_ascii_case(&edit.name))
     };
-    let set = edits
-        .set
-        .iter()
-        .filter(stays)
-        .map(|edit| option(edit, HeaderAppendAction::OverwriteIfExistsOrAdd));
-    let add = edits
-        .add
-        .iter()
-        .filter(stays)
-        .map(|edit| option(edit, HeaderAppendAction::AppendIfExistsOrAdd));
-    set.chain(add).collect()
+    for edit in edits.set.iter().filter(stays) {
+        put_option(out, number, edit, HeaderAppendAction::OverwriteIfExistsOrAdd);
+    }
+    for edit in edits.add.iter().filter(stays) {
+        put_option(out, number, edit, HeaderAppendAction::AppendIfExistsOrAdd);
+    }
 }
 
-/// Headers to remove.
-pub(super) fn to_remove(edits: &HeaderEdits) -> Vec<String> {
-    edits
-        .remove
-        .iter()
-        .filter(|name| editable(name))
-        .map(|name| name.to_string())
-        .collect()
+/// Writes headers to remove.
+pub(super) fn put_to_remove(out: &mut Vec<u8>, number: u32, edits: &HeaderEdits) {
+    for name in edits.remove.iter().filter(|name| editable(name)) {
+        put_str(out, number, name);
+    }
 }
 
 /// The value that the host is set to, if the edits do so; a proxy takes that as a host rewrite only.
@@ -48,21 +48,19 @@ fn editable(name: &str) -> bool {
     !name.starts_with(':') && !name.eq_ignore_ascii_case("host")
 }
 
-fn option(edit: &HeaderEdit, action: HeaderAppendAction) -> HeaderValueOption {
+fn put_option(out: &mut Vec<u8>, number: u32, edit: &HeaderEdit, action: HeaderAppendAction) {
     // `%` starts a command operator; two stand for one.
     let value = if edit.value.contains('%') {
-        edit.value.replace('%', "%%")
+        Cow::Owned(edit.value.replace('%', "%%"))
     } else {
-        edit.value.to_string()
+        Cow::Borrowed(&*edit.value)
     };
-    HeaderValueOption {
-        header: Some(HeaderValue {
-            key: edit.name.to_string(),
-            value,
-            ..Default::default()
-        }),
-        append_action: action.into(),
-        keep_empty_value: edit.value.is_empty(),
-        ..Default::default()
-    }
+    put_message(out, number, |out| {
+        put_message(out, OPTION_HEADER, |out| {
+            put_text(out, HEADER_KEY, &edit.name);
+            put_text(out, HEADER_VALUE, &value);
+        });
+        put_varint(out, OPTION_APPEND_ACTION, action as u32);
+        put_varint(out, OPTION_KEEP_EMPTY_VALUE, edit.value.is_empty());
+    });
 }

@@ -103,7 +103,7 @@ pub(super) fn encode_host(buffer: &mut Vec<u8>, host: &Arc<VirtualHost>, before:
             let copied = reusable.and_then(|before| before.route_bytes(*known.get(&Arc::as_ptr(route))?));
             match copied {
                 Some(bytes) => out.extend_from_slice(bytes),
-                None => put_message(out, HOST_ROUTES, |out| route::encode_route(out, host, &suffix, route)),
+                None => put_message(out, HOST_ROUTES, |out| route::put_route(out, host, &suffix, route)),
             }
             routes.push((start - begin, out.len() - begin));
         }

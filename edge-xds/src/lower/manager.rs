@@ -5,7 +5,7 @@ use super::{
     common::{extension, from_ads, number, yes},
     route,
 };
-use edge_ir::{AccessLog, DirectResponse, FleetSettings, HttpManager};
+use edge_ir::{AccessLog, FleetSettings, HttpManager};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -28,6 +28,7 @@ use envoy_types::pb::{
                 http_filter,
             },
         },
+        r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern},
     },
     google::protobuf::BoolValue,
 };
@@ -86,7 +87,10 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
 pub(super) fn ready() -> HttpConnectionManager {
     let path = HeaderMatcher {
         name: ":path".to_owned(),
-        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(route::exact("/ready"))),
+        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(StringMatcher {
+            match_pattern: Some(MatchPattern::Exact("/ready".to_owned())),
+            ignore_case: false,
+        })),
         ..Default::default()
     };
     let health_check = HealthCheck {
@@ -109,10 +113,9 @@ fn ready_routes() -> RouteConfiguration {
     };
     let not_ready = rt::Route {
         r#match: Some(everything),
-        action: Some(route::lower_response(&DirectResponse {
-            status: 500,
-            body: None,
-        })),
+        action: Some(rt::route::Action::DirectResponse(route::lower_response(
+            &route::INTERNAL_ERROR,
+        ))),
         ..Default::default()
     };
     let host = VirtualHost {

@@ -6,14 +6,14 @@
 use edge_ir::{PathRewrite, Redirect, RedirectPort};
 use envoy_types::pb::envoy::{
     config::route::v3::{
-        RedirectAction, RouteAction,
+        RedirectAction,
         redirect_action::{PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier},
     },
     r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher},
 };
 
 /// How a path becomes another one.
-enum Lowered {
+pub(super) enum Lowered {
     /// Not at all.
     Same,
     /// The matched prefix becomes this.
@@ -22,16 +22,12 @@ enum Lowered {
     Regex(RegexMatchAndSubstitute),
 }
 
-/// Sets the path rewrite of an action.
-pub(super) fn rewrite_path(action: &mut RouteAction, rewrite: &PathRewrite) {
+/// The path rewrite of an action.
+pub(super) fn lower_path(rewrite: &PathRewrite) -> Lowered {
     match rewrite {
         // The pattern takes all of the path; the query is not part of what is matched.
-        PathRewrite::Full(path) => action.regex_rewrite = Some(substitute("^/.*$".to_owned(), path)),
-        PathRewrite::Prefix { matched, replacement } => match lower_prefix(matched, replacement) {
-            Lowered::Same => {}
-            Lowered::Prefix(prefix) => action.prefix_rewrite = prefix,
-            Lowered::Regex(regex) => action.regex_rewrite = Some(regex),
-        },
+        PathRewrite::Full(path) => Lowered::Regex(substitute("^/.*$".to_owned(), path)),
+        PathRewrite::Prefix { matched, replacement } => lower_prefix(matched, replacement),
     }
 }
 

@@ -1,70 +1,113 @@
 //! One route: its match and its action.
+//!
+//! Written field by field, because there are so many; what few routes have is built of generated types.
 
 use super::{
     common::{duration, number},
-    headers::{self, to_add, to_remove},
+    headers::{host_edit, put_to_add, put_to_remove},
+    matches::put_match,
     metadata::put_metadata,
-    rewrite,
+    rewrite::{self, Lowered},
 };
+use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
-    BackendShare, Destination, DirectResponse, Forward, Fraction, HostRewrite, Mirror, PathMatch, RetryPolicy, Route,
-    RouteAction as Action, RouteMatch, Timeout, ValueMatch, ValueMatcher, VirtualHost,
+    BackendShare, Destination, DirectResponse, Forward, Fraction, HeaderEdits, HostRewrite, Mirror, RetryPolicy, Route,
+    RouteAction as Action, Timeout, VirtualHost,
 };
 use envoy_types::{
     pb::envoy::{
         config::{
             core::v3::{DataSource, RuntimeFractionalPercent, data_source::Specifier},
             route::v3::{
-                self as pb, WeightedCluster,
-                header_matcher::HeaderMatchSpecifier,
-                query_parameter_matcher::QueryParameterMatchSpecifier,
+                self as pb,
                 retry_policy::{RetryBackOff, RetryHostPredicate, retry_host_predicate},
-                route_action::{
-                    ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy,
-                    UpgradeConfig,
-                },
-                route_match::PathSpecifier,
-                weighted_cluster::{ClusterWeight, cluster_weight},
+                route_action::{ClusterNotFoundResponseCode, RequestMirrorPolicy},
             },
         },
         extensions::retry::host::previous_hosts::v3::PreviousHostsPredicate,
-        r#type::{
-            matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern},
-            v3::{FractionalPercent, fractional_percent::DenominatorType},
-        },
+        r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
     util::pack_any,
 };
-use prost::Message;
+
+#[cfg(test)]
+mod tests;
 
 /// A cluster that is never defined: what is sent there is answered with the code for a missing cluster.
 const INVALID_BACKEND: &str = "invalid-backend-cluster";
 
-/// `Route.metadata`.
-const METADATA: u32 = 4;
+/// The answer where there is nowhere to go.
+pub(super) const INTERNAL_ERROR: DirectResponse = DirectResponse {
+    status: 500,
+    body: None,
+};
 
-/// Appends the encoded route of a virtual host.
-pub(super) fn encode_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str, route: &Route) {
-    let mut name = String::with_capacity(route.name.len() + 1 + host_suffix.len());
-    name.push_str(&route.name);
-    name.push('/');
-    name.push_str(host_suffix);
-    let action = match &route.action {
-        Action::Forward(forward) => lower_forward(forward, &route.request_headers),
-        Action::Redirect(redirect) => pb::route::Action::Redirect(rewrite::lower_redirect(redirect, host.port)),
-        Action::Respond(response) => lower_response(response),
-    };
-    let message = pb::Route {
-        name,
-        r#match: Some(lower_match(&route.matches)),
-        action: Some(action),
-        request_headers_to_add: to_add(&route.request_headers),
-        request_headers_to_remove: to_remove(&route.request_headers),
-        response_headers_to_add: to_add(&route.response_headers),
-        response_headers_to_remove: to_remove(&route.response_headers),
-        ..Default::default()
-    };
-    message.encode_raw(out);
+/// `Route.match`, `.route`, `.redirect`, `.metadata`, `.direct_response`, `.request_headers_to_add`,
+/// `.response_headers_to_add`, `.response_headers_to_remove`, `.request_headers_to_remove`, `.name`.
+const MATCH: u32 = 1;
+const ROUTE: u32 = 2;
+const REDIRECT: u32 = 3;
+const METADATA: u32 = 4;
+const DIRECT_RESPONSE: u32 = 7;
+const REQUEST_HEADERS_TO_ADD: u32 = 9;
+const RESPONSE_HEADERS_TO_ADD: u32 = 10;
+const RESPONSE_HEADERS_TO_REMOVE: u32 = 11;
+const REQUEST_HEADERS_TO_REMOVE: u32 = 12;
+const NAME: u32 = 14;
+
+/// Fields of `RouteAction`.
+mod action {
+    pub(super) const CLUSTER: u32 = 1;
+    pub(super) const WEIGHTED_CLUSTERS: u32 = 3;
+    pub(super) const PREFIX_REWRITE: u32 = 5;
+    pub(super) const HOST_REWRITE_LITERAL: u32 = 6;
+    pub(super) const TIMEOUT: u32 = 8;
+    pub(super) const RETRY_POLICY: u32 = 9;
+    pub(super) const CLUSTER_NOT_FOUND_RESPONSE_CODE: u32 = 20;
+    pub(super) const UPGRADE_CONFIGS: u32 = 25;
+    pub(super) const REQUEST_MIRROR_POLICIES: u32 = 30;
+    pub(super) const REGEX_REWRITE: u32 = 32;
+    pub(super) const APPEND_X_FORWARDED_HOST: u32 = 38;
+    /// `UpgradeConfig.upgrade_type`.
+    pub(super) const UPGRADE_TYPE: u32 = 1;
+}
+
+/// Fields of `WeightedCluster.ClusterWeight`.
+mod share {
+    /// `WeightedCluster.clusters`.
+    pub(super) const CLUSTERS: u32 = 1;
+    pub(super) const NAME: u32 = 1;
+    pub(super) const WEIGHT: u32 = 2;
+    pub(super) const REQUEST_HEADERS_TO_ADD: u32 = 4;
+    pub(super) const RESPONSE_HEADERS_TO_ADD: u32 = 5;
+    pub(super) const RESPONSE_HEADERS_TO_REMOVE: u32 = 6;
+    pub(super) const REQUEST_HEADERS_TO_REMOVE: u32 = 9;
+    pub(super) const HOST_REWRITE_LITERAL: u32 = 11;
+    /// `UInt32Value.value`.
+    pub(super) const VALUE: u32 = 1;
+}
+
+/// Writes the fields of a route of a virtual host.
+pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str, route: &Route) {
+    put_message(out, MATCH, |out| put_match(out, &route.matches));
+    match &route.action {
+        Action::Forward(forward) if has_destination(forward) => {
+            put_message(out, ROUTE, |out| put_forward(out, forward, &route.request_headers));
+        }
+        Action::Forward(_) => put_generated(out, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
+        Action::Redirect(redirect) => put_generated(out, REDIRECT, &rewrite::lower_redirect(redirect, host.port)),
+        Action::Respond(response) => put_generated(out, DIRECT_RESPONSE, &lower_response(response)),
+    }
+    put_to_add(out, REQUEST_HEADERS_TO_ADD, &route.request_headers);
+    put_to_add(out, RESPONSE_HEADERS_TO_ADD, &route.response_headers);
+    put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, &route.response_headers);
+    put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, &route.request_headers);
+    // A string has the form of a message, and this one is put together in place.
+    put_message(out, NAME, |out| {
+        out.extend_from_slice(route.name.as_bytes());
+        out.push(b'/');
+        out.extend_from_slice(host_suffix.as_bytes());
+    });
     put_metadata(out, METADATA, &route.origins);
 }
 
@@ -76,150 +119,90 @@ pub(super) fn body_len(route: &Route) -> usize {
     }
 }
 
-fn lower_match(matches: &RouteMatch) -> pb::RouteMatch {
-    let path = match &matches.path {
-        PathMatch::Any => PathSpecifier::Prefix("/".to_owned()),
-        PathMatch::Prefix(path) if path.is_empty() || &**path == "/" => PathSpecifier::Prefix("/".to_owned()),
-        PathMatch::Prefix(path) => PathSpecifier::PathSeparatedPrefix(path.to_string()),
-        PathMatch::Exact(path) => PathSpecifier::Path(path.to_string()),
-        PathMatch::Regex(regex) => PathSpecifier::SafeRegex(lower_regex(regex)),
-    };
-    let method = matches
-        .method
-        .iter()
-        .map(|method| header_matcher(":method", exact(method)));
-    let headers = matches
-        .headers
-        .iter()
-        .map(|header| header_matcher(&header.name, string_matcher(&header.value)));
-    pb::RouteMatch {
-        path_specifier: Some(path),
-        headers: method.chain(headers).collect(),
-        query_parameters: matches.query.iter().map(query_matcher).collect(),
-        ..Default::default()
+/// Whether there is anywhere to go; otherwise the answer is 500.
+fn has_destination(forward: &Forward) -> bool {
+    match &forward.destination {
+        Destination::Cluster(_) => true,
+        Destination::Weighted { shares, .. } => !shares.is_empty(),
     }
 }
 
-fn header_matcher(name: &str, value: StringMatcher) -> pb::HeaderMatcher {
-    pb::HeaderMatcher {
-        name: name.to_owned(),
-        header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(value)),
-        ..Default::default()
+fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits) {
+    let not_found = put_destination(out, &forward.destination);
+    let path = forward.path_rewrite.as_ref().map_or(Lowered::Same, rewrite::lower_path);
+    if let Lowered::Prefix(prefix) = &path {
+        put_text(out, action::PREFIX_REWRITE, prefix);
     }
-}
-
-fn query_matcher(query: &ValueMatch) -> pb::QueryParameterMatcher {
-    pb::QueryParameterMatcher {
-        name: query.name.to_string(),
-        query_parameter_match_specifier: Some(QueryParameterMatchSpecifier::StringMatch(string_matcher(&query.value))),
-    }
-}
-
-fn string_matcher(value: &ValueMatcher) -> StringMatcher {
-    match value {
-        ValueMatcher::Exact(text) => exact(text),
-        ValueMatcher::Regex(regex) => StringMatcher {
-            match_pattern: Some(MatchPattern::SafeRegex(lower_regex(regex))),
-            ignore_case: false,
-        },
-    }
-}
-
-/// Equal to a text, letter case included.
-pub(super) fn exact(text: &str) -> StringMatcher {
-    StringMatcher {
-        match_pattern: Some(MatchPattern::Exact(text.to_owned())),
-        ignore_case: false,
-    }
-}
-
-fn lower_regex(regex: &str) -> RegexMatcher {
-    RegexMatcher {
-        regex: regex.to_owned(),
-        ..Default::default()
-    }
-}
-
-fn lower_forward(forward: &Forward, edits: &edge_ir::HeaderEdits) -> pb::route::Action {
-    let Some((cluster, not_found)) = lower_destination(&forward.destination) else {
-        return lower_response(&DirectResponse {
-            status: 500,
-            body: None,
-        });
-    };
-    let mut action = pb::RouteAction {
-        cluster_specifier: Some(cluster),
-        cluster_not_found_response_code: not_found.into(),
-        timeout: forward.timeout.map(duration),
-        retry_policy: forward.retry.as_ref().map(lower_retry),
-        request_mirror_policies: forward.mirrors.iter().map(lower_mirror).collect(),
-        // The upgrade is part of every route; a request that doesn't ask for it is not touched.
-        upgrade_configs: vec![UpgradeConfig {
-            upgrade_type: "websocket".to_owned(),
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    let host = match &forward.host_rewrite {
-        Some(HostRewrite::Literal(host)) => Some(&**host),
-        None => headers::host_edit(edits),
-    };
+    let host = rewritten_host(forward.host_rewrite.as_ref(), edits);
     if let Some(host) = host {
-        action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteLiteral(host.to_owned()));
-        action.append_x_forwarded_host = true;
+        put_str(out, action::HOST_REWRITE_LITERAL, host);
     }
-    if let Some(path) = &forward.path_rewrite {
-        rewrite::rewrite_path(&mut action, path);
+    if let Some(timeout) = forward.timeout {
+        put_generated(out, action::TIMEOUT, &duration(timeout));
     }
-    pb::route::Action::Route(action)
+    if let Some(retry) = &forward.retry {
+        put_generated(out, action::RETRY_POLICY, &lower_retry(retry));
+    }
+    put_varint(out, action::CLUSTER_NOT_FOUND_RESPONSE_CODE, not_found as u32);
+    // The upgrade is part of every route; a request that doesn't ask for it is not touched.
+    put_message(out, action::UPGRADE_CONFIGS, |out| {
+        put_text(out, action::UPGRADE_TYPE, "websocket");
+    });
+    for mirror in &forward.mirrors {
+        put_generated(out, action::REQUEST_MIRROR_POLICIES, &lower_mirror(mirror));
+    }
+    if let Lowered::Regex(regex) = &path {
+        put_generated(out, action::REGEX_REWRITE, regex);
+    }
+    put_varint(out, action::APPEND_X_FORWARDED_HOST, host.is_some());
 }
 
-/// Where to, and what a cluster that isn't there is answered with. `None` if there is nowhere to go.
-fn lower_destination(destination: &Destination) -> Option<(ClusterSpecifier, ClusterNotFoundResponseCode)> {
+/// The host that the backend sees, if it is not the one of the request.
+fn rewritten_host<'a>(rewrite: Option<&'a HostRewrite>, edits: &'a HeaderEdits) -> Option<&'a str> {
+    match rewrite {
+        Some(HostRewrite::Literal(host)) => Some(&**host),
+        None => host_edit(edits),
+    }
+}
+
+/// Writes where to; returns what a cluster that isn't there is answered with.
+fn put_destination(out: &mut Vec<u8>, destination: &Destination) -> ClusterNotFoundResponseCode {
     match destination {
-        Destination::Cluster(cluster) => Some((
-            ClusterSpecifier::Cluster(cluster.to_string()),
-            ClusterNotFoundResponseCode::ServiceUnavailable,
-        )),
-        Destination::Weighted { shares, .. } if shares.is_empty() => None,
+        Destination::Cluster(cluster) => {
+            put_str(out, action::CLUSTER, cluster);
+            ClusterNotFoundResponseCode::ServiceUnavailable
+        }
         Destination::Weighted { shares, invalid_weight } => {
-            let mut clusters: Vec<ClusterWeight> = shares.iter().map(lower_share).collect();
-            if *invalid_weight > 0 {
-                let name = INVALID_BACKEND.to_owned();
-                clusters.push(ClusterWeight {
-                    name,
-                    weight: number(*invalid_weight),
-                    ..Default::default()
-                });
-            }
-            let weighted = WeightedCluster {
-                clusters,
-                ..Default::default()
-            };
-            Some((
-                ClusterSpecifier::WeightedClusters(weighted),
-                ClusterNotFoundResponseCode::InternalServerError,
-            ))
+            put_message(out, action::WEIGHTED_CLUSTERS, |out| {
+                for share in shares {
+                    put_message(out, share::CLUSTERS, |out| put_share(out, share));
+                }
+                if *invalid_weight > 0 {
+                    put_message(out, share::CLUSTERS, |out| {
+                        put_text(out, share::NAME, INVALID_BACKEND);
+                        put_weight(out, *invalid_weight);
+                    });
+                }
+            });
+            ClusterNotFoundResponseCode::InternalServerError
         }
     }
 }
 
-fn lower_share(share: &BackendShare) -> ClusterWeight {
-    let host = match &share.host_rewrite {
-        Some(HostRewrite::Literal(host)) => Some(&**host),
-        None => headers::host_edit(&share.request_headers),
-    };
-    ClusterWeight {
-        name: share.cluster.to_string(),
-        weight: number(share.weight),
-        request_headers_to_add: to_add(&share.request_headers),
-        request_headers_to_remove: to_remove(&share.request_headers),
-        response_headers_to_add: to_add(&share.response_headers),
-        response_headers_to_remove: to_remove(&share.response_headers),
-        host_rewrite_specifier: host
-            .map(|host| cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host.to_owned())),
-        ..Default::default()
+fn put_share(out: &mut Vec<u8>, share: &BackendShare) {
+    put_text(out, share::NAME, &share.cluster);
+    put_weight(out, share.weight);
+    put_to_add(out, share::REQUEST_HEADERS_TO_ADD, &share.request_headers);
+    put_to_add(out, share::RESPONSE_HEADERS_TO_ADD, &share.response_headers);
+    put_to_remove(out, share::RESPONSE_HEADERS_TO_REMOVE, &share.response_headers);
+    put_to_remove(out, share::REQUEST_HEADERS_TO_REMOVE, &share.request_headers);
+    if let Some(host) = rewritten_host(share.host_rewrite.as_ref(), &share.request_headers) {
+        put_str(out, share::HOST_REWRITE_LITERAL, host);
     }
+}
+
+fn put_weight(out: &mut Vec<u8>, weight: u32) {
+    put_message(out, share::WEIGHT, |out| put_varint(out, share::VALUE, weight));
 }
 
 fn lower_retry(retry: &RetryPolicy) -> pb::RetryPolicy {
@@ -268,14 +251,14 @@ fn lower_mirror(mirror: &Mirror) -> RequestMirrorPolicy {
 }
 
 /// An answer given by the proxy itself.
-pub(super) fn lower_response(response: &DirectResponse) -> pb::route::Action {
+pub(super) fn lower_response(response: &DirectResponse) -> pb::DirectResponseAction {
     let body = response.body.as_ref().map(|body| DataSource {
         specifier: Some(Specifier::InlineString(body.to_string())),
         ..Default::default()
     });
-    pb::route::Action::DirectResponse(pb::DirectResponseAction {
+    pb::DirectResponseAction {
         status: response.status.into(),
         body,
         ..Default::default()
-    })
+    }
 }

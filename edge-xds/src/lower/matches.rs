@@ -1,0 +1,63 @@
+//! Matches of a route.
+
+use crate::wire::{put_message, put_str, put_text};
+use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
+
+/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.path_separated_prefix`.
+const PREFIX: u32 = 1;
+const PATH: u32 = 2;
+const HEADERS: u32 = 6;
+const QUERY_PARAMETERS: u32 = 7;
+const SAFE_REGEX: u32 = 10;
+const PATH_SEPARATED_PREFIX: u32 = 14;
+/// `HeaderMatcher.name`, `.string_match`.
+const HEADER_NAME: u32 = 1;
+const HEADER_STRING_MATCH: u32 = 13;
+/// `QueryParameterMatcher.name`, `.string_match`.
+const QUERY_NAME: u32 = 1;
+const QUERY_STRING_MATCH: u32 = 5;
+/// `StringMatcher.exact`, `.safe_regex`.
+const STRING_EXACT: u32 = 1;
+const STRING_SAFE_REGEX: u32 = 5;
+/// `RegexMatcher.regex`.
+const REGEX: u32 = 2;
+
+/// Writes the fields of a match.
+pub(super) fn put_match(out: &mut Vec<u8>, matches: &RouteMatch) {
+    match &matches.path {
+        PathMatch::Any => put_str(out, PREFIX, "/"),
+        PathMatch::Prefix(path) if path.is_empty() || &**path == "/" => put_str(out, PREFIX, "/"),
+        PathMatch::Prefix(path) => put_str(out, PATH_SEPARATED_PREFIX, path),
+        PathMatch::Exact(path) => put_str(out, PATH, path),
+        PathMatch::Regex(regex) => put_regex(out, SAFE_REGEX, regex),
+    }
+    if let Some(method) = &matches.method {
+        put_message(out, HEADERS, |out| {
+            put_text(out, HEADER_NAME, ":method");
+            put_message(out, HEADER_STRING_MATCH, |out| put_str(out, STRING_EXACT, method));
+        });
+    }
+    for header in &matches.headers {
+        put_message(out, HEADERS, |out| {
+            put_text(out, HEADER_NAME, &header.name);
+            put_message(out, HEADER_STRING_MATCH, |out| put_value(out, &header.value));
+        });
+    }
+    for query in &matches.query {
+        put_message(out, QUERY_PARAMETERS, |out| {
+            put_text(out, QUERY_NAME, &query.name);
+            put_message(out, QUERY_STRING_MATCH, |out| put_value(out, &query.value));
+        });
+    }
+}
+
+fn put_value(out: &mut Vec<u8>, value: &ValueMatcher) {
+    match value {
+        ValueMatcher::Exact(text) => put_str(out, STRING_EXACT, text),
+        ValueMatcher::Regex(regex) => put_regex(out, STRING_SAFE_REGEX, regex),
+    }
+}
+
+fn put_regex(out: &mut Vec<u8>, number: u32, regex: &str) {
+    put_message(out, number, |out| put_text(out, REGEX, regex));
+}

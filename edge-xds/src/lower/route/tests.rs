@@ -1,0 +1,123 @@
+use super::*;
+use crate::sample;
+use edge_ir::{HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RouteMatch, ValueMatch, ValueMatcher};
+use prost::Message;
+use std::sync::Arc;
+
+fn header(name: &str, value: &str) -> HeaderEdit {
+    HeaderEdit {
+        name: name.into(),
+        value: value.into(),
+    }
+}
+
+fn to(destination: Destination) -> Forward {
+    Forward {
+        destination,
+        timeout: None,
+        retry: None,
+        path_rewrite: None,
+        host_rewrite: None,
+        mirrors: Vec::new(),
+    }
+}
+
+/// A route with something in every field, which the edit may replace.
+fn full_route() -> Route {
+    let edits = || HeaderEdits {
+        set: vec![header("x-a", "1"), header("Host", "b.example")],
+        add: vec![header("x-empty", ""), header("x-percent", "5%")],
+        remove: vec!["x-gone".into()],
+    };
+    let share = |cluster: &str, host: Option<HostRewrite>| BackendShare {
+        cluster: cluster.into(),
+        weight: 300,
+        request_headers: edits(),
+        response_headers: edits(),
+        host_rewrite: host,
+    };
+    let mut action = to(Destination::Weighted {
+        shares: vec![
+            share("c", None),
+            share("d", Some(HostRewrite::Literal("d.example".into()))),
+        ],
+        invalid_weight: 7,
+    });
+    action.timeout = Some(Timeout(1500));
+    action.retry = Some(RetryPolicy {
+        retries: 2,
+        codes: vec![503],
+        backoff: Some(Timeout(100)),
+        per_try_timeout: Some(Timeout(0)),
+    });
+    action.path_rewrite = Some(PathRewrite::Full("/b".into()));
+    action.mirrors = vec![Mirror {
+        cluster: "m".into(),
+        fraction: Fraction(5),
+    }];
+    let value = |name: &str, value: ValueMatcher| ValueMatch {
+        name: name.into(),
+        value,
+    };
+    let route = (*sample::route_with("r", "/a", Action::Forward(action))).clone();
+    Route {
+        matches: RouteMatch {
+            method: Some("GET".into()),
+            headers: vec![value("x-m", ValueMatcher::Exact("".into()))],
+            query: vec![value("q", ValueMatcher::Regex("a.*".into()))],
+            ..route.matches
+        },
+        request_headers: edits(),
+        response_headers: edits(),
+        // A generated Struct is a map without order.
+        origins: Arc::new([]),
+        ..route
+    }
+}
+
+#[test]
+fn routes_are_written_as_generated_types_write_them() {
+    let edited = |edit: &dyn Fn(&mut Route)| {
+        let mut route = full_route();
+        edit(&mut route);
+        route
+    };
+    let by = |path_rewrite| Forward {
+        path_rewrite: Some(path_rewrite),
+        ..to(Destination::Cluster("c".into()))
+    };
+    let prefix = PathRewrite::Prefix {
+        matched: "/a".into(),
+        replacement: "/b".into(),
+    };
+    let redirect = Redirect {
+        code: 301,
+        scheme: Some("https".into()),
+        host: Some("b.example".into()),
+        port: RedirectPort::Number(8443),
+        path: Some(prefix.clone()),
+    };
+    let respond = |body: Option<&str>| {
+        Action::Respond(DirectResponse {
+            status: 404,
+            body: body.map(Into::into),
+        })
+    };
+    for route in [
+        full_route(),
+        edited(&|r| r.action = Action::Forward(by(prefix.clone()))),
+        edited(&|r| r.action = Action::Redirect(redirect.clone())),
+        edited(&|r| r.action = respond(None)),
+        edited(&|r| r.action = respond(Some("gone"))),
+        edited(&|r| r.matches.path = PathMatch::Any),
+        edited(&|r| r.matches.path = PathMatch::Exact("/".into())),
+        edited(&|r| r.matches.path = PathMatch::Regex("/a+".into())),
+        edited(&|r| r.name = "n".repeat(20_000).into()),
+    ] {
+        let host = sample::host("a.example", Vec::new());
+        let mut bytes = Vec::new();
+        put_route(&mut bytes, &host, "a_example", &route);
+        let generated = pb::Route::decode(&*bytes).unwrap();
+        assert_eq!(generated.encode_to_vec(), bytes, "{route:?}");
+    }
+}
