@@ -1,6 +1,6 @@
 //! Clusters and their endpoints.
 
-use crate::{ClusterName, EndpointSetName, Origins};
+use crate::{ClusterName, EndpointSetName, Origins, SecretName};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -14,6 +14,9 @@ pub struct Cluster {
     pub discovery: Discovery,
     /// Protocol spoken to the backend.
     pub protocol: AppProtocol,
+    /// TLS towards the backend; none is spoken to in clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<UpstreamTls>,
     /// How endpoints are chosen.
     pub load_balancing: LoadBalancing,
     /// Preference for endpoints in the proxy's own zone.
@@ -21,6 +24,34 @@ pub struct Cluster {
     pub zones: Option<ZoneRouting>,
     /// The backend object.
     pub origins: Origins,
+}
+
+/// How TLS is spoken to a backend. Its certificate is always verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpstreamTls {
+    /// Server name asked for (SNI, RFC 6066 §3).
+    pub server_name: Arc<str>,
+    /// The authorities of which one must have signed.
+    pub authorities: SecretName,
+    /// Names of which one must be in the certificate; never empty.
+    pub subjects: Vec<SubjectName>,
+    /// The certificate shown to a backend that asks for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<SecretName>,
+    /// Application protocols offered (ALPN, RFC 7301), best first; none leaves it to who speaks inside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alpn: Vec<Arc<str>>,
+}
+
+/// A name in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SubjectName {
+    /// A host name; a wildcard in the certificate matches it.
+    Dns(Arc<str>),
+    /// A URI, equal to the letter.
+    Uri(Arc<str>),
 }
 
 /// Where endpoints come from.

@@ -26,7 +26,7 @@ mod secret;
 
 pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
-    ZoneRouting,
+    SubjectName, UpstreamTls, ZoneRouting,
 };
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{

@@ -8,11 +8,11 @@ use std::{fmt, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
-    /// `<namespace>/<name>`.
+    /// `<namespace>/<name>`, authorities with the kind in front and `ca.crt` behind, `system_ca_certificates`.
     pub name: SecretName,
     /// What it holds.
     pub content: SecretContent,
-    /// The object it was read from.
+    /// The object it was read from, or that asked for it; none for what the system brings.
     pub origins: Origins,
 }
 
@@ -32,6 +32,8 @@ pub enum SecretContent {
         /// One or more certificates.
         bundle: Arc<str>,
     },
+    /// The authorities that the proxy's system trusts.
+    SystemAuthorities,
 }
 
 /// Bytes that must not be shown. Debug prints their length; so does serialisation, because IR is written for people:

@@ -81,6 +81,7 @@ impl Translator {
             }
             Kind::Service | Kind::ServiceImport | Kind::Backend => {
                 for port in self.world.backend_ports(kind, id) {
+                    self.memo.want(Key::BackendTls(port));
                     self.memo.want(Key::Ready(port));
                 }
             }
@@ -166,20 +167,21 @@ fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
         Key::Class(name) => Value::Class(Arc::new(phase::class::class(reader, name)?)),
         Key::Gateway(id) => Value::Gateway(Arc::new(phase::gateway::gateway(reader, id)?)),
         Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::listeners(reader, fleet)?)),
+        Key::BackendTls(port) => Value::BackendTls(phase::backend_tls::backend_tls(reader, port)?),
         Key::Doors(id) => Value::Doors(Arc::new(phase::listeners::doors(reader, id)?)),
         Key::Ready(port) => Value::Ready(phase::endpoints::readiness(reader, port)?),
         Key::Attach(route) => Value::Attach(Arc::new(phase::attach::attach(reader, route)?)),
         Key::Rules(route) => Value::Rules(Arc::new(phase::rules::rules(reader, route)?)),
         Key::Uses(route) => Value::Uses(Arc::new(phase::uses::uses(reader, route)?)),
         Key::Host(id) => Value::Host(phase::host::host(reader, id)?),
-        Key::Cluster(fleet, backend) => Value::Cluster(Arc::new(phase::cluster::cluster(reader, fleet, backend)?)),
+        Key::Cluster(fleet, backend) => Value::Cluster(phase::cluster::cluster(reader, fleet, backend)?),
         Key::Endpoints(fleet, port) => Value::Endpoints(phase::endpoints::endpoints(reader, fleet, port)?),
         Key::Sockets(fleet) => Value::Sockets(Arc::new(phase::sockets::sockets(reader, fleet)?)),
         Key::Infra(fleet) => Value::Infra(phase::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::conditions::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
         Key::Members(_) | Key::HostRoutes(_) | Key::ListenerRoutes(_) => return None,
-        Key::Attached(_) | Key::ProxyUsers(_) => return None,
+        Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,
         Key::Users(..) | Key::EndpointUsers(..) => return None,
     })
 }

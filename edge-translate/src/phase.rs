@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 | [`class`] | is this class ours, are its parameters good? |
 //! | 1 | [`gateway`] | whose is this Gateway, which fleet is it in? |
-//! | 2 | [`listeners`] | which listeners of a fleet serve, what is wrong with the others? |
+//! | 2 | [`listeners`], [`backend_tls`] | which listeners of a fleet serve, what is wrong with the others; is a backend spoken to in TLS? |
 //! | 3 | [`listeners`], [`endpoints`] | what do routes see of a Gateway; does a backend have endpoints? |
 //! | 4 | [`attach`], [`rules`] | where does a route attach; what do its rules do? |
 //! | 5 | [`uses`] | which backends does it bring into which fleets? |
@@ -14,6 +14,7 @@
 //! | 7 | [`conditions`] | what do we say about each object? |
 
 pub(crate) mod attach;
+pub(crate) mod backend_tls;
 pub(crate) mod bound_ports;
 pub(crate) mod certificate;
 pub(crate) mod class;

@@ -48,6 +48,8 @@ pub(crate) struct World {
     slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
     /// Classes and Gateways that name an EdgeProxy as their parameters.
     proxy_users: FxHashMap<Id, BTreeSet<(Kind, Id)>>,
+    /// BackendTLSPolicies by what they point at.
+    tls_policies: FxHashMap<Target, BTreeSet<Id>>,
     /// How many protective policies cover something.
     guards: FxHashMap<Guard, u32>,
 }
@@ -64,6 +66,7 @@ impl World {
             slices: FxHashMap::default(),
             slice_owner: FxHashMap::default(),
             proxy_users: FxHashMap::default(),
+            tls_policies: FxHashMap::default(),
             guards: FxHashMap::default(),
         }
     }
@@ -217,6 +220,7 @@ impl World {
             self.proxy_users.entry(proxy).or_default().insert((kind, id));
             touched.push(Key::ProxyUsers(proxy));
         }
+        self.point_tls_policy(id, before.as_ref(), object.as_ref(), &mut touched);
         for (guard, step) in self.guard_steps(before.as_ref(), object.as_ref()) {
             let (kind, namespace) = guard.place();
             touched.push(Key::Guards(kind, namespace));
@@ -246,6 +250,43 @@ impl World {
             }
             _ => None,
         }
+    }
+
+    /// Keeps the index of BackendTLSPolicies.
+    fn point_tls_policy(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
+        let (was, now) = (self.tls_targets(was), self.tls_targets(now));
+        for target in was.difference(&now) {
+            if let Some(policies) = self.tls_policies.get_mut(target) {
+                policies.remove(&id);
+                if policies.is_empty() {
+                    self.tls_policies.remove(target);
+                }
+            }
+            touched.push(Key::TlsPolicies(*target));
+        }
+        for target in now.difference(&was) {
+            self.tls_policies.entry(*target).or_default().insert(id);
+            touched.push(Key::TlsPolicies(*target));
+        }
+    }
+
+    /// The backends that a BackendTLSPolicy points at.
+    fn tls_targets(&self, object: Option<&Object>) -> BTreeSet<Target> {
+        let Some(Object::BackendTlsPolicy(policy)) = object else {
+            return BTreeSet::new();
+        };
+        let target = |t: &api::PolicyTargetRef| {
+            Some(Target {
+                kind: BackendKind::of(&t.group, &t.kind)?,
+                id: self.id(&policy.metadata.namespace, &t.name),
+            })
+        };
+        policy.spec.target_refs.iter().filter_map(target).collect()
+    }
+
+    /// BackendTLSPolicies that point at a backend.
+    pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
+        self.tls_policies.get(&target).into_iter().flatten().copied()
     }
 
     /// Classes and Gateways that name an EdgeProxy.

@@ -22,6 +22,7 @@ mod route;
 mod secret;
 mod stream;
 mod table;
+mod upstream_tls;
 
 #[cfg(test)]
 mod tests;

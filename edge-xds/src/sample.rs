@@ -80,6 +80,7 @@ pub(crate) fn cluster(name: &str) -> Arc<Cluster> {
         name: name.into(),
         discovery: Discovery::Endpoints(name.into()),
         protocol: Default::default(),
+        tls: None,
         load_balancing: Default::default(),
         zones: None,
         origins: origins("Service", name),

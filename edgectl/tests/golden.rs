@@ -42,6 +42,7 @@ macro_rules! topics {
 topics! {
     attachment "attach",
     backends "backend",
+    backend_tls "backend-tls",
     bootstraps "bootstrap",
     certificates "certificate",
     classes "class",

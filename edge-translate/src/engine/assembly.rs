@@ -4,10 +4,10 @@
 //! list in one pass, so that a first translation sorts once and an edit costs one copy of a list of pointers.
 
 use super::{key::FleetId, value::Placed};
-use crate::phase::sockets::Sockets;
+use crate::phase::{cluster::Built, sockets::Sockets};
 use edge_ir::{
     Cluster, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable, RouteTableName, Secret,
-    VirtualHost,
+    SecretName, VirtualHost,
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -64,8 +64,9 @@ impl<T: Named> SortedList<T> {
         self.pending.extend(now.map(Step::Here));
     }
 
-    /// Makes the list exactly this, keeping what is equal.
+    /// Makes the list exactly this, keeping what is equal. What was pending no longer counts.
     fn replace_all(&mut self, all: impl Iterator<Item = Arc<T>>) {
+        self.pending.clear();
         self.pending.extend(self.items.iter().cloned().map(Step::Gone));
         self.pending.extend(all.map(Step::Here));
     }
@@ -121,8 +122,12 @@ pub(super) struct FleetParts {
     frame: Option<Frame>,
     listeners: SortedList<Listener>,
     secrets: SortedList<Secret>,
+    /// What listeners name.
+    socket_secrets: Vec<Arc<Secret>>,
+    /// What clusters name, with the number of those that do.
+    cluster_secrets: BTreeMap<SecretName, (u32, Arc<Secret>)>,
     tables: BTreeMap<RouteTableName, Table>,
-    pub(super) clusters: SortedList<Cluster>,
+    clusters: SortedList<Cluster>,
     pub(super) endpoints: SortedList<EndpointSet>,
     pub(super) infra: Option<Arc<Infra>>,
     /// The finished fleet, while nothing about it changed.
@@ -148,6 +153,39 @@ struct Frame {
 }
 
 impl FleetParts {
+    /// Replaces a cluster, and the secrets that it brought by those that it brings.
+    fn change_cluster(&mut self, was: Option<Built>, now: Option<Built>) {
+        let secrets = |built: &Option<Built>| built.as_ref().map(|b| b.secrets.clone()).unwrap_or_default();
+        let (gone, come) = (secrets(&was), secrets(&now));
+        self.clusters.change(was.map(|b| b.cluster), now.map(|b| b.cluster));
+        if gone == come {
+            return;
+        }
+        for secret in &come {
+            let entry = self.cluster_secrets.entry(secret.name.clone());
+            let (count, kept) = entry.or_insert_with(|| (0, Arc::clone(secret)));
+            *count += 1;
+            // All that name it resolve it alike; the last one that came is the newest.
+            *kept = Arc::clone(secret);
+        }
+        for secret in &gone {
+            if let Some((count, _)) = self.cluster_secrets.get_mut(&secret.name) {
+                *count -= 1;
+                if *count == 0 {
+                    self.cluster_secrets.remove(&secret.name);
+                }
+            }
+        }
+        self.merge_secrets();
+    }
+
+    /// A certificate may be named by listeners and clusters alike.
+    fn merge_secrets(&mut self) {
+        let of_clusters = self.cluster_secrets.values().map(|(_, secret)| Arc::clone(secret));
+        let all: Vec<_> = self.socket_secrets.iter().cloned().chain(of_clusters).collect();
+        self.secrets.replace_all(all.into_iter());
+    }
+
     /// Finishes the fleet; none when it has no Gateway.
     fn settle(&mut self) -> Option<Arc<Fleet>> {
         let listeners_changed = self.listeners.settle();
@@ -221,6 +259,11 @@ impl Assembly {
         parts
     }
 
+    /// Replaces a cluster of a fleet.
+    pub(super) fn change_cluster(&mut self, id: FleetId, was: Option<Built>, now: Option<Built>) {
+        self.fleet(id).change_cluster(was, now);
+    }
+
     /// Moves a virtual host.
     pub(super) fn place_host(&mut self, was: Option<Placed>, now: Option<Placed>) {
         if let Some(was) = was {
@@ -256,9 +299,8 @@ impl Assembly {
         parts
             .listeners
             .replace_all(sockets.iter().flat_map(|s| &s.listeners).cloned());
-        parts
-            .secrets
-            .replace_all(sockets.iter().flat_map(|s| &s.secrets).cloned());
+        parts.socket_secrets = sockets.iter().flat_map(|s| &s.secrets).cloned().collect();
+        parts.merge_secrets();
         if parts.frame != frame {
             for (name, table) in &mut parts.tables {
                 let tables = frame.iter().flat_map(|f| &f.tables);

@@ -1,6 +1,6 @@
 //! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
 
-use super::key::{BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
+use super::key::{Ancestor, BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
 use crate::name::Id;
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -22,6 +22,8 @@ pub(crate) struct Index {
     /// TLS, TCP and UDP routes, in no order.
     listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
     attached: FxHashMap<ListenerId, u32>,
+    /// Parents of routes that lead to a backend, each with the number of its routes.
+    ancestors: FxHashMap<BackendPort, FxHashMap<Ancestor, u32>>,
     users: FxHashMap<(FleetId, BackendId), u32>,
     endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
 }
@@ -97,6 +99,25 @@ impl Index {
 
     pub(crate) fn detach(&mut self, listener: ListenerId) {
         down(&mut self.attached, listener);
+    }
+
+    pub(crate) fn ancestors(&self, port: BackendPort) -> impl Iterator<Item = Ancestor> {
+        self.ancestors.get(&port).into_iter().flat_map(FxHashMap::keys).copied()
+    }
+
+    pub(crate) fn add_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> Turn {
+        up(self.ancestors.entry(port).or_default(), ancestor)
+    }
+
+    pub(crate) fn remove_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> Turn {
+        let Some(counts) = self.ancestors.get_mut(&port) else {
+            return Turn::Stayed;
+        };
+        let turn = down(counts, ancestor);
+        if counts.is_empty() {
+            self.ancestors.remove(&port);
+        }
+        turn
     }
 
     pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {

@@ -107,6 +107,16 @@ pub(crate) enum BackendKind {
 }
 
 impl BackendKind {
+    /// The kind behind a group and kind as written.
+    pub(crate) fn of(group: &str, kind: &str) -> Option<Self> {
+        match (group, kind) {
+            ("", "Service") => Some(Self::Service),
+            ("multicluster.x-k8s.io", "ServiceImport") => Some(Self::ServiceImport),
+            ("gateway.edge", "Backend") => Some(Self::Backend),
+            _ => None,
+        }
+    }
+
     /// The kind of the objects.
     pub(crate) fn kind(self) -> Kind {
         match self {
@@ -155,6 +165,19 @@ pub(crate) struct BackendId {
     pub(crate) protocol: AppProtocol,
 }
 
+/// A parentRef that leads routes to a backend: what a policy on the backend calls its ancestor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ancestor {
+    /// Kind of the parent.
+    pub(crate) kind: Kind,
+    /// The parent.
+    pub(crate) id: Id,
+    /// The listener, if the route names one.
+    pub(crate) section: Option<Sym>,
+    /// The port, if the route names one.
+    pub(crate) port: Option<u16>,
+}
+
 /// A node of the memo table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
@@ -167,6 +190,8 @@ pub(crate) enum Key {
     Slices(Target),
     /// All ReferenceGrants of a namespace.
     Grants(Sym),
+    /// BackendTLSPolicies that point at a backend.
+    TlsPolicies(Target),
     /// Protective policies on objects of a kind in a namespace.
     Guards(Kind, Sym),
     // Indexes, kept from the values of units.
@@ -180,6 +205,8 @@ pub(crate) enum Key {
     ProxyUsers(Id),
     /// How many routes a listener has.
     Attached(ListenerId),
+    /// The parents of routes that lead to a backend.
+    Ancestors(BackendPort),
     /// Whether a fleet sends traffic to a backend.
     Users(FleetId, BackendId),
     /// Whether a fleet needs a backend's endpoints.
@@ -191,6 +218,8 @@ pub(crate) enum Key {
     Gateway(Id),
     /// All listeners of a fleet, judged together.
     Listeners(FleetId),
+    /// Is this backend spoken to in TLS, and whom do we trust?
+    BackendTls(BackendPort),
     /// What routes see of a Gateway.
     Doors(Id),
     /// Does this backend have an endpoint that takes traffic?
@@ -223,11 +252,11 @@ impl MemoKey for Key {
         Some(match self {
             Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
             Self::Members(_) | Self::HostRoutes(_) | Self::ListenerRoutes(_) => return None,
-            Self::Attached(_) | Self::ProxyUsers(_) => return None,
+            Self::Attached(_) | Self::ProxyUsers(_) | Self::TlsPolicies(_) | Self::Ancestors(_) => return None,
             Self::Users(..) | Self::EndpointUsers(..) => return None,
             Self::Class(_) => 0,
             Self::Gateway(_) => 1,
-            Self::Listeners(_) => 2,
+            Self::Listeners(_) | Self::BackendTls(_) => 2,
             Self::Doors(_) | Self::Ready(_) => 3,
             Self::Attach(_) | Self::Rules(_) => 4,
             Self::Uses(_) => 5,

@@ -2,7 +2,7 @@
 
 use super::{
     index::{HostRoutes, Index},
-    key::{BackendId, BackendPort, FleetId, HostId, Key, ListenerId, RouteId, Target},
+    key::{Ancestor, BackendId, BackendPort, FleetId, HostId, Key, ListenerId, RouteId, Target},
     memo::Reads,
     value::Value,
 };
@@ -12,6 +12,7 @@ use crate::{
     name::{Id, Sym},
     phase::{
         attach::Attachments,
+        backend_tls::BackendTls,
         class::Class,
         endpoints::Readiness,
         gateway::Gateway,
@@ -68,6 +69,12 @@ objects! {
     service_import: ServiceImport -> ServiceImport;
     /// A Backend.
     backend: Backend -> Backend;
+    /// A BackendTLSPolicy.
+    backend_tls_policy: BackendTlsPolicy -> BackendTlsPolicy;
+    /// A ConfigMap.
+    config_map: ConfigMap -> ConfigMap;
+    /// A ClusterTrustBundle.
+    cluster_trust_bundle: ClusterTrustBundle -> ClusterTrustBundle;
     /// A Secret.
     secret: Secret -> Secret;
     /// An EdgeProxy.
@@ -99,6 +106,8 @@ units! {
     gateway(id: Id): Gateway -> Arc<Gateway>;
     /// All listeners of a fleet.
     listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
+    /// How a backend is spoken to; none when it doesn't exist.
+    backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.
     doors(gateway: Id): Doors -> Arc<Doors>;
     /// Where a route attaches.
@@ -150,6 +159,24 @@ impl<'a> Reader<'a> {
     pub(crate) fn proxy_users(&self, proxy: Id) -> impl Iterator<Item = (Kind, Id)> {
         self.reads.note(Key::ProxyUsers(proxy));
         self.world.proxy_users(proxy)
+    }
+
+    /// BackendTLSPolicies that point at a backend.
+    pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
+        self.reads.note(Key::TlsPolicies(target));
+        self.world.tls_policies(target)
+    }
+
+    /// The ports of an object that can be a backend.
+    pub(crate) fn backend_ports(&self, target: Target) -> Vec<BackendPort> {
+        self.reads.note(Key::Object(target.kind.kind(), target.id));
+        self.world.backend_ports(target.kind.kind(), target.id)
+    }
+
+    /// The parents of routes that lead to a backend, in no order.
+    pub(crate) fn ancestors(&self, port: BackendPort) -> impl Iterator<Item = Ancestor> {
+        self.reads.note(Key::Ancestors(port));
+        self.index.ancestors(port)
     }
 
     /// The Gateways of a fleet, in no order.

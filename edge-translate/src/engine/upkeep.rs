@@ -6,7 +6,7 @@
 use super::{
     Translator,
     index::Turn,
-    key::{BackendId, FleetId, HostId, Key, ListenerId, RouteId},
+    key::{Ancestor, BackendId, BackendPort, FleetId, HostId, Key, ListenerId, RouteId},
     value::{Placed, Value},
 };
 use crate::{
@@ -107,6 +107,7 @@ impl Translator {
         let was = as_uses(before).unwrap_or_else(|| Arc::clone(&none));
         let now = as_uses(self.memo.get(Key::Uses(route))).unwrap_or(none);
         self.keep_attached(route, &was.listeners, &now.listeners);
+        self.keep_ancestors(&was.ancestors, &now.ancestors);
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == Turn::Appeared {
@@ -146,6 +147,19 @@ impl Translator {
         }
     }
 
+    fn keep_ancestors(&mut self, was: &[(BackendPort, Ancestor)], now: &[(BackendPort, Ancestor)]) {
+        for (port, ancestor) in was.iter().filter(|a| now.binary_search(a).is_err()) {
+            if self.index.remove_ancestor(*port, *ancestor) == Turn::Vanished {
+                self.memo.touch(Key::Ancestors(*port));
+            }
+        }
+        for (port, ancestor) in now.iter().filter(|a| was.binary_search(a).is_err()) {
+            if self.index.add_ancestor(*port, *ancestor) == Turn::Appeared {
+                self.memo.touch(Key::Ancestors(*port));
+            }
+        }
+    }
+
     fn users_turned(&mut self, fleet: FleetId, backend: BackendId) {
         self.memo.touch(Key::Users(fleet, backend));
         self.memo.want(Key::Cluster(fleet, backend));
@@ -167,12 +181,12 @@ impl Translator {
                 self.assembly.place_host(placed(before.as_ref()), placed(now));
             }
             Key::Cluster(fleet, _) => {
-                let cluster = |v: Option<&Value>| match v {
-                    Some(Value::Cluster(cluster)) => Some(Arc::clone(cluster)),
+                let built = |v: Option<&Value>| match v {
+                    Some(Value::Cluster(built)) => Some(built.clone()),
                     _ => None,
                 };
-                let (was, now) = (cluster(before.as_ref()), cluster(now));
-                self.assembly.fleet(fleet).clusters.change(was, now);
+                let (was, now) = (built(before.as_ref()), built(now));
+                self.assembly.change_cluster(fleet, was, now);
             }
             Key::Endpoints(fleet, _) => {
                 let set = |v: Option<&Value>| match v {

@@ -4,7 +4,9 @@ use super::key::FleetId;
 use crate::{
     phase::{
         attach::Attachments,
+        backend_tls::BackendTls,
         class::Class,
+        cluster::Built,
         endpoints::Readiness,
         gateway::Gateway,
         listeners::{Doors, FleetListeners},
@@ -14,7 +16,7 @@ use crate::{
     },
     status::Status,
 };
-use edge_ir::{Cluster, EndpointSet, Infra, RouteTableName, VirtualHost};
+use edge_ir::{EndpointSet, Infra, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
 /// The value of a unit; the variant is that of its key.
@@ -26,6 +28,8 @@ pub(crate) enum Value {
     Gateway(Arc<Gateway>),
     /// See [`phase::listeners`](crate::phase::listeners).
     Listeners(Arc<FleetListeners>),
+    /// See [`phase::backend_tls`](crate::phase::backend_tls).
+    BackendTls(BackendTls),
     /// What routes see of a Gateway.
     Doors(Arc<Doors>),
     /// Whether a backend has endpoints that take traffic.
@@ -38,8 +42,8 @@ pub(crate) enum Value {
     Uses(Arc<Uses>),
     /// A virtual host and the table it stands in.
     Host(Placed),
-    /// A cluster.
-    Cluster(Arc<Cluster>),
+    /// A cluster and the secrets it names.
+    Cluster(Built),
     /// A set of endpoints; none when the backend resolves by itself (DNS).
     Endpoints(Option<Arc<EndpointSet>>),
     /// See [`phase::sockets`](crate::phase::sockets).

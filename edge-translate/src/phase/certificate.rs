@@ -125,6 +125,11 @@ fn resolve(reader: &Reader<'_>, gateway_namespace: &str, reference: &SecretRef) 
     read(secret, &format!("{namespace}/{name}")).map_err(invalid)
 }
 
+/// Whether a text is certificates that a proxy could trust.
+pub(crate) fn is_bundle(pem: &[u8]) -> bool {
+    pem::is_bundle(pem)
+}
+
 /// Reads certificate and key out of a Secret; `name` is for messages.
 pub(crate) fn read(secret: &Secret, name: &str) -> Result<ServerCertificate, String> {
     let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {

@@ -1,31 +1,37 @@
 //! The client certificate that a Gateway shows to backends: whether its reference is good.
 //!
-//! No backend is spoken to by TLS yet, so nothing uses the certificate; the reference is judged all the same, because
-//! its owner should not learn of a mistake on the day it matters.
+//! It is shown to every backend that a BackendTLSPolicy covers.
 
 use super::{
-    certificate,
+    certificate::{self, ServerCertificate},
     reference::{Referent, Referrer, is_permitted},
 };
 use crate::{api, engine::reader::Reader, status::Condition};
 
+/// Reason and message.
+type Flaw = (&'static str, String);
+
 /// `ResolvedRefs` of a Gateway; none when it names no TLS material.
 pub(crate) fn resolved_refs(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Condition> {
-    let tls = gateway.spec.tls.as_deref()?;
-    let reference = tls.backend.as_ref().and_then(|b| b.client_certificate_ref.as_ref());
-    Some(
-        match reference.map_or(Ok(()), |r| check(reader, &gateway.metadata.namespace, r)) {
-            Ok(()) => Condition::yes(
-                "ResolvedRefs",
-                "ResolvedRefs",
-                "Successfully resolved all TLS references for the gateway",
-            ),
-            Err((reason, message)) => Condition::no("ResolvedRefs", reason, message),
-        },
-    )
+    gateway.spec.tls.as_deref()?;
+    Some(match certificate(reader, gateway) {
+        None | Some(Ok(_)) => Condition::yes(
+            "ResolvedRefs",
+            "ResolvedRefs",
+            "Successfully resolved all TLS references for the gateway",
+        ),
+        Some(Err((reason, message))) => Condition::no("ResolvedRefs", reason, message),
+    })
 }
 
-fn check(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<(), (&'static str, String)> {
+/// The certificate of a Gateway, or why it can't be used; none when it names none.
+pub(crate) fn certificate(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Result<ServerCertificate, Flaw>> {
+    let tls = gateway.spec.tls.as_deref()?;
+    let reference = tls.backend.as_ref()?.client_certificate_ref.as_ref()?;
+    Some(read(reader, &gateway.metadata.namespace, reference))
+}
+
+fn read(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<ServerCertificate, Flaw> {
     let invalid = |message: String| ("InvalidClientCertificateRef", message);
     let (group, kind) = (&reference.group, &reference.kind);
     if !group.is_empty() {
@@ -67,6 +73,5 @@ fn check(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<(
         )));
     };
     certificate::read(secret, &format!("{namespace}/{name}"))
-        .map(drop)
         .map_err(|error| invalid(format!("invalid backend client cert secret for gateway: {error}")))
 }

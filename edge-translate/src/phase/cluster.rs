@@ -1,26 +1,108 @@
 //! Clusters: one for each backend and protocol that a fleet sends traffic to.
 
-use super::endpoints;
-use crate::engine::{
-    key::{BackendId, FleetId},
-    reader::Reader,
+use super::{
+    backend_tls::{BackendTls, Trust},
+    certificate::ServerCertificate,
+    client_certificate, endpoints, origin,
+    precedence::Seniority,
 };
-use edge_ir::{Cluster, Discovery, LoadBalancing};
+use crate::{
+    api::Kind,
+    engine::{
+        key::{BackendId, FleetId},
+        reader::Reader,
+    },
+};
+use edge_ir::{AppProtocol, Cluster, Discovery, LoadBalancing, Secret, SecretContent, UpstreamTls};
+use std::sync::Arc;
+
+/// A cluster and the secrets that it names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Built {
+    /// The cluster.
+    pub(crate) cluster: Arc<Cluster>,
+    /// Authorities to trust and the certificate to show.
+    pub(crate) secrets: Box<[Arc<Secret>]>,
+}
 
 /// Builds a cluster; none when the fleet doesn't use it.
-pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> Option<Cluster> {
+pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> Option<Built> {
     if !reader.is_used(fleet, backend) {
         return None;
     }
     let set = reader.endpoint_set_name(backend.port);
     let discovery = discovery(reader, fleet, backend, &set);
-    Some(Cluster {
+    let (tls, secrets) = match reader.backend_tls(backend.port) {
+        Some(BackendTls::Tls(trust)) => {
+            let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
+            (Some(tls), secrets)
+        }
+        _ => (None, Box::default()),
+    };
+    let cluster = Cluster {
         name: reader.cluster_name(backend),
         discovery,
         protocol: backend.protocol,
+        tls,
         load_balancing: LoadBalancing::default(),
         zones: None,
         origins: endpoints::origins(reader, backend.port),
+    };
+    Some(Built {
+        cluster: Arc::new(cluster),
+        secrets,
+    })
+}
+
+/// What the policy says, with what the fleet adds.
+fn secure(
+    reader: &Reader<'_>,
+    fleet: FleetId,
+    protocol: AppProtocol,
+    trust: &Trust,
+) -> (UpstreamTls, Box<[Arc<Secret>]>) {
+    let shown = client_certificate(reader, fleet);
+    let tls = UpstreamTls {
+        client_certificate: shown.as_ref().map(|c| c.name.clone()),
+        // HTTP/1.1 and bare streams share a cluster, and a stream has no protocol to offer.
+        alpn: match protocol {
+            AppProtocol::Http2 => vec!["h2".into()],
+            AppProtocol::Http1 => Vec::new(),
+        },
+        ..trust.tls.clone()
+    };
+    let shown = shown.as_ref().map(secret);
+    (
+        tls,
+        std::iter::once(Arc::clone(&trust.authorities)).chain(shown).collect(),
+    )
+}
+
+/// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
+fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<ServerCertificate> {
+    let mut gateways: Vec<_> = reader
+        .members(fleet)
+        .iter()
+        .filter_map(|id| reader.gateway_object(*id))
+        .filter(|gateway| gateway.spec.tls.is_some())
+        .collect();
+    gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
+    gateways
+        .into_iter()
+        .find_map(|gateway| client_certificate::certificate(reader, gateway)?.ok())
+}
+
+/// A certificate as a secret of the fleet.
+pub(crate) fn secret(certificate: &ServerCertificate) -> Arc<Secret> {
+    let (namespace, name) = certificate.name.split_once('/').unwrap_or(("", &certificate.name));
+    let origin = origin::origin(Kind::Secret, namespace.into(), name.into());
+    Arc::new(Secret {
+        name: certificate.name.clone(),
+        content: SecretContent::Certificate {
+            chain: Arc::clone(&certificate.chain),
+            key: certificate.key.clone(),
+        },
+        origins: Arc::new([origin]),
     })
 }
 

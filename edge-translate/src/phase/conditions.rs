@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod backend;
+mod backend_tls_policy;
 mod class;
 mod edge_proxy;
 mod gateway;
@@ -25,6 +26,7 @@ pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         Kind::Gateway => gateway::status(reader, id),
         Kind::Backend => backend::status(reader, id),
         Kind::EdgeProxy => edge_proxy::status(reader, id),
+        Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
         _ => route::status(
             reader,
             RouteId {
@@ -39,7 +41,7 @@ pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
 pub(crate) fn has_status(kind: Kind) -> bool {
     let is_own = matches!(
         kind,
-        Kind::GatewayClass | Kind::Gateway | Kind::Backend | Kind::EdgeProxy
+        Kind::GatewayClass | Kind::Gateway | Kind::Backend | Kind::EdgeProxy | Kind::BackendTlsPolicy
     );
     is_own || RouteKind::of(kind).is_some()
 }

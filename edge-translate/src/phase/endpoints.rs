@@ -1,6 +1,6 @@
 //! Endpoints of backends: from EndpointSlices, from the Service's own address, or from a Backend object.
 
-use super::{gateway::Gateway, origin};
+use super::{backend_tls::BackendTls, gateway::Gateway, origin};
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, RoutingType},
     engine::{
@@ -21,6 +21,8 @@ pub(crate) enum Readiness {
     NoEndpoints,
     /// They can't be one cluster: names and addresses together.
     MixedAddresses,
+    /// They want TLS that can't be verified.
+    Untrusted,
 }
 
 /// Judges a backend's endpoints; none when there is no such port.
@@ -37,7 +39,9 @@ pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readin
     };
     let is_name = |e: &Endpoint| matches!(e.address, EndpointAddress::Name { .. });
     let n_names = found.iter().filter(|e| is_name(e)).count();
-    Some(if n_names > 0 && n_names < found.len() {
+    Some(if matches!(reader.backend_tls(port), Some(BackendTls::Refused(_))) {
+        Readiness::Untrusted
+    } else if n_names > 0 && n_names < found.len() {
         Readiness::MixedAddresses
     } else if found.iter().any(|e| e.health == EndpointHealth::Serving) {
         Readiness::Ready

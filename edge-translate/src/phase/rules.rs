@@ -30,6 +30,8 @@ pub(crate) struct Rules {
     pub(crate) compiled: Compiled,
     /// Backends that the rules send traffic to, mirrors included, sorted.
     pub(crate) backends: Vec<BackendId>,
+    /// Backends that the rules lead to, those included that can't be trusted, sorted.
+    pub(crate) targets: Vec<BackendPort>,
     /// What is wrong.
     pub(crate) findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
@@ -123,6 +125,7 @@ pub(super) struct Compilation<'a, 'r> {
     /// How many backends the rule names.
     n_references: usize,
     backends: Vec<BackendId>,
+    targets: Vec<BackendPort>,
     findings: Vec<RuleFinding>,
     wanting: Vec<(BackendPort, Use)>,
 }
@@ -191,6 +194,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             rule: 0,
             n_references: 0,
             backends: Vec::new(),
+            targets: Vec::new(),
             findings: Vec::new(),
             wanting: Vec::new(),
         }
@@ -199,17 +203,21 @@ impl<'a, 'r> Compilation<'a, 'r> {
     fn finish(self, metadata: &Metadata, compiled: Compiled) -> Rules {
         let Self {
             mut backends,
+            mut targets,
             findings,
             wanting,
             ..
         } = self;
         backends.sort_unstable();
         backends.dedup();
+        targets.sort_unstable();
+        targets.dedup();
         let seniority = Seniority::of(metadata);
         Rules {
             seniority,
             compiled,
             backends,
+            targets,
             findings,
             wanting,
             generation: metadata.generation,

@@ -1,11 +1,11 @@
 //! The sockets of a fleet: listeners with their filter chains, the tables these name, and the certificates they serve.
 
 use super::{
+    cluster,
     gateway::Gateway,
     hostname,
     infra::ip_family,
     listeners::{FleetListeners, ListenerState, OVERLAP, Serving, container_port},
-    origin,
     rules::Compiled,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 use edge_ir::{
     AccessLog, DownstreamTls, FilterChain, FleetSettings, HttpManager, IpFamily, Listener, Network, Origin, Origins,
-    PortProtocol, ReadyListener, RouteTableName, Secret, SecretContent, ServerNames, StreamProxy, TlsVersion,
+    PortProtocol, ReadyListener, RouteTableName, Secret, ServerNames, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -267,19 +267,9 @@ fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
 fn secrets(listeners: &FleetListeners) -> Vec<Arc<Secret>> {
     let mut secrets = BTreeMap::new();
     for certificate in serving(listeners).flat_map(|l| &l.certificates) {
-        let (namespace, name) = certificate.name.split_once('/').unwrap_or(("", &certificate.name));
-        let origin = origin::origin(Kind::Secret, namespace.into(), name.into());
-        secrets.entry(certificate.name.clone()).or_insert_with(|| {
-            let content = SecretContent::Certificate {
-                chain: Arc::clone(&certificate.chain),
-                key: certificate.key.clone(),
-            };
-            Arc::new(Secret {
-                name: certificate.name.clone(),
-                content,
-                origins: Arc::new([origin]),
-            })
-        });
+        secrets
+            .entry(certificate.name.clone())
+            .or_insert_with(|| cluster::secret(certificate));
     }
     secrets.into_values().collect()
 }

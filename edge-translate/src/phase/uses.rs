@@ -1,16 +1,19 @@
 //! What a route uses: the listeners that count it, and backends in fleets.
 
-use super::listeners::Serving;
+use super::{attach::Parent, listeners::Serving};
+use crate::api::Kind;
 use crate::engine::{
-    key::{BackendId, FleetId, ListenerId, RouteId, RouteKind},
+    key::{Ancestor, BackendId, BackendPort, FleetId, ListenerId, RouteId, RouteKind},
     reader::Reader,
 };
 
-/// What a route uses. Both lists are sorted.
+/// What a route uses. The lists are sorted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Uses {
     /// Backends, in the fleets that need them.
     pub(crate) backends: Vec<(FleetId, BackendId)>,
+    /// Backends that its rules lead to, with the parents that took the route.
+    pub(crate) ancestors: Vec<(BackendPort, Ancestor)>,
     /// Listeners that count it as attached, whatever becomes of its rules.
     pub(crate) listeners: Vec<ListenerId>,
 }
@@ -31,7 +34,30 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
         .flat_map(|fleet| rules.backends.iter().map(|backend| (*fleet, *backend)))
         .collect();
     let listeners = sorted(attached().map(|a| a.listener));
-    Some(Uses { backends, listeners })
+    let ancestors = sorted(
+        attachments
+            .parents
+            .iter()
+            .filter(|p| p.verdict.is_ok())
+            .flat_map(|parent| {
+                let ancestor = ancestor(reader, parent);
+                rules.targets.iter().map(move |port| (*port, ancestor))
+            }),
+    );
+    Some(Uses {
+        backends,
+        ancestors,
+        listeners,
+    })
+}
+
+fn ancestor(reader: &Reader<'_>, parent: &Parent) -> Ancestor {
+    Ancestor {
+        kind: Kind::Gateway,
+        id: parent.gateway,
+        section: parent.reference.section_name.as_deref().map(|name| reader.sym(name)),
+        port: parent.reference.port,
+    }
 }
 
 fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {

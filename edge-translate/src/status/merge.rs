@@ -12,6 +12,8 @@ const MAX_CONDITIONS: usize = 8;
 const MAX_PARENTS: usize = 32;
 /// Most entries in `ancestors`.
 const MAX_ANCESTORS: usize = 16;
+/// Field that names the ancestor of a policy's entry.
+const ANCESTOR: &str = "ancestorRef";
 
 /// The status to write: ours, with everything of others in `existing` kept.
 ///
@@ -43,7 +45,7 @@ pub fn merge(existing: Option<&Value>, ours: &Status, now: Option<&str>) -> Valu
         } => {
             let list = stamp.entries(
                 old.get("ancestors"),
-                "ancestorRef",
+                ANCESTOR,
                 controller_name,
                 ancestors,
                 MAX_ANCESTORS,
@@ -96,10 +98,15 @@ impl Stamp<'_> {
     fn entries(&self, old: Option<&Value>, by: &str, controller: &str, ours: &[ParentStatus], limit: usize) -> Value {
         let (mine, foreign): (Vec<_>, Vec<_>) = items(old).partition(|e| e["controllerName"] == *controller);
         let mut list: Vec<Value> = foreign.into_iter().cloned().collect();
-        for entry in ours.iter().take(limit.saturating_sub(list.len())) {
+        let room = limit.saturating_sub(list.len());
+        for (i, entry) in ours.iter().take(room).enumerate() {
             let parent = serde_json::to_value(&*entry.parent).unwrap_or_default();
             let before = mine.iter().find(|e| e[by] == parent).and_then(|e| e.get("conditions"));
-            let conditions = self.conditions(before, &entry.conditions);
+            let mut conditions = entry.conditions.clone();
+            if by == ANCESTOR && i + 1 == room && ours.len() > room {
+                conditions.push(aggregated());
+            }
+            let conditions = self.conditions(before, &conditions);
             list.push(json!({ by: parent, "controllerName": controller, "conditions": conditions }));
         }
         Value::Array(list)
@@ -161,6 +168,15 @@ const OUR_TYPES: [&str; 14] = [
     "Aggregated",
     "Invalid",
 ];
+
+/// Says on the last ancestor that there are more.
+fn aggregated() -> Condition {
+    Condition::yes(
+        "Aggregated",
+        "Aggregated",
+        format!("Ancestors have been truncated because the number of policy ancestors exceeds {MAX_ANCESTORS}."),
+    )
+}
 
 fn is_our_type(condition: &Value) -> bool {
     condition["type"].as_str().is_some_and(|t| OUR_TYPES.contains(&t))

@@ -1,8 +1,7 @@
 //! Policies that protect something in a way that this version can't honour.
 //!
-//! A route that somebody put behind authentication must not be open because we don't know the policy yet, and a
-//! backend that wants TLS must not be spoken to in clear. So the targets of such policies are remembered, and what
-//! they cover answers 500. Each policy kind leaves this list when its translation arrives.
+//! A route that somebody put behind authentication must not be open because we don't know the policy yet. So the
+//! targets of such policies are remembered, and what they cover answers 500. Each policy kind leaves this list when its translation arrives.
 
 use crate::{
     api::{Kind, Object},
@@ -34,12 +33,6 @@ impl Guard {
 pub(crate) fn guards_of(world: &World, object: &Object) -> Vec<Guard> {
     let namespace = &object.metadata().namespace;
     match object {
-        Object::BackendTlsPolicy(policy) => policy
-            .spec
-            .target_refs
-            .iter()
-            .filter_map(|t| Some(Guard::One(Kind::of(&t.group, &t.kind)?, world.id(namespace, &t.name))))
-            .collect(),
         Object::SecurityPolicy(policy) => targets(world, namespace, &policy.spec),
         Object::ClientTrafficPolicy(policy) if policy.spec["tls"].get("clientValidation").is_some() => {
             targets(world, namespace, &policy.spec)

@@ -1,8 +1,8 @@
 //! What must hold of every fleet, whatever the world looks like.
 
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, Fleet, Network, Origins, Route, RouteAction, ServerNames,
-    StreamProxy, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, Fleet, Network, Origins, Route, RouteAction, SecretContent,
+    ServerNames, StreamProxy, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,10 +74,21 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
         wrong.push(format!("chains name tables {used:?}, there are {tables:?}"));
     }
     let tls = chains(fleet).filter_map(|c| c.tls.as_ref());
-    let used: BTreeSet<&str> = tls.flat_map(|t| &t.certificates).map(|s| &**s).collect();
+    let mut used: BTreeSet<&str> = tls.flat_map(|t| &t.certificates).map(|s| &**s).collect();
+    let upstream = || fleet.clusters.iter().filter_map(|c| c.tls.as_ref());
+    used.extend(
+        upstream()
+            .flat_map(|t| t.client_certificate.iter().chain([&t.authorities]))
+            .map(|s| &**s),
+    );
+    if upstream().any(|t| t.subjects.is_empty()) {
+        wrong.push("a cluster takes any certificate".to_owned());
+    }
     let secrets: BTreeSet<&str> = fleet.secrets.iter().map(|s| &*s.name).collect();
     if used != secrets {
-        wrong.push(format!("chains name secrets {used:?}, there are {secrets:?}"));
+        wrong.push(format!(
+            "chains and clusters name secrets {used:?}, there are {secrets:?}"
+        ));
     }
 }
 
@@ -220,8 +231,10 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
     for set in fleet.endpoints.iter() {
         ask(&set.name, &set.origins, &backends);
     }
-    for secret in fleet.secrets.iter() {
-        ask(&secret.name, &secret.origins, &["Secret"]);
+    // What the system trusts comes from no object.
+    let is_ours = |s: &&std::sync::Arc<edge_ir::Secret>| s.content != SecretContent::SystemAuthorities;
+    for secret in fleet.secrets.iter().filter(is_ours) {
+        ask(&secret.name, &secret.origins, &["Secret", "BackendTLSPolicy"]);
     }
     wrong
 }

@@ -91,6 +91,9 @@ pub(crate) fn object() -> impl Strategy<Value = Object> {
         2 => platform::reference_grant().boxed(),
         2 => platform::edge_proxy().boxed(),
         1 => platform::policy().boxed(),
+        3 => platform::tls_policy().boxed(),
+        2 => platform::config_map().boxed(),
+        1 => platform::trust_bundle().boxed(),
     ]
     .prop_map(read)
 }
@@ -120,7 +123,9 @@ fn key() -> impl Strategy<Value = ObjectKey> {
         1 => named(Kind::ReferenceGrant, &["r0", "r1"]).boxed(),
         1 => named(Kind::EdgeProxy, super::words::PROXIES).boxed(),
         1 => named(Kind::SecurityPolicy, &["x0", "x1"]).boxed(),
-        1 => named(Kind::BackendTlsPolicy, &["x0", "x1"]).boxed(),
+        2 => named(Kind::BackendTlsPolicy, &["x0", "x1"]).boxed(),
+        1 => named(Kind::ConfigMap, super::words::AUTHORITIES).boxed(),
+        1 => global(Kind::ClusterTrustBundle, &["ca0"]).boxed(),
     ]
 }
 
@@ -157,7 +162,7 @@ pub(crate) fn seed() -> Vec<Object> {
         {"apiVersion": "gateway.edge/v1alpha1", "kind": "EdgeProxy", "metadata": {"name": "p0", "namespace": "a"},
          "spec": {"mergeGateways": true}},
         {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g0", "namespace": "a"},
-         "spec": {"gatewayClassName": "plain", "listeners": [
+         "spec": {"gatewayClassName": "plain", "tls": {"backend": {"clientCertificateRef": {"name": "c0"}}}, "listeners": [
              {"name": "l0", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "All"}}},
              {"name": "l1", "protocol": "HTTPS", "port": 443, "hostname": "*.example.com",
               "tls": {"certificateRefs": [{"name": "c0"}]}, "allowedRoutes": {"namespaces": {"from": "All"}}},
@@ -179,6 +184,15 @@ pub(crate) fn seed() -> Vec<Object> {
          "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "x", "port": 80}, {"name": "y", "port": 81}]}},
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s1", "namespace": "b"},
          "spec": {"clusterIP": "10.0.0.1", "ports": [{"name": "x", "port": 80}, {"name": "y", "port": 81}]}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy",
+         "metadata": {"name": "x0", "namespace": "a"},
+         "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "s0", "sectionName": "y"}],
+                  "validation": {"hostname": "x.example.com", "wellKnownCACertificates": "System"}}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy",
+         "metadata": {"name": "x1", "namespace": "a"},
+         "spec": {"targetRefs": [{"group": "", "kind": "Service", "name": "s0", "sectionName": "y"}],
+                  "validation": {"hostname": "x.example.com",
+                                 "caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca0"}]}}},
         {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "FQDN",
          "metadata": {"name": "e0", "namespace": "b", "labels": {"kubernetes.io/service-name": "s1"}},
          "endpoints": [{"addresses": ["pod9.example.net"]}], "ports": [{"name": "x", "port": 8080}]},

@@ -1,8 +1,8 @@
 //! Generated objects around routes: classes, Gateways, backends with endpoints, secrets, permissions, policies.
 
 use super::words::{
-    BACKENDS, CLASSES, GATEWAYS, HOSTNAMES, LISTENER_PORTS, LISTENERS, NAMESPACES, PROXIES, SECRETS, SERVICE_PORTS,
-    SERVICES, maybe, metadata, number, one_of,
+    AUTHORITIES, BACKENDS, CLASSES, GATEWAYS, HOSTNAMES, LISTENER_PORTS, LISTENERS, NAMESPACES, PROXIES, SECRETS,
+    SERVICE_PORTS, SERVICES, maybe, metadata, number, one_of,
 };
 use proptest::{bool, collection::vec, option, prelude::*};
 use serde_json::{Value, json};
@@ -344,23 +344,80 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
         one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "GRPCRoute", "name": name})),
         one_of(GATEWAYS).prop_map(|name| json!({"group": GROUP, "kind": "Gateway", "name": name})),
     ];
-    let security =
-        (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
-            let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));
-            json!({
-                "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
-                "spec": {"targetRefs": targets, "targetSelectors": selectors},
-            })
-        });
-    let backend = prop_oneof![
-        one_of(SERVICES).prop_map(|name| json!({"group": "", "kind": "Service", "name": name})),
-        one_of(BACKENDS).prop_map(|name| json!({"group": "gateway.edge", "kind": "Backend", "name": name})),
-    ];
-    let tls = (metadata(&["x0", "x1"]), vec(backend, 1..2)).prop_map(|(metadata, targets)| {
+    (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
+        let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));
         json!({
-            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "metadata": metadata,
-            "spec": {"targetRefs": targets, "validation": {"hostname": "x.example.com", "wellKnownCACertificates": "System"}},
+            "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
+            "spec": {"targetRefs": targets, "targetSelectors": selectors},
         })
-    });
-    prop_oneof![security, tls]
+    })
+}
+
+/// Policies that want TLS to backends: good, broken, and in each other's way.
+pub(crate) fn tls_policy() -> impl Strategy<Value = Value> {
+    let section = || option::weighted(0.4, one_of(&["x", "y", "absent"]));
+    let target = prop_oneof![
+        4 => (one_of(SERVICES), section())
+            .prop_map(|(name, section)| json!({"group": "", "kind": "Service", "name": name, "sectionName": section})),
+        2 => one_of(BACKENDS).prop_map(|name| json!({"group": "gateway.edge", "kind": "Backend", "name": name})),
+        1 => section().prop_map(|section| {
+            json!({"group": "multicluster.x-k8s.io", "kind": "ServiceImport", "name": "s0", "sectionName": section})
+        }),
+        1 => Just(json!({"group": "example.com", "kind": "Bucket", "name": "s0"})),
+    ];
+    let reference = prop_oneof![
+        4 => one_of(AUTHORITIES).prop_map(|name| json!({"group": "", "kind": "ConfigMap", "name": name})),
+        1 => one_of(SECRETS).prop_map(|name| json!({"group": "", "kind": "Secret", "name": name})),
+        1 => Just(json!({"group": "certificates.k8s.io", "kind": "ClusterTrustBundle", "name": "ca0"})),
+        1 => Just(json!({"group": "example.com", "kind": "Odd", "name": "ca0"})),
+    ];
+    let trust = prop_oneof![
+        4 => vec(reference, 1..3).prop_map(|refs| (json!(refs), Value::Null)),
+        2 => Just((Value::Null, json!("System"))),
+        1 => Just((Value::Null, Value::Null)),
+    ];
+    let name = prop_oneof![
+        Just(json!({"type": "Hostname", "hostname": "y.example.com"})),
+        Just(json!({"type": "URI", "uri": "spiffe://example.com/y"})),
+        Just(json!({"type": "URI"})),
+    ];
+    let hostname = prop_oneof![9 => Just("x.example.com"), 1 => Just("*.example.com")];
+    (
+        metadata(&["x0", "x1"]),
+        vec(target, 1..3),
+        trust,
+        hostname,
+        option::weighted(0.3, vec(name, 1..3)),
+    )
+        .prop_map(|(metadata, targets, (refs, known), hostname, names)| {
+            json!({
+                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "BackendTLSPolicy", "metadata": metadata,
+                "spec": {"targetRefs": targets, "validation": {
+                    "hostname": hostname, "caCertificateRefs": refs, "wellKnownCACertificates": known,
+                    "subjectAltNames": names,
+                }},
+            })
+        })
+}
+
+pub(crate) fn config_map() -> impl Strategy<Value = Value> {
+    let data = prop_oneof![
+        4 => Just(json!({"ca.crt": pem!("exact-ec.crt")})),
+        1 => Just(json!({"ca.crt": pem!("exact-rsa.crt")})),
+        1 => Just(json!({"other": pem!("exact-ec.crt")})),
+        1 => Just(json!({"ca.crt": "no certificate"})),
+        1 => Just(json!({"a": "1", "b": "2"})),
+    ];
+    (metadata(AUTHORITIES), data).prop_map(
+        |(metadata, data)| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}),
+    )
+}
+
+pub(crate) fn trust_bundle() -> impl Strategy<Value = Value> {
+    one_of(&[pem!("exact-ec.crt"), "no certificate"]).prop_map(|bundle| {
+        json!({
+            "apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle", "metadata": {"name": "ca0"},
+            "spec": {"trustBundle": bundle},
+        })
+    })
 }

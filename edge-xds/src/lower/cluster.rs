@@ -4,6 +4,7 @@ use super::{
     common::{CONNECTION_BUFFER, extension, from_ads, number, seconds},
     endpoints::lower_localities,
     metadata::put_metadata,
+    upstream_tls,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{AppProtocol, Cluster, Discovery, LoadBalancing, Locality, ZoneRouting};
@@ -91,6 +92,7 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
         }
         Discovery::Dns(localities) => lower_dns(&mut message, localities),
     }
+    message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
     if cluster.protocol == AppProtocol::Http2 {
         message.typed_extension_protocol_options =
             std::iter::once((HTTP_OPTIONS.to_owned(), pack_any(http2()))).collect();

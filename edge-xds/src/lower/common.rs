@@ -1,11 +1,14 @@
 //! Small messages that many resources use.
 
-use edge_ir::{EndpointAddress, Timeout};
+use edge_ir::{EndpointAddress, SecretName, Timeout};
 use envoy_types::{
     pb::{
-        envoy::config::core::v3::{
-            Address, AggregatedConfigSource, ApiVersion, ConfigSource, Pipe, SocketAddress, TypedExtensionConfig,
-            address::Address as AddressKind, config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
+        envoy::{
+            config::core::v3::{
+                Address, AggregatedConfigSource, ApiVersion, ConfigSource, Pipe, SocketAddress, TypedExtensionConfig,
+                address::Address as AddressKind, config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
+            },
+            extensions::transport_sockets::tls::v3::SdsSecretConfig,
         },
         google::protobuf::{Any, BoolValue, Duration, UInt32Value},
     },
@@ -24,6 +27,14 @@ pub(super) fn from_ads() -> ConfigSource {
         resource_api_version: ApiVersion::V3.into(),
         config_source_specifier: Some(ConfigSourceSpecifier::Ads(AggregatedConfigSource {})),
         ..Default::default()
+    }
+}
+
+/// A secret from the same stream.
+pub(super) fn secret_from_ads(name: &SecretName) -> SdsSecretConfig {
+    SdsSecretConfig {
+        name: name.to_string(),
+        sds_config: Some(from_ads()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     access_log,
-    common::{CONNECTION_BUFFER, address, extension, from_ads, number, socket},
+    common::{CONNECTION_BUFFER, address, extension, number, secret_from_ads, socket},
     manager,
     metadata::put_metadata,
     stream,
@@ -26,7 +26,7 @@ use envoy_types::{
                 listener::tls_inspector::v3::TlsInspector, network::http_connection_manager::v3::HttpConnectionManager,
             },
             transport_sockets::tls::v3::{
-                CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, TlsParameters, tls_parameters::TlsProtocol,
+                CommonTlsContext, DownstreamTlsContext, TlsParameters, tls_parameters::TlsProtocol,
             },
         },
     },
@@ -153,10 +153,6 @@ pub(crate) fn http(manager: HttpConnectionManager) -> Filter {
 }
 
 fn lower_tls(tls: &DownstreamTls) -> TransportSocket {
-    let certificate = |name: &edge_ir::SecretName| SdsSecretConfig {
-        name: name.to_string(),
-        sds_config: Some(from_ads()),
-    };
     let context = DownstreamTlsContext {
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
@@ -165,7 +161,7 @@ fn lower_tls(tls: &DownstreamTls) -> TransportSocket {
                 ..Default::default()
             }),
             alpn_protocols: tls.alpn.iter().map(|protocol| protocol.to_string()).collect(),
-            tls_certificate_sds_secret_configs: tls.certificates.iter().map(certificate).collect(),
+            tls_certificate_sds_secret_configs: tls.certificates.iter().map(secret_from_ads).collect(),
             ..Default::default()
         }),
         // A resumed session skips the choice of chain and certificate that the server name asks for.
@@ -181,7 +177,7 @@ fn lower_tls(tls: &DownstreamTls) -> TransportSocket {
     }
 }
 
-fn lower_version(version: TlsVersion) -> TlsProtocol {
+pub(super) fn lower_version(version: TlsVersion) -> TlsProtocol {
     match version {
         TlsVersion::V1_2 => TlsProtocol::TlSv12,
         TlsVersion::V1_3 => TlsProtocol::TlSv13,

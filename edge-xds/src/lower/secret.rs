@@ -8,6 +8,9 @@ use envoy_types::pb::envoy::{
 };
 use prost::Message;
 
+/// Where the images of proxies keep the authorities of their system.
+const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 /// Encodes a secret.
 pub(super) fn encode_secret(secret: &Secret) -> Entry {
     let content = match &secret.content {
@@ -18,6 +21,13 @@ pub(super) fn encode_secret(secret: &Secret) -> Entry {
         }),
         SecretContent::Authorities { bundle } => Type::ValidationContext(CertificateValidationContext {
             trusted_ca: Some(inline(bundle.as_bytes())),
+            ..Default::default()
+        }),
+        SecretContent::SystemAuthorities => Type::ValidationContext(CertificateValidationContext {
+            trusted_ca: Some(DataSource {
+                specifier: Some(Specifier::Filename(SYSTEM_BUNDLE.to_owned())),
+                ..Default::default()
+            }),
             ..Default::default()
         }),
     };

@@ -40,6 +40,13 @@ impl Leaf {
     }
 }
 
+/// Whether a text is certificates, at least one, and each of them readable.
+pub(super) fn is_bundle(pem: &[u8]) -> bool {
+    let mut certificates = CertificateDer::pem_slice_iter(pem).peekable();
+    let is_readable = |der: Result<CertificateDer<'_>, _>| der.is_ok_and(|der| X509Certificate::from_der(&der).is_ok());
+    certificates.peek().is_some() && certificates.all(is_readable)
+}
+
 /// Reads the first certificate of a chain.
 pub(super) fn read_leaf(pem: &[u8]) -> Result<Leaf, Error> {
     let der = CertificateDer::from_pem_slice(pem).map_err(|_| Error::NotPem)?;

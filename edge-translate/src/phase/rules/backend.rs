@@ -9,6 +9,7 @@ use crate::{
     },
     name::Id,
     phase::{
+        backend_tls::BackendTls,
         conditions::backend_problem,
         endpoints::Readiness,
         reference::{Referent, Referrer, is_permitted},
@@ -69,7 +70,7 @@ impl Problem {
 }
 
 /// Follows a reference. Permission comes before existence.
-pub(super) fn resolve(c: &Compilation<'_, '_>, reference: &BackendRef<'_>) -> Result<BackendId, Problem> {
+pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: &BackendRef<'_>) -> Result<BackendId, Problem> {
     let kind = kind_of(reference)?;
     let namespace = reference.namespace.unwrap_or(c.namespace);
     let name = reference.name;
@@ -98,28 +99,33 @@ pub(super) fn resolve(c: &Compilation<'_, '_>, reference: &BackendRef<'_>) -> Re
         BackendKind::ServiceImport => service_import(c, target, reference.port)?,
         BackendKind::Backend => own_backend(c, target)?,
     };
-    if c.reader.readiness(backend.port) == Readiness::MixedAddresses {
-        let message = match kind {
-            BackendKind::Backend => "mixed FQDN and IP or Unix address type for the same backendRef is not supported",
-            _ => "mixed endpointslice address type for the same backendRef is not supported",
-        };
-        return Err(Problem::new("UnsupportedAddressType", message));
+    c.targets.push(backend.port);
+    match c.reader.readiness(backend.port) {
+        Readiness::MixedAddresses => {
+            let message = match kind {
+                BackendKind::Backend => {
+                    "mixed FQDN and IP or Unix address type for the same backendRef is not supported"
+                }
+                _ => "mixed endpointslice address type for the same backendRef is not supported",
+            };
+            Err(Problem::new("UnsupportedAddressType", message))
+        }
+        Readiness::Untrusted => {
+            let message = match c.reader.backend_tls(backend.port) {
+                Some(BackendTls::Refused(message)) => message.clone(),
+                _ => format!("TLS to {} {namespace}/{name} can't be verified", kind.kind()),
+            };
+            Err(Problem::new("InvalidBackendTLS", message))
+        }
+        Readiness::Ready | Readiness::NoEndpoints => Ok(backend),
     }
-    if c.reader.is_guarded(kind.kind(), id) {
-        let message = format!(
-            "TLS to {} {namespace}/{name} is not supported by this version",
-            kind.kind()
-        );
-        return Err(Problem::new("InvalidBackendTLS", message));
-    }
-    Ok(backend)
 }
 
 fn kind_of(reference: &BackendRef<'_>) -> Result<BackendKind, Problem> {
+    if let Some(kind) = BackendKind::of(reference.group, reference.kind) {
+        return Ok(kind);
+    }
     match (reference.group, reference.kind) {
-        ("", "Service") => Ok(BackendKind::Service),
-        ("multicluster.x-k8s.io", "ServiceImport") => Ok(BackendKind::ServiceImport),
-        ("gateway.edge", "Backend") => Ok(BackendKind::Backend),
         ("" | "multicluster.x-k8s.io" | "gateway.edge", _) => Err(Problem::new(
             "InvalidKind",
             "Kind is invalid, only Service, MCS ServiceImport and Edge Gateway Backend are supported",
@@ -189,20 +195,20 @@ fn backend_at(
         let message = format!("{protocol} Port {port} not found on Service {namespace}/{name}");
         return Err(Problem::new("PortNotFound", message));
     };
+    let at = BackendPort {
+        target,
+        port,
+        transport: wanted,
+    };
     let protocol = match found.app_protocol.as_deref() {
         _ if !c.kind.is_by_host() => AppProtocol::Http1,
         Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
-        Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) => return Err(needs_tls(secure)),
+        Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) if !is_secured(c, at) => {
+            return Err(needs_tls(secure));
+        }
         _ => usual_protocol(c.kind),
     };
-    Ok(BackendId {
-        port: BackendPort {
-            target,
-            port,
-            transport: wanted,
-        },
-        protocol,
-    })
+    Ok(BackendId { port: at, protocol })
 }
 
 /// What a backend that doesn't say is spoken to in: gRPC is HTTP/2.
@@ -213,11 +219,16 @@ fn usual_protocol(kind: RouteKind) -> AppProtocol {
     }
 }
 
+/// Whether a policy puts TLS in front of the backend, or would if it could be honoured.
+fn is_secured(c: &Compilation<'_, '_>, port: BackendPort) -> bool {
+    !matches!(c.reader.backend_tls(port), None | Some(BackendTls::Clear))
+}
+
 /// A protocol inside TLS must never be spoken in clear.
 fn needs_tls(protocol: &str) -> Problem {
     Problem::new(
         "UnsupportedProtocol",
-        format!("application protocol {protocol} needs TLS to the backend, which is not supported by this version"),
+        format!("application protocol {protocol} needs TLS to the backend, and no BackendTLSPolicy provides it"),
     )
 }
 
@@ -258,20 +269,18 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
             "unix domain sockets are not supported in backend references",
         ));
     }
+    let at = BackendPort {
+        target,
+        port: 0,
+        transport: c.kind.transport(),
+    };
     let mut protocol = usual_protocol(c.kind);
     for wanted in &backend.spec.app_protocols {
         match wanted {
             OwnProtocol::H2c => protocol = AppProtocol::Http2,
-            OwnProtocol::Wss => return Err(needs_tls(wanted.as_str())),
-            OwnProtocol::Ws | OwnProtocol::Other(_) => {}
+            OwnProtocol::Wss if !is_secured(c, at) => return Err(needs_tls(wanted.as_str())),
+            OwnProtocol::Wss | OwnProtocol::Ws | OwnProtocol::Other(_) => {}
         }
     }
-    Ok(BackendId {
-        port: BackendPort {
-            target,
-            port: 0,
-            transport: c.kind.transport(),
-        },
-        protocol,
-    })
+    Ok(BackendId { port: at, protocol })
 }

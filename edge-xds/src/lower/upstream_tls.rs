@@ -1,0 +1,103 @@
+//! TLS towards backends.
+
+use super::common::secret_from_ads;
+use edge_ir::{SubjectName, UpstreamTls};
+use envoy_types::{
+    pb::envoy::{
+        config::core::v3::{TransportSocket, transport_socket},
+        extensions::transport_sockets::tls::v3::{
+            CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsParameters, UpstreamTlsContext,
+            common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
+            subject_alt_name_matcher::SanType,
+            tls_parameters::TlsProtocol,
+        },
+        r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern},
+    },
+    util::pack_any,
+};
+
+/// The transport socket of a cluster that is spoken to in TLS.
+pub(super) fn lower(tls: &UpstreamTls) -> TransportSocket {
+    let validation = CombinedCertificateValidationContext {
+        default_validation_context: Some(CertificateValidationContext {
+            match_typed_subject_alt_names: tls.subjects.iter().map(subject).collect(),
+            ..Default::default()
+        }),
+        validation_context_sds_secret_config: Some(secret_from_ads(&tls.authorities)),
+        ..Default::default()
+    };
+    let context = UpstreamTlsContext {
+        common_tls_context: Some(CommonTlsContext {
+            // Left to itself a client of Envoy stops at TLS 1.2.
+            tls_params: Some(TlsParameters {
+                tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+                ..Default::default()
+            }),
+            alpn_protocols: tls.alpn.iter().map(|protocol| protocol.to_string()).collect(),
+            tls_certificate_sds_secret_configs: tls.client_certificate.iter().map(secret_from_ads).collect(),
+            validation_context_type: Some(ValidationContextType::CombinedValidationContext(validation)),
+            ..Default::default()
+        }),
+        sni: tls.server_name.to_string(),
+        ..Default::default()
+    };
+    TransportSocket {
+        name: "envoy.transport_sockets.tls".to_owned(),
+        config_type: Some(transport_socket::ConfigType::TypedConfig(pack_any(context))),
+    }
+}
+
+fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
+    let (san_type, text) = match name {
+        SubjectName::Dns(host) => (SanType::Dns, host),
+        SubjectName::Uri(uri) => (SanType::Uri, uri),
+    };
+    SubjectAltNameMatcher {
+        san_type: san_type.into(),
+        matcher: Some(StringMatcher {
+            match_pattern: Some(MatchPattern::Exact(text.to_string())),
+            ignore_case: false,
+        }),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prost::Message;
+
+    fn lowered(tls: &UpstreamTls) -> CommonTlsContext {
+        let Some(transport_socket::ConfigType::TypedConfig(any)) = lower(tls).config_type else {
+            return CommonTlsContext::default();
+        };
+        let context = UpstreamTlsContext::decode(any.value.as_slice()).unwrap_or_default();
+        assert_eq!(context.sni, *tls.server_name);
+        context.common_tls_context.unwrap_or_default()
+    }
+
+    #[test]
+    fn the_certificate_is_always_checked() {
+        let tls = UpstreamTls {
+            server_name: "app.internal".into(),
+            authorities: "ca".into(),
+            subjects: vec![
+                SubjectName::Dns("app.internal".into()),
+                SubjectName::Uri("spiffe://x".into()),
+            ],
+            client_certificate: Some("mine".into()),
+            alpn: vec!["h2".into()],
+        };
+        let context = lowered(&tls);
+        let Some(ValidationContextType::CombinedValidationContext(validation)) = context.validation_context_type else {
+            unreachable!("no validation");
+        };
+        let authorities = validation.validation_context_sds_secret_config;
+        assert_eq!(authorities.map(|sds| sds.name).as_deref(), Some("ca"));
+        let names = validation.default_validation_context.unwrap_or_default();
+        let types: Vec<i32> = names.match_typed_subject_alt_names.iter().map(|m| m.san_type).collect();
+        assert_eq!(types, [i32::from(SanType::Dns), i32::from(SanType::Uri)]);
+        assert_eq!(context.tls_certificate_sds_secret_configs.len(), 1);
+        assert_eq!(context.alpn_protocols, ["h2"]);
+    }
+}
