@@ -22,6 +22,7 @@ pub mod protocol;
 pub mod retry;
 pub mod route;
 pub mod route_action;
+pub mod route_table;
 pub mod scopes;
 pub mod secret;
 mod stream;

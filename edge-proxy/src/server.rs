@@ -210,7 +210,7 @@ fn incoming<M: Message>(name: &str, message: &M) -> Incoming {
     Incoming {
         name: name.to_owned(),
         version: String::new(),
-        body: message.encode_to_vec(),
+        body: message.encode_to_vec().into(),
     }
 }
 

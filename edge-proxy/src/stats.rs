@@ -6,8 +6,8 @@
 //! is registered when configuration is compiled. Nothing is registered while a request is served.
 //! Deliberately absent: labels beyond what Envoy's names carry, and any clock.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 mod groups;
 mod histogram;
@@ -119,7 +119,8 @@ pub struct Scope<C> {
     pub prefix: Arc<str>,
     /// What varies in the prefix (a cluster's name, a listener's address), a label for Prometheus.
     pub label: Arc<str>,
-    slots: Box<[Slot<C>]>,
+    /// Made when their worker counts for the first time: most clusters of a large fleet are never used by a worker.
+    slots: Box<[OnceLock<Box<Slot<C>>>]>,
 }
 
 /// Cells of one worker, alone on their cache lines.
@@ -130,7 +131,7 @@ struct Slot<C>(C);
 impl<C: Default> Scope<C> {
     /// A scope with a slot for every worker and one (the last) for the control half.
     pub fn new(prefix: impl Into<Arc<str>>, label: impl Into<Arc<str>>, workers: usize) -> Self {
-        let slots = (0..=workers).map(|_| Slot::default()).collect();
+        let slots = (0..=workers).map(|_| OnceLock::new()).collect();
         Self {
             prefix: prefix.into(),
             label: label.into(),
@@ -140,16 +141,18 @@ impl<C: Default> Scope<C> {
 
     /// The cells that this worker writes.
     pub fn cells(&self, worker: WorkerIndex) -> &C {
-        &self.slots[worker.0.min(self.slots.len() - 1)].0
+        &self.slots[worker.0.min(self.slots.len() - 1)]
+            .get_or_init(Box::default)
+            .0
     }
 
     /// The cells that the control half writes.
     pub fn control(&self) -> &C {
-        &self.slots[self.slots.len() - 1].0
+        &self.slots[self.slots.len() - 1].get_or_init(Box::default).0
     }
 
     fn all(&self) -> impl Iterator<Item = &C> {
-        self.slots.iter().map(|slot| &slot.0)
+        self.slots.iter().filter_map(OnceLock::get).map(|slot| &slot.0)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
 use crate::compile::header::header_condition;
 use crate::compile::protocol;
-use crate::compile::route::route_table;
+use crate::compile::route_table;
 use crate::config::RouteTableId;
 use crate::config::listener::{
     AddressRange, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HealthCheckFilter,
@@ -167,9 +167,8 @@ fn codec(at: &At<'_>, value: i32) -> Result<Codec, Rejection> {
 
 fn routes(context: &mut Context, at: &At<'_>, message: Option<&RouteSpecifier>) -> Result<RouteSource, Rejection> {
     match message {
-        Some(RouteSpecifier::RouteConfig(message)) => {
-            route_table(context, &at.field("route_config"), message).map(|table| RouteSource::Inline(Arc::new(table)))
-        }
+        Some(RouteSpecifier::RouteConfig(message)) => route_table::inline(context, &at.field("route_config"), message)
+            .map(|table| RouteSource::Inline(Arc::new(table))),
         Some(RouteSpecifier::Rds(rds)) => {
             let at = at.field("rds");
             match rds

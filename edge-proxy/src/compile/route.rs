@@ -1,25 +1,24 @@
-//! RouteConfiguration → [`RouteTable`].
-
-use std::sync::Arc;
+//! VirtualHost → [`VirtualHost`], with its routes.
 
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::virtual_host::TlsRequirementType;
 use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy, VirtualHost as ProtoVirtualHost};
-use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteConfiguration, RouteMatch};
+use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteMatch};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields};
-use crate::compile::header::{edits, full_regex, header_condition, query_condition};
+use crate::compile::header::{full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
+use crate::compile::route_table::Outline;
 use crate::config::header::{HeaderStep, HeaderSteps};
 use crate::config::route::{Fraction, PathCondition, Route};
-use crate::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost, WildcardHosts};
+use crate::config::table::{PathIndex, TlsRequirement, VirtualHost};
 
 /// Names of the edit lists in the messages.
-const REQUEST: (&str, &str) = ("request_headers_to_add", "request_headers_to_remove");
-const RESPONSE: (&str, &str) = ("response_headers_to_add", "response_headers_to_remove");
+pub(super) const REQUEST: (&str, &str) = ("request_headers_to_add", "request_headers_to_remove");
+pub(super) const RESPONSE: (&str, &str) = ("response_headers_to_add", "response_headers_to_remove");
 
 /// The edits of one level.
 #[derive(Debug, Default)]
@@ -31,11 +30,22 @@ pub(super) struct Edits {
 macro_rules! edits_of {
     ($at:expr, $request_add:expr, $request_remove:expr, $response_add:expr, $response_remove:expr) => {
         $crate::compile::route::Edits {
-            request: edits($at, $crate::compile::route::REQUEST, $request_add, $request_remove)?,
-            response: edits($at, $crate::compile::route::RESPONSE, $response_add, $response_remove)?,
+            request: $crate::compile::header::edits(
+                $at,
+                $crate::compile::route::REQUEST,
+                $request_add,
+                $request_remove,
+            )?,
+            response: $crate::compile::header::edits(
+                $at,
+                $crate::compile::route::RESPONSE,
+                $response_add,
+                $response_remove,
+            )?,
         }
     };
 }
+pub(super) use edits_of;
 
 /// The edits around a route, and which end goes first.
 #[derive(Clone, Copy)]
@@ -67,96 +77,12 @@ impl Levels<'_> {
     }
 }
 
-/// Compiles a RouteConfiguration.
-pub fn route_table(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) -> Result<RouteTable, Rejection> {
-    fields!(at, message => RouteConfiguration {
-        name, virtual_hosts, response_headers_to_add, response_headers_to_remove, request_headers_to_add,
-        request_headers_to_remove, most_specific_header_mutations_wins, max_direct_response_body_size_bytes,
-        ignore_port_in_host_matching, request_mirror_policies;
-        // Clusters come and go on their own; internal_only_headers are removed with the edge-only ones.
-        ignore validate_clusters, metadata;
-        refuse vhds, internal_only_headers, cluster_specifier_plugins, vhost_header,
-               ignore_path_parameters_in_path_matching, typed_per_filter_config, route_specifiers
-    });
-    let own = edits_of!(
-        at,
-        request_headers_to_add,
-        request_headers_to_remove,
-        response_headers_to_add,
-        response_headers_to_remove
-    );
-    let max_body = max_direct_response_body_size_bytes
-        .as_ref()
-        .map_or(4096, |size| size.value as usize);
-    let mut hosts = HostTable::default();
-    let list = at.field("virtual_hosts");
-    for (index, host) in virtual_hosts.iter().enumerate() {
-        let at = list.index(index);
-        let wide = Wide {
-            table: &own,
-            specific_last: *most_specific_header_mutations_wins,
-            max_body,
-            mirrors: request_mirror_policies,
-        };
-        let compiled = Arc::new(virtual_host(context, &at, host, &wide)?);
-        let domains = at.field("domains");
-        if host.domains.is_empty() {
-            return Err(domains.error("must name at least one domain"));
-        }
-        for (index, domain) in host.domains.iter().enumerate() {
-            add_domain(&domains.index(index), &mut hosts, domain, &compiled)?;
-        }
-    }
-    hosts.suffixes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
-    hosts.prefixes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
-    Ok(RouteTable {
-        name: name.as_str().into(),
-        hosts,
-        ignore_port: *ignore_port_in_host_matching,
-    })
-}
-
-/// What a route configuration gives to its virtual hosts.
-struct Wide<'a> {
-    table: &'a Edits,
-    specific_last: bool,
-    max_body: usize,
-    mirrors: &'a [envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy],
-}
-
-fn add_domain(at: &At<'_>, hosts: &mut HostTable, domain: &str, compiled: &Arc<VirtualHost>) -> Result<(), Rejection> {
-    let domain = domain.to_ascii_lowercase();
-    let wild = |list: &mut WildcardHosts, part: &str| {
-        let at = match list.iter().position(|(len, _)| *len == part.len()) {
-            Some(at) => at,
-            None => {
-                list.push((part.len(), rustc_hash::FxHashMap::default()));
-                list.len() - 1
-            }
-        };
-        list[at].1.insert(part.into(), compiled.clone())
-    };
-    let previous = if domain == "*" {
-        hosts.any.replace(compiled.clone())
-    } else if let Some(suffix) = domain.strip_prefix('*') {
-        wild(&mut hosts.suffixes, suffix)
-    } else if let Some(prefix) = domain.strip_suffix('*') {
-        wild(&mut hosts.prefixes, prefix)
-    } else {
-        hosts.exact.insert(domain.as_str().into(), compiled.clone())
-    };
-    match previous {
-        Some(other) => Err(at.error(format!("domain {domain:?} is also in virtual host {:?}", other.name))),
-        None if domain.is_empty() => Err(at.error("must not be empty")),
-        None => Ok(()),
-    }
-}
-
-fn virtual_host(
+/// Compiles a virtual host; its domains are the table's affair.
+pub(super) fn virtual_host(
     context: &mut Context,
     at: &At<'_>,
     message: &ProtoVirtualHost,
-    wide: &Wide<'_>,
+    outline: &Outline<'_>,
 ) -> Result<VirtualHost, Rejection> {
     fields!(at, message => ProtoVirtualHost {
         name, routes, require_tls, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
@@ -182,18 +108,18 @@ fn virtual_host(
         response_headers_to_remove
     );
     let mirrors = if request_mirror_policies.is_empty() {
-        wide.mirrors
+        outline.mirrors
     } else {
         request_mirror_policies
     };
     let retry: Option<&ProtoRetryPolicy> = retry_policy.as_ref();
     let inherited = Inherited {
         levels: Levels {
-            table: wide.table,
+            table: &outline.edits,
             host: &own,
-            specific_last: wide.specific_last,
+            specific_last: outline.specific_last,
         },
-        max_body: wide.max_body,
+        max_body: outline.max_body,
         mirrors,
         retry,
         attempt_count_in_request: *include_request_attempt_count,

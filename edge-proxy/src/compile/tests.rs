@@ -28,7 +28,7 @@ fn rejected_cluster(yaml: &str) -> String {
 }
 
 fn table(yaml: &str) -> Result<crate::config::table::RouteTable, Rejection> {
-    route::route_table(&mut context(), &At::root(), &message::<RouteConfiguration>(yaml))
+    route_table::inline(&mut context(), &At::root(), &message::<RouteConfiguration>(yaml))
 }
 
 #[test]

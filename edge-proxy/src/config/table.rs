@@ -35,13 +35,13 @@ pub struct RouteTable {
 }
 
 /// Virtual hosts by the constant part of a wildcard, grouped by its length.
-pub type WildcardHosts = Vec<(usize, FxHashMap<Box<str>, Arc<VirtualHost>>)>;
+pub type WildcardHosts = Vec<(usize, FxHashMap<Arc<str>, Arc<VirtualHost>>)>;
 
 /// Virtual hosts by domain.
 #[derive(Debug, Default)]
 pub struct HostTable {
     /// `www.example.com`, lower case; with `:port` when the configuration says so.
-    pub exact: FxHashMap<Box<str>, Arc<VirtualHost>>,
+    pub exact: FxHashMap<Arc<str>, Arc<VirtualHost>>,
     /// `*.example.com` and `*-a.example.com` without the star, by length, longest first.
     pub suffixes: WildcardHosts,
     /// `www.*` without the star, by length, longest first.

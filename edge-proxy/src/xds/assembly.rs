@@ -6,6 +6,7 @@
 //! tables are. Until then the version before stays active. A bad resource is rejected alone and its last good version
 //! stays. What a snapshot shares with the one before is not rebuilt.
 
+mod services;
 pub mod settle;
 #[cfg(test)]
 mod tests;
@@ -15,23 +16,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use envoy_types::pb::envoy::config::cluster::v3::Cluster as ProtoCluster;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::config::listener::v3::Listener as ProtoListener;
-use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret as ProtoSecret;
 use prost::Message;
 
 use crate::compile::cluster::{self, ClusterSpec, Discovery, DnsSpec};
 use crate::compile::endpoint::{EndpointInput, Resolved, endpoints};
 use crate::compile::listener::{self, ListenerSpec};
-use crate::compile::route::route_table;
+use crate::compile::route_table::{self, CompiledTable};
 use crate::compile::secret::{self, SecretKey, Secrets};
 use crate::compile::{At, Context, Rejection};
 use crate::config::Snapshot;
 use crate::config::cluster::ClusterEntry;
 use crate::config::listener::{ListenAddress, Listener};
-use crate::config::table::RouteTable;
+use crate::xds::assembly::services::Services;
 use crate::xds::delta::Incoming;
 use crate::xds::{Kind, Rejected};
 
@@ -49,10 +50,11 @@ pub enum Origin {
 pub struct Assembly {
     context: Context,
     clusters: BTreeMap<Arc<str>, ClusterState>,
+    services: Services,
     /// Encoded: the messages are an order of magnitude larger in memory than on the wire.
     assignments: BTreeMap<Arc<str>, Held<()>>,
     listeners: BTreeMap<Arc<str>, ListenerState>,
-    tables: BTreeMap<Arc<str>, Held<Arc<RouteTable>>>,
+    tables: BTreeMap<Arc<str>, Held<CompiledTable>>,
     secret_versions: BTreeMap<String, String>,
     secrets: Secrets,
     resolved: BTreeMap<Arc<str>, Resolved>,
@@ -76,7 +78,7 @@ struct Changes {
 struct Held<T> {
     version: String,
     updated: SystemTime,
-    body: Vec<u8>,
+    body: Bytes,
     /// `None`: the server says that there is no such resource.
     value: Option<T>,
 }
@@ -86,7 +88,7 @@ struct ClusterState {
     origin: Origin,
     version: String,
     updated: SystemTime,
-    body: Vec<u8>,
+    body: Bytes,
     spec: Arc<ClusterSpec>,
     /// The spec is newer than what is active.
     pending: bool,
@@ -98,7 +100,7 @@ struct ListenerState {
     origin: Origin,
     version: String,
     updated: SystemTime,
-    body: Vec<u8>,
+    body: Bytes,
     spec: Arc<ListenerSpec>,
     pending: bool,
     active: Option<Arc<Listener>>,
@@ -112,6 +114,7 @@ impl Assembly {
         Self {
             context,
             clusters: BTreeMap::new(),
+            services: Services::default(),
             assignments: BTreeMap::new(),
             listeners: BTreeMap::new(),
             tables: BTreeMap::new(),
@@ -188,6 +191,10 @@ impl Assembly {
         let active = before.and_then(|before| before.active.clone());
         let name = spec.name.clone();
         self.resolved.remove(&name);
+        if let Some(before) = before {
+            self.services.remove(&name, &before.spec.discovery);
+        }
+        self.services.add(&name, &spec.discovery);
         let (version, body) = (resource.version.clone(), resource.body.clone());
         let state = ClusterState {
             origin,
@@ -219,12 +226,8 @@ impl Assembly {
         Ok(())
     }
 
-    fn hold_assignment(&mut self, name: Arc<str>, version: String, body: Vec<u8>, value: Option<()>) {
-        for (cluster, state) in &self.clusters {
-            if matches!(&state.spec.discovery, Discovery::Eds(service) if *service == name) {
-                self.changes.clusters.insert(cluster.clone());
-            }
-        }
+    fn hold_assignment(&mut self, name: Arc<str>, version: String, body: Bytes, value: Option<()>) {
+        self.changes.clusters.extend(self.services.clusters_of(&name).cloned());
         self.assignments.insert(
             name,
             Held {
@@ -264,19 +267,15 @@ impl Assembly {
     }
 
     fn put_routes(&mut self, resource: &Incoming) -> Result<(), Rejection> {
-        let message: RouteConfiguration = decode(resource, |message: &RouteConfiguration| &message.name)?;
-        let table = route_table(&mut self.context, &At::root(), &message)?;
+        let before = self.tables.get(resource.name.as_str());
+        let before = before.and_then(|held| held.value.as_ref());
+        let table = route_table::received(&mut self.context, &resource.name, &resource.body, before)?;
         let name: Arc<str> = resource.name.as_str().into();
-        self.hold_table(
-            name,
-            resource.version.clone(),
-            resource.body.clone(),
-            Some(Arc::new(table)),
-        );
+        self.hold_table(name, resource.version.clone(), resource.body.clone(), Some(table));
         Ok(())
     }
 
-    fn hold_table(&mut self, name: Arc<str>, version: String, body: Vec<u8>, value: Option<Arc<RouteTable>>) {
+    fn hold_table(&mut self, name: Arc<str>, version: String, body: Bytes, value: Option<CompiledTable>) {
         for (listener, state) in &self.listeners {
             if state.pending && state.spec.route_tables().any(|table| *table == name) {
                 self.changes.listeners.insert(listener.clone());
@@ -327,11 +326,10 @@ impl Assembly {
     fn remove(&mut self, kind: Kind, name: &str) {
         match kind {
             Kind::Cluster => {
-                if self
-                    .clusters
-                    .get(name)
-                    .is_some_and(|state| state.origin == Origin::Dynamic)
+                if let Some(state) = self.clusters.get(name)
+                    && state.origin == Origin::Dynamic
                 {
+                    self.services.remove(name, &state.spec.discovery);
                     self.clusters.remove(name);
                     self.resolved.remove(name);
                     self.changes.clusters.insert(name.into());
@@ -347,8 +345,8 @@ impl Assembly {
                     self.changes.removed_listeners = true;
                 }
             }
-            Kind::Assignment => self.hold_assignment(name.into(), String::new(), Vec::new(), None),
-            Kind::Routes => self.hold_table(name.into(), String::new(), Vec::new(), None),
+            Kind::Assignment => self.hold_assignment(name.into(), String::new(), Bytes::new(), None),
+            Kind::Routes => self.hold_table(name.into(), String::new(), Bytes::new(), None),
             // A certificate that is gone must not take down what serves with it.
             Kind::Secret => {}
         }
@@ -400,8 +398,7 @@ impl Assembly {
 /// Decodes a resource and checks that it carries the name it was sent under.
 fn decode<M: Message + Default>(resource: &Incoming, name: impl Fn(&M) -> &String) -> Result<M, Rejection> {
     let at = At::root();
-    let message =
-        M::decode(resource.body.as_slice()).map_err(|error| at.error(format!("can't be decoded: {error}")))?;
+    let message = M::decode(resource.body.clone()).map_err(|error| at.error(format!("can't be decoded: {error}")))?;
     let own = name(&message);
     // A listener without a name is known by its address.
     if *own != resource.name && !own.is_empty() {

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use envoy_types::pb::google::rpc::Status;
@@ -42,7 +43,7 @@ pub struct Incoming {
     /// The server's version.
     pub version: String,
     /// The encoded message.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// What a response changes.
@@ -152,7 +153,7 @@ impl DeltaClient {
                 Some(any) if any.type_url == response.type_url => update.added.push(Incoming {
                     name: resource.name,
                     version: resource.version,
-                    body: any.value,
+                    body: any.value.into(),
                 }),
                 Some(any) => update.malformed.push(Rejected {
                     name: resource.name,

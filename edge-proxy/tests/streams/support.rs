@@ -82,7 +82,7 @@ impl Proxy {
         let resource = Incoming {
             name: name.to_owned(),
             version: String::new(),
-            body: codec.bytes_from_json(&type_url, json).unwrap(),
+            body: codec.bytes_from_json(&type_url, json).unwrap().into(),
         };
         let rejected = self.control.apply(kind, Origin::Dynamic, &[resource], &[]);
         assert!(rejected.is_empty(), "{rejected:?}");

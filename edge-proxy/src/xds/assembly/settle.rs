@@ -122,8 +122,7 @@ impl Assembly {
             Discovery::Eds(service) => match self.assignments.get(service) {
                 // An empty body is an empty assignment: the server says that there is none.
                 Some(held) => {
-                    received =
-                        ClusterLoadAssignment::decode(held.body.as_slice()).map_err(|error| error.to_string())?;
+                    received = ClusterLoadAssignment::decode(held.body.clone()).map_err(|error| error.to_string())?;
                     (&received, None)
                 }
                 None => return Ok(None),
@@ -176,7 +175,11 @@ impl Assembly {
             if slot >= tables.len() {
                 tables.resize(slot + 1, None);
             }
-            tables[slot] = self.tables.get(name).and_then(|held| held.value.clone());
+            tables[slot] = self
+                .tables
+                .get(name)
+                .and_then(|held| held.value.as_ref())
+                .map(|compiled| compiled.table.clone());
         }
         next.route_tables = Arc::new(tables);
         true
@@ -235,7 +238,7 @@ impl Assembly {
             mark(ClusterId(self.context.clusters.intern(name)));
         }
         for table in self.tables.values().filter_map(|held| held.value.as_ref()) {
-            mentioned_clusters(table, &mut mark);
+            mentioned_clusters(&table.table, &mut mark);
         }
         for manager in self.listeners.values().flat_map(|state| state.spec.managers()) {
             if let crate::config::listener::RouteSource::Inline(table) = &manager.routes {

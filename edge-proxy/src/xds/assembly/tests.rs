@@ -1,3 +1,4 @@
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use prost::Name;
 
 use super::*;
@@ -18,7 +19,7 @@ fn resource<M: Message + Name + Default>(name: &str, yaml: &str) -> Incoming {
     Incoming {
         name: name.to_owned(),
         version: "1".to_owned(),
-        body: message.encode_to_vec(),
+        body: message.encode_to_vec().into(),
     }
 }
 

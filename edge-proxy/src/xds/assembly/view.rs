@@ -45,14 +45,7 @@ impl Assembly {
     /// The names to subscribe of a type that is asked for by reference.
     pub fn wanted(&self, kind: Kind) -> BTreeSet<String> {
         match kind {
-            Kind::Assignment => self
-                .clusters
-                .values()
-                .filter_map(|state| match &state.spec.discovery {
-                    Discovery::Eds(service) => Some(service.to_string()),
-                    _ => None,
-                })
-                .collect(),
+            Kind::Assignment => self.services.names().map(ToString::to_string).collect(),
             Kind::Routes => self
                 .listeners
                 .values()
@@ -104,8 +97,9 @@ impl Assembly {
 
     /// Forgets assignments, route tables and secrets that nothing refers to.
     pub fn forget_unwanted(&mut self) {
-        let (assignments, tables) = (self.wanted(Kind::Assignment), self.wanted(Kind::Routes));
-        self.assignments.retain(|name, _| assignments.contains(&**name));
+        let tables = self.wanted(Kind::Routes);
+        let services = &self.services;
+        self.assignments.retain(|name, _| services.contains(name));
         let gone: Vec<Arc<str>> = self
             .tables
             .keys()

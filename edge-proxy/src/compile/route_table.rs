@@ -1,0 +1,303 @@
+//! RouteConfiguration → [`RouteTable`], at the cost of the virtual hosts that changed.
+//!
+//! What: a route configuration can hold tens of thousands of virtual hosts, and an edit touches one. So the encoded
+//! message is cut at its virtual hosts ([`Cut`]) before anything is decoded; hosts whose bytes are those of the version
+//! before are taken over as they are, the others are decoded and compiled one by one. That also bounds memory: a
+//! decoded route takes two kilobytes, and never more than one host of them exists at a time.
+//! Why this is allowed: repeated fields of a message are its elements in order, each with its length (Protocol Buffers,
+//! "Encoding"), and a virtual host is compiled from its own bytes and the [`Outline`], nothing else.
+//! Deliberately absent: what a virtual host is made of, which is [`crate::compile::route`]'s.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use envoy_types::pb::envoy::config::route::v3::VirtualHost as ProtoVirtualHost;
+use envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy;
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::{DecodeError, Message};
+use rustc_hash::FxHashMap;
+
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, fields};
+use crate::compile::route::{Edits, edits_of, virtual_host};
+use crate::config::table::{HostTable, RouteTable, VirtualHost, WildcardHosts};
+
+/// The field `virtual_hosts` of a RouteConfiguration.
+const VIRTUAL_HOSTS: u32 = 2;
+
+/// A route table, and what the next version of it can take over.
+#[derive(Debug)]
+pub struct CompiledTable {
+    /// What serves.
+    pub table: Arc<RouteTable>,
+    /// All of the message but its virtual hosts.
+    rest: Vec<u8>,
+    /// The virtual hosts in the order of the message.
+    hosts: Vec<CompiledHost>,
+}
+
+/// A virtual host and the bytes it was made from.
+#[derive(Debug)]
+struct CompiledHost {
+    bytes: Bytes,
+    domains: Arc<[Domain]>,
+    host: Arc<VirtualHost>,
+}
+
+/// A domain of a virtual host by what it is looked up with, in lower case.
+#[derive(Debug)]
+enum Domain {
+    /// The whole name.
+    Exact(Arc<str>),
+    /// `*.example.com` without the star.
+    Suffix(Arc<str>),
+    /// `www.*` without the star.
+    Prefix(Arc<str>),
+    /// `*`
+    Any,
+}
+
+/// What a route configuration says about all of its virtual hosts.
+pub(super) struct Outline<'a> {
+    name: &'a str,
+    ignore_port: bool,
+    /// Edits of headers around those of hosts and routes.
+    pub(super) edits: Edits,
+    /// The most specific edit wins.
+    pub(super) specific_last: bool,
+    /// Longest body of a direct response, in bytes.
+    pub(super) max_body: usize,
+    /// Mirrors of routes and hosts that name none.
+    pub(super) mirrors: &'a [RequestMirrorPolicy],
+}
+
+/// Compiles a message that is decoded already: a table inside a listener.
+pub fn inline(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) -> Result<RouteTable, Rejection> {
+    let outline = outline(at, message)?;
+    let list = at.field("virtual_hosts");
+    let mut hosts = HostTable::default();
+    for (index, message) in message.virtual_hosts.iter().enumerate() {
+        let at = list.index(index);
+        let (domains, host) = compile_host(context, &at, message, &outline)?;
+        add(&at, &mut hosts, &domains, &host)?;
+    }
+    Ok(finish(&outline, hosts))
+}
+
+/// Compiles a received message; hosts that are in `before` with the same bytes are not compiled again.
+pub fn received(
+    context: &mut Context,
+    name: &str,
+    body: &Bytes,
+    before: Option<&CompiledTable>,
+) -> Result<CompiledTable, Rejection> {
+    let at = At::root();
+    let cut = Cut::new(body).map_err(|error| undecodable(&at, &error))?;
+    let message = RouteConfiguration::decode(cut.rest.as_slice()).map_err(|error| undecodable(&at, &error))?;
+    if message.name != name && !message.name.is_empty() {
+        let reason = format!("{:?} was sent as {name:?}", message.name);
+        return Err(at.field("name").error(reason));
+    }
+    let outline = outline(&at, &message)?;
+    let mut known = Known::new(before.filter(|before| before.rest == cut.rest));
+    let list = at.field("virtual_hosts");
+    let mut table = HostTable::default();
+    let mut hosts = Vec::with_capacity(cut.hosts.len());
+    for (index, bytes) in cut.hosts.into_iter().enumerate() {
+        let at = list.index(index);
+        let (domains, host) = match known.find(&bytes) {
+            Some(same) => (same.domains.clone(), same.host.clone()),
+            None => {
+                let message = ProtoVirtualHost::decode(bytes.clone()).map_err(|error| undecodable(&at, &error))?;
+                compile_host(context, &at, &message, &outline)?
+            }
+        };
+        add(&at, &mut table, &domains, &host)?;
+        hosts.push(CompiledHost { bytes, domains, host });
+    }
+    Ok(CompiledTable {
+        table: Arc::new(finish(&outline, table)),
+        rest: cut.rest,
+        hosts,
+    })
+}
+
+fn undecodable(at: &At<'_>, error: &DecodeError) -> Rejection {
+    at.error(format!("can't be decoded: {error}"))
+}
+
+/// An encoded RouteConfiguration in two parts.
+struct Cut {
+    /// All other fields, as they were.
+    rest: Vec<u8>,
+    /// The encoded virtual hosts in their order; they share the message's memory.
+    hosts: Vec<Bytes>,
+}
+
+impl Cut {
+    fn new(body: &Bytes) -> Result<Self, DecodeError> {
+        let mut left = body.clone();
+        let (mut rest, mut hosts) = (Vec::new(), Vec::new());
+        while left.has_remaining() {
+            let start = body.len() - left.remaining();
+            let (field, wire) = decode_key(&mut left)?;
+            let mut value = left.clone();
+            skip_field(wire, field, &mut left, DecodeContext::default())?;
+            if field == VIRTUAL_HOSTS && wire == WireType::LengthDelimited {
+                value.truncate(value.len() - left.len());
+                decode_varint(&mut value)?;
+                hosts.push(value);
+            } else {
+                rest.extend_from_slice(&body[start..body.len() - left.len()]);
+            }
+        }
+        Ok(Self { rest, hosts })
+    }
+}
+
+/// Finds virtual hosts of the version before by their bytes.
+struct Known<'a> {
+    hosts: &'a [CompiledHost],
+    /// The host expected next: an edit leaves the others in their order.
+    next: usize,
+    /// By bytes, made when the order was left for the first time.
+    by_bytes: Option<FxHashMap<&'a [u8], &'a CompiledHost>>,
+}
+
+impl<'a> Known<'a> {
+    fn new(before: Option<&'a CompiledTable>) -> Self {
+        Self {
+            hosts: before.map_or(&[], |before| &before.hosts),
+            next: 0,
+            by_bytes: None,
+        }
+    }
+
+    fn find(&mut self, bytes: &[u8]) -> Option<&'a CompiledHost> {
+        let expected = self.hosts.get(self.next);
+        self.next += 1;
+        if let Some(same) = expected.filter(|host| host.bytes == bytes) {
+            return Some(same);
+        }
+        let hosts = self.hosts;
+        let by_bytes = self
+            .by_bytes
+            .get_or_insert_with(|| hosts.iter().map(|host| (&*host.bytes, host)).collect());
+        by_bytes.get(bytes).copied()
+    }
+}
+
+fn outline<'a>(at: &At<'_>, message: &'a RouteConfiguration) -> Result<Outline<'a>, Rejection> {
+    fields!(at, message => RouteConfiguration {
+        name, response_headers_to_add, response_headers_to_remove, request_headers_to_add,
+        request_headers_to_remove, most_specific_header_mutations_wins, max_direct_response_body_size_bytes,
+        ignore_port_in_host_matching, request_mirror_policies;
+        // Virtual hosts are compiled one by one. Clusters come and go on their own; internal_only_headers are removed
+        // with the edge-only ones.
+        ignore virtual_hosts, validate_clusters, metadata;
+        refuse vhds, internal_only_headers, cluster_specifier_plugins, vhost_header,
+               ignore_path_parameters_in_path_matching, typed_per_filter_config, route_specifiers
+    });
+    Ok(Outline {
+        name,
+        ignore_port: *ignore_port_in_host_matching,
+        edits: edits_of!(
+            at,
+            request_headers_to_add,
+            request_headers_to_remove,
+            response_headers_to_add,
+            response_headers_to_remove
+        ),
+        specific_last: *most_specific_header_mutations_wins,
+        max_body: max_direct_response_body_size_bytes
+            .as_ref()
+            .map_or(4096, |size| size.value as usize),
+        mirrors: request_mirror_policies,
+    })
+}
+
+fn compile_host(
+    context: &mut Context,
+    at: &At<'_>,
+    message: &ProtoVirtualHost,
+    outline: &Outline<'_>,
+) -> Result<(Arc<[Domain]>, Arc<VirtualHost>), Rejection> {
+    let host = virtual_host(context, at, message, outline)?;
+    let at_domains = at.field("domains");
+    if message.domains.is_empty() {
+        return Err(at_domains.error("must name at least one domain"));
+    }
+    let domains = message.domains.iter().enumerate();
+    let domains = domains
+        .map(|(index, text)| domain(&at_domains.index(index), text))
+        .collect::<Result<_, _>>()?;
+    Ok((domains, Arc::new(host)))
+}
+
+fn domain(at: &At<'_>, text: &str) -> Result<Domain, Rejection> {
+    let text = text.to_ascii_lowercase();
+    if text.is_empty() {
+        Err(at.error("must not be empty"))
+    } else if text == "*" {
+        Ok(Domain::Any)
+    } else if let Some(suffix) = text.strip_prefix('*') {
+        Ok(Domain::Suffix(suffix.into()))
+    } else if let Some(prefix) = text.strip_suffix('*') {
+        Ok(Domain::Prefix(prefix.into()))
+    } else {
+        Ok(Domain::Exact(text.into()))
+    }
+}
+
+/// Enters a host under its domains; each may be used once in a table.
+fn add(at: &At<'_>, table: &mut HostTable, domains: &[Domain], host: &Arc<VirtualHost>) -> Result<(), Rejection> {
+    for (index, domain) in domains.iter().enumerate() {
+        let previous = match domain {
+            Domain::Exact(name) => table.exact.insert(name.clone(), host.clone()),
+            Domain::Suffix(part) => add_wild(&mut table.suffixes, part, host),
+            Domain::Prefix(part) => add_wild(&mut table.prefixes, part, host),
+            Domain::Any => table.any.replace(host.clone()),
+        };
+        if let Some(other) = previous {
+            let reason = format!("domain {domain} is also in virtual host {:?}", other.name);
+            return Err(at.field("domains").index(index).error(reason));
+        }
+    }
+    Ok(())
+}
+
+fn add_wild(list: &mut WildcardHosts, part: &Arc<str>, host: &Arc<VirtualHost>) -> Option<Arc<VirtualHost>> {
+    let at = match list.iter().position(|(len, _)| *len == part.len()) {
+        Some(at) => at,
+        None => {
+            list.push((part.len(), FxHashMap::default()));
+            list.len() - 1
+        }
+    };
+    list[at].1.insert(part.clone(), host.clone())
+}
+
+fn finish(outline: &Outline<'_>, mut hosts: HostTable) -> RouteTable {
+    hosts.suffixes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
+    hosts.prefixes.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
+    RouteTable {
+        name: outline.name.into(),
+        hosts,
+        ignore_port: outline.ignore_port,
+    }
+}
+
+impl std::fmt::Display for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(name) => write!(f, "\"{name}\""),
+            Self::Suffix(part) => write!(f, "\"*{part}\""),
+            Self::Prefix(part) => write!(f, "\"{part}*\""),
+            Self::Any => f.write_str("\"*\""),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use proptest::collection::vec;
+use proptest::{prop_assert_eq, proptest};
+use prost::Message;
+
+use super::*;
+use crate::compile::{files, prefixed_headers};
+
+fn context() -> Context {
+    Context::new(Box::new(files::Disk), prefixed_headers("x-edge").expect("a prefix"), 1)
+}
+
+fn message(yaml: &str) -> RouteConfiguration {
+    edge_xds::json::from_json(serde_yaml::from_str(yaml).expect("YAML")).expect("a message")
+}
+
+/// A host for each number; its routes go to the cluster of that number.
+fn table_of(hosts: &[(u8, u8)], extra: &str) -> Bytes {
+    let hosts: Vec<String> = hosts
+        .iter()
+        .map(|(host, cluster)| {
+            format!(
+                "{{name: h{host}, domains: [h{host}.example.com], routes: [{{match: {{prefix: /}}, route: {{cluster: \
+                 c{cluster}}}}}]}}"
+            )
+        })
+        .collect();
+    let yaml = format!("{{name: r, virtual_hosts: [{}]{extra}}}", hosts.join(", "));
+    message(&yaml).encode_to_vec().into()
+}
+
+fn host<'a>(table: &'a CompiledTable, name: &str) -> &'a Arc<VirtualHost> {
+    table.table.virtual_host(name).expect("a host")
+}
+
+#[test]
+fn an_edit_compiles_one_host() {
+    let mut context = context();
+    let first = received(&mut context, "r", &table_of(&[(1, 1), (2, 2), (3, 3)], ""), None).expect("a table");
+    let edited = table_of(&[(1, 1), (2, 9), (3, 3)], "");
+    let second = received(&mut context, "r", &edited, Some(&first)).expect("a table");
+    for name in ["h1.example.com", "h3.example.com"] {
+        assert!(Arc::ptr_eq(host(&first, name), host(&second, name)), "{name}");
+    }
+    assert!(!Arc::ptr_eq(
+        host(&first, "h2.example.com"),
+        host(&second, "h2.example.com")
+    ));
+}
+
+#[test]
+fn hosts_that_moved_are_taken_over() {
+    let mut context = context();
+    let first = received(&mut context, "r", &table_of(&[(1, 1), (2, 2), (3, 3)], ""), None).expect("a table");
+    let moved = table_of(&[(3, 3), (4, 4), (1, 1)], "");
+    let second = received(&mut context, "r", &moved, Some(&first)).expect("a table");
+    for name in ["h1.example.com", "h3.example.com"] {
+        assert!(Arc::ptr_eq(host(&first, name), host(&second, name)), "{name}");
+    }
+    assert!(second.table.virtual_host("h2.example.com").is_none());
+}
+
+#[test]
+fn what_the_table_says_about_its_hosts_compiles_them_again() {
+    let mut context = context();
+    let first = received(&mut context, "r", &table_of(&[(1, 1)], ""), None).expect("a table");
+    let edits = ", request_headers_to_remove: [x-secret]";
+    let second = received(&mut context, "r", &table_of(&[(1, 1)], edits), Some(&first)).expect("a table");
+    assert_eq!(host(&first, "h1.example.com").routes[0].request_headers.len(), 0);
+    assert_eq!(host(&second, "h1.example.com").routes[0].request_headers.len(), 1);
+}
+
+#[test]
+fn a_domain_in_two_hosts_is_refused_with_both_names() {
+    let error = received(&mut context(), "r", &table_of(&[(1, 1), (1, 2)], ""), None).expect_err("two of a name");
+    assert_eq!(error.field, "virtual_hosts[1].domains[0]");
+    assert_eq!(error.reason, "domain \"h1.example.com\" is also in virtual host \"h1\"");
+}
+
+#[test]
+fn a_message_that_ends_early_is_refused() {
+    let whole = table_of(&[(1, 1), (2, 2)], ", ignore_port_in_host_matching: true");
+    let mut refused = 0;
+    for end in 0..whole.len() {
+        if let Err(error) = received(&mut context(), "", &whole.slice(..end), None) {
+            assert!(error.reason.contains("decode") || error.field == "name", "{error}");
+            refused += 1;
+        }
+    }
+    // A cut between two fields leaves a message that is shorter and whole.
+    assert!(refused > whole.len() - 10, "{refused} of {}", whole.len());
+}
+
+#[test]
+fn another_name_is_refused() {
+    let error = received(&mut context(), "other", &table_of(&[], ""), None).expect_err("another name");
+    assert_eq!(error.to_string(), "name: \"r\" was sent as \"other\"");
+}
+
+proptest! {
+    /// A table by a chain of edits serves what a table from scratch serves.
+    #[test]
+    fn a_chain_of_edits_ends_where_a_new_table_begins(
+        versions in vec(vec((0_u8..6, 0_u8..4), 0..6), 1..6),
+    ) {
+        let mut context = context();
+        let mut held: Option<CompiledTable> = None;
+        for hosts in &versions {
+            let mut hosts = hosts.clone();
+            hosts.sort_by_key(|(host, _)| *host);
+            hosts.dedup_by_key(|(host, _)| *host);
+            let body = table_of(&hosts, "");
+            let next = received(&mut context, "r", &body, held.as_ref()).expect("a table");
+            let scratch = inline(&mut context, &At::root(), &RouteConfiguration::decode(body).expect("a message"));
+            let scratch = scratch.expect("a table");
+            for number in 0..6 {
+                let name = format!("h{number}.example.com");
+                let action = |table: &RouteTable| table.virtual_host(&name).map(|host| format!("{:?}", host.routes));
+                prop_assert_eq!(action(&next.table), action(&scratch));
+            }
+            held = Some(next);
+        }
+    }
+}
