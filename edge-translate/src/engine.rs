@@ -14,7 +14,6 @@ use crate::{
     translation::Translation,
     world::World,
 };
-use rustc_hash::FxHashSet;
 use std::{collections::BTreeMap, sync::Arc};
 
 mod assembly;
@@ -38,8 +37,8 @@ pub struct Translator {
     memo: Memo<Key, Value>,
     index: Index,
     assembly: Assembly,
-    /// Objects whose status changed since the last translation.
-    changed_statuses: FxHashSet<(Kind, Id)>,
+    /// Objects whose status changed in this translation; each once, as no unit runs twice.
+    changed_statuses: Vec<(Kind, Id)>,
 }
 
 impl Translator {
@@ -50,7 +49,7 @@ impl Translator {
             memo: Memo::new(N_STAGES),
             index: Index::default(),
             assembly: Assembly::default(),
-            changed_statuses: FxHashSet::default(),
+            changed_statuses: Vec::new(),
         }
     }
 
@@ -113,7 +112,7 @@ impl Translator {
         } = self;
         let (fleets, infra) = assembly.settle();
         let mut statuses: Vec<_> = changed_statuses
-            .drain()
+            .drain(..)
             .map(|(kind, id)| (world.object_key(kind, id), status_of(memo, kind, id).cloned()))
             .collect();
         statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -147,9 +146,10 @@ impl Translator {
     fn run(&mut self, id: NodeId, key: Key) {
         let Self { world, index, memo, .. } = self;
         let outcome = memo.run(id, |reads| unit(&Reader { world, index, reads }, key));
-        if let Outcome::Changed(before) = outcome {
-            self.memo.touch(key);
-            self.keep_up(key, before);
+        if let Outcome::Changed(was) = outcome {
+            self.memo.touch_id(id);
+            let now = self.memo.value(id).cloned();
+            self.keep_up(key, was.as_ref(), now.as_ref());
         }
     }
 }

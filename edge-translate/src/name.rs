@@ -42,13 +42,24 @@ impl Interner {
 
     /// The word for a name.
     pub(crate) fn sym(&mut self, name: &str) -> Sym {
-        if let Some(sym) = self.syms.get(name) {
-            return *sym;
+        match self.syms.get(name) {
+            Some(sym) => *sym,
+            None => self.add(name.into()),
         }
+    }
+
+    /// The word for a name that is shared already.
+    pub(crate) fn sym_of_shared(&mut self, name: &Arc<str>) -> Sym {
+        match self.syms.get(name) {
+            Some(sym) => *sym,
+            None => self.add(Arc::clone(name)),
+        }
+    }
+
+    fn add(&mut self, name: Arc<str>) -> Sym {
         let sym = Sym(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
-        let text: Arc<str> = name.into();
-        self.names.push(Arc::clone(&text));
-        self.syms.insert(text, sym);
+        self.names.push(Arc::clone(&name));
+        self.syms.insert(name, sym);
         sym
     }
 

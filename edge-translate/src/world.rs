@@ -10,7 +10,7 @@ use crate::{
     name::{Id, Interner, Sym},
     settings::Settings,
 };
-use edge_ir::{AppProtocol, ClusterName, PortProtocol};
+use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::{
@@ -102,6 +102,14 @@ impl World {
         Arc::clone(self.names.borrow().text(sym))
     }
 
+    fn id_of(&self, key: &ObjectKey) -> Id {
+        let mut names = self.names.borrow_mut();
+        Id {
+            namespace: names.sym_of_shared(&key.namespace),
+            name: names.sym_of_shared(&key.name),
+        }
+    }
+
     /// The name of a cluster: that of the backend, so that neither the position in a route nor the route itself matters.
     pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
         let mut names = self.cluster_names.borrow_mut();
@@ -111,30 +119,31 @@ impl World {
             .clone()
     }
 
-    fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
-        let set = self.endpoint_set_name(backend.port);
-        match backend.protocol {
-            AppProtocol::Http1 => set.into(),
-            AppProtocol::Http2 => format!("{set}/http2").into(),
-        }
+    /// The name of a backend's endpoints, the same for every protocol: that of its HTTP/1.1 cluster.
+    pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> EndpointSetName {
+        let protocol = AppProtocol::Http1;
+        EndpointSetName::new(self.cluster_name(BackendId { port, protocol }))
     }
 
-    /// The name of a backend's endpoints, the same for every protocol.
-    pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> String {
+    fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
         let BackendPort {
             target: Target { kind, id },
             port,
             transport,
-        } = port;
+        } = backend.port;
         let names = self.names.borrow();
         let (namespace, name) = (names.text(id.namespace), names.text(id.name));
-        let suffix = match transport {
+        let transport = match transport {
             PortProtocol::Tcp => "",
             PortProtocol::Udp => "/udp",
         };
+        let protocol = match backend.protocol {
+            AppProtocol::Http1 => "",
+            AppProtocol::Http2 => "/http2",
+        };
         match kind {
-            BackendKind::Backend => format!("{}/{namespace}/{name}{suffix}", kind.word()),
-            _ => format!("{}/{namespace}/{name}/{port}{suffix}", kind.word()),
+            BackendKind::Backend => format!("{}/{namespace}/{name}{transport}{protocol}", kind.word()).into(),
+            _ => format!("{}/{namespace}/{name}/{port}{transport}{protocol}", kind.word()).into(),
         }
     }
 
@@ -202,7 +211,7 @@ impl World {
     }
 
     fn put_object(&mut self, kind: Kind, key: &ObjectKey, object: Option<Object>) -> Touched {
-        let id = self.id(&key.namespace, &key.name);
+        let id = self.id_of(key);
         let before = match object.clone() {
             Some(object) => self.objects.insert((kind, id), object),
             None => self.objects.remove(&(kind, id)),

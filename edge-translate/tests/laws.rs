@@ -314,10 +314,7 @@ fn assert_touches_route_only(
     prefix: &str,
 ) -> Result<(), TestCaseError> {
     let moved = touched(&before.fleets, engine.fleets());
-    prop_assert!(
-        moved.settings.is_empty() && moved.listeners.is_empty(),
-        "{moved:#?}"
-    );
+    prop_assert!(moved.settings.is_empty() && moved.listeners.is_empty(), "{moved:#?}");
     prop_assert!(
         before
             .infra

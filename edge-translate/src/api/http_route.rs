@@ -3,6 +3,8 @@
 //! CRD defaults are filled in: an absent path is PathPrefix `/`, absent rules are one rule without matches, an absent
 //! weight is 1. A rule without matches keeps an empty list; readers treat it as one match of everything.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -31,7 +33,7 @@ pub struct HttpRoute {
 pub struct HttpRouteSpec {
     /// Gateways and ListenerSets it attaches to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub use_default_gateways: Option<Box<str>>,

@@ -1,5 +1,7 @@
 //! GRPCRoute, TLSRoute, TCPRoute and UDPRoute.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,7 +31,7 @@ pub struct GrpcRoute {
 pub struct GrpcRouteSpec {
     /// Gateways and ListenerSets it attaches to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub use_default_gateways: Option<Box<str>>,
@@ -123,7 +125,7 @@ pub struct TlsRoute {
 pub struct TlsRouteSpec {
     /// Gateways and ListenerSets it attaches to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub use_default_gateways: Option<Box<str>>,
@@ -183,7 +185,7 @@ pub struct UdpRoute {
 pub struct StreamRouteSpec {
     /// Gateways and ListenerSets it attaches to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub parent_refs: Box<[ParentReference]>,
+    pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub use_default_gateways: Option<Box<str>>,

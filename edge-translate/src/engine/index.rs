@@ -3,13 +3,14 @@
 use super::key::{Ancestor, BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
 use crate::name::Id;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::hash::Hash;
 
 /// What a host consists of.
 #[derive(Debug, Default)]
 pub(crate) struct HostRoutes {
     /// Routes that attach there, in no order.
-    pub(crate) routes: Vec<RouteId>,
+    pub(crate) routes: SmallVec<[RouteId; 1]>,
     /// It must exist even without routes, to hide a broader listener.
     pub(crate) reserved: bool,
 }

@@ -9,9 +9,13 @@
 //! the world is large; this costs what the change touches. The price is that a read which is not recorded is silent
 //! staleness, so units are given [`Reads`] and never the world (the property tests compare with a fresh translation).
 
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
-use std::{cell::RefCell, hash::Hash};
+use std::{
+    cell::RefCell,
+    hash::{BuildHasher, Hash},
+};
 
 /// A place in the table.
 pub(crate) type NodeId = u32;
@@ -45,10 +49,33 @@ enum State {
 
 /// The table.
 pub(crate) struct Memo<K, V> {
-    ids: FxHashMap<K, NodeId>,
+    /// Where the node of a key is. Keys stay in their nodes, which whoever looks for them touches anyway: without them
+    /// the index of fifty thousand nodes fits into the cache of a core.
+    index: HashTable<Place>,
     nodes: Vec<Option<Node<K, V>>>,
     free: Vec<NodeId>,
     due: Vec<Vec<NodeId>>,
+}
+
+/// A node's place, and the hash of its key, by which most other nodes are told apart without looking at them.
+struct Place {
+    hash: u32,
+    id: NodeId,
+}
+
+impl Place {
+    /// The hash as the index wants it: it takes bits from both ends.
+    fn hash(&self) -> u64 {
+        spread(self.hash)
+    }
+}
+
+fn hash_of(key: &impl Hash) -> u32 {
+    FxBuildHasher.hash_one(key) as u32
+}
+
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 /// What a unit is given to read through.
@@ -78,7 +105,7 @@ impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
     }
 
     fn see(&self, key: K) -> Option<NodeId> {
-        let id = self.memo.ids.get(&key).copied();
+        let id = self.memo.find(&key);
         self.seen.borrow_mut().push(id.map_or(Seen::New(key), Seen::Known));
         id
     }
@@ -97,7 +124,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     pub(crate) fn new(n_stages: usize) -> Self {
         let due = (0..n_stages).map(|_| Vec::new()).collect();
         Self {
-            ids: FxHashMap::default(),
+            index: HashTable::new(),
             nodes: Vec::new(),
             free: Vec::new(),
             due,
@@ -106,12 +133,17 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     /// The value of a unit.
     pub(crate) fn get(&self, key: K) -> Option<&V> {
-        self.node(*self.ids.get(&key)?)?.value.as_ref()
+        self.value(self.find(&key)?)
+    }
+
+    /// The value at a place.
+    pub(crate) fn value(&self, id: NodeId) -> Option<&V> {
+        self.node(id)?.value.as_ref()
     }
 
     /// Number of nodes, inputs included.
     pub(crate) fn len(&self) -> usize {
-        self.ids.len()
+        self.index.len()
     }
 
     fn node(&self, id: NodeId) -> Option<&Node<K, V>> {
@@ -122,9 +154,15 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         self.nodes.get_mut(id as usize).and_then(Option::as_mut)
     }
 
+    fn find(&self, key: &K) -> Option<NodeId> {
+        let hash = hash_of(key);
+        let is_it = |place: &Place| place.hash == hash && self.node(place.id).is_some_and(|n| n.key == *key);
+        self.index.find(spread(hash), is_it).map(|place| place.id)
+    }
+
     fn id(&mut self, key: K) -> NodeId {
-        if let Some(id) = self.ids.get(&key) {
-            return *id;
+        if let Some(id) = self.find(&key) {
+            return id;
         }
         let node = Node {
             key,
@@ -134,8 +172,12 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             n_readers: 0,
             state: State::Input,
         };
-        let id = self.slot(node);
-        self.ids.insert(key, id);
+        let place = Place {
+            hash: hash_of(&key),
+            id: self.slot(node),
+        };
+        let id = place.id;
+        self.index.insert_unique(place.hash(), place, Place::hash);
         id
     }
 
@@ -168,7 +210,13 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     /// What is behind `key` changed: its readers are due.
     pub(crate) fn touch(&mut self, key: K) {
-        let Some(&id) = self.ids.get(&key) else { return };
+        if let Some(id) = self.find(&key) {
+            self.touch_id(id);
+        }
+    }
+
+    /// What is at a place changed.
+    pub(crate) fn touch_id(&mut self, id: NodeId) {
         let readers = self.live_readers(id);
         for reader in &readers {
             self.want_id(*reader);
@@ -256,7 +304,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         if node.reads == reads {
             return;
         }
-        let before = std::mem::replace(&mut node.reads, reads.clone());
+        let before = std::mem::take(&mut node.reads);
         for read in reads.iter().filter(|r| before.binary_search(r).is_err()) {
             if let Some(node) = self.node_mut(*read) {
                 node.n_readers += 1;
@@ -265,6 +313,9 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         }
         for read in before.iter().filter(|r| reads.binary_search(r).is_err()) {
             self.unlink(*read);
+        }
+        if let Some(node) = self.node_mut(id) {
+            node.reads = reads;
         }
     }
 
@@ -286,8 +337,10 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         if node.n_readers > 0 || node.state != State::Input {
             return;
         }
-        let key = node.key;
-        self.ids.remove(&key);
+        let hash = spread(hash_of(&node.key));
+        if let Ok(place) = self.index.find_entry(hash, |place| place.id == id) {
+            place.remove();
+        }
         self.nodes[id as usize] = None;
         self.free.push(id);
         // Keep the table as small as the world: after a great deletion most of it would be holes.
@@ -299,7 +352,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             self.free.retain(|id| *id < end);
             self.free.shrink_to_fit();
             self.nodes.shrink_to_fit();
-            self.ids.shrink_to_fit();
+            self.index.shrink_to_fit(Place::hash);
         }
     }
 }

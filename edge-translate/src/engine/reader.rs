@@ -22,7 +22,7 @@ use crate::{
     settings::Settings,
     world::World,
 };
-use edge_ir::ClusterName;
+use edge_ir::{ClusterName, EndpointSetName};
 use std::sync::Arc;
 
 /// The only way from a unit to the world and to other units.
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The name of a backend's endpoints.
-    pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> String {
+    pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> EndpointSetName {
         self.world.endpoint_set_name(port)
     }
 

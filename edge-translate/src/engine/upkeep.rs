@@ -18,32 +18,29 @@ use crate::{
         uses::Uses,
     },
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 impl Translator {
-    /// Called after the value of `key` changed from `before` to what the table holds now.
-    pub(super) fn keep_up(&mut self, key: Key, before: Option<Value>) {
+    /// Called after the value of `key` changed.
+    pub(super) fn keep_up(&mut self, key: Key, was: Option<&Value>, now: Option<&Value>) {
         match key {
-            Key::Gateway(id) => self.keep_members(id, before.as_ref()),
+            Key::Gateway(id) => self.keep_members(id, fleet_of(was), fleet_of(now)),
             Key::Listeners(fleet) => {
                 self.memo.want(Key::Sockets(fleet));
                 self.memo.want(Key::Infra(fleet));
             }
-            Key::Doors(id) => self.keep_reserved_hosts(id, before.as_ref()),
-            Key::Attach(route) => self.keep_attachments(route, before.as_ref()),
-            Key::Uses(route) => self.keep_users(route, before.as_ref()),
+            Key::Doors(_) => self.keep_reserved_hosts(was, now),
+            Key::Attach(route) => self.keep_attachments(route, was, now),
+            Key::Uses(route) => self.keep_users(route, was, now),
             Key::Host(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Sockets(_) | Key::Infra(_) => {
-                self.keep_assembly(key, before);
+                self.keep_assembly(key, was, now);
             }
-            Key::Status(kind, id) => {
-                self.changed_statuses.insert((kind, id));
-            }
+            Key::Status(kind, id) => self.changed_statuses.push((kind, id)),
             _ => {}
         }
     }
 
-    fn keep_members(&mut self, gateway: Id, before: Option<&Value>) {
-        let (was, now) = (fleet_of(before), fleet_of(self.memo.get(Key::Gateway(gateway))));
+    fn keep_members(&mut self, gateway: Id, was: Option<FleetId>, now: Option<FleetId>) {
         if let Some(fleet) = was.filter(|_| was != now) {
             self.index.remove_member(fleet, gateway);
         }
@@ -60,9 +57,9 @@ impl Translator {
     }
 
     /// Listeners that hide a broader one need their host even without routes.
-    fn keep_reserved_hosts(&mut self, gateway: Id, before: Option<&Value>) {
-        let was = self.reserved(before.and_then(as_doors));
-        let now = self.reserved(self.memo.get(Key::Doors(gateway)).and_then(as_doors));
+    fn keep_reserved_hosts(&mut self, was: Option<&Value>, now: Option<&Value>) {
+        let was = self.reserved(was.and_then(as_doors));
+        let now = self.reserved(now.and_then(as_doors));
         for host in was.difference(&now) {
             self.edit_host(*host, |h| h.reserved = false);
         }
@@ -88,12 +85,12 @@ impl Translator {
         self.memo.want(Key::Host(host));
     }
 
-    fn keep_attachments(&mut self, route: RouteId, before: Option<&Value>) {
+    fn keep_attachments(&mut self, route: RouteId, was: Option<&Value>, now: Option<&Value>) {
         if !route.kind.is_by_host() {
             return;
         }
-        let was = hosts(before.and_then(as_attachments));
-        let now = hosts(self.memo.get(Key::Attach(route)).and_then(as_attachments));
+        let was = hosts(was.and_then(as_attachments));
+        let now = hosts(now.and_then(as_attachments));
         for host in was.iter().filter(|h| now.binary_search(h).is_err()) {
             self.edit_host(*host, |h| h.routes.retain(|r| *r != route));
         }
@@ -102,10 +99,10 @@ impl Translator {
         }
     }
 
-    fn keep_users(&mut self, route: RouteId, before: Option<&Value>) {
-        let none = Arc::new(Uses::default());
-        let was = as_uses(before).unwrap_or_else(|| Arc::clone(&none));
-        let now = as_uses(self.memo.get(Key::Uses(route))).unwrap_or(none);
+    fn keep_users(&mut self, route: RouteId, was: Option<&Value>, now: Option<&Value>) {
+        let none = Uses::default();
+        let was = was.and_then(as_uses).unwrap_or(&none);
+        let now = now.and_then(as_uses).unwrap_or(&none);
         self.keep_attached(route, &was.listeners, &now.listeners);
         self.keep_ancestors(&was.ancestors, &now.ancestors);
         let (was, now) = (&was.backends, &now.backends);
@@ -170,39 +167,36 @@ impl Translator {
         self.memo.want(Key::Endpoints(fleet, backend.port));
     }
 
-    fn keep_assembly(&mut self, key: Key, before: Option<Value>) {
-        let now = self.memo.get(key);
+    fn keep_assembly(&mut self, key: Key, was: Option<&Value>, now: Option<&Value>) {
         match key {
             Key::Host(_) => {
                 let placed = |v: Option<&Value>| match v {
                     Some(Value::Host(placed)) => Some(Placed::clone(placed)),
                     _ => None,
                 };
-                self.assembly.place_host(placed(before.as_ref()), placed(now));
+                self.assembly.place_host(placed(was), placed(now));
             }
             Key::Cluster(fleet, _) => {
                 let built = |v: Option<&Value>| match v {
                     Some(Value::Cluster(built)) => Some(built.clone()),
                     _ => None,
                 };
-                let (was, now) = (built(before.as_ref()), built(now));
-                self.assembly.change_cluster(fleet, was, now);
+                self.assembly.change_cluster(fleet, built(was), built(now));
             }
             Key::Endpoints(fleet, _) => {
                 let set = |v: Option<&Value>| match v {
                     Some(Value::Endpoints(set)) => set.clone(),
                     _ => None,
                 };
-                let (was, now) = (set(before.as_ref()), set(now));
-                self.assembly.fleet(fleet).endpoints.change(was, now);
+                self.assembly.fleet(fleet).endpoints.change(set(was), set(now));
             }
             Key::Sockets(fleet) => {
                 let sockets = match now {
-                    Some(Value::Sockets(sockets)) => Some(Arc::clone(sockets)),
+                    Some(Value::Sockets(sockets)) => Some(&**sockets),
                     _ => None,
                 };
                 let name = self.world.text(fleet.0);
-                self.assembly.set_sockets(fleet, &name, sockets.as_deref());
+                self.assembly.set_sockets(fleet, &name, sockets);
             }
             Key::Infra(fleet) => {
                 let infra = match now {
@@ -240,9 +234,9 @@ fn as_attachments(value: &Value) -> Option<&Attachments> {
     }
 }
 
-fn as_uses(value: Option<&Value>) -> Option<Arc<Uses>> {
+fn as_uses(value: &Value) -> Option<&Uses> {
     match value {
-        Some(Value::Uses(uses)) => Some(Arc::clone(uses)),
+        Value::Uses(uses) => Some(uses),
         _ => None,
     }
 }

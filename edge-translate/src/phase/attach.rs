@@ -14,13 +14,15 @@ use crate::{
     name::{Id, Interner},
 };
 use edge_ir::RouteTableName;
+use smallvec::SmallVec;
 use std::{borrow::Cow, sync::Arc};
 
 /// What came of a route's parentRefs. Those that lead to nobody or to another controller's Gateway are left out.
+/// Nearly every route has one parent, one listener and one hostname: that takes one allocation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Attachments {
     /// In the order of the route.
-    pub(crate) parents: Vec<Parent>,
+    pub(crate) parents: SmallVec<[Parent; 1]>,
 }
 
 /// What came of one parentRef.
@@ -31,7 +33,7 @@ pub(crate) struct Parent {
     /// The Gateway it names.
     pub(crate) gateway: Id,
     /// Listeners that took the route; none if one of the reasons applies.
-    pub(crate) verdict: Result<Vec<Attachment>, Refusal>,
+    pub(crate) verdict: Result<SmallVec<[Attachment; 1]>, Refusal>,
 }
 
 /// A listener that took the route.
@@ -47,7 +49,7 @@ pub(crate) struct Attachment {
     pub(crate) table: RouteTableName,
     /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname behind it. Empty when the
     /// listener doesn't serve.
-    pub(crate) hosts: Vec<AttachedHost>,
+    pub(crate) hosts: SmallVec<[AttachedHost; 1]>,
 }
 
 /// An effective hostname.
@@ -76,12 +78,12 @@ pub(crate) enum Refusal {
 struct Subject<'a> {
     kind: RouteKind,
     namespace: &'a str,
-    parents: &'a [ParentReference],
+    parents: &'a [Arc<ParentReference>],
     hostnames: &'a [Box<str>],
 }
 
 fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
-    let (metadata, parents, hostnames): (&Metadata, &[ParentReference], &[Box<str>]) = match route.kind {
+    let (metadata, parents, hostnames): (&Metadata, &[Arc<ParentReference>], &[Box<str>]) = match route.kind {
         RouteKind::Http => {
             let object = reader.http_route(route.id)?;
             (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
@@ -122,7 +124,7 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
     Some(Attachments { parents })
 }
 
-fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &ParentReference) -> Option<Parent> {
+fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &Arc<ParentReference>) -> Option<Parent> {
     if reference.group != "gateway.networking.k8s.io" || reference.kind != "Gateway" {
         return None;
     }
@@ -134,11 +136,14 @@ fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &ParentRefer
     let doors = reader.doors(gateway)?;
     let verdict = judge(reader, subject, reference, gateway, doors);
     Some(Parent {
-        reference: Arc::new(reference.clone()),
+        reference: Arc::clone(reference),
         gateway,
         verdict,
     })
 }
+
+/// Listeners of one Gateway.
+type Doorways<'a> = SmallVec<[&'a Door; 8]>;
 
 fn judge(
     reader: &Reader<'_>,
@@ -146,12 +151,12 @@ fn judge(
     reference: &ParentReference,
     gateway: Id,
     doors: &Doors,
-) -> Result<Vec<Attachment>, Refusal> {
-    let selected: Vec<&Door> = doors.doors.iter().filter(|d| selects(reference, d)).collect();
+) -> Result<SmallVec<[Attachment; 1]>, Refusal> {
+    let selected: Doorways<'_> = doors.doors.iter().filter(|d| selects(reference, d)).collect();
     if selected.is_empty() {
         return Err(Refusal::NoMatchingParent);
     }
-    let of_kind: Vec<&Door> = selected
+    let of_kind: Doorways<'_> = selected
         .iter()
         .copied()
         .filter(|d| d.kinds.contains(&subject.kind.kind()))
@@ -165,14 +170,14 @@ fn judge(
         return Err(Refusal::NoReadyListeners);
     }
     let gateway_namespace = reader.text(gateway.namespace);
-    let allowed: Vec<&Door> = of_kind
+    let allowed: Doorways<'_> = of_kind
         .into_iter()
         .filter(|d| allows_namespace(reader, &d.namespaces, subject.namespace, &gateway_namespace))
         .collect();
     if allowed.is_empty() {
         return Err(Refusal::NotAllowedByListeners);
     }
-    let attachments: Vec<Attachment> = allowed
+    let attachments: SmallVec<[Attachment; 1]> = allowed
         .into_iter()
         .filter_map(|d| enter(reader, subject, doors.fleet, d))
         .collect();
@@ -210,7 +215,7 @@ fn allows_namespace(reader: &Reader<'_>, allowed: &api::RouteNamespaces, route: 
 
 /// The hostnames that a route gets on a listener; none when they have none in common.
 fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door) -> Option<Attachment> {
-    let mut hosts: Vec<AttachedHost> = Vec::new();
+    let mut hosts = SmallVec::new();
     if !subject.kind.is_by_host() && door.protocol != Protocol::Tls {
         // Plain streams have no host: what serves is decided where the socket is built.
         return Some(Attachment {
@@ -222,16 +227,11 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door
         });
     }
     let mut common = false;
-    let every = [Box::from(hostname::ANY)];
-    let own_names = if subject.hostnames.is_empty() {
-        &every[..]
-    } else {
-        subject.hostnames
-    };
-    for own in own_names {
+    let every = subject.hostnames.is_empty().then_some(hostname::ANY);
+    for own in subject.hostnames.iter().map(|own| &**own).chain(every) {
         let lower = match own.bytes().any(|b| b.is_ascii_uppercase()) {
             true => Cow::Owned(own.to_lowercase()),
-            false => Cow::Borrowed(&**own),
+            false => Cow::Borrowed(own),
         };
         let own = hostname::text(Some(&lower));
         // The API server would refuse it, and its virtual host could take the name of another.
@@ -251,7 +251,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, door: &Door
             host: reader.sym(effective),
         };
         let own = Specificity::of(own);
-        match hosts.iter_mut().find(|h| h.id == id) {
+        match hosts.iter_mut().find(|h: &&mut AttachedHost| h.id == id) {
             Some(host) => host.own = host.own.max(own),
             None => hosts.push(AttachedHost { id, own }),
         }

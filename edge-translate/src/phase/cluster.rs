@@ -13,7 +13,7 @@ use crate::{
         reader::Reader,
     },
 };
-use edge_ir::{AppProtocol, Cluster, Discovery, LoadBalancing, Secret, SecretContent, UpstreamTls};
+use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, LoadBalancing, Secret, SecretContent, UpstreamTls};
 use std::sync::Arc;
 
 /// A cluster and the secrets that it names.
@@ -31,7 +31,7 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
         return None;
     }
     let set = reader.endpoint_set_name(backend.port);
-    let discovery = discovery(reader, fleet, backend, &set);
+    let discovery = discovery(reader, fleet, backend, set);
     let (tls, secrets) = match reader.backend_tls(backend.port) {
         Some(BackendTls::Tls(trust)) => {
             let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
@@ -107,11 +107,11 @@ pub(crate) fn secret(certificate: &ServerCertificate) -> Arc<Secret> {
 }
 
 /// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only.
-fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, set: &str) -> Discovery {
+fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, set: EndpointSetName) -> Discovery {
     let found = endpoints::addresses(reader, fleet, backend.port);
     if endpoints::is_dns(&found) {
-        Discovery::Dns(endpoints::localities(set, found))
+        Discovery::Dns(endpoints::localities(&set, found))
     } else {
-        Discovery::Endpoints(set.into())
+        Discovery::Endpoints(set)
     }
 }

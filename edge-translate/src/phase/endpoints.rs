@@ -9,7 +9,7 @@ use crate::{
     },
     world::transport,
 };
-use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, Origins};
+use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origins};
 use std::{net::IpAddr, sync::Arc};
 
 /// Whether a backend has endpoints that take traffic.
@@ -62,7 +62,7 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
     let name = reader.endpoint_set_name(port);
     let localities = localities(&name, endpoints);
     Some(Some(Arc::new(EndpointSet {
-        name: name.into(),
+        name,
         localities,
         origins: origins(reader, port),
     })))
@@ -89,14 +89,14 @@ pub(super) fn is_dns(endpoints: &[Endpoint]) -> bool {
 }
 
 /// One locality in the region of the backend, so that a proxy's statistics tell backends apart.
-pub(super) fn localities(region: &str, mut endpoints: Vec<Endpoint>) -> Vec<Locality> {
+pub(super) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) -> Vec<Locality> {
     endpoints.sort_unstable();
     endpoints.dedup_by(|a, b| a.address == b.address);
     if endpoints.is_empty() {
         return Vec::new();
     }
     vec![Locality {
-        region: region.into(),
+        region: set.clone().into(),
         zone: None,
         priority: 0,
         weight: 1,

@@ -14,7 +14,7 @@ use crate::{
         value::Placed,
     },
 };
-use edge_ir::{HeaderEdits, Route, VirtualHost};
+use edge_ir::{Domain, HeaderEdits, Route, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
 
 /// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
@@ -27,10 +27,13 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<Placed> {
     if reader.is_guarded(Kind::Gateway, id.listener.gateway) {
         routes = routes.iter().map(closed).collect();
     }
-    let name = format!("{}/{}", door.full_name, host.replace('.', "_"));
+    let mut name = String::with_capacity(door.full_name.len() + 1 + host.len());
+    name.push_str(&door.full_name);
+    name.push('/');
+    name.extend(host.chars().map(|c| if c == '.' { '_' } else { c }));
     let host = VirtualHost {
         name: name.into(),
-        domain: (&*host).into(),
+        domain: Domain::new(host),
         port: door.port,
         routes,
         origins: Arc::clone(&door.origins),

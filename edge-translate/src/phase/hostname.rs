@@ -42,8 +42,8 @@ pub(crate) fn covers(wide: &str, narrow: &str) -> bool {
 /// How specific a hostname is: exact before wildcard before none, longer before shorter. Greater wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Specificity {
-    exact: usize,
-    any: usize,
+    exact: u32,
+    any: u32,
 }
 
 impl Specificity {
@@ -53,11 +53,9 @@ impl Specificity {
         if hostname == ANY {
             return Self { exact: 0, any: 0 };
         }
-        let exact = if hostname.starts_with("*.") { 0 } else { hostname.len() };
-        Self {
-            exact,
-            any: hostname.len(),
-        }
+        let any = hostname.len() as u32;
+        let exact = if hostname.starts_with("*.") { 0 } else { any };
+        Self { exact, any }
     }
 }
 

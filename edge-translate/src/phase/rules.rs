@@ -5,14 +5,14 @@ use super::{
     precedence::{Rank, Seniority},
 };
 use crate::{
-    api::{HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, StringMap},
+    api::{HttpRouteRetry, HttpRouteTimeouts, Kind, Metadata, RouteBackendRef, RouteFilter, StringMap},
     engine::{
         key::{BackendId, BackendPort, RouteId, RouteKind},
         reader::Reader,
     },
 };
 use edge_ir::{DirectResponse, HeaderEdits, Origin, Origins, Route, RouteAction, RouteMatch, StreamProxy};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 mod backend;
 mod call;
@@ -251,7 +251,7 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
     let mut compilation = Compilation::new(reader, route, metadata);
     let annotations = own_annotations(&metadata.annotations);
     let (namespace, name) = (&metadata.namespace, &metadata.name);
-    let word = kind.as_str().to_ascii_lowercase();
+    let mut names = RouteNames::new(kind, metadata);
     let compiled = rules.iter().enumerate().map(|(i, rule)| {
         compilation.rule = i;
         let section = rule.parts().name.map(Into::into);
@@ -259,8 +259,7 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
             annotations: annotations.clone(),
             ..origin::part(kind, Arc::clone(namespace), Arc::clone(name), section)
         };
-        let prefix = format!("{word}/{namespace}/{name}/rule/{i}/match/");
-        host_rule(&mut compilation, rule, &prefix, Arc::new([origin]))
+        host_rule(&mut compilation, rule, &mut names, Arc::new([origin]))
     });
     let compiled = Compiled::Http(compiled.collect());
     compilation.finish(metadata, compiled)
@@ -268,12 +267,51 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
 
 /// Annotations with the product's prefix travel to the data plane.
 fn own_annotations(all: &StringMap) -> Arc<[(Arc<str>, Arc<str>)]> {
-    let own = all.iter().filter(|(key, _)| key.starts_with("gateway.edge/"));
+    let mut own = all
+        .iter()
+        .filter(|(key, _)| key.starts_with("gateway.edge/"))
+        .peekable();
+    if own.peek().is_none() {
+        // Nearly all objects, and this allocates nothing.
+        return Arc::default();
+    }
     own.map(|(key, value)| (Arc::from(&**key), Arc::from(&**value)))
         .collect()
 }
 
-fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, prefix: &str, origins: Origins) -> Rule {
+/// Names of the routes of an object. What they have in common is written once.
+struct RouteNames {
+    text: String,
+    /// Length of the part that stays.
+    object: usize,
+}
+
+impl RouteNames {
+    fn new(kind: Kind, metadata: &Metadata) -> Self {
+        let mut text = String::with_capacity(kind.as_str().len() + metadata.namespace.len() + metadata.name.len() + 32);
+        text.push_str(kind.as_str());
+        text.make_ascii_lowercase();
+        for part in ["/", &*metadata.namespace, "/", &*metadata.name] {
+            text.push_str(part);
+        }
+        let object = text.len();
+        Self { text, object }
+    }
+
+    fn of(&mut self, rule: usize, match_index: usize) -> Arc<str> {
+        self.text.truncate(self.object);
+        // Writing to a string can't fail.
+        let _ = write!(self.text, "/rule/{rule}/match/{match_index}");
+        Arc::from(&*self.text)
+    }
+}
+
+fn host_rule<'a, R: HostRule>(
+    c: &mut Compilation<'a, '_>,
+    rule: &'a R,
+    names: &mut RouteNames,
+    origins: Origins,
+) -> Rule {
     let parts = rule.parts();
     let n_backends = c.backends.len();
     let matches = rule.matches(c);
@@ -288,21 +326,26 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, prefix: 
         // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
         c.backends.truncate(n_backends);
     }
-    let route = |(match_index, matches, rank): (usize, RouteMatch, Rank)| RankedRoute {
-        rank,
-        match_index,
-        route: Arc::new(Route {
-            name: format!("{prefix}{match_index}").into(),
+    // The last match takes what the others get copies of.
+    let effects = std::iter::repeat_n((action, request_headers, response_headers), matches.len());
+    let mut routes = Vec::with_capacity(matches.len());
+    for ((match_index, matches, rank), (action, request_headers, response_headers)) in matches.into_iter().zip(effects)
+    {
+        let route = Arc::new(Route {
+            name: names.of(c.rule, match_index),
             matches,
-            action: action.clone(),
-            request_headers: request_headers.clone(),
-            response_headers: response_headers.clone(),
+            action,
+            request_headers,
+            response_headers,
             origins: Arc::clone(&origins),
-        }),
-    };
-    Rule {
-        routes: matches.into_iter().map(route).collect(),
+        });
+        routes.push(RankedRoute {
+            rank,
+            match_index,
+            route,
+        });
     }
+    Rule { routes }
 }
 
 /// The rules that failed as a whole.

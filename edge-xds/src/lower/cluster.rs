@@ -78,7 +78,7 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
     let mut warmed_by = None;
     match &cluster.discovery {
         Discovery::Endpoints(set) => {
-            warmed_by = Some(set.as_str().into());
+            warmed_by = Some(set.clone().into());
             message.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into()));
             let service_name = if **set == *cluster.name {
                 String::new()
@@ -99,7 +99,7 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
     }
     let mut out = message.encode_to_vec();
     put_metadata(&mut out, METADATA, &cluster.origins);
-    let entry = Entry::new(cluster.name.as_str(), Body::Whole(out.into()), cluster.origins.clone());
+    let entry = Entry::new(cluster.name.clone(), Body::Whole(out.into()), cluster.origins.clone());
     Entry { warmed_by, ..entry }
 }
 

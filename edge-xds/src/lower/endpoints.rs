@@ -17,7 +17,7 @@ pub(super) fn encode_endpoints(set: &EndpointSet) -> Entry {
         ..Default::default()
     };
     Entry::new(
-        set.name.as_str(),
+        set.name.clone(),
         Body::Whole(message.encode_to_vec().into()),
         set.origins.clone(),
     )

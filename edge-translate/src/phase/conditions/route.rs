@@ -27,7 +27,8 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
         .parents
         .iter()
         .map(|parent| {
-            let mut conditions = vec![accepted(parent, rules, kind)];
+            let mut conditions = Vec::with_capacity(1 + shared.len());
+            conditions.push(accepted(parent, rules, kind));
             conditions.extend(shared.iter().cloned());
             ParentStatus {
                 parent: Arc::clone(&parent.reference),

@@ -11,7 +11,7 @@ use crate::{
     engine::key::RouteKind,
     status::sentence,
 };
-use edge_ir::{BackendShare, Destination, Forward, HeaderEdits, RetryPolicy, RouteAction, Timeout};
+use edge_ir::{BackendShare, Destination, Forward, HeaderEdits, PathRewrite, RetryPolicy, RouteAction, Timeout};
 
 /// What a rule does with a request. Whatever can't be resolved answers 500 for its share.
 pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &Filters) -> RouteAction {
@@ -44,26 +44,27 @@ struct Shares {
 
 fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     let mut shares = Shares {
-        valid: Vec::new(),
+        valid: Vec::with_capacity(rule.backend_refs.len()),
         invalid_weight: 0,
         path_of_single: Rewrite::default(),
     };
     c.n_references = rule.backend_refs.len();
-    let is_single = c.n_references == 1;
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let resolved = backend::resolve(c, &BackendRef::from_route(reference));
         let share = match resolved {
             Ok(backend) => {
                 c.backends.push(backend);
                 c.wanting.push((backend.port, Use::Destination));
-                let edits = backend_filters(c, rule, reference, i, is_single);
-                edits.map(|(edits, path)| {
+                let mut share = BackendShare {
+                    cluster: c.reader.cluster_name(backend),
+                    weight: reference.weight,
+                    request_headers: HeaderEdits::default(),
+                    response_headers: HeaderEdits::default(),
+                    host_rewrite: None,
+                };
+                backend_filters(c, rule, reference, i, &mut share).map(|path| {
                     shares.path_of_single.path = path;
-                    BackendShare {
-                        cluster: c.reader.cluster_name(backend),
-                        weight: reference.weight,
-                        ..edits
-                    }
+                    share
                 })
             }
             Err(problem) => {
@@ -85,21 +86,14 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     shares
 }
 
-/// Filters of one backendRef; none when they can't be honoured.
+/// What the filters of one backendRef make of its share, and of the path; none when they can't be honoured.
 fn backend_filters(
     c: &mut Compilation<'_, '_>,
     rule: &RuleParts<'_>,
     reference: &RouteBackendRef,
     index: usize,
-    is_single: bool,
-) -> Option<(BackendShare, Option<edge_ir::PathRewrite>)> {
-    let mut share = BackendShare {
-        cluster: "".into(),
-        weight: 0,
-        request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
-        host_rewrite: None,
-    };
+    share: &mut BackendShare,
+) -> Option<Option<PathRewrite>> {
     let mut path = None;
     for filter in &reference.filters {
         match (&filter.r#type, filter) {
@@ -113,7 +107,7 @@ fn backend_filters(
             }
             (RouteFilterType::UrlRewrite, f) if f.url_rewrite.is_some() && c.kind == RouteKind::Http => {
                 let rewrite = filter::rewrite_of(c, f.url_rewrite.as_ref()?, rule.prefix);
-                if rewrite.path.is_some() && !is_single {
+                if rewrite.path.is_some() && c.n_references > 1 {
                     refuse(
                         c,
                         index,
@@ -141,7 +135,7 @@ fn backend_filters(
             }
         }
     }
-    Some((share, path))
+    Some(path)
 }
 
 fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {

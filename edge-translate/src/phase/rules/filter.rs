@@ -156,6 +156,7 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
         ("set", &modifier.set, &mut edits.set),
         ("add", &modifier.add, &mut edits.add),
     ] {
+        into.reserve_exact(list.len());
         for header in list {
             if let Some(error) = header_error(header, action, side) {
                 c.fail("UnsupportedValue", error);
@@ -213,6 +214,10 @@ fn is_reserved(name: &str) -> bool {
 
 /// Later filters of a kind add to earlier ones; the first `set` of a name wins.
 fn merge(all: &mut HeaderEdits, more: HeaderEdits) {
+    if all.is_empty() {
+        *all = more;
+        return;
+    }
     for edit in more.set {
         if !all.set.iter().any(|e| e.name.eq_ignore_ascii_case(&edit.name)) {
             all.set.push(edit);

@@ -27,9 +27,11 @@ impl HostRule for HttpRouteRule {
         if self.matches.is_empty() {
             return vec![ranked((0, everything()))];
         }
-        let each = self.matches.iter().enumerate();
-        each.filter_map(|(i, m)| Some(ranked((i, compile_one(c, m)?))))
-            .collect()
+        let mut all = Vec::with_capacity(self.matches.len());
+        for (i, one) in self.matches.iter().enumerate() {
+            all.extend(compile_one(c, one).map(|matches| ranked((i, matches))));
+        }
+        all
     }
 }
 
@@ -68,9 +70,9 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
 /// Conditions on headers, each given as type, name and value.
 pub(super) fn headers<'a>(
     c: &mut Compilation<'_, '_>,
-    all: impl Iterator<Item = (&'a MatchType, &'a str, &'a str)>,
+    all: impl ExactSizeIterator<Item = (&'a MatchType, &'a str, &'a str)>,
 ) -> Option<Vec<ValueMatch>> {
-    let mut headers: Vec<ValueMatch> = Vec::new();
+    let mut headers: Vec<ValueMatch> = Vec::with_capacity(all.len());
     for (kind, name, text) in all {
         let value = value(c, kind, text)?;
         let name = name.to_ascii_lowercase();
