@@ -182,6 +182,7 @@ fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
         Key::Members(_) | Key::HostRoutes(_) | Key::ListenerRoutes(_) => return None,
         Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,
+        Key::ListenerSets(_) => return None,
         Key::Users(..) | Key::EndpointUsers(..) => return None,
     })
 }

@@ -27,6 +27,7 @@ pub(crate) mod gateway;
 pub(crate) mod host;
 pub(crate) mod hostname;
 pub(crate) mod infra;
+pub(crate) mod listener_set;
 pub(crate) mod listener_spec;
 pub(crate) mod listeners;
 pub(crate) mod origin;

@@ -29,6 +29,8 @@ pub enum StatusBody {
     Conditions(Vec<Condition>),
     /// A Gateway.
     Gateway(GatewayStatus),
+    /// A ListenerSet.
+    ListenerSet(ListenerSetStatus),
     /// `parents`: routes.
     Parents {
         /// The controller name that marks our entries.
@@ -54,6 +56,15 @@ pub struct GatewayStatus {
     pub listeners: Vec<ListenerStatus>,
     /// Accepted ListenerSets.
     pub attached_listener_sets: u32,
+}
+
+/// Status of a ListenerSet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListenerSetStatus {
+    /// On the ListenerSet itself.
+    pub conditions: Vec<Condition>,
+    /// One entry a listener, in spec order; none while its Gateway doesn't take it.
+    pub listeners: Vec<ListenerStatus>,
 }
 
 /// Status of a listener.

@@ -16,6 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
+    hash::Hash,
     sync::Arc,
 };
 
@@ -50,6 +51,8 @@ pub(crate) struct World {
     proxy_users: FxHashMap<Id, BTreeSet<(Kind, Id)>>,
     /// BackendTLSPolicies by what they point at.
     tls_policies: FxHashMap<Target, BTreeSet<Id>>,
+    /// ListenerSets by the Gateway that they name.
+    listener_sets: FxHashMap<Id, BTreeSet<Id>>,
     /// How many protective policies cover something.
     guards: FxHashMap<Guard, u32>,
 }
@@ -67,6 +70,7 @@ impl World {
             slice_owner: FxHashMap::default(),
             proxy_users: FxHashMap::default(),
             tls_policies: FxHashMap::default(),
+            listener_sets: FxHashMap::default(),
             guards: FxHashMap::default(),
         }
     }
@@ -230,6 +234,7 @@ impl World {
             touched.push(Key::ProxyUsers(proxy));
         }
         self.point_tls_policy(id, before.as_ref(), object.as_ref(), &mut touched);
+        self.point_listener_set(id, before.as_ref(), object.as_ref(), &mut touched);
         for (guard, step) in self.guard_steps(before.as_ref(), object.as_ref()) {
             let (kind, namespace) = guard.place();
             touched.push(Key::Guards(kind, namespace));
@@ -264,19 +269,30 @@ impl World {
     /// Keeps the index of BackendTLSPolicies.
     fn point_tls_policy(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
         let (was, now) = (self.tls_targets(was), self.tls_targets(now));
-        for target in was.difference(&now) {
-            if let Some(policies) = self.tls_policies.get_mut(target) {
-                policies.remove(&id);
-                if policies.is_empty() {
-                    self.tls_policies.remove(target);
-                }
-            }
-            touched.push(Key::TlsPolicies(*target));
-        }
-        for target in now.difference(&was) {
-            self.tls_policies.entry(*target).or_default().insert(id);
-            touched.push(Key::TlsPolicies(*target));
-        }
+        let turned = point(&mut self.tls_policies, id, &was, &now);
+        touched.extend(turned.into_iter().map(Key::TlsPolicies));
+    }
+
+    /// Keeps the index of ListenerSets.
+    fn point_listener_set(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
+        let (was, now) = (self.extended_gateway(was), self.extended_gateway(now));
+        let turned = point(&mut self.listener_sets, id, &was, &now);
+        touched.extend(turned.into_iter().map(Key::ListenerSets));
+    }
+
+    /// The Gateway that a ListenerSet names.
+    fn extended_gateway(&self, object: Option<&Object>) -> BTreeSet<Id> {
+        let Some(Object::ListenerSet(set)) = object else {
+            return BTreeSet::new();
+        };
+        let parent = &set.spec.parent_ref;
+        let namespace = parent.namespace.as_deref().unwrap_or(&set.metadata.namespace);
+        BTreeSet::from([self.id(namespace, &parent.name)])
+    }
+
+    /// ListenerSets that name a Gateway.
+    pub(crate) fn listener_sets(&self, gateway: Id) -> impl Iterator<Item = Id> {
+        self.listener_sets.get(&gateway).into_iter().flatten().copied()
     }
 
     /// The backends that a BackendTLSPolicy points at.
@@ -380,6 +396,28 @@ pub(crate) fn transport(protocol: &api::IpProtocol) -> Option<PortProtocol> {
         api::IpProtocol::Udp => Some(PortProtocol::Udp),
         _ => None,
     }
+}
+
+/// Moves an object from the places that it pointed at to those that it points at; says which these are.
+fn point<K: Copy + Ord + Hash>(
+    index: &mut FxHashMap<K, BTreeSet<Id>>,
+    id: Id,
+    was: &BTreeSet<K>,
+    now: &BTreeSet<K>,
+) -> Vec<K> {
+    let (gone, come) = (was.difference(now), now.difference(was));
+    for place in gone.clone() {
+        if let Some(ids) = index.get_mut(place) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                index.remove(place);
+            }
+        }
+    }
+    for place in come.clone() {
+        index.entry(*place).or_default().insert(id);
+    }
+    gone.chain(come).copied().collect()
 }
 
 /// Puts or removes one entry; says whether that made a difference.

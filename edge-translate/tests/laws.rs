@@ -459,6 +459,16 @@ fn generated_worlds_are_worth_looking_at() {
                 .flat_map(|f| f.clusters.iter())
                 .filter_map(|c| c.tls.as_ref())
         };
+        let hosts = || {
+            fleets
+                .iter()
+                .flat_map(|f| f.route_tables.iter())
+                .flat_map(|t| t.hosts.iter())
+        };
+        note(
+            "hosts of ListenerSets",
+            hosts().any(|h| !h.routes.is_empty() && h.origins.iter().any(|o| &*o.kind == "ListenerSet")),
+        );
         note("TLS to backends", upstream().next().is_some());
         note(
             "a certificate shown to backends",
@@ -491,6 +501,10 @@ fn generated_worlds_are_worth_looking_at() {
             "PortUnavailable",
             "InvalidBackendTLS",
             "NoValidCACertificate",
+            "NotAllowed",
+            "NoConflicts",
+            "No listeners are accepted",
+            "Some listeners are invalid",
             "InvalidCACertificateRef",
             "Policy conflicts with",
         ] {

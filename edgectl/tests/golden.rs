@@ -55,6 +55,7 @@ topics! {
     hostnames "hostname",
     inputs "input",
     isolation "isolation",
+    listener_sets "listener-set",
     listeners "listener",
     matches "match",
     precedence "precedence",

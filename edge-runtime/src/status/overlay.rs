@@ -8,7 +8,7 @@ use crate::{
 use edge_ir::Origin;
 use edge_translate::{
     api::{Kind, ObjectKey},
-    status::{Condition, GatewayStatus, Status, StatusBody},
+    status::{Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, Status, StatusBody},
 };
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -94,7 +94,15 @@ pub fn add_rejections(status: &mut Status, rejected: &[Rejected]) {
         let condition = Condition::no(PROGRAMMED, "Invalid", message);
         match &mut status.body {
             StatusBody::Conditions(conditions) => set(conditions, condition),
-            StatusBody::Gateway(gateway) => set(conditions_of(gateway, rejection.section.as_deref()), condition),
+            StatusBody::Gateway(GatewayStatus {
+                conditions, listeners, ..
+            })
+            | StatusBody::ListenerSet(ListenerSetStatus { conditions, listeners }) => {
+                set(
+                    conditions_of(conditions, listeners, rejection.section.as_deref()),
+                    condition,
+                );
+            }
             StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
                 entries
                     .iter_mut()
@@ -104,14 +112,15 @@ pub fn add_rejections(status: &mut Status, rejected: &[Rejected]) {
     }
 }
 
-fn conditions_of<'a>(gateway: &'a mut GatewayStatus, listener: Option<&str>) -> &'a mut Vec<Condition> {
-    match gateway
-        .listeners
-        .iter_mut()
-        .find(|known| Some(&*known.name) == listener)
-    {
+/// Those of a listener if it is named and known, else those of the object.
+fn conditions_of<'a>(
+    own: &'a mut Vec<Condition>,
+    listeners: &'a mut [ListenerStatus],
+    named: Option<&str>,
+) -> &'a mut Vec<Condition> {
+    match listeners.iter_mut().find(|known| Some(&*known.name) == named) {
         Some(listener) => &mut listener.conditions,
-        None => &mut gateway.conditions,
+        None => own,
     }
 }
 

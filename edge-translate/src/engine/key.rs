@@ -11,12 +11,14 @@ use edge_ir::{AppProtocol, PortProtocol};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FleetId(pub(crate) Sym);
 
-/// A listener of a Gateway.
+/// A listener of a Gateway, its own or added by a ListenerSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListenerId {
     /// The Gateway.
     pub(crate) gateway: Id,
-    /// The listener's name in it.
+    /// The ListenerSet that brings it.
+    pub(crate) set: Option<Id>,
+    /// The listener's name in its object.
     pub(crate) name: Sym,
 }
 
@@ -192,6 +194,8 @@ pub(crate) enum Key {
     Grants(Sym),
     /// BackendTLSPolicies that point at a backend.
     TlsPolicies(Target),
+    /// ListenerSets that name a Gateway.
+    ListenerSets(Id),
     /// Protective policies on objects of a kind in a namespace.
     Guards(Kind, Sym),
     // Indexes, kept from the values of units.
@@ -253,6 +257,7 @@ impl MemoKey for Key {
             Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
             Self::Members(_) | Self::HostRoutes(_) | Self::ListenerRoutes(_) => return None,
             Self::Attached(_) | Self::ProxyUsers(_) | Self::TlsPolicies(_) | Self::Ancestors(_) => return None,
+            Self::ListenerSets(_) => return None,
             Self::Users(..) | Self::EndpointUsers(..) => return None,
             Self::Class(_) => 0,
             Self::Gateway(_) => 1,

@@ -53,6 +53,8 @@ objects! {
     class_object: GatewayClass -> GatewayClass;
     /// A Gateway.
     gateway_object: Gateway -> Gateway;
+    /// A ListenerSet.
+    listener_set: ListenerSet -> ListenerSet;
     /// An HTTPRoute.
     http_route: HttpRoute -> HttpRoute;
     /// A GRPCRoute.
@@ -165,6 +167,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
         self.reads.note(Key::TlsPolicies(target));
         self.world.tls_policies(target)
+    }
+
+    /// ListenerSets that name a Gateway.
+    pub(crate) fn listener_sets(&self, gateway: Id) -> impl Iterator<Item = Id> {
+        self.reads.note(Key::ListenerSets(gateway));
+        self.world.listener_sets(gateway)
     }
 
     /// The ports of an object that can be a backend.

@@ -3,15 +3,16 @@
 use super::{
     gateway::Gateway,
     hostname::{self, Specificity},
+    listener_set,
     listeners::{Door, Doors, Serving},
 };
 use crate::{
-    api::{self, FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
+    api::{FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
     engine::{
         key::{FleetId, HostId, ListenerId, RouteId, RouteKind},
         reader::Reader,
     },
-    name::{Id, Interner},
+    name::Id,
 };
 use edge_ir::RouteTableName;
 use smallvec::SmallVec;
@@ -30,8 +31,10 @@ pub(crate) struct Attachments {
 pub(crate) struct Parent {
     /// The reference as written.
     pub(crate) reference: Arc<ParentReference>,
-    /// The Gateway it names.
+    /// The Gateway it names, or that the ListenerSet it names belongs to.
     pub(crate) gateway: Id,
+    /// The ListenerSet it names.
+    pub(crate) set: Option<Id>,
     /// Listeners that took the route; none if one of the reasons applies.
     pub(crate) verdict: Result<SmallVec<[Attachment; 1]>, Refusal>,
 }
@@ -125,19 +128,25 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
 }
 
 fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &Arc<ParentReference>) -> Option<Parent> {
-    if reference.group != "gateway.networking.k8s.io" || reference.kind != "Gateway" {
+    if reference.group != "gateway.networking.k8s.io" {
         return None;
     }
     let namespace = reference.namespace.as_deref().unwrap_or(subject.namespace);
-    let gateway = reader.id(namespace, &reference.name);
+    let named = reader.id(namespace, &reference.name);
+    let (gateway, set) = match &*reference.kind {
+        "Gateway" => (named, None),
+        "ListenerSet" => (listener_set::parent(reader, reader.listener_set(named)?)?, Some(named)),
+        _ => return None,
+    };
     let Gateway::Member(_) = &**reader.gateway(gateway)? else {
         return None;
     };
     let doors = reader.doors(gateway)?;
-    let verdict = judge(reader, subject, reference, gateway, doors);
+    let verdict = judge(reader, subject, reference, set, doors);
     Some(Parent {
         reference: Arc::clone(reference),
         gateway,
+        set,
         verdict,
     })
 }
@@ -149,10 +158,14 @@ fn judge(
     reader: &Reader<'_>,
     subject: &Subject<'_>,
     reference: &ParentReference,
-    gateway: Id,
+    set: Option<Id>,
     doors: &Doors,
 ) -> Result<SmallVec<[Attachment; 1]>, Refusal> {
-    let selected: Doorways<'_> = doors.doors.iter().filter(|d| selects(reference, d)).collect();
+    let selected: Doorways<'_> = doors
+        .doors
+        .iter()
+        .filter(|d| d.id.set == set && selects(reference, d))
+        .collect();
     if selected.is_empty() {
         return Err(Refusal::NoMatchingParent);
     }
@@ -169,10 +182,9 @@ fn judge(
     {
         return Err(Refusal::NoReadyListeners);
     }
-    let gateway_namespace = reader.text(gateway.namespace);
     let allowed: Doorways<'_> = of_kind
         .into_iter()
-        .filter(|d| allows_namespace(reader, &d.namespaces, subject.namespace, &gateway_namespace))
+        .filter(|d| allows_namespace(reader, d, subject.namespace))
         .collect();
     if allowed.is_empty() {
         return Err(Refusal::NotAllowedByListeners);
@@ -193,21 +205,14 @@ fn selects(reference: &ParentReference, door: &Door) -> bool {
         && reference.port.is_none_or(|port| port == door.port)
 }
 
-fn allows_namespace(reader: &Reader<'_>, allowed: &api::RouteNamespaces, route: &str, gateway: &str) -> bool {
-    match allowed.from {
+fn allows_namespace(reader: &Reader<'_>, door: &Door, route: &str) -> bool {
+    match door.namespaces.from {
         FromNamespaces::All => true,
-        FromNamespaces::Same => route == gateway,
+        // The same as that of the object which the listener stands in.
+        FromNamespaces::Same => *route == *reader.text(door.id.set.unwrap_or(door.id.gateway).namespace),
         FromNamespaces::Selector => {
-            let Some(selector) = &allowed.selector else {
-                return false;
-            };
-            let empty = api::StringMap::new();
-            let id = Id {
-                namespace: Interner::EMPTY,
-                name: reader.sym(route),
-            };
-            let labels = reader.namespace(id).map_or(&empty, |n| &n.metadata.labels);
-            selector.matches(labels) == Some(true)
+            let selector = door.namespaces.selector.as_ref();
+            selector.is_some_and(|selector| listener_set::selects(reader, selector, route))
         }
         FromNamespaces::None | FromNamespaces::Other(_) => false,
     }

@@ -2,6 +2,7 @@
 
 use super::{
     hostname,
+    listener_set::Holder,
     listeners::{Candidate, Finding, OVERLAP},
     reference::{Referent, Referrer, is_permitted},
 };
@@ -41,8 +42,8 @@ pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
     if !candidate.is_sound() || !matches!(candidate.spec().protocol, Protocol::Https | Protocol::Tls) {
         return;
     }
-    let gateway = Arc::clone(&candidate.gateway);
-    let Some(tls) = gateway.spec.listeners[candidate.index]
+    let holder = candidate.holder.clone();
+    let Some(tls) = holder.listeners()[candidate.index]
         .tls
         .as_deref()
         .filter(|t| t.mode == TlsMode::Terminate)
@@ -51,8 +52,8 @@ pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
     };
     let mut errors: Vec<RefError> = Vec::new();
     for (i, reference) in tls.certificate_refs.iter().enumerate() {
-        let resolved = resolve(reader, &gateway.metadata.namespace, reference)
-            .and_then(|certificate| unlike(&candidate.certificates, certificate));
+        let resolved =
+            resolve(reader, &holder, reference).and_then(|certificate| unlike(&candidate.certificates, certificate));
         match resolved {
             Ok(certificate) => candidate.certificates.push(certificate),
             Err(error) => {
@@ -85,7 +86,7 @@ fn finding(errors: &[RefError], nothing_left: bool) -> Option<Finding> {
 }
 
 /// The certificate behind a reference. Permission is asked first, so that a missing grant is all that can be learnt.
-fn resolve(reader: &Reader<'_>, gateway_namespace: &str, reference: &SecretRef) -> Result<ServerCertificate, RefError> {
+fn resolve(reader: &Reader<'_>, holder: &Holder, reference: &SecretRef) -> Result<ServerCertificate, RefError> {
     let invalid = |message: String| RefError {
         permitted: true,
         message,
@@ -96,12 +97,13 @@ fn resolve(reader: &Reader<'_>, gateway_namespace: &str, reference: &SecretRef) 
             "unsupported certificate ref {group}/{kind}, only core Secret is supported"
         )));
     }
-    let namespace = reference.namespace.as_deref().unwrap_or(gateway_namespace);
+    let own = &*holder.metadata().namespace;
+    let namespace = reference.namespace.as_deref().unwrap_or(own);
     let name = &*reference.name;
     let from = Referrer {
         group: "gateway.networking.k8s.io",
-        kind: "Gateway",
-        namespace: gateway_namespace,
+        kind: holder.kind().as_str(),
+        namespace: own,
     };
     if !is_permitted(
         reader,
@@ -233,6 +235,6 @@ fn gateway_suffix(a: &Candidate, b: &Candidate) -> String {
     if a.id.gateway == b.id.gateway {
         String::new()
     } else {
-        format!(" of gateway {}", b.gateway.metadata.name)
+        format!(" of gateway {}", b.holder.gateway().metadata.name)
     }
 }

@@ -15,6 +15,7 @@ mod backend_tls_policy;
 mod class;
 mod edge_proxy;
 mod gateway;
+mod listener_set;
 mod route;
 
 pub(crate) use backend::backend_problem;
@@ -24,6 +25,7 @@ pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     match kind {
         Kind::GatewayClass => class::status(reader, id),
         Kind::Gateway => gateway::status(reader, id),
+        Kind::ListenerSet => listener_set::status(reader, id),
         Kind::Backend => backend::status(reader, id),
         Kind::EdgeProxy => edge_proxy::status(reader, id),
         Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
@@ -41,7 +43,12 @@ pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
 pub(crate) fn has_status(kind: Kind) -> bool {
     let is_own = matches!(
         kind,
-        Kind::GatewayClass | Kind::Gateway | Kind::Backend | Kind::EdgeProxy | Kind::BackendTlsPolicy
+        Kind::GatewayClass
+            | Kind::Gateway
+            | Kind::ListenerSet
+            | Kind::Backend
+            | Kind::EdgeProxy
+            | Kind::BackendTlsPolicy
     );
     is_own || RouteKind::of(kind).is_some()
 }

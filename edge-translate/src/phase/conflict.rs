@@ -1,10 +1,10 @@
 //! Conflicts between the listeners of a fleet (Gateway API: `Gateway.spec.listeners`).
 //!
 //! Only listeners that are valid by themselves, certificates included, take part. HTTPS and TLS are one protocol group; UDP is apart from all
-//! others. Listeners of one Gateway that disagree all lose; nobody is preferred for standing first. Between Gateways
-//! that share a fleet the older Gateway's listener stays.
+//! others. Listeners of one object that disagree all lose; nobody is preferred for standing first. Gateways come before
+//! ListenerSets, and of each the older stays (GEP-1713).
 
-use super::listeners::{Candidate, Finding};
+use super::listeners::Candidate;
 use crate::api::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,33 +61,39 @@ fn check_port(candidates: &mut [Candidate], members: &[(usize, Group)]) {
     for (wanted, name) in [(Group::Tcp, "TCP"), (Group::Udp, "UDP")] {
         for i in still_sound(candidates, of(wanted)).into_iter().skip(1) {
             let message = format!("Only one {name} listener is allowed in a given port");
-            candidates[i]
-                .findings
-                .push(Finding::conflicted("ProtocolConflict", message));
+            candidates[i].conflict("ProtocolConflict", message);
         }
     }
 }
 
-/// Listeners of different protocol groups on one port. The oldest Gateway that agrees with itself keeps the port.
+/// Listeners of different protocol groups on one port. The oldest Gateway keeps the port, if it agrees with itself; where
+/// only ListenerSets want it, the oldest that does.
 fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
-    let first_gateway = candidates[stream[0].0].id.gateway;
-    let of_first: BTreeSet<Group> = stream
-        .iter()
-        .filter(|(i, _)| candidates[*i].id.gateway == first_gateway)
-        .map(|(_, g)| *g)
-        .collect();
-    let winner = match of_first.len() {
-        1 => of_first.first().copied(),
-        _ => None,
+    let holder = |i: usize| (candidates[i].id.gateway, candidates[i].id.set);
+    let agrees = |i: usize| {
+        let mut groups = stream
+            .iter()
+            .filter(|(other, _)| holder(*other) == holder(i))
+            .map(|(_, g)| g);
+        let first = groups.next();
+        groups.all(|g| Some(g) == first)
     };
+    let is_gateway = |i: usize| candidates[i].id.set.is_none();
+    let winner = match stream.iter().find(|(i, _)| is_gateway(*i)) {
+        Some((first, group)) => Some(*group).filter(|_| agrees(*first)),
+        None => stream.iter().find(|(i, _)| agrees(*i)).map(|(_, g)| *g),
+    };
+    let losers: Vec<usize> = stream
+        .iter()
+        .filter(|(i, g)| Some(*g) != winner || (!is_gateway(*i) && !agrees(*i)))
+        .map(|(i, _)| *i)
+        .collect();
     let message = format!(
         "All listeners for a given port must use a compatible protocol, conflicting listeners: {}",
         names(candidates, stream.iter().map(|(i, _)| *i))
     );
-    for (i, _) in stream.iter().filter(|(_, g)| Some(*g) != winner) {
-        candidates[*i]
-            .findings
-            .push(Finding::conflicted("ProtocolConflict", message.clone()));
+    for i in losers {
+        candidates[i].conflict("ProtocolConflict", message.clone());
     }
 }
 
@@ -98,30 +104,31 @@ fn hostname_conflicts(candidates: &mut [Candidate], hosts: &[usize]) {
         by_name.entry(candidates[*i].hostname.clone()).or_default().push(*i);
     }
     for same in by_name.values().filter(|same| same.len() > 1) {
-        let first_gateway = candidates[same[0]].id.gateway;
-        let of_first = same
-            .iter()
-            .filter(|i| candidates[**i].id.gateway == first_gateway)
-            .count();
+        let first = candidates[same[0]].id;
+        let is_of_first =
+            |i: &&usize| (candidates[**i].id.gateway, candidates[**i].id.set) == (first.gateway, first.set);
+        let of_first = same.iter().filter(is_of_first).count();
         let message = format!(
             "All listeners for a given port must use a unique hostname, conflicting listeners: {}",
             names(candidates, same.iter().copied())
         );
         let winners = if of_first == 1 { 1 } else { 0 };
         for i in &same[winners..] {
-            let text = match candidates[*i].id.gateway == first_gateway {
+            let text = match candidates[*i].id.gateway == first.gateway {
                 true => message.clone(),
                 false => "Port, protocol and hostname tuple must be unique for every listener".into(),
             };
-            candidates[*i]
-                .findings
-                .push(Finding::conflicted("HostnameConflict", text));
+            candidates[*i].conflict("HostnameConflict", text);
         }
     }
 }
 
 fn names(candidates: &[Candidate], which: impl Iterator<Item = usize>) -> String {
-    let mut names: Vec<&str> = which.map(|i| &*candidates[i].full_name).collect();
+    let name = |i: usize| {
+        let metadata = candidates[i].holder.metadata();
+        format!("{}/{}/{}", metadata.namespace, metadata.name, candidates[i].spec().name)
+    };
+    let mut names: Vec<String> = which.map(name).collect();
     names.sort_unstable();
     names.join(", ")
 }

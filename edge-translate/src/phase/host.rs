@@ -3,16 +3,14 @@
 use super::{
     gateway::Gateway,
     hostname::Specificity,
+    listener_set,
     precedence::Precedence,
     rules::{Compiled, internal_error},
 };
-use crate::{
-    api::Kind,
-    engine::{
-        key::{HostId, RouteId},
-        reader::Reader,
-        value::Placed,
-    },
+use crate::engine::{
+    key::{HostId, RouteId},
+    reader::Reader,
+    value::Placed,
 };
 use edge_ir::{Domain, HeaderEdits, Route, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
@@ -24,7 +22,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<Placed> {
     let door = doors.doors.iter().find(|d| d.id == id.listener)?;
     let host = reader.text(id.host);
     let mut routes = collect(reader, id, &entry.routes);
-    if reader.is_guarded(Kind::Gateway, id.listener.gateway) {
+    if listener_set::is_guarded(reader, id.listener) {
         routes = routes.iter().map(closed).collect();
     }
     let mut name = String::with_capacity(door.full_name.len() + 1 + host.len());

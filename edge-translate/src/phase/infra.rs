@@ -137,11 +137,7 @@ fn short_hash(text: &str) -> String {
 
 fn ports(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<ServicePort> {
     let platform = reader.settings().platform;
-    let all = listeners
-        .gateways
-        .iter()
-        .flat_map(|g| &g.listeners)
-        .filter(|l| l.serving == Serving::Yes);
+    let all = listeners.all().filter(|l| l.serving == Serving::Yes);
     let mut ports: Vec<ServicePort> = all
         .map(|l| ServicePort {
             port: l.port,

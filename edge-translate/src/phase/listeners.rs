@@ -8,7 +8,9 @@ use super::{
     certificate::{self, ServerCertificate},
     conflict,
     gateway::{Gateway, Member},
-    hostname, listener_spec, origin,
+    hostname,
+    listener_set::{self, Admission, Holder},
+    listener_spec, origin,
     precedence::Seniority,
 };
 use crate::{
@@ -22,6 +24,7 @@ use crate::{
     status::Condition,
 };
 use edge_ir::{Origin, Origins, RouteTableName};
+use rustc_hash::FxHashMap;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 /// The listeners of a fleet.
@@ -38,8 +41,45 @@ pub(crate) struct GatewayListeners {
     pub(crate) id: Id,
     /// Its object.
     pub(crate) object: Arc<api::Gateway>,
-    /// In spec order.
+    /// Its own, in spec order.
     pub(crate) listeners: Vec<ListenerState>,
+    /// Those that ListenerSets add, oldest first.
+    pub(crate) sets: Vec<SetListeners>,
+}
+
+/// The listeners of a ListenerSet.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SetListeners {
+    /// The ListenerSet.
+    pub(crate) id: Id,
+    /// Its object.
+    pub(crate) object: Arc<api::ListenerSet>,
+    /// Whether the Gateway takes it.
+    pub(crate) admission: Admission,
+    /// In spec order; none when it isn't taken.
+    pub(crate) listeners: Vec<ListenerState>,
+}
+
+impl GatewayListeners {
+    /// Its own listeners and those of its ListenerSets, each as it stands in its object.
+    fn all(&self) -> impl Iterator<Item = (&ListenerState, &api::Listener)> {
+        let own = self.listeners.iter().map(|l| (l, &self.object.spec.listeners[l.index]));
+        let added = self.sets.iter().flat_map(|set| {
+            let spec = &set.object.spec.listeners;
+            set.listeners.iter().map(|l| (l, &spec[l.index]))
+        });
+        own.chain(added)
+    }
+}
+
+impl FleetListeners {
+    /// Every listener.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ListenerState> {
+        self.gateways
+            .iter()
+            .flat_map(GatewayListeners::all)
+            .map(|(state, _)| state)
+    }
 }
 
 /// One listener.
@@ -47,9 +87,9 @@ pub(crate) struct GatewayListeners {
 pub(crate) struct ListenerState {
     /// Which one.
     pub(crate) id: ListenerId,
-    /// Its index in the Gateway's spec.
+    /// Its index in the spec of its object.
     pub(crate) index: usize,
-    /// `<namespace>/<gateway>/<listener>`.
+    /// `<namespace>/<gateway>/<listener>`, with the ListenerSet before the listener where it brings it.
     pub(crate) full_name: Arc<str>,
     /// Its hostname, `*` for every one.
     pub(crate) hostname: Arc<str>,
@@ -121,10 +161,10 @@ impl Finding {
 pub(crate) struct Candidate {
     /// Which one.
     pub(crate) id: ListenerId,
-    /// Its index in the Gateway's spec.
+    /// Its index in the spec of its object.
     pub(crate) index: usize,
-    /// The Gateway.
-    pub(crate) gateway: Arc<api::Gateway>,
+    /// Who brings it.
+    pub(crate) holder: Holder,
     /// `<namespace>/<gateway>/<listener>`.
     pub(crate) full_name: Arc<str>,
     /// Its hostname, `*` for every one, lower case.
@@ -140,7 +180,17 @@ pub(crate) struct Candidate {
 impl Candidate {
     /// The listener as written.
     pub(crate) fn spec(&self) -> &api::Listener {
-        &self.gateway.spec.listeners[self.index]
+        &self.holder.listeners()[self.index]
+    }
+
+    /// Lost a conflict. What a ListenerSet adds then isn't accepted either.
+    pub(crate) fn conflict(&mut self, reason: &'static str, message: impl Into<Cow<'static, str>>) {
+        let message = message.into();
+        if self.id.set.is_some() {
+            self.findings.push(Finding::programmed(reason, message.clone()));
+            self.findings.push(Finding::accepted(reason, message.clone()));
+        }
+        self.findings.push(Finding::conflicted(reason, message));
     }
 
     /// Nothing that is known keeps it from serving.
@@ -155,9 +205,22 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     if gateways.is_empty() {
         return None;
     }
-    let mut candidates: Vec<Candidate> = gateways
+    let mut sets: Vec<(Id, Id, Holder, Admission)> = gateways
         .iter()
-        .flat_map(|(id, gateway)| candidates_of(reader, *id, gateway))
+        .flat_map(|(id, gateway)| {
+            let found = listener_set::sets_of(reader, *id, gateway).into_iter();
+            found.map(|(set, object, admission)| (*id, set, Holder::Set(Arc::clone(gateway), object), admission))
+        })
+        .collect();
+    sets.sort_by_cached_key(|(_, _, holder, _)| Seniority::of(holder.metadata()));
+    let own = gateways
+        .iter()
+        .map(|(id, gateway)| (*id, None, Holder::Gateway(Arc::clone(gateway))));
+    let allowed = sets.iter().filter(|(.., admission)| *admission == Admission::Allowed);
+    let added = allowed.map(|(gateway, set, holder, _)| (*gateway, Some(*set), holder.clone()));
+    let mut candidates: Vec<Candidate> = own
+        .chain(added)
+        .flat_map(|(gateway, set, holder)| candidates_of(reader, gateway, set, &holder))
         .collect();
     for candidate in &mut candidates {
         certificate::check(reader, candidate);
@@ -167,23 +230,51 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     bound_ports::check(&mut candidates, reader.settings().platform);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
-    let mut states: Vec<ListenerState> = candidates
+    let states: Vec<ListenerState> = candidates
         .into_iter()
         .zip(tables)
         .map(|(c, table)| settle(c, table))
         .collect();
-    let gateways = gateways
+    Some(FleetListeners {
+        gateways: gather(gateways, &sets, states),
+    })
+}
+
+/// Gives each object its listeners back.
+fn gather(
+    gateways: Vec<(Id, Arc<api::Gateway>)>,
+    sets: &[(Id, Id, Holder, Admission)],
+    states: Vec<ListenerState>,
+) -> Vec<GatewayListeners> {
+    let mut by_holder: FxHashMap<(Id, Option<Id>), Vec<ListenerState>> = FxHashMap::default();
+    for state in states {
+        by_holder
+            .entry((state.id.gateway, state.id.set))
+            .or_default()
+            .push(state);
+    }
+    let mut listeners_of = |gateway, set| by_holder.remove(&(gateway, set)).unwrap_or_default();
+    gateways
         .into_iter()
-        .map(|(id, object)| {
-            let rest = states.split_off(states.iter().position(|s| s.id.gateway != id).unwrap_or(states.len()));
-            GatewayListeners {
-                id,
-                object,
-                listeners: std::mem::replace(&mut states, rest),
-            }
+        .map(|(id, object)| GatewayListeners {
+            id,
+            object,
+            listeners: listeners_of(id, None),
+            sets: sets
+                .iter()
+                .filter(|(gateway, ..)| *gateway == id)
+                .filter_map(|(_, set, holder, admission)| match holder {
+                    Holder::Set(_, object) => Some(SetListeners {
+                        id: *set,
+                        object: Arc::clone(object),
+                        admission: *admission,
+                        listeners: listeners_of(id, Some(*set)),
+                    }),
+                    Holder::Gateway(_) => None,
+                })
+                .collect(),
         })
-        .collect();
-    Some(FleetListeners { gateways })
+        .collect()
 }
 
 /// The Gateways of a fleet, oldest first.
@@ -197,27 +288,28 @@ fn members(reader: &Reader<'_>, fleet: FleetId) -> Vec<(Id, Arc<api::Gateway>)> 
     list
 }
 
-fn candidates_of(reader: &Reader<'_>, id: Id, gateway: &Arc<api::Gateway>) -> Vec<Candidate> {
-    let metadata = &gateway.metadata;
+fn candidates_of(reader: &Reader<'_>, gateway: Id, set: Option<Id>, holder: &Holder) -> Vec<Candidate> {
+    let prefix = holder.full_name();
     let mut names: BTreeSet<&str> = BTreeSet::new();
-    // The API server keeps names unique; in files the first of a name counts, and the Gateway says so.
+    // The API server keeps names unique; in files the first of a name counts, and the object says so.
     let candidate = |(index, listener): (usize, &api::Listener)| {
         let checked = listener_spec::check(listener);
         Candidate {
             id: ListenerId {
-                gateway: id,
+                gateway,
+                set,
                 name: reader.sym(&listener.name),
             },
             index,
-            gateway: Arc::clone(gateway),
-            full_name: format!("{}/{}/{}", metadata.namespace, metadata.name, listener.name).into(),
+            holder: holder.clone(),
+            full_name: format!("{prefix}/{}", listener.name).into(),
             hostname: hostname::text(listener.hostname.as_deref()).to_lowercase().into(),
             kinds: checked.kinds,
             findings: checked.findings,
             certificates: Vec::new(),
         }
     };
-    let listeners = gateway.spec.listeners.iter().enumerate();
+    let listeners = holder.listeners().iter().enumerate();
     listeners
         .filter(|(_, listener)| names.insert(&listener.name))
         .map(candidate)
@@ -230,7 +322,7 @@ fn refuse_unserved(candidate: &mut Candidate) {
         return;
     }
     let protocol = &candidate.spec().protocol;
-    if *protocol == Protocol::Https && demands_client_certificates(&candidate.gateway, candidate.spec().port) {
+    if *protocol == Protocol::Https && demands_client_certificates(candidate.holder.gateway(), candidate.spec().port) {
         let message = "Frontend TLS validation is not supported by this version.";
         candidate.findings.push(Finding::accepted("UnsupportedValue", message));
     }
@@ -278,10 +370,10 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
     };
     let spec = candidate.spec();
     let (port, protocol) = (spec.port, spec.protocol.clone());
-    let metadata = &candidate.gateway.metadata;
+    let metadata = candidate.holder.metadata();
     let section = Some(Arc::from(&*spec.name));
     let origin = origin::part(
-        Kind::Gateway,
+        candidate.holder.kind(),
         Arc::clone(&metadata.namespace),
         Arc::clone(&metadata.name),
         section,
@@ -294,7 +386,7 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         port,
         protocol,
         kinds: candidate.kinds,
-        conditions: complete(candidate.findings),
+        conditions: complete(candidate.findings, candidate.holder.kind()),
         certificates: candidate.certificates,
         serving,
         table,
@@ -306,7 +398,8 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
 const SEE_OTHERS: &str = "Listener is invalid, see other Conditions for details.";
 
 /// Makes conditions out of findings, adding what those imply.
-fn complete(findings: Vec<Finding>) -> Vec<Condition> {
+fn complete(findings: Vec<Finding>, holder: Kind) -> Vec<Condition> {
+    let is_added = holder == Kind::ListenerSet;
     let programmed = || {
         Condition::yes(
             "Programmed",
@@ -316,7 +409,10 @@ fn complete(findings: Vec<Finding>) -> Vec<Condition> {
     };
     let accepted = || Condition::yes("Accepted", "Accepted", "Listener has been successfully translated");
     let resolved = || Condition::yes("ResolvedRefs", "ResolvedRefs", "Listener references have been resolved");
-    let not_programmed = || Condition::no("Programmed", "Invalid", SEE_OTHERS);
+    let not_programmed = || {
+        let reason = if is_added { "ListenersNotValid" } else { "Invalid" };
+        Condition::no("Programmed", reason, SEE_OTHERS)
+    };
     let (warnings, found): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| f.condition.kind == OVERLAP);
     let mut conditions = join(found);
     let only_reason = match conditions.as_slice() {
@@ -325,9 +421,15 @@ fn complete(findings: Vec<Finding>) -> Vec<Condition> {
         _ => None,
     };
     match only_reason {
-        Some("") => conditions = vec![programmed(), accepted(), resolved()],
+        Some("") => {
+            conditions = vec![programmed(), accepted(), resolved()];
+            if is_added {
+                conditions.push(Condition::no("Conflicted", "NoConflicts", "No conflicts detected"));
+            }
+        }
         Some("PartiallyInvalidCertificateRef") => conditions.splice(0..0, [programmed(), accepted()]).for_each(drop),
-        Some("InvalidCertificateRef" | "RefNotPermitted") => {
+        // What a ListenerSet refers to without leave isn't accepted.
+        Some(reason @ ("InvalidCertificateRef" | "RefNotPermitted")) if !is_added || reason != "RefNotPermitted" => {
             conditions.splice(0..0, [not_programmed(), accepted()]).for_each(drop);
         }
         _ => {
@@ -361,7 +463,7 @@ fn join(findings: Vec<Finding>) -> Vec<Condition> {
 pub(crate) struct Doors {
     /// Its fleet.
     pub(crate) fleet: FleetId,
-    /// Its listeners, in spec order.
+    /// Its listeners in spec order, then those of its ListenerSets.
     pub(crate) doors: Vec<Door>,
 }
 
@@ -403,13 +505,9 @@ pub(crate) fn doors(reader: &Reader<'_>, gateway: Id) -> Option<Doors> {
         return None;
     };
     let listeners = reader.listeners(*fleet)?;
-    let all: Vec<&ListenerState> = listeners.gateways.iter().flat_map(|g| &g.listeners).collect();
+    let all: Vec<&ListenerState> = listeners.all().collect();
     let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
-    let doors = mine
-        .listeners
-        .iter()
-        .map(|l| door(l, &mine.object.spec.listeners[l.index], &all))
-        .collect();
+    let doors = mine.all().map(|(state, spec)| door(state, spec, &all)).collect();
     Some(Doors { fleet: *fleet, doors })
 }
 

@@ -5,11 +5,12 @@ use super::{
     gateway::Gateway,
     hostname,
     infra::ip_family,
+    listener_set,
     listeners::{FleetListeners, ListenerState, OVERLAP, Serving, container_port},
     rules::Compiled,
 };
 use crate::{
-    api::{Kind, Protocol},
+    api::Protocol,
     engine::{key::FleetId, reader::Reader},
     settings::Platform,
 };
@@ -67,11 +68,7 @@ pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
 }
 
 fn serving(listeners: &FleetListeners) -> impl Iterator<Item = &ListenerState> {
-    listeners
-        .gateways
-        .iter()
-        .flat_map(|g| &g.listeners)
-        .filter(|l| l.serving == Serving::Yes)
+    listeners.all().filter(|l| l.serving == Serving::Yes)
 }
 
 fn settings(reader: &Reader<'_>, listeners: &FleetListeners) -> FleetSettings {
@@ -193,7 +190,7 @@ fn stream(reader: &Reader<'_>, listener: &ListenerState, stat_prefix: String) ->
         .iter()
         .filter_map(|route| reader.rules(*route));
     let oldest = routes.min_by(|a, b| a.seniority.cmp(&b.seniority));
-    let is_guarded = reader.is_guarded(Kind::Gateway, listener.id.gateway);
+    let is_guarded = listener_set::is_guarded(reader, listener.id);
     match oldest.map(|rules| &rules.compiled) {
         Some(Compiled::Stream(stream)) if !is_guarded => StreamProxy {
             stat_prefix: stat_prefix.into(),

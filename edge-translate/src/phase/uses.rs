@@ -53,8 +53,11 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
 
 fn ancestor(reader: &Reader<'_>, parent: &Parent) -> Ancestor {
     Ancestor {
-        kind: Kind::Gateway,
-        id: parent.gateway,
+        kind: match parent.set {
+            Some(_) => Kind::ListenerSet,
+            None => Kind::Gateway,
+        },
+        id: parent.set.unwrap_or(parent.gateway),
         section: parent.reference.section_name.as_deref().map(|name| reader.sym(name)),
         port: parent.reference.port,
     }

@@ -3,7 +3,7 @@
 //! The lists of statuses are shared with other controllers (Gateway API: `parents` and `ancestors` are atomic lists,
 //! `conditions` are maps by type), so whoever writes them writes the words of others too. They are copied byte for byte.
 
-use super::{Condition, GatewayStatus, ListenerStatus, ParentStatus, Status, StatusBody, Truth};
+use super::{Condition, ListenerStatus, ParentStatus, Status, StatusBody, Truth};
 use serde_json::{Map, Value, json};
 
 /// Most entries that the API accepts in a list of conditions.
@@ -31,7 +31,13 @@ pub fn merge(existing: Option<&Value>, ours: &Status, now: Option<&str>) -> Valu
         StatusBody::Conditions(list) => {
             new.insert("conditions".into(), stamp.conditions(old.get("conditions"), list));
         }
-        StatusBody::Gateway(gateway) => stamp.gateway(old, gateway, &mut new),
+        StatusBody::Gateway(gateway) => {
+            stamp.listeners(old, &gateway.conditions, &gateway.listeners, &mut new);
+            if gateway.attached_listener_sets > 0 || new.contains_key("attachedListenerSets") {
+                new.insert("attachedListenerSets".into(), json!(gateway.attached_listener_sets));
+            }
+        }
+        StatusBody::ListenerSet(set) => stamp.listeners(old, &set.conditions, &set.listeners, &mut new),
         StatusBody::Parents {
             controller_name,
             parents,
@@ -63,20 +69,17 @@ struct Stamp<'a> {
 }
 
 impl Stamp<'_> {
-    fn gateway(&self, old: &Map<String, Value>, ours: &GatewayStatus, new: &mut Map<String, Value>) {
-        new.insert(
-            "conditions".into(),
-            self.conditions(old.get("conditions"), &ours.conditions),
-        );
-        let listeners = ours
-            .listeners
-            .iter()
-            .map(|l| self.listener(old.get("listeners"), l))
-            .collect();
-        new.insert("listeners".into(), Value::Array(listeners));
-        if ours.attached_listener_sets > 0 || new.contains_key("attachedListenerSets") {
-            new.insert("attachedListenerSets".into(), json!(ours.attached_listener_sets));
-        }
+    /// Conditions of a Gateway or ListenerSet, and its listeners.
+    fn listeners(
+        &self,
+        old: &Map<String, Value>,
+        conditions: &[Condition],
+        listeners: &[ListenerStatus],
+        new: &mut Map<String, Value>,
+    ) {
+        new.insert("conditions".into(), self.conditions(old.get("conditions"), conditions));
+        let listeners = listeners.iter().map(|l| self.listener(old.get("listeners"), l));
+        new.insert("listeners".into(), Value::Array(listeners.collect()));
     }
 
     fn listener(&self, old: Option<&Value>, ours: &ListenerStatus) -> Value {

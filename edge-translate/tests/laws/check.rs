@@ -195,23 +195,23 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
             if !kinds.contains(&&*origin.kind) || key.is_none_or(|key| !objects.contains_key(&key)) {
                 wrong.push(format!("{piece} comes from {origin}, which isn't there"));
             }
-            if let (Some(section), "Gateway") = (&origin.section, &*origin.kind)
-                && !has_listener(objects, &origin.namespace, &origin.name, section)
+            if let (Some(section), Some(key)) = (&origin.section, holder(origin))
+                && !has_listener(objects, &key, section)
             {
                 wrong.push(format!("{piece} comes from {origin}, which has no such listener"));
             }
         }
     };
     for listener in fleet.listeners.iter() {
-        ask(&listener.name, &listener.origins, &["Gateway"]);
+        ask(&listener.name, &listener.origins, &["Gateway", "ListenerSet"]);
         for chain in listener.chains.iter().chain(&listener.default_chain) {
-            ask(&chain.name, &chain.origins, &["Gateway"]);
+            ask(&chain.name, &chain.origins, &["Gateway", "ListenerSet"]);
         }
     }
     for table in fleet.route_tables.iter() {
-        ask(&table.name, &table.origins, &["Gateway"]);
+        ask(&table.name, &table.origins, &["Gateway", "ListenerSet"]);
         for host in table.hosts.iter() {
-            ask(&host.name, &host.origins, &["Gateway"]);
+            ask(&host.name, &host.origins, &["Gateway", "ListenerSet"]);
         }
     }
     for (_, route) in routes(fleet) {
@@ -239,9 +239,21 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
     wrong
 }
 
-fn has_listener(objects: &BTreeMap<ObjectKey, Object>, namespace: &str, gateway: &str, name: &str) -> bool {
-    match objects.get(&ObjectKey::new(Kind::Gateway, namespace, gateway)) {
-        Some(Object::Gateway(gateway)) => gateway.spec.listeners.iter().any(|l| &*l.name == name),
-        _ => false,
-    }
+/// The object that a listener stands in.
+fn holder(origin: &edge_ir::Origin) -> Option<ObjectKey> {
+    let kind = match &*origin.kind {
+        "Gateway" => Kind::Gateway,
+        "ListenerSet" => Kind::ListenerSet,
+        _ => return None,
+    };
+    Some(ObjectKey::new(kind, &*origin.namespace, &*origin.name))
+}
+
+fn has_listener(objects: &BTreeMap<ObjectKey, Object>, key: &ObjectKey, name: &str) -> bool {
+    let listeners = match objects.get(key) {
+        Some(Object::Gateway(gateway)) => &gateway.spec.listeners,
+        Some(Object::ListenerSet(set)) => &set.spec.listeners,
+        _ => return false,
+    };
+    listeners.iter().any(|l| &*l.name == name)
 }

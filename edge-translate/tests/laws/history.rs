@@ -78,6 +78,7 @@ pub(crate) fn object() -> impl Strategy<Value = Object> {
     prop_oneof![
         1 => platform::gateway_class().boxed(),
         5 => platform::gateway().boxed(),
+        4 => platform::listener_set().boxed(),
         12 => routes::http_route().boxed(),
         5 => routes::grpc_route().boxed(),
         4 => routes::stream_route().boxed(),
@@ -109,6 +110,7 @@ fn key() -> impl Strategy<Value = ObjectKey> {
     prop_oneof![
         1 => global(Kind::GatewayClass, &["plain", "merged"]).boxed(),
         3 => named(Kind::Gateway, GATEWAYS).boxed(),
+        2 => named(Kind::ListenerSet, super::words::SETS).boxed(),
         6 => named(Kind::HttpRoute, routes::ROUTES).boxed(),
         2 => named(Kind::GrpcRoute, routes::ROUTES).boxed(),
         1 => named(Kind::TlsRoute, routes::ROUTES).boxed(),
@@ -162,7 +164,7 @@ pub(crate) fn seed() -> Vec<Object> {
         {"apiVersion": "gateway.edge/v1alpha1", "kind": "EdgeProxy", "metadata": {"name": "p0", "namespace": "a"},
          "spec": {"mergeGateways": true}},
         {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g0", "namespace": "a"},
-         "spec": {"gatewayClassName": "plain", "tls": {"backend": {"clientCertificateRef": {"name": "c0"}}}, "listeners": [
+         "spec": {"gatewayClassName": "plain", "allowedListeners": {"namespaces": {"from": "All"}}, "tls": {"backend": {"clientCertificateRef": {"name": "c0"}}}, "listeners": [
              {"name": "l0", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": {"from": "All"}}},
              {"name": "l1", "protocol": "HTTPS", "port": 443, "hostname": "*.example.com",
               "tls": {"certificateRefs": [{"name": "c0"}]}, "allowedRoutes": {"namespaces": {"from": "All"}}},
@@ -173,6 +175,11 @@ pub(crate) fn seed() -> Vec<Object> {
              {"name": "l3", "protocol": "TCP", "port": 8080, "allowedRoutes": {"namespaces": {"from": "All"}}},
              {"name": "l2", "protocol": "HTTPS", "port": 443, "hostname": "a.example.com",
               "tls": {"certificateRefs": [{"name": "c0"}, {"name": "c1"}]}}]}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ListenerSet", "metadata": {"name": "t0", "namespace": "b"},
+         "spec": {"parentRef": {"name": "g0", "namespace": "a"}, "listeners": [
+             {"name": "l0", "protocol": "HTTP", "port": 80, "hostname": "a.example.com",
+              "allowedRoutes": {"namespaces": {"from": "All"}}},
+             {"name": "l1", "protocol": "TCP", "port": 8080}]}},
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c0", "namespace": "a"},
          "stringData": platform::good_certificate()},
         {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": "g1", "namespace": "b"},

@@ -2,7 +2,7 @@
 
 use super::words::{
     AUTHORITIES, BACKENDS, CLASSES, GATEWAYS, HOSTNAMES, LISTENER_PORTS, LISTENERS, NAMESPACES, PROXIES, SECRETS,
-    SERVICE_PORTS, SERVICES, maybe, metadata, number, one_of,
+    SERVICE_PORTS, SERVICES, SETS, maybe, metadata, number, one_of,
 };
 use proptest::{bool, collection::vec, option, prelude::*};
 use serde_json::{Value, json};
@@ -144,20 +144,52 @@ pub(crate) fn gateway() -> impl Strategy<Value = Value> {
         parameters,
         tls,
         addresses,
+        allowed_listeners(),
     )
-        .prop_map(|(metadata, class, mut listeners, parameters, tls, addresses)| {
-            for (listener, name) in listeners.iter_mut().zip(LISTENERS) {
-                listener["name"] = json!(name);
-            }
-            let infrastructure = (!parameters.is_null()).then(|| json!({"parametersRef": parameters}));
-            json!({
-                "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": metadata,
-                "spec": {
-                    "gatewayClassName": class, "listeners": listeners, "infrastructure": infrastructure,
-                    "tls": tls, "addresses": addresses,
-                },
-            })
+        .prop_map(
+            |(metadata, class, mut listeners, parameters, tls, addresses, allowed)| {
+                for (listener, name) in listeners.iter_mut().zip(LISTENERS) {
+                    listener["name"] = json!(name);
+                }
+                let infrastructure = (!parameters.is_null()).then(|| json!({"parametersRef": parameters}));
+                json!({
+                    "apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": metadata,
+                    "spec": {
+                        "gatewayClassName": class, "listeners": listeners, "infrastructure": infrastructure,
+                        "tls": tls, "addresses": addresses, "allowedListeners": allowed,
+                    },
+                })
+            },
+        )
+}
+
+/// Which ListenerSets a Gateway takes; absent means none.
+fn allowed_listeners() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        1 => Just(Value::Null),
+        4 => Just(json!({"namespaces": {"from": "All"}})),
+        1 => Just(json!({"namespaces": {"from": "Same"}})),
+        1 => Just(json!({"namespaces": {"from": "None"}})),
+        2 => Just(json!({"namespaces": {"from": "Selector", "selector": {"matchLabels": {"team": "x"}}}})),
+    ]
+}
+
+/// Listeners that are in the way of each other and of those of Gateways.
+pub(crate) fn listener_set() -> impl Strategy<Value = Value> {
+    let parent = (
+        one_of(GATEWAYS),
+        option::of(one_of(NAMESPACES)),
+        option::weighted(0.05, Just("Service")),
+    );
+    (metadata(SETS), parent, vec(listener(), 1..4)).prop_map(|(metadata, (name, namespace, kind), mut listeners)| {
+        for (listener, name) in listeners.iter_mut().zip(LISTENERS) {
+            listener["name"] = json!(name);
+        }
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ListenerSet", "metadata": metadata,
+            "spec": {"parentRef": {"name": name, "namespace": namespace, "kind": kind}, "listeners": listeners},
         })
+    })
 }
 
 fn service_ports() -> impl Strategy<Value = Value> {
@@ -317,6 +349,7 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
     let from = prop_oneof![
         3 => Just("HTTPRoute"),
         3 => Just("Gateway"),
+        1 => Just("ListenerSet"),
         1 => Just("GRPCRoute"),
         1 => Just("TLSRoute"),
         1 => Just("TCPRoute"),
@@ -343,6 +376,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
         one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "HTTPRoute", "name": name})),
         one_of(&["r0", "r1"]).prop_map(|name| json!({"group": GROUP, "kind": "GRPCRoute", "name": name})),
         one_of(GATEWAYS).prop_map(|name| json!({"group": GROUP, "kind": "Gateway", "name": name})),
+        one_of(SETS).prop_map(|name| json!({"group": GROUP, "kind": "ListenerSet", "name": name})),
     ];
     (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
         let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));

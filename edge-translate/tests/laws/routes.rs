@@ -1,7 +1,8 @@
 //! Generated routes: all matches, all filters, all kinds of references, good and bad.
 
 use super::words::{
-    BACKENDS, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, maybe, metadata, number, one_of,
+    BACKENDS, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, SETS, maybe, metadata, number,
+    one_of,
 };
 use proptest::{collection::vec, option, prelude::*};
 use serde_json::{Value, json};
@@ -12,14 +13,17 @@ pub(crate) const ROUTES: &[&str] = &["r0", "r1", "r2"];
 fn parent_ref() -> impl Strategy<Value = Value> {
     let section = option::weighted(0.15, one_of(LISTENERS));
     let port = option::weighted(0.1, number(&[80, 443, 9]));
-    let kind = option::weighted(0.05, Just("Service"));
-    // Two of the Gateways are there from the beginning.
-    let gateway = prop_oneof![
-        2 => Just(("g0", Some("a"))),
-        2 => Just(("g1", Some("b"))),
-        2 => (one_of(GATEWAYS), option::of(one_of(NAMESPACES))),
+    let odd = option::weighted(0.05, Just("Service"));
+    // Two of the Gateways and a ListenerSet are there from the beginning.
+    let parent = prop_oneof![
+        4 => Just(("g0", Some("a"), None)),
+        4 => Just(("g1", Some("b"), None)),
+        4 => (one_of(GATEWAYS), option::of(one_of(NAMESPACES)), Just(None)),
+        1 => Just(("t0", Some("b"), Some("ListenerSet"))),
+        2 => (one_of(SETS), option::of(one_of(NAMESPACES)), Just(Some("ListenerSet"))),
     ];
-    (gateway, section, port, kind).prop_map(|((name, namespace), section, port, kind)| {
+    (parent, section, port, odd).prop_map(|((name, namespace, kind), section, port, odd)| {
+        let kind = odd.or(kind);
         json!({"name": name, "namespace": namespace, "sectionName": section, "port": port, "kind": kind})
     })
 }

@@ -29,6 +29,8 @@ pub(crate) const LISTENERS: &[&str] = &["l0", "l1", "l2", "l3"];
 pub(crate) const SERVICES: &[&str] = &["s0", "s1"];
 pub(crate) const BACKENDS: &[&str] = &["b0", "b1"];
 pub(crate) const SECRETS: &[&str] = &["c0", "c1", "c2"];
+/// Names of ListenerSets.
+pub(crate) const SETS: &[&str] = &["t0", "t1"];
 /// Names of ConfigMaps with certificates of authorities.
 pub(crate) const AUTHORITIES: &[&str] = &["ca0", "ca1"];
 pub(crate) const PROXIES: &[&str] = &["p0", "p1"];

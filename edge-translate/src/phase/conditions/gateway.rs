@@ -1,5 +1,6 @@
 //! Gateway and its listeners.
 
+use super::listener_set;
 use crate::{
     api,
     engine::reader::Reader,
@@ -29,11 +30,13 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             "Gateway is using AllowInsecureFallback frontend validation mode.",
         ));
     }
-    let listeners = mine.listeners.iter().map(|l| listener(reader, object, l)).collect();
+    let spec = &object.spec.listeners;
+    let listeners = mine.listeners.iter().map(|l| listener(reader, spec, l)).collect();
+    let n_sets = mine.sets.iter().filter(|set| listener_set::is_accepted(set)).count();
     let body = StatusBody::Gateway(GatewayStatus {
         conditions,
         listeners,
-        attached_listener_sets: 0,
+        attached_listener_sets: u32::try_from(n_sets).unwrap_or(u32::MAX),
     });
     Some(Some(Status {
         observed_generation: object.metadata.generation,
@@ -45,11 +48,6 @@ fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState])
     if let Some(problem) = &member.problem {
         return Condition::no("Accepted", problem.reason, problem.message.clone());
     }
-    let is_accepted = |l: &&ListenerState| {
-        l.conditions
-            .iter()
-            .any(|c| c.kind == "Accepted" && c.status == Truth::True)
-    };
     let mut bad: Vec<&str> = listeners
         .iter()
         .filter(|l| !is_accepted(l))
@@ -82,9 +80,16 @@ fn validates_insecurely(object: &api::Gateway) -> bool {
     modes.any(|mode| *mode == api::FrontendValidationMode::AllowInsecureFallback)
 }
 
-fn listener(reader: &Reader<'_>, object: &api::Gateway, state: &ListenerState) -> ListenerStatus {
+/// Whether a listener says that it is accepted.
+pub(super) fn is_accepted(listener: &ListenerState) -> bool {
+    let mut conditions = listener.conditions.iter();
+    conditions.any(|c| c.kind == "Accepted" && c.status == Truth::True)
+}
+
+/// The status of one of the listeners of an object.
+pub(super) fn listener(reader: &Reader<'_>, spec: &[api::Listener], state: &ListenerState) -> ListenerStatus {
     ListenerStatus {
-        name: (&*object.spec.listeners[state.index].name).into(),
+        name: (&*spec[state.index].name).into(),
         supported_kinds: state.kinds.iter().map(|k| k.as_str().into()).collect(),
         attached_routes: reader.n_attached(state.id),
         conditions: state.conditions.clone(),

@@ -6,13 +6,13 @@
 
 use super::{ListenerState, downstream_tls, nobody, server_names};
 use crate::{
-    api::Kind,
     engine::{
         key::{RouteId, RouteKind},
         reader::Reader,
     },
     phase::{
         hostname::Specificity,
+        listener_set,
         precedence::Seniority,
         rules::{Compiled, Rules},
     },
@@ -96,7 +96,7 @@ fn chain(
 fn by_route(reader: &Reader<'_>, listener: &ListenerState) -> BTreeMap<RouteId, Vec<Arc<str>>> {
     let mut by_route: BTreeMap<RouteId, Vec<Arc<str>>> = BTreeMap::new();
     // What a policy protects that this version can't honour is open to nobody.
-    if reader.is_guarded(Kind::Gateway, listener.id.gateway) {
+    if listener_set::is_guarded(reader, listener.id) {
         return by_route;
     }
     let mut owners: BTreeMap<Arc<str>, (Claim<'_>, RouteId)> = BTreeMap::new();
