@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures that anybody can have again, printed and kept in `docs/performance.md`.
 
+mod fleet;
 mod proxy;
 mod report;
 mod translate;
@@ -15,6 +16,8 @@ pub(crate) enum Subject {
         #[arg(long, default_value_t = 5)]
         runs: usize,
     },
+    /// A fleet of 10,000 routes: start, edits and memory, with our proxy and with stock Envoy.
+    Fleet,
     /// The proxy between a load generator and a backend, side by side with stock Envoy.
     Proxy {
         /// Runs of each proxy, interleaved.
@@ -30,6 +33,7 @@ pub(crate) enum Subject {
 pub(crate) fn run(subject: &Subject) -> Result<()> {
     match *subject {
         Subject::Translate { runs } => translate::run(runs),
+        Subject::Fleet => fleet::run(),
         Subject::Proxy { runs, seconds } => proxy::run(runs, seconds),
     }
 }
