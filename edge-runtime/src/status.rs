@@ -149,7 +149,7 @@ impl StatusFile {
         let Some(document) = book.take_changed() else { return };
         let begun = Instant::now();
         let path = self.path.clone();
-        let written = tokio::task::spawn_blocking(move || replace(&path, &to_yaml(&document))).await;
+        let written = tokio::task::spawn_blocking(move || replace(&path, &document)).await;
         match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(()) => {
                 self.metrics.count(Counter::StatusUpdates);

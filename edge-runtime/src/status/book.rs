@@ -1,6 +1,6 @@
 //! The book of statuses: pure, except that it is told the time.
 
-use super::{StatusChanges, overlay};
+use super::{StatusChanges, overlay, to_yaml};
 use crate::{infra::Reports, provider::file::Findings, world::Published, xds_server::Rejections};
 use edge_ir::FleetKey;
 use edge_translate::{
@@ -19,7 +19,7 @@ use std::{
 pub struct Book {
     statuses: BTreeMap<ObjectKey, Arc<Status>>,
     /// What each object's entry looks like, as of the last refresh.
-    rendered: BTreeMap<ObjectKey, Value>,
+    rendered: BTreeMap<ObjectKey, Entry>,
     /// Statuses from an earlier run, by kind, namespace and name.
     earlier: BTreeMap<[String; 3], Value>,
     stale: BTreeSet<ObjectKey>,
@@ -29,6 +29,15 @@ pub struct Book {
     findings: Findings,
     /// Whether the document differs from the one that was taken last.
     is_changed: bool,
+}
+
+/// An object's entry as text: a tree of maps takes ten times the memory, and a change writes one entry anew, not all.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    /// In JSON, to be read when the object changes again.
+    json: Box<str>,
+    /// In YAML, as an item of a list.
+    yaml: Box<str>,
 }
 
 impl Book {
@@ -134,20 +143,23 @@ impl Book {
             }
             let names = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
             let shown = self.rendered.remove(&key);
-            let before = shown.as_ref().or_else(|| self.earlier.get(&names));
-            let mut value = merge(before, &status, Some(now));
+            let before = match &shown {
+                Some(entry) => Some(entry.status()),
+                None => self.earlier.remove(&names),
+            };
+            let mut value = merge(before.as_ref(), &status, Some(now));
             if let Some(addresses) = addresses {
                 value["addresses"] = addresses;
             }
-            self.is_changed |= shown.as_ref() != Some(&value);
-            self.earlier.remove(&names);
-            self.rendered.insert(key, value);
+            let entry = Entry::new(&key, value);
+            self.is_changed |= shown.as_ref() != Some(&entry);
+            self.rendered.insert(key, entry);
         }
     }
 
-    /// The document, if it differs from the one that was taken last.
-    pub fn take_changed(&mut self) -> Option<Value> {
-        std::mem::take(&mut self.is_changed).then(|| self.document())
+    /// The document in YAML, if it differs from the one that was taken last.
+    pub fn take_changed(&mut self) -> Option<String> {
+        std::mem::take(&mut self.is_changed).then(|| self.yaml())
     }
 
     /// It could not be used after all: the next call of [`take_changed`](Self::take_changed) gives it again.
@@ -157,22 +169,55 @@ impl Book {
 
     /// The whole document.
     pub fn document(&self) -> Value {
-        let findings: Vec<Value> = self.findings.iter().map(finding).collect();
-        let resources: Vec<Value> = self.rendered.iter().map(|(key, status)| entry(key, status)).collect();
-        json!({ "findings": findings, "resources": resources })
+        let resources: Vec<Value> = self.rendered.values().map(Entry::value).collect();
+        json!({ "findings": self.findings(), "resources": resources })
+    }
+
+    /// The whole document in YAML.
+    fn yaml(&self) -> String {
+        let mut text = to_yaml(&json!({ "findings": self.findings() }));
+        if self.rendered.is_empty() {
+            text.push_str("resources: []\n");
+            return text;
+        }
+        text.reserve(self.rendered.values().map(|entry| entry.yaml.len()).sum::<usize>() + 16);
+        text.push_str("resources:\n");
+        for entry in self.rendered.values() {
+            text.push_str(&entry.yaml);
+        }
+        text
+    }
+
+    fn findings(&self) -> Vec<Value> {
+        self.findings.iter().map(finding).collect()
     }
 }
 
-fn entry(key: &ObjectKey, status: &Value) -> Value {
-    let mut entry = Map::new();
-    entry.insert("apiVersion".into(), key.kind.api_version().into());
-    entry.insert("kind".into(), key.kind.as_str().into());
-    if !key.namespace.is_empty() {
-        entry.insert("namespace".into(), (*key.namespace).into());
+impl Entry {
+    fn new(key: &ObjectKey, status: Value) -> Self {
+        let mut entry = Map::new();
+        entry.insert("apiVersion".into(), key.kind.api_version().into());
+        entry.insert("kind".into(), key.kind.as_str().into());
+        if !key.namespace.is_empty() {
+            entry.insert("namespace".into(), (*key.namespace).into());
+        }
+        entry.insert("name".into(), (*key.name).into());
+        entry.insert("status".into(), status);
+        let list = Value::Array(vec![Value::Object(entry)]);
+        Self {
+            json: list[0].to_string().into(),
+            yaml: to_yaml(&list).into(),
+        }
     }
-    entry.insert("name".into(), (*key.name).into());
-    entry.insert("status".into(), status.clone());
-    Value::Object(entry)
+
+    fn value(&self) -> Value {
+        // It is our own text.
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
+
+    fn status(&self) -> Value {
+        self.value()["status"].take()
+    }
 }
 
 fn finding(finding: &LoadFinding) -> Value {

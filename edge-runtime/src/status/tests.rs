@@ -159,7 +159,9 @@ fn times_survive_a_restart_and_entries_go_with_their_objects() {
     let mut book = Book::new(None);
     book.set_statuses(vec![gateway()]);
     book.refresh("t0");
-    let mut next = Book::new(serde_yaml::from_str(&to_yaml(&book.document())).unwrap());
+    let written = book.take_changed().unwrap();
+    assert_eq!(serde_yaml::from_str::<Value>(&written).unwrap(), book.document());
+    let mut next = Book::new(serde_yaml::from_str(&written).unwrap());
     assert_eq!(
         next.document()["resources"].as_array().map(Vec::len),
         Some(0),
