@@ -70,7 +70,8 @@ impl Translator {
         }
     }
 
-    /// Units whose subject is an object come to life with it; when it goes they find nothing and are forgotten.
+    /// Units whose subject is an object come to life with it, and run whenever it changes: see [`Key::subject`]. When it
+    /// goes they find nothing and are forgotten.
     fn want_units_of(&mut self, kind: Kind, id: Id) {
         match kind {
             Kind::GatewayClass => self.memo.want(Key::Class(id.name)),
@@ -145,7 +146,14 @@ impl Translator {
 
     fn run(&mut self, id: NodeId, key: Key) {
         let Self { world, index, memo, .. } = self;
-        let outcome = memo.run(id, |reads| unit(&Reader { world, index, reads }, key));
+        let outcome = memo.run(id, |reads| {
+            unit(&Reader {
+                key,
+                world,
+                index,
+                reads,
+            })
+        });
         if let Outcome::Changed(was) = outcome {
             self.memo.touch_id(id);
             let now = self.memo.value(id).cloned();
@@ -162,8 +170,8 @@ fn status_of(memo: &Memo<Key, Value>, kind: Kind, id: Id) -> Option<&Arc<Status>
 }
 
 /// The function of each unit. Nothing means that its subject is gone.
-fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
-    Some(match key {
+fn unit(reader: &Reader<'_>) -> Option<Value> {
+    Some(match reader.key {
         Key::Class(name) => Value::Class(Arc::new(phase::class::class(reader, name)?)),
         Key::Gateway(id) => Value::Gateway(Arc::new(phase::gateway::gateway(reader, id)?)),
         Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::listeners(reader, fleet)?)),
@@ -180,9 +188,8 @@ fn unit(reader: &Reader<'_>, key: Key) -> Option<Value> {
         Key::Infra(fleet) => Value::Infra(phase::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::conditions::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
-        Key::Members(_) | Key::HostRoutes(_) | Key::ListenerRoutes(_) => return None,
+        Key::Members(_) | Key::ListenerRoutes(_) => return None,
         Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,
         Key::ListenerSets(_) => return None,
-        Key::Users(..) | Key::EndpointUsers(..) => return None,
     })
 }

@@ -3,7 +3,7 @@
 use super::memo::MemoKey;
 use crate::{
     api::Kind,
-    name::{Id, Sym},
+    name::{Id, Interner, Sym},
 };
 use edge_ir::{AppProtocol, PortProtocol};
 
@@ -201,8 +201,6 @@ pub(crate) enum Key {
     // Indexes, kept from the values of units.
     /// The Gateways of a fleet.
     Members(FleetId),
-    /// The routes of a host, and whether it must exist without any.
-    HostRoutes(HostId),
     /// TLS, TCP and UDP routes of a listener.
     ListenerRoutes(ListenerId),
     /// The classes and Gateways that name an EdgeProxy.
@@ -211,10 +209,6 @@ pub(crate) enum Key {
     Attached(ListenerId),
     /// The parents of routes that lead to a backend.
     Ancestors(BackendPort),
-    /// Whether a fleet sends traffic to a backend.
-    Users(FleetId, BackendId),
-    /// Whether a fleet needs a backend's endpoints.
-    EndpointUsers(FleetId, BackendPort),
     // Units.
     /// Is this class ours, and what does it say?
     Class(Sym),
@@ -251,14 +245,29 @@ pub(crate) enum Key {
 /// Number of stages.
 pub(crate) const N_STAGES: usize = 8;
 
+impl Key {
+    /// The object that a unit is about. Every change to it wakes the unit, so that reading it needs no record.
+    pub(crate) fn subject(&self) -> Option<(Kind, Id)> {
+        match *self {
+            Self::Class(name) => {
+                let namespace = Interner::EMPTY;
+                Some((Kind::GatewayClass, Id { namespace, name }))
+            }
+            Self::Gateway(id) => Some((Kind::Gateway, id)),
+            Self::Attach(route) | Self::Rules(route) | Self::Uses(route) => Some((route.kind.kind(), route.id)),
+            Self::Status(kind, id) => Some((kind, id)),
+            _ => None,
+        }
+    }
+}
+
 impl MemoKey for Key {
     fn stage(&self) -> Option<usize> {
         Some(match self {
             Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
-            Self::Members(_) | Self::HostRoutes(_) | Self::ListenerRoutes(_) => return None,
+            Self::Members(_) | Self::ListenerRoutes(_) => return None,
             Self::Attached(_) | Self::ProxyUsers(_) | Self::TlsPolicies(_) | Self::Ancestors(_) => return None,
             Self::ListenerSets(_) => return None,
-            Self::Users(..) | Self::EndpointUsers(..) => return None,
             Self::Class(_) => 0,
             Self::Gateway(_) => 1,
             Self::Listeners(_) | Self::BackendTls(_) => 2,

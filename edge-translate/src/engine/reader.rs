@@ -27,6 +27,8 @@ use std::sync::Arc;
 
 /// The only way from a unit to the world and to other units.
 pub(crate) struct Reader<'a> {
+    /// The unit that runs.
+    pub(super) key: Key,
     pub(super) world: &'a World,
     pub(super) index: &'a Index,
     pub(super) reads: &'a Reads<'a, Key, Value>,
@@ -121,7 +123,9 @@ units! {
 impl<'a> Reader<'a> {
     /// One object of any kind.
     pub(crate) fn object(&self, kind: Kind, id: Id) -> Option<&'a Object> {
-        self.reads.note(Key::Object(kind, id));
+        if self.key.subject() != Some((kind, id)) {
+            self.reads.note(Key::Object(kind, id));
+        }
         self.world.object(kind, id)
     }
 
@@ -193,9 +197,9 @@ impl<'a> Reader<'a> {
         self.index.members(fleet)
     }
 
-    /// The routes of a host.
+    /// The routes of a host. Only its own unit asks, and is woken when they change, so there is nothing to record.
     pub(crate) fn host_routes(&self, host: HostId) -> Option<&'a HostRoutes> {
-        self.reads.note(Key::HostRoutes(host));
+        debug_assert_eq!(self.key, Key::Host(host), "only this unit is woken");
         self.index.host_routes(host)
     }
 
@@ -211,15 +215,15 @@ impl<'a> Reader<'a> {
         self.index.n_attached(listener)
     }
 
-    /// Whether a fleet sends traffic to a backend.
+    /// Whether a fleet sends traffic to a backend; for the cluster alone, as with [`Self::host_routes`].
     pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {
-        self.reads.note(Key::Users(fleet, backend));
+        debug_assert_eq!(self.key, Key::Cluster(fleet, backend), "only this unit is woken");
         self.index.is_used(fleet, backend)
     }
 
-    /// Whether a fleet needs a backend's endpoints.
+    /// Whether a fleet needs a backend's endpoints; for the endpoints alone, as with [`Self::host_routes`].
     pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
-        self.reads.note(Key::EndpointUsers(fleet, port));
+        debug_assert_eq!(self.key, Key::Endpoints(fleet, port), "only this unit is woken");
         self.index.needs_endpoints(fleet, port)
     }
 

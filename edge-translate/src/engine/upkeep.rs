@@ -18,6 +18,7 @@ use crate::{
         uses::Uses,
     },
 };
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 impl Translator {
@@ -81,7 +82,6 @@ impl Translator {
 
     fn edit_host(&mut self, host: HostId, edit: impl FnOnce(&mut super::index::HostRoutes)) {
         self.index.edit_host(host, edit);
-        self.memo.touch(Key::HostRoutes(host));
         self.memo.want(Key::Host(host));
     }
 
@@ -158,12 +158,10 @@ impl Translator {
     }
 
     fn users_turned(&mut self, fleet: FleetId, backend: BackendId) {
-        self.memo.touch(Key::Users(fleet, backend));
         self.memo.want(Key::Cluster(fleet, backend));
     }
 
     fn endpoint_users_turned(&mut self, fleet: FleetId, backend: BackendId) {
-        self.memo.touch(Key::EndpointUsers(fleet, backend.port));
         self.memo.want(Key::Endpoints(fleet, backend.port));
     }
 
@@ -242,12 +240,12 @@ fn as_uses(value: &Value) -> Option<&Uses> {
 }
 
 /// Hosts that a route is on, sorted.
-fn hosts(attachments: Option<&Attachments>) -> Vec<HostId> {
+fn hosts(attachments: Option<&Attachments>) -> SmallVec<[HostId; 4]> {
     let attached = attachments
         .into_iter()
         .flat_map(|a| &a.parents)
         .flat_map(|p| p.verdict.iter().flatten());
-    let mut hosts: Vec<HostId> = attached.flat_map(|a| &a.hosts).map(|h| h.id).collect();
+    let mut hosts: SmallVec<[HostId; 4]> = attached.flat_map(|a| &a.hosts).map(|h| h.id).collect();
     hosts.sort_unstable();
     hosts.dedup();
     hosts

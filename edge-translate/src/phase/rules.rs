@@ -12,6 +12,7 @@ use crate::{
     },
 };
 use edge_ir::{DirectResponse, HeaderEdits, Origin, Origins, Route, RouteAction, RouteMatch, StreamProxy};
+use smallvec::SmallVec;
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 mod backend;
@@ -29,13 +30,13 @@ pub(crate) struct Rules {
     /// What the rules do.
     pub(crate) compiled: Compiled,
     /// Backends that the rules send traffic to, mirrors included, sorted.
-    pub(crate) backends: Vec<BackendId>,
+    pub(crate) backends: SmallVec<[BackendId; 2]>,
     /// Backends that the rules lead to, those included that can't be trusted, sorted.
-    pub(crate) targets: Vec<BackendPort>,
+    pub(crate) targets: SmallVec<[BackendPort; 2]>,
     /// What is wrong.
     pub(crate) findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
-    pub(crate) wanting: Vec<(BackendPort, Use)>,
+    pub(crate) wanting: SmallVec<[(BackendPort, Use); 2]>,
     /// Generation of the object, for its status.
     pub(crate) generation: i64,
 }
@@ -124,10 +125,10 @@ pub(super) struct Compilation<'a, 'r> {
     rule: usize,
     /// How many backends the rule names.
     n_references: usize,
-    backends: Vec<BackendId>,
-    targets: Vec<BackendPort>,
+    backends: SmallVec<[BackendId; 2]>,
+    targets: SmallVec<[BackendPort; 2]>,
     findings: Vec<RuleFinding>,
-    wanting: Vec<(BackendPort, Use)>,
+    wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
 
 impl Compilation<'_, '_> {
@@ -193,10 +194,10 @@ impl<'a, 'r> Compilation<'a, 'r> {
             protection,
             rule: 0,
             n_references: 0,
-            backends: Vec::new(),
-            targets: Vec::new(),
+            backends: SmallVec::new(),
+            targets: SmallVec::new(),
             findings: Vec::new(),
-            wanting: Vec::new(),
+            wanting: SmallVec::new(),
         }
     }
 

@@ -6,16 +6,17 @@ use crate::engine::{
     key::{Ancestor, BackendId, BackendPort, FleetId, ListenerId, RouteId, RouteKind},
     reader::Reader,
 };
+use smallvec::SmallVec;
 
 /// What a route uses. The lists are sorted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Uses {
     /// Backends, in the fleets that need them.
-    pub(crate) backends: Vec<(FleetId, BackendId)>,
+    pub(crate) backends: SmallVec<[(FleetId, BackendId); 1]>,
     /// Backends that its rules lead to, with the parents that took the route.
-    pub(crate) ancestors: Vec<(BackendPort, Ancestor)>,
+    pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
     /// Listeners that count it as attached, whatever becomes of its rules.
-    pub(crate) listeners: Vec<ListenerId>,
+    pub(crate) listeners: SmallVec<[ListenerId; 1]>,
 }
 
 /// Lists what a route uses; none when it is gone. A route without hostnames that requests can reach needs no backend.
@@ -63,8 +64,8 @@ fn ancestor(reader: &Reader<'_>, parent: &Parent) -> Ancestor {
     }
 }
 
-fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut list: Vec<T> = all.collect();
+fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> SmallVec<[T; 1]> {
+    let mut list: SmallVec<[T; 1]> = all.collect();
     list.sort_unstable();
     list.dedup();
     list
