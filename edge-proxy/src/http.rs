@@ -1,31 +1,31 @@
 //! Requests: from the head that the codec delivers to the response that it is given.
 //!
 //! What: [`ingress`] takes a request in, [`crate::filters`] may answer it, the route table finds its route, [`forward`]
-//! sends it to a backend, [`egress`] finishes the response. Nothing here knows hyper's connections.
+//! sends it to a backend, [`egress`] finishes the response. Nothing here knows a codec.
 
 pub(crate) mod body;
 mod edits;
-mod egress;
+pub(crate) mod egress;
 mod forward;
 pub(crate) mod head;
+pub(crate) mod incoming;
 mod ingress;
 pub(crate) mod local_reply;
 mod mirror;
 mod path;
 mod replay;
-mod request;
+pub(crate) mod request;
 mod respond;
 mod retry;
 mod rewrite;
 mod stream;
 
-use std::convert::Infallible;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
 use hyper::upgrade::OnUpgrade;
 
 use crate::config::route::{Action, DirectResponse, Redirect, RedirectScheme, Route};
@@ -36,6 +36,7 @@ use body::ResponseBody;
 use edits::Scene;
 use egress::Echo;
 use head::Head;
+use incoming::Incoming;
 use ingress::{Notes, Refusal};
 use local_reply::Audience;
 use stream::Stream;
@@ -50,15 +51,14 @@ pub(crate) struct Arrived {
     on_upgrade: Option<OnUpgrade>,
 }
 
-/// Serves one request.
+/// Serves one request. `on_upgrade` is the stream of an extended CONNECT.
 pub(crate) async fn serve(
     connection: Rc<Connection>,
-    mut request: Request<Incoming>,
-) -> Result<Response<ResponseBody>, Infallible> {
+    parts: Parts,
+    body: Incoming,
+    on_upgrade: Option<OnUpgrade>,
+) -> Response<ResponseBody> {
     let stream = Stream::begin(Rc::clone(&connection));
-    let on_upgrade = (connection.protocol == Protocol::Http2 && request.method() == Method::CONNECT)
-        .then(|| hyper::upgrade::on(&mut request));
-    let (parts, body) = request.into_parts();
     let mut echo = Echo::default();
     let (head, admitted) = ingress::admit(&connection, parts);
     let response = match admitted {
@@ -82,7 +82,7 @@ pub(crate) async fn serve(
         }
         Err(refusal) => refuse(&connection, &head, refusal),
     };
-    Ok(egress::finish(&connection, response, echo))
+    egress::finish(&connection, response, echo)
 }
 
 fn audience(head: &Head) -> Audience {
@@ -209,7 +209,7 @@ mod tests {
     /// Every request moves its future once, so its size is time: what only some requests need belongs in a box.
     #[test]
     fn the_future_of_a_request_stays_small() {
-        fn size<A, B, F: Future>(_: fn(A, B) -> F) -> usize {
+        fn size<A, B, C, D, F: Future>(_: fn(A, B, C, D) -> F) -> usize {
             std::mem::size_of::<F>()
         }
         let size = size(super::serve);

@@ -18,6 +18,7 @@ mod downstream;
 mod fault;
 mod filters;
 mod http;
+pub mod http1;
 pub mod logging;
 mod random;
 pub mod server;

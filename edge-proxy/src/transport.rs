@@ -34,6 +34,22 @@ macro_rules! each {
     };
 }
 
+impl Transport {
+    /// Ready when a read is worth the attempt. Costs no system call; only sockets know, TLS must be read to see.
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Self::Tcp(stream) => stream.poll_read_ready(cx),
+            Self::Unix(stream) => stream.poll_read_ready(cx),
+            Self::ServerTls(_) | Self::ClientTls(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// True when what was written may still wait for a flush.
+    pub(crate) fn holds_back(&self) -> bool {
+        matches!(self, Self::ServerTls(_) | Self::ClientTls(_))
+    }
+}
+
 impl AsyncRead for Transport {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         each!(self, io => Pin::new(io).poll_read(cx, buf))
@@ -43,6 +59,23 @@ impl AsyncRead for Transport {
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         each!(self, io => Pin::new(io).poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        each!(self, io => Pin::new(io).poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(io) => io.is_write_vectored(),
+            Self::Unix(io) => io.is_write_vectored(),
+            Self::ServerTls(io) => io.is_write_vectored(),
+            Self::ClientTls(io) => io.is_write_vectored(),
+        }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

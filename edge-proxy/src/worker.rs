@@ -11,14 +11,15 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
-use tokio::task::LocalSet;
 
 use crate::clock::Clock;
 use crate::config::Snapshot;
 use crate::config::listener::Listener;
 use crate::downstream::accept::Acceptors;
 use crate::downstream::registry::Registry;
+use crate::http1::buffers::Buffers;
 use crate::random::Random;
 use crate::shared::{Drain, Shared, SnapshotCache};
 use crate::stats::{ServerCells, WorkerIndex};
@@ -35,6 +36,8 @@ pub(crate) struct Worker {
     pub(crate) clock: Rc<Clock>,
     /// Random numbers.
     pub(crate) random: Random,
+    /// Memory of the HTTP/1 codec.
+    pub(crate) buffers: Rc<Buffers>,
     /// Open client connections.
     pub(crate) connections: Registry,
     /// Rung when listeners have come, gone or changed.
@@ -70,6 +73,7 @@ impl Worker {
             index,
             clock: Clock::new(),
             random: Random::new(),
+            buffers: Rc::default(),
             connections: Registry::default(),
             listeners_changed: Notify::new(),
             upstreams: Upstreams::default(),
@@ -162,11 +166,12 @@ impl Worker {
 
 /// Runs a worker on the calling thread until the control half says stop.
 pub fn run(shared: Arc<Shared>, index: WorkerIndex) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    // A runtime whose own tasks need not be `Send`: a set of local tasks on top would queue each wake-up twice.
+    let runtime = builder.enable_all().build_local(LocalOptions::default())?;
     let worker = Worker::new(shared, index);
-    let local = LocalSet::new();
-    local.block_on(&runtime, Rc::clone(&worker).serve());
+    runtime.block_on(worker.serve());
     // What is still open is cut off with the tasks that hold it.
-    drop(local);
+    drop(runtime);
     Ok(())
 }

@@ -75,7 +75,7 @@ pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     /// Set by the request that ended HTTP on this connection.
     pub(crate) tunnel: RefCell<Option<Tunnel>>,
-    /// The transport, once HTTP has let go of it.
+    /// The transport, once HTTP/2 has let go of it.
     pub(crate) leftover: RefCell<Option<Transport>>,
     timer: Timer,
     active: Cell<u32>,
@@ -196,10 +196,10 @@ impl Connection {
         }
     }
 
-    /// Bytes came in. The first ones of a head start its deadline: the listener's for heads, or else the one for
+    /// A part of a head came in. The first one starts its deadline: the listener's for heads, or else the one for
     /// streams that stand still.
     pub(crate) fn bytes_arrived(&self) {
-        if self.active.get() == 0 && !self.timer.is_set(Kind::Request) && self.protocol == Protocol::Http1 {
+        if self.active.get() == 0 && !self.timer.is_set(Kind::Request) {
             let timeouts = &self.http.timeouts;
             let limit = timeouts.request_headers.or(timeouts.stream_idle);
             if limit.is_some() {

@@ -1,8 +1,7 @@
-//! The byte stream of a client connection as HTTP sees it.
+//! The byte stream of a client connection as hyper's HTTP/2 sees it.
 //!
-//! What: replays the bytes that were read to find out the protocol, then reads on, and tells the connection when bytes
-//! arrive (so that a head that never ends meets its deadline). When HTTP lets go of it, the transport goes back to the
-//! connection, which closes it in good order.
+//! What: replays the bytes that were read to find out the protocol, then reads on. When HTTP/2 lets go of it, the
+//! transport goes back to the connection, which closes it in good order.
 
 use std::io;
 use std::pin::Pin;
@@ -55,14 +54,9 @@ impl AsyncRead for ClientIo {
             let n = this.replay.len().min(buf.remaining());
             buf.put_slice(&this.replay[..n]);
             this.replay.advance(n);
-            this.connection.bytes_arrived();
             return Poll::Ready(Ok(()));
         }
-        let polled = this.transport()?.poll_read(cx, buf);
-        if polled.is_ready() && !buf.filled().is_empty() {
-            this.connection.bytes_arrived();
-        }
-        polled
+        this.transport()?.poll_read(cx, buf)
     }
 }
 

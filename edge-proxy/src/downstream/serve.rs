@@ -1,17 +1,17 @@
 //! Running HTTP on a client connection.
 //!
-//! What: finds out the protocol in cleartext, drives hyper's connection, and obeys the connection's commands between
-//! its steps. This is the codec seam on the client's side: what serves requests ([`crate::http`]) sees `http` types and
-//! knows nothing of hyper's connections, so that an own HTTP/1 codec can take the place of `serve_http1`.
+//! What: finds out the protocol in cleartext and runs its codec: our own for HTTP/1 ([`crate::http1::server`]), hyper's
+//! for HTTP/2. What serves requests ([`crate::http`]) sees `http` types and knows of neither.
 
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,6 +19,10 @@ use tracing::debug;
 
 use crate::downstream::connection::{Accepted, Command, Connection, Protocol};
 use crate::downstream::io::ClientIo;
+use crate::http::body::ResponseBody;
+use crate::http::incoming::Incoming;
+use crate::http1;
+use crate::http1::server::Ended;
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -82,15 +86,14 @@ pub(super) async fn run(
     let place = worker.connections.add(Rc::clone(&connection));
     // The configuration may have changed while the protocol was found out.
     connection.follow(&worker.snapshot());
-    let io = ClientIo::new(transport, replay, Rc::clone(&connection));
     let served = match connection.protocol {
         Protocol::Http1 => {
             cells.downstream_cx_http1_total.inc();
-            serve_http1(&connection, io).await
+            serve_http1(&connection, transport, replay).await
         }
         Protocol::Http2 => {
             cells.downstream_cx_http2_total.inc();
-            serve_http2(&connection, io).await
+            serve_http2(&connection, transport, replay).await
         }
     };
     worker.connections.remove(place);
@@ -99,69 +102,28 @@ pub(super) async fn run(
     served
 }
 
-/// Largest number of header fields that hyper parses without a heap allocation; also Envoy's default limit.
-const USUAL_MAX_HEADERS: usize = 100;
-
-async fn serve_http1(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()> {
-    let manager = connection.manager();
-    let mut builder = hyper::server::conn::http1::Builder::new();
-    // One flat buffer and one write beat a vectored write for the sizes that are usual.
-    builder
-        .writev(false)
-        .header_read_timeout(None)
-        .max_header_size(manager.max_request_headers_bytes);
-    builder.max_buf_size(manager.max_request_headers_bytes.max(64 * 1024));
-    if manager.max_request_headers != USUAL_MAX_HEADERS {
-        builder.max_headers(manager.max_request_headers);
-    }
-    let service = {
-        let connection = Rc::clone(connection);
-        service_fn(move |request| crate::http::serve(Rc::clone(&connection), request))
-    };
-    let mut http = builder.serve_connection(TokioIo::new(io), service);
-    let ended = poll_fn(|cx| {
-        match connection.poll_command(cx) {
-            Command::Serve => {}
-            Command::Finish => Pin::new(&mut http).graceful_shutdown(),
-            Command::Close => return Poll::Ready(false),
-        }
-        match Pin::new(&mut http).poll(cx) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Ok(())) => Poll::Ready(true),
-            Poll::Ready(Err(error)) => {
-                connection.http_failed(&error);
-                Poll::Ready(false)
-            }
-        }
-    })
-    .await;
-    let read = http.into_parts().read_buf;
+async fn serve_http1(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> io::Result<()> {
+    let ended = http1::server::serve(connection, transport, replay).await;
     let tunnel = connection.tunnel.borrow_mut().take();
-    match tunnel {
-        Some(tunnel) if ended => {
-            let Some(transport) = connection.leftover.borrow_mut().take() else {
-                return Ok(());
-            };
+    match (ended, tunnel) {
+        (Ended::Switched(transport, read), Some(tunnel)) => {
             let cells = connection.cells();
             cells.downstream_cx_upgrades_total.inc();
             cells.downstream_cx_upgrades_active.inc();
-            let copied = tunnel.run(transport, &read).await;
+            // Boxed: most connections never come here.
+            let copied = Box::pin(tunnel.run(transport, &read)).await;
             cells.downstream_cx_upgrades_active.dec();
-            copied
+            return copied;
         }
-        _ => {
-            close(connection).await;
-            Ok(())
-        }
+        (Ended::Closed(transport), _) => close(connection, transport).await,
+        (Ended::Switched(..) | Ended::Cut, _) => {}
     }
+    Ok(())
 }
 
 /// Says that nothing more comes and waits for the client to do the same: closing a socket that holds unread bytes
 /// resets the connection, which may take the last response away from the client (RFC 9112 §9.6).
-async fn close(connection: &Connection) {
-    let Some(mut transport) = connection.leftover.borrow_mut().take() else {
-        return;
-    };
+async fn close(connection: &Connection, mut transport: Transport) {
     let closing = async {
         let _ = transport.shutdown().await;
         let mut unread = [0; 1024];
@@ -171,7 +133,8 @@ async fn close(connection: &Connection) {
     let _ = tokio::time::timeout(connection.manager().timeouts.delayed_close, closing).await;
 }
 
-async fn serve_http2(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()> {
+async fn serve_http2(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> io::Result<()> {
+    let io = ClientIo::new(transport, replay, Rc::clone(connection));
     let manager = connection.manager();
     let mut builder = hyper::server::conn::http2::Builder::new(LocalExecutor);
     builder
@@ -194,7 +157,7 @@ async fn serve_http2(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()
     }
     let service = {
         let connection = Rc::clone(connection);
-        service_fn(move |request| crate::http::serve(Rc::clone(&connection), request))
+        service_fn(move |request| serve_stream(Rc::clone(&connection), request))
     };
     let mut http = Box::pin(builder.serve_connection(TokioIo::new(io), service));
     poll_fn(|cx| {
@@ -211,8 +174,20 @@ async fn serve_http2(connection: &Rc<Connection>, io: ClientIo) -> io::Result<()
     })
     .await;
     drop(http);
-    close(connection).await;
+    let leftover = connection.leftover.borrow_mut().take();
+    if let Some(transport) = leftover {
+        close(connection, transport).await;
+    }
     Ok(())
+}
+
+async fn serve_stream(
+    connection: Rc<Connection>,
+    mut request: Request<hyper::body::Incoming>,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let on_upgrade = (request.method() == Method::CONNECT).then(|| hyper::upgrade::on(&mut request));
+    let (parts, body) = request.into_parts();
+    Ok(crate::http::serve(connection, parts, Incoming::Http2(body), on_upgrade).await)
 }
 
 impl Connection {

@@ -2,8 +2,8 @@
 //!
 //! What: [`RequestBody`] goes to a backend, [`ResponseBody`] to a client. Frames pass as they are; what is added is
 //! the bookkeeping around them: idle deadlines, the moment a request is complete, the return of a connection to its
-//! pool when a response is complete. A response that can't be completed ends in an error, so that hyper cuts the
-//! client off instead of faking an end.
+//! pool when a response is complete. A response that can't be completed ends in an error, so that the codec
+//! cuts the client off instead of faking an end.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,18 +15,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use crate::clock::{Kind, Timer};
+use crate::http::incoming::Incoming;
 use crate::http::replay::Reader;
 use crate::http::stream::Stream;
+use crate::http1::Failure;
 use crate::upstream::{Lease, RequestGuard};
 
 /// Why a body broke off.
 #[derive(Debug)]
 pub(crate) enum Broken {
-    /// The other side failed.
-    Peer(hyper::Error),
+    /// The other side failed in HTTP/1.
+    Http1(Failure),
+    /// The other side failed in HTTP/2.
+    Http2(hyper::Error),
     /// A deadline passed.
     Deadline(Kind),
     /// More than may be kept for another reader.
@@ -36,7 +39,8 @@ pub(crate) enum Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Peer(error) => error.fmt(f),
+            Self::Http1(failure) => failure.fmt(f),
+            Self::Http2(error) => error.fmt(f),
             Self::Deadline(kind) => write!(f, "the {kind:?} deadline passed"),
             Self::TooLarge => f.write_str("the body is larger than the buffer limit"),
         }
@@ -46,7 +50,8 @@ impl fmt::Display for Broken {
 impl std::error::Error for Broken {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Peer(error) => Some(error),
+            Self::Http1(failure) => Some(failure),
+            Self::Http2(error) => Some(error),
             _ => None,
         }
     }
@@ -119,7 +124,7 @@ impl Body for RequestBody {
                     Poll::Ready(None) => arrival.finish(),
                     _ => {}
                 }
-                polled.map(|frame| frame.map(|frame| frame.map_err(Broken::Peer)))
+                polled
             }
             Self::Shared(reader) => reader.poll_frame(cx),
         }
@@ -156,7 +161,7 @@ pub(crate) enum ResponseBody {
 /// A response body from a backend, with what must live as long.
 #[derive(Debug)]
 pub(crate) struct UpstreamBody {
-    incoming: Incoming,
+    /// Until the response is complete or broken off.
     lease: Option<Lease>,
     guard: RequestGuard,
     stream: Stream,
@@ -166,23 +171,32 @@ pub(crate) struct UpstreamBody {
 impl UpstreamBody {
     /// The body of a response whose head has arrived.
     pub(crate) fn new(
-        incoming: Incoming,
         lease: Lease,
         guard: RequestGuard,
         stream: Stream,
         idle: Option<Duration>,
     ) -> Self {
         let mut body = Self {
-            incoming,
             lease: Some(lease),
             guard,
             stream,
             idle,
         };
-        if body.incoming.is_end_stream() {
+        if body.is_end_stream() {
             body.finish();
         }
         body
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.lease.as_ref().is_none_or(Lease::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.lease {
+            Some(lease) => lease.size_hint(),
+            None => SizeHint::with_exact(0),
+        }
     }
 
     /// The exchange is complete: the connection may serve again.
@@ -193,16 +207,12 @@ impl UpstreamBody {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let mut polled = Pin::new(&mut self.incoming).poll_frame(cx);
-        if polled.is_pending()
-            && let Some(lease) = &mut self.lease
-        {
-            lease.drive(cx);
-            polled = Pin::new(&mut self.incoming).poll_frame(cx);
-        }
-        match polled {
+        let Some(lease) = &mut self.lease else {
+            return Poll::Ready(None);
+        };
+        match lease.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                if self.incoming.is_end_stream() {
+                if lease.is_end_stream() {
                     self.finish();
                 } else if self.idle.is_some() {
                     let timer = &self.stream.timer;
@@ -219,7 +229,7 @@ impl UpstreamBody {
                 let pool = self.guard.pool();
                 pool.cells().upstream_rq_rx_reset.inc();
                 pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
-                Poll::Ready(Some(Err(Broken::Peer(error))))
+                Poll::Ready(Some(Err(error)))
             }
             Poll::Pending => match self.stream.timer.poll_expired(cx) {
                 Poll::Pending => Poll::Pending,
@@ -235,11 +245,10 @@ impl UpstreamBody {
 
 impl Drop for UpstreamBody {
     fn drop(&mut self) {
-        // hyper drops a body that says it has ended without asking for the end; and it never reads the body of a
-        // response without one (HEAD, 204, 304).
-        if self.incoming.is_end_stream() {
+        // A codec drops a body that says it has ended without asking for the end.
+        if self.is_end_stream() {
             self.finish();
-        } else if self.lease.is_some() {
+        } else {
             self.guard.pool().cells().upstream_rq_tx_reset.inc();
         }
     }
@@ -265,7 +274,7 @@ impl Body for ResponseBody {
         match self {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
-            Self::Upstream(body) => body.incoming.is_end_stream(),
+            Self::Upstream(body) => body.is_end_stream(),
         }
     }
 
@@ -273,7 +282,7 @@ impl Body for ResponseBody {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Upstream(body) => body.incoming.size_hint(),
+            Self::Upstream(body) => body.size_hint(),
         }
     }
 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use http::header::HeaderName;
 use http::{HeaderValue, Response};
-use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use smallvec::SmallVec;
 
@@ -25,6 +24,7 @@ use crate::fault::Fault;
 use crate::http::body::{Arrival, RequestBody, ResponseBody};
 use crate::http::edits::{self, Scene};
 use crate::http::head::Head;
+use crate::http::incoming::Incoming;
 use crate::http::ingress::Notes;
 use crate::http::replay::{Pull, SharedBody};
 use crate::http::stream::Stream;
@@ -69,9 +69,9 @@ struct Limits {
     per_try: Option<Duration>,
 }
 
-/// A response whose head has arrived.
+/// A response whose head has arrived. The lease holds its body.
 pub(crate) struct Answer {
-    pub(crate) response: Response<Incoming>,
+    pub(crate) response: Response<()>,
     pub(crate) lease: Lease,
     pub(crate) guard: RequestGuard,
     pub(crate) sent: Instant,

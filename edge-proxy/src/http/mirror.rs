@@ -4,13 +4,11 @@
 //! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters.
 
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
 use http::HeaderValue;
-use http_body::Body;
 
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
@@ -20,7 +18,7 @@ use crate::fault::Fault;
 use crate::http::body::RequestBody;
 use crate::http::head::Head;
 use crate::http::replay::{Pull, SharedBody};
-use crate::http::request::{self, Extras};
+use crate::http::request::{Extras, Outgoing};
 use crate::upstream::RequestGuard;
 use crate::upstream::connect::Speak;
 use crate::worker::{Pinned, Worker};
@@ -84,27 +82,18 @@ async fn send(
         None => pool.acquire(worker, speak, Some(head.authority_text())).await?,
     };
     let guard = RequestGuard::new(&pool);
-    let request = request::build(
-        head,
-        body,
-        Extras {
-            upgrade: None,
-            te_trailers: true,
-        },
-        &lease,
-    )?;
+    let extras = Extras {
+        upgrade: None,
+        te_trailers: true,
+    };
+    let outgoing = Outgoing { head, body, extras };
     let response = lease
-        .send(request, |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout))
+        .send(outgoing, worker, |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout))
         .await;
-    let mut body = response.map_err(|failure| failure.fault)?.into_body();
+    response.map_err(|failure| failure.fault)?;
     let complete = poll_fn(|cx| {
         loop {
-            let mut frame = Pin::new(&mut body).poll_frame(cx);
-            if frame.is_pending() {
-                lease.drive(cx);
-                frame = Pin::new(&mut body).poll_frame(cx);
-            }
-            match frame {
+            match lease.poll_frame(cx) {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(false),
                 Poll::Ready(None) => return Poll::Ready(true),

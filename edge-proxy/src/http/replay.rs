@@ -12,9 +12,9 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use crate::http::body::{Arrival, Broken};
+use crate::http::incoming::Incoming;
 
 #[derive(Debug)]
 struct Kept {
@@ -127,7 +127,7 @@ impl Reader {
                 Some(Err(error)) => {
                     kept.broken = true;
                     kept.overflow();
-                    return Poll::Ready(Some(Err(Broken::Peer(error))));
+                    return Poll::Ready(Some(Err(error)));
                 }
                 None => kept.end(),
             }

@@ -1,16 +1,14 @@
 //! The request as it goes to a backend.
 //!
-//! What: the last form of a head in the terms of the protocol that the backend speaks.
+//! What: the last form of a request, and its form in HTTP/2. (HTTP/1 is written from the head itself.)
 
 use http::header;
-use http::uri::{Authority, Scheme};
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Uri, Version};
 
 use crate::fault::Fault;
 use crate::http::body::RequestBody;
 use crate::http::head::Head;
-use crate::http::ingress::restore_upgrade;
-use crate::upstream::Lease;
 
 /// What the head alone does not say.
 #[derive(Clone, Copy, Debug)]
@@ -21,40 +19,20 @@ pub(crate) struct Extras<'a> {
     pub(crate) te_trailers: bool,
 }
 
-/// Makes the request for a connection.
-pub(crate) fn build(
-    head: Head,
-    body: RequestBody,
-    extras: Extras<'_>,
-    lease: &Lease,
-) -> Result<Request<RequestBody>, Fault> {
-    match lease {
-        Lease::Http1(_) => build_http1(head, body, extras),
-        Lease::Http2(_) => build_http2(head, body, extras),
-    }
+/// A request on its way to a backend.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    /// Its head.
+    pub(crate) head: Head,
+    /// Its body.
+    pub(crate) body: RequestBody,
+    /// The rest.
+    pub(crate) extras: Extras<'a>,
 }
 
-fn build_http1(head: Head, body: RequestBody, extras: Extras<'_>) -> Result<Request<RequestBody>, Fault> {
-    let Head {
-        method,
-        authority,
-        target,
-        mut headers,
-        ..
-    } = head;
-    headers.insert(header::HOST, authority);
-    if let Some(protocol) = extras.upgrade {
-        restore_upgrade(&mut headers, protocol);
-    }
-    let mut request = Request::new(body);
-    *request.method_mut() = method;
-    *request.uri_mut() = Uri::from(target);
-    *request.version_mut() = Version::HTTP_11;
-    *request.headers_mut() = headers;
-    Ok(request)
-}
-
-fn build_http2(head: Head, body: RequestBody, extras: Extras<'_>) -> Result<Request<RequestBody>, Fault> {
+/// The request in the terms of HTTP/2.
+pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>, Fault> {
+    let Outgoing { head, body, extras } = outgoing;
     let Head {
         method,
         scheme,
@@ -77,4 +55,51 @@ fn build_http2(head: Head, body: RequestBody, extras: Extras<'_>) -> Result<Requ
     *request.version_mut() = Version::HTTP_2;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// The way back, for a request that another connection must take.
+pub(crate) fn from_http2(request: Request<RequestBody>) -> (Head, RequestBody) {
+    let (parts, body) = request.into_parts();
+    let uri = parts.uri.into_parts();
+    let authority = uri.authority.as_ref().map_or("", Authority::as_str);
+    let mut headers = parts.headers;
+    headers.remove(header::TE);
+    let head = Head {
+        method: parts.method,
+        scheme: if uri.scheme == Some(Scheme::HTTPS) {
+            "https"
+        } else {
+            "http"
+        },
+        authority: HeaderValue::from_str(authority).unwrap_or_else(|_| HeaderValue::from_static("")),
+        target: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
+        headers,
+        random: 0,
+    };
+    (head, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_in_http2_can_be_made_a_head_again() {
+        let mut head = Head::empty();
+        head.scheme = "https";
+        head.authority = HeaderValue::from_static("a.example:8443");
+        head.target = PathAndQuery::from_static("/p?q");
+        head.headers.insert("x-a", HeaderValue::from_static("1"));
+        let extras = Extras {
+            upgrade: None,
+            te_trailers: true,
+        };
+        let body = RequestBody::Empty;
+        let request = into_http2(Outgoing { head, body, extras }).unwrap();
+        assert_eq!(request.uri(), "https://a.example:8443/p?q");
+        assert_eq!(request.headers()[header::TE], "trailers");
+        let (head, _) = from_http2(request);
+        assert_eq!((head.scheme, head.authority_text()), ("https", "a.example:8443"));
+        assert_eq!((head.target.as_str(), head.headers.len()), ("/p?q", 1));
+    }
 }

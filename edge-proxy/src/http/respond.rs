@@ -38,7 +38,7 @@ pub(crate) async fn respond(
     let Answer {
         response, lease, guard, ..
     } = answer;
-    let (parts, incoming) = response.into_parts();
+    let parts = response.into_parts().0;
     let mut headers = parts.headers;
     remove_hop_by_hop(&mut headers);
     let manager = connection.manager();
@@ -52,7 +52,7 @@ pub(crate) async fn respond(
     edit(&mut headers, &forwarding, head);
     let timer = &forwarding.stream.timer;
     timer.set(Kind::Idle, now, forwarding.idle);
-    let body = UpstreamBody::new(incoming, lease, guard, forwarding.stream, forwarding.idle);
+    let body = UpstreamBody::new(lease, guard, forwarding.stream, forwarding.idle);
     let mut response = Response::new(ResponseBody::Upstream(body));
     *response.status_mut() = parts.status;
     *response.headers_mut() = headers;
@@ -118,7 +118,7 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     let (Some(protocol), Lease::Http1(http1)) = (forwarding.upgrade.clone(), lease) else {
         return refused();
     };
-    let Some((upstream, early, counted)) = http1.into_transport().await else {
+    let Some((upstream, early, counted)) = http1.into_transport() else {
         return refused();
     };
     let mut headers = response.into_parts().0.headers;

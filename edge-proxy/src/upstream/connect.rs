@@ -60,7 +60,7 @@ impl Speak {
 /// A connection that was just opened.
 pub(crate) enum Fresh {
     /// Nobody else uses it.
-    Http1(Http1Connection),
+    Http1(Box<Http1Connection>),
     /// To be shared.
     Http2(Rc<Http2Connection>),
 }
@@ -140,10 +140,8 @@ async fn handshake(
         let opened = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), now).await;
         return opened.map(Fresh::Http2).map_err(io::Error::other);
     }
-    Http1Connection::open(transport, guard, now)
-        .await
-        .map(Fresh::Http1)
-        .map_err(io::Error::other)
+    let connection = Http1Connection::new(transport, Rc::clone(&worker.buffers), guard, now);
+    Ok(Fresh::Http1(connection))
 }
 
 async fn dial(worker: &Worker, pool: &HostPool) -> io::Result<Transport> {

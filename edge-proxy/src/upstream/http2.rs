@@ -6,17 +6,21 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
-use hyper::Request;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use crate::config::cluster::Cluster;
 use crate::downstream::LocalExecutor;
 use crate::http::body::RequestBody;
 use crate::transport::Transport;
-use crate::upstream::http1::Sent;
 use crate::upstream::limits::ConnectionGuard;
 use crate::upstream::pool::HostPool;
+
+/// The outcome of sending.
+pub(crate) type Sent = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>;
 
 /// An HTTP/2 connection.
 pub(crate) struct Http2Connection {
@@ -116,6 +120,7 @@ impl Http2Connection {
         Http2Stream {
             connection: Rc::clone(self),
             pool: Rc::clone(pool),
+            body: None,
         }
     }
 }
@@ -125,6 +130,8 @@ impl Http2Connection {
 pub(crate) struct Http2Stream {
     connection: Rc<Http2Connection>,
     pool: Rc<HostPool>,
+    /// The body of the response, once its head has come.
+    pub(crate) body: Option<Incoming>,
 }
 
 impl Http2Stream {

@@ -1,15 +1,21 @@
 //! The use of a connection for one request.
 
 use std::error::Error;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hyper::body::Incoming;
-use hyper::{Request, Response};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::Response;
 
 use crate::fault::Fault;
-use crate::http::body::RequestBody;
+use crate::http::body::{Broken, RequestBody};
+use crate::http::head::Head;
+use crate::http::request::{self, Outgoing};
+use crate::http1::Failure;
+use crate::http1::head::ResponseHead;
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Stream;
 use crate::upstream::pool::HostPool;
@@ -22,7 +28,7 @@ const RESTED: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) enum Lease {
     /// A whole HTTP/1 connection.
-    Http1(Http1Connection),
+    Http1(Box<Http1Connection>),
     /// A stream of an HTTP/2 connection.
     Http2(Http2Stream),
 }
@@ -32,57 +38,28 @@ pub(crate) struct SendFailure {
     /// What happened.
     pub(crate) fault: Fault,
     /// The request, when nothing of it was sent.
-    pub(crate) unsent: Option<Box<Request<RequestBody>>>,
+    pub(crate) unsent: Option<Box<(Head, RequestBody)>>,
+}
+
+impl From<Fault> for SendFailure {
+    fn from(fault: Fault) -> Self {
+        Self { fault, unsent: None }
+    }
 }
 
 impl Lease {
-    /// Sends a request and waits for the head of the response. `poll_limit` is asked whenever nothing moves, and may
-    /// end the wait with a fault.
+    /// Sends a request and waits for the head of the response; the lease then holds its body. `poll_limit` is asked
+    /// whenever nothing moves, and may end the wait with a fault.
     pub(crate) async fn send(
         &mut self,
-        request: Request<RequestBody>,
-        mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
-    ) -> Result<Response<Incoming>, SendFailure> {
-        let sent = match self {
-            Self::Http1(connection) => {
-                let mut response = std::pin::pin!(connection.start(request));
-                std::future::poll_fn(|cx| {
-                    connection.drive(cx);
-                    match response.as_mut().poll(cx) {
-                        Poll::Ready(done) => Poll::Ready(Ok(done)),
-                        Poll::Pending => poll_limit(cx).map(Err),
-                    }
-                })
-                .await
-            }
-            Self::Http2(stream) => {
-                let response = match stream.start(request) {
-                    Ok(response) => response,
-                    Err(request) => {
-                        return Err(SendFailure {
-                            fault: Fault::ConnectionTermination,
-                            unsent: Some(request),
-                        });
-                    }
-                };
-                let mut response = std::pin::pin!(response);
-                std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
-                    Poll::Ready(done) => Poll::Ready(Ok(done)),
-                    Poll::Pending => poll_limit(cx).map(Err),
-                })
-                .await
-            }
-        };
-        match sent {
-            Ok(Ok(response)) => Ok(response),
-            Ok(Err(mut failure)) => {
-                let unsent = failure.take_message().map(Box::new);
-                Err(SendFailure {
-                    fault: classify(failure.error()),
-                    unsent,
-                })
-            }
-            Err(fault) => Err(SendFailure { fault, unsent: None }),
+        outgoing: Outgoing<'_>,
+        worker: &Worker,
+        poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
+    ) -> Result<Response<()>, SendFailure> {
+        match self {
+            Self::Http1(connection) => send_http1(connection, outgoing, worker, poll_limit).await,
+            // Boxed: HTTP/1 need not have room for it.
+            Self::Http2(stream) => Box::pin(send_http2(stream, outgoing, poll_limit)).await,
         }
     }
 
@@ -98,10 +75,33 @@ impl Lease {
         }
     }
 
-    /// Lets an HTTP/1 connection read and write; an HTTP/2 connection has a task for that.
-    pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Self::Http1(connection) = self {
-            connection.drive(cx);
+    /// The next frame of the response.
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self {
+            Self::Http1(connection) => connection.client.poll_frame(cx).map_err(Broken::Http1),
+            Self::Http2(stream) => match &mut stream.body {
+                Some(body) => Pin::new(body).poll_frame(cx).map_err(Broken::Http2),
+                None => Poll::Ready(None),
+            },
+        }
+    }
+
+    /// True when the response is complete.
+    pub(crate) fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(connection) => connection.client.is_end_stream(),
+            Self::Http2(stream) => stream.body.as_ref().is_none_or(Body::is_end_stream),
+        }
+    }
+
+    /// How much of the response is still to come.
+    pub(crate) fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(connection) => connection.client.size_hint(),
+            Self::Http2(stream) => stream
+                .body
+                .as_ref()
+                .map_or_else(|| SizeHint::with_exact(0), Body::size_hint),
         }
     }
 
@@ -114,6 +114,84 @@ impl Lease {
     }
 }
 
+async fn send_http1(
+    connection: &mut Http1Connection,
+    outgoing: Outgoing<'_>,
+    worker: &Worker,
+    mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
+) -> Result<Response<()>, SendFailure> {
+    let Outgoing { head, body, extras } = outgoing;
+    connection.served = connection.served.saturating_add(1);
+    let client = &mut connection.client;
+    client.begin(&head, body, extras.upgrade);
+    // Kept until it is certain that no other connection must take the request.
+    let mut head = Some(head);
+    let answered = std::future::poll_fn(|cx| match client.poll_response(cx) {
+        Poll::Ready(answered) => Poll::Ready(Ok(answered)),
+        Poll::Pending => {
+            if client.has_written()
+                && let Some(head) = head.take()
+            {
+                worker.buffers.recycle_headers(head.headers);
+            }
+            poll_limit(cx).map(Err)
+        }
+    })
+    .await?;
+    match answered {
+        Ok(ResponseHead { status, headers, .. }) => {
+            let mut response = Response::new(());
+            *response.status_mut() = status;
+            *response.headers_mut() = headers;
+            Ok(response)
+        }
+        Err(failure) => {
+            let unsent = head.and_then(|head| Some(Box::new((head, client.take_request_body()?))));
+            Err(SendFailure {
+                fault: match failure {
+                    Failure::Request => Fault::DownstreamReset,
+                    Failure::Malformed(_) => Fault::ProtocolError,
+                    Failure::Connection(_) => Fault::ConnectionTermination,
+                },
+                unsent,
+            })
+        }
+    }
+}
+
+async fn send_http2(
+    stream: &mut Http2Stream,
+    outgoing: Outgoing<'_>,
+    mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
+) -> Result<Response<()>, SendFailure> {
+    let request = request::into_http2(outgoing)?;
+    let unsent = |request| Some(Box::new(request::from_http2(request)));
+    let response = match stream.start(request) {
+        Ok(response) => response,
+        Err(request) => {
+            return Err(SendFailure {
+                fault: Fault::ConnectionTermination,
+                unsent: unsent(*request),
+            });
+        }
+    };
+    let mut response = std::pin::pin!(response);
+    let sent = std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => poll_limit(cx).map(Err),
+    });
+    match sent.await? {
+        Ok(response) => {
+            let (parts, body) = response.into_parts();
+            stream.body = Some(body);
+            Ok(Response::from_parts(parts, ()))
+        }
+        Err(mut failure) => Err(SendFailure {
+            unsent: failure.take_message().and_then(unsent),
+            fault: classify(failure.error()),
+        }),
+    }
+}
 /// What an error of the client side of hyper means.
 pub(crate) fn classify(error: &hyper::Error) -> Fault {
     if error.is_user() {

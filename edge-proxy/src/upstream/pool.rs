@@ -37,7 +37,7 @@ pub(crate) struct HostPool {
     pub(crate) host: Arc<Host>,
     /// Rung when a connection or a stream becomes free.
     pub(crate) room: Rc<tokio::sync::Notify>,
-    http1: RefCell<Vec<Http1Connection>>,
+    http1: RefCell<Vec<Box<Http1Connection>>>,
     http2: RefCell<Vec<Rc<Http2Connection>>>,
     opening: RefCell<Option<Opening>>,
     closed: Cell<bool>,
@@ -82,7 +82,7 @@ impl HostPool {
         if speak != Speak::Http2 {
             // Taken out one by one: dropping a dead connection may ring `room`.
             while let Some(mut connection) = self.take_idle() {
-                if connection.is_alive() {
+                if connection.client.is_alive() {
                     return Some(Lease::Http1(connection));
                 }
             }
@@ -90,7 +90,7 @@ impl HostPool {
         None
     }
 
-    fn take_idle(&self) -> Option<Http1Connection> {
+    fn take_idle(&self) -> Option<Box<Http1Connection>> {
         self.http1.borrow_mut().pop()
     }
 
@@ -176,7 +176,7 @@ impl HostPool {
     }
 
     /// Takes an HTTP/1 connection back.
-    pub(crate) fn put_back(&self, worker: &Worker, mut connection: Http1Connection) {
+    pub(crate) fn put_back(&self, worker: &Worker, mut connection: Box<Http1Connection>) {
         let now = worker.clock.recent();
         let cluster = &self.cluster;
         let spent = cluster
@@ -188,7 +188,7 @@ impl HostPool {
         if spent {
             self.cells().upstream_cx_max_requests.inc();
         }
-        if self.closed.get() || spent || old || !connection.is_reusable() {
+        if self.closed.get() || spent || old || !connection.client.is_reusable() {
             return;
         }
         connection.idle_since = now;
@@ -246,7 +246,7 @@ impl HostPool {
             if old {
                 self.cells().upstream_cx_idle_timeout.inc();
             }
-            if old || !connection.is_alive() {
+            if old || !connection.client.is_alive() {
                 dropped.push(connection)
             } else {
                 kept.push(connection)

@@ -11,7 +11,6 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{HeaderValue, Method, Response};
-use hyper::body::Incoming;
 
 use crate::clock::Kind;
 use crate::config::endpoint::HostId;
@@ -21,7 +20,7 @@ use crate::fault::Fault;
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::head::Head;
-use crate::http::request::{self, Extras};
+use crate::http::request::{Extras, Outgoing};
 use crate::http::stream::Stream;
 use crate::http::{audience, local_reply, respond, retry, rewrite};
 use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure};
@@ -148,9 +147,9 @@ impl<'a> Forwarding<'a> {
             upgrade: self.upgrade.as_deref(),
             te_trailers: self.te_trailers,
         };
-        let request = request::build(head, body, extras, &lease)?;
+        let outgoing = Outgoing { head, body, extras };
         let sent = worker.clock.recent();
-        let sending = lease.send(request, |cx| self.poll_limits(cx, Some(&pool)));
+        let sending = lease.send(outgoing, worker, |cx| self.poll_limits(cx, Some(&pool)));
         let failure = match sending.await {
             Ok(response) => return Ok(self.answered(response, lease, guard, sent)),
             Err(failure) => failure,
@@ -169,20 +168,19 @@ impl<'a> Forwarding<'a> {
         spare: Option<Head>,
         extras: Extras<'_>,
         pool: &Rc<HostPool>,
-    ) -> Result<(Response<Incoming>, Lease), Fault> {
-        let (request, mut lease) = match (failure.unsent, spare) {
-            (Some(request), _) if failure.fault == Fault::ConnectionTermination => {
-                let lease = self.reopen_for(pool, &request).await?;
-                (*request, lease)
-            }
-            (None, Some(head)) if failure.fault == Fault::ConnectionTermination => {
-                pool.drop_idle();
-                let lease = self.open(pool, &head).await?;
-                (request::build(head, RequestBody::Empty, extras, &lease)?, lease)
-            }
-            _ => return Err(self.failed(failure.fault, pool)),
+    ) -> Result<(Response<()>, Lease), Fault> {
+        let again = failure.unsent.map(|unsent| *unsent);
+        let again = again.or(spare.map(|head| (head, RequestBody::Empty)));
+        let Some((head, body)) = again.filter(|_| failure.fault == Fault::ConnectionTermination) else {
+            return Err(self.failed(failure.fault, pool));
         };
-        let sent = lease.send(request, |cx| self.poll_limits(cx, Some(pool))).await;
+        pool.drop_idle();
+        let mut lease = self.open(pool, &head).await?;
+        let outgoing = Outgoing { head, body, extras };
+        let worker = &self.stream.connection.worker;
+        let sent = lease
+            .send(outgoing, worker, |cx| self.poll_limits(cx, Some(pool)))
+            .await;
         let response = sent.map_err(|failure| self.failed(failure.fault, pool))?;
         Ok((response, lease))
     }
@@ -243,21 +241,7 @@ impl<'a> Forwarding<'a> {
         }
     }
 
-    async fn reopen_for(&self, pool: &Rc<HostPool>, request: &http::Request<RequestBody>) -> Result<Lease, Fault> {
-        pool.drop_idle();
-        let worker = &self.stream.connection.worker;
-        let host = request
-            .headers()
-            .get(http::header::HOST)
-            .and_then(|value| value.to_str().ok());
-        let name = request.uri().host().or(host).map(crate::config::table::without_port);
-        let opening = Box::pin(pool.acquire(worker, self.speak, name));
-        self.within_limits(opening, Some(pool))
-            .await?
-            .map_err(|fault| self.failed(fault, pool))
-    }
-
-    fn answered(&self, response: Response<Incoming>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
+    fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.stream.timer.clear(Kind::PerTry);
         Answer {
             response,

@@ -1,0 +1,52 @@
+//! What a client sends behind the head of its request.
+//!
+//! What: one type for the bodies of both protocols, so that nothing above the codecs knows which one it is.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use crate::http::body::Broken;
+use crate::http1::server::InboundBody;
+
+/// The body of a client's request.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// None.
+    Empty,
+    /// Of a message in HTTP/1.
+    Http1(InboundBody),
+    /// Of a stream of HTTP/2.
+    Http2(hyper::body::Incoming),
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match &mut *self {
+            Self::Empty => Poll::Ready(None),
+            Self::Http1(body) => body.poll_frame(cx).map_err(Broken::Http1),
+            Self::Http2(body) => Pin::new(body).poll_frame(cx).map_err(Broken::Http2),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Http1(body) => body.is_end_stream(),
+            Self::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Http1(body) => body.size_hint(),
+            Self::Http2(body) => body.size_hint(),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! HTTP/1.1 on the wire (RFC 9112), on both sides of the proxy.
+//!
+//! What: [`head`] reads heads, [`framing`] decides where a message ends, [`body`] and [`chunked`] take bodies apart,
+//! `encode` writes messages, `server` runs a client's connection and `client` one to a backend. Above it, messages are
+//! what RFC 9110 says they are; nothing outside knows of chunks, of `connection` or of bytes that were read ahead.
+//! Why own: a request is served by one task, without channels and wake-ups between a server, a dispatcher and a client,
+//! and the bytes of a body pass as the slices that were read.
+//! Strict, because two readers that disagree about where a message ends are a way in for attackers: what RFC 9112 calls
+//! faulty framing is refused, not repaired, in requests and in responses.
+//! Deliberately absent: obsolete line folding, trailers on HTTP/1.0, transfer codings other than `chunked`, upgrades to
+//! HTTP/2 in cleartext (RFC 9113 §3.1).
+
+use std::{fmt, io};
+
+pub mod body;
+pub(crate) mod buffers;
+pub mod chunked;
+pub(crate) mod client;
+pub(crate) mod encode;
+pub mod framing;
+pub mod head;
+pub(crate) mod server;
+
+/// Why bytes are not the message that they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// A start line or a field that the grammar does not allow (RFC 9112 §2 to §5).
+    Head,
+    /// More bytes or fields than allowed.
+    HeadTooLarge,
+    /// Where the message ends is said twice, wrongly, or in a way that another reader may take differently (RFC 9112
+    /// §6.3).
+    Framing,
+    /// A transfer coding that is not understood (RFC 9112 §6.1).
+    TransferCoding,
+    /// A chunk that the grammar does not allow (RFC 9112 §7.1).
+    Chunk,
+    /// The connection ended before the message did (RFC 9112 §8).
+    Incomplete,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Head => "malformed head",
+            Self::HeadTooLarge => "head too large",
+            Self::Framing => "ambiguous framing",
+            Self::TransferCoding => "unknown transfer coding",
+            Self::Chunk => "malformed chunk",
+            Self::Incomplete => "the message breaks off",
+        })
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Why a message did not come, or not to its end.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The body of the request in hand broke off or was not as long as announced.
+    Request,
+    /// What came is not a message.
+    Malformed(Malformed),
+    /// The connection failed or ended.
+    Connection(io::Error),
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Incomplete => Self::Connection(io::ErrorKind::UnexpectedEof.into()),
+            other => Self::Malformed(other),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request => f.write_str("the body of the request broke off"),
+            Self::Malformed(malformed) => malformed.fmt(f),
+            Self::Connection(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

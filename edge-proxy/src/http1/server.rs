@@ -1,0 +1,176 @@
+//! A client's connection: one request after the other (RFC 9112 §9).
+//!
+//! What: reads a head, lets [`crate::http::serve`] answer, writes the answer, and begins again; requests that the client
+//! sent ahead wait in the buffer, so responses are in order by construction. All of a request runs in the connection's
+//! one task. While a request is served the connection is watched: a client that has gone takes its request with it.
+//! The connection's commands (drain, idle, head too late) are asked for whenever the task runs.
+
+mod inbound;
+mod reply;
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Version};
+
+use crate::downstream::connection::{Command, Connection};
+use crate::fault::Fault;
+use crate::http::egress::{self, Echo};
+use crate::http::incoming::Incoming;
+use crate::http::local_reply::{self, Audience};
+use crate::http1::Malformed;
+use crate::http1::head::{Limits, RequestHead, Unfinished};
+use crate::transport::Transport;
+pub(crate) use inbound::InboundBody;
+use inbound::Inbound;
+use reply::{Asked, Reply};
+
+/// How HTTP ended on a connection.
+pub(crate) enum Ended {
+    /// In good order: the transport is to be closed so that the last response arrives.
+    Closed(Transport),
+    /// A response broke off, or the client did: the transport is to be dropped.
+    Cut,
+    /// Another protocol is spoken now; the client sent these bytes already.
+    Switched(Transport, Bytes),
+}
+
+/// Serves a connection until HTTP ends on it.
+pub(crate) async fn serve(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> Ended {
+    let inbound = Inbound::new(transport, replay, Rc::clone(&connection.worker.buffers));
+    let next = loop {
+        let next = match next_head(connection, &inbound).await {
+            Some(Ok(head)) => exchange(connection, &inbound, head).await,
+            Some(Err(malformed)) => refuse(connection, &inbound, malformed).await,
+            None => Next::Close,
+        };
+        if next != Next::Request {
+            break next;
+        }
+    };
+    match (next, inbound.take()) {
+        (Next::Switch, Some((transport, read))) => Ended::Switched(transport, read),
+        (Next::Close, Some((transport, _))) => Ended::Closed(transport),
+        _ => Ended::Cut,
+    }
+}
+
+/// What follows an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Request,
+    Close,
+    Cut,
+    Switch,
+}
+
+/// `None` when there is none: the client has gone, or it is time to leave.
+async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option<Result<RequestHead, Malformed>> {
+    let manager = connection.manager();
+    let limits = Limits {
+        bytes: manager.max_request_headers_bytes,
+        fields: manager.max_request_headers,
+    };
+    let mut unfinished = Unfinished::default();
+    poll_fn(|cx| match connection.poll_command(cx) {
+        Command::Serve => inbound
+            .poll_head(cx, connection, &mut unfinished, limits)
+            .map(Result::transpose),
+        Command::Finish | Command::Close => Poll::Ready(None),
+    })
+    .await
+}
+
+async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: RequestHead) -> Next {
+    let RequestHead {
+        method,
+        uri,
+        version,
+        headers,
+        framing,
+        keep_alive,
+        expects_continue,
+    } = head;
+    let mut asked = Asked {
+        method: method.clone(),
+        version,
+        keep_alive,
+    };
+    let body = inbound
+        .begin(framing, expects_continue)
+        .map_or(Incoming::Empty, Incoming::Http1);
+    let mut parts: Parts = Request::new(()).into_parts().0;
+    parts.method = method;
+    parts.uri = uri;
+    parts.version = version;
+    parts.headers = headers;
+    let mut serving = pin!(crate::http::serve(Rc::clone(connection), parts, body, None));
+    let response = poll_fn(|cx| {
+        match connection.poll_command(cx) {
+            Command::Serve => {}
+            Command::Finish => asked.keep_alive = false,
+            Command::Close => return Poll::Ready(None),
+        }
+        if let Poll::Ready(response) = serving.as_mut().poll(cx) {
+            return Poll::Ready(Some(response));
+        }
+        inbound.poll_gone(cx).map(|()| None)
+    })
+    .await;
+    let Some(response) = response else { return Next::Cut };
+    answer(connection, inbound, Reply::new(connection, inbound, &asked, response)).await
+}
+
+async fn answer(connection: &Rc<Connection>, inbound: &Rc<Inbound>, mut reply: Reply) -> Next {
+    let written = poll_fn(|cx| {
+        match connection.poll_command(cx) {
+            Command::Serve => {}
+            Command::Finish => reply.keep_alive = false,
+            Command::Close => return Poll::Ready(false),
+        }
+        if let Poll::Ready(written) = reply.poll(cx) {
+            return Poll::Ready(written.is_ok());
+        }
+        inbound.poll_gone(cx).map(|()| false)
+    })
+    .await;
+    let (keep_alive, switches) = (reply.keep_alive, reply.switches);
+    drop(reply);
+    if inbound.is_malformed() {
+        connection.cells().downstream_cx_protocol_error.inc();
+    }
+    match (written, inbound.end_exchange()) {
+        (false, _) => Next::Cut,
+        (true, true) if switches => Next::Switch,
+        (true, true) if keep_alive => Next::Request,
+        _ => Next::Close,
+    }
+}
+
+/// Answers what is no request. What follows it could be anything, so that the connection ends.
+async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, malformed: Malformed) -> Next {
+    tracing::debug!(peer = %connection.peer, error = %malformed, "no request");
+    let cells = connection.cells();
+    let fault = match malformed {
+        Malformed::HeadTooLarge => Fault::HeadTooLarge,
+        Malformed::TransferCoding => Fault::TransferCoding,
+        Malformed::Head | Malformed::Framing | Malformed::Chunk | Malformed::Incomplete => Fault::BadRequest,
+    };
+    if fault == Fault::HeadTooLarge {
+        cells.downstream_rq_too_large.inc();
+    } else {
+        cells.downstream_cx_protocol_error.inc();
+    }
+    let asked = Asked {
+        method: Method::GET,
+        version: Version::HTTP_11,
+        keep_alive: false,
+    };
+    let response = local_reply::of_fault(fault, Audience::Http);
+    let response = egress::finish(connection, response, Echo::default());
+    answer(connection, inbound, Reply::new(connection, inbound, &asked, response)).await
+}

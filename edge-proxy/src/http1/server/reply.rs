@@ -1,0 +1,175 @@
+//! Writing a response to a client.
+//!
+//! What: decides how the response is framed (RFC 9112 §6), and sends it: the head and what is there of the body with one
+//! write, then pieces as they come. A body that breaks off, or is not as long as announced, ends the connection, so that
+//! the client can't take it for complete.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use http::response::Parts;
+use http::{Method, Response, StatusCode, Version};
+use http_body::Body;
+
+use crate::downstream::connection::Connection;
+use crate::http::body::ResponseBody;
+use crate::http1::buffers::Buffers;
+use crate::http1::encode::{self, BodyEncoder, Outlet, Stay};
+use crate::http1::framing::has_content;
+use crate::http1::server::inbound::Inbound;
+
+/// How the request came, as far as the response depends on it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    /// Its method.
+    pub(super) method: Method,
+    /// Its version.
+    pub(super) version: Version,
+    /// The connection may stay.
+    pub(super) keep_alive: bool,
+}
+
+/// The response can't be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cut;
+
+/// A response that is being written.
+#[derive(Debug)]
+pub(super) struct Reply {
+    inbound: Rc<Inbound>,
+    buffers: Rc<Buffers>,
+    outlet: Outlet,
+    encoder: BodyEncoder,
+    body: ResponseBody,
+    ended: bool,
+    /// The client gets trailers.
+    trailers: bool,
+    /// The connection may serve again.
+    pub(super) keep_alive: bool,
+    /// The connection switches protocols.
+    pub(super) switches: bool,
+}
+
+impl Reply {
+    /// Begins a response.
+    pub(super) fn new(
+        connection: &Connection,
+        inbound: &Rc<Inbound>,
+        asked: &Asked,
+        response: Response<ResponseBody>,
+    ) -> Self {
+        let (parts, body) = response.into_parts();
+        let Parts { status, headers, .. } = parts;
+        let (encoder, ended) = encoder_of(asked, status, &body);
+        let keep_alive = asked.keep_alive && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
+        let switches = status == StatusCode::SWITCHING_PROTOCOLS;
+        let stay = match (switches, keep_alive) {
+            (true, _) => Stay::Switch,
+            (false, false) => Stay::Close,
+            (false, true) if asked.version == Version::HTTP_10 => Stay::KeepAlive,
+            (false, true) => Stay::Implied,
+        };
+        let worker = &connection.worker;
+        let mut outlet = Outlet::default();
+        outlet.adopt(worker.buffers.writing());
+        let date = worker.buffers.date(worker.clock.recent());
+        encode::response_head(
+            outlet.text(),
+            asked.version,
+            status,
+            &headers,
+            (encoder, stay),
+            &date,
+        );
+        worker.buffers.recycle_headers(headers);
+        inbound.begin_response();
+        Self {
+            inbound: Rc::clone(inbound),
+            buffers: Rc::clone(&worker.buffers),
+            outlet,
+            encoder,
+            body,
+            ended,
+            trailers: connection.manager().http1.enable_trailers,
+            keep_alive,
+            switches,
+        }
+    }
+
+    /// Writes; ready when all is written.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cut>> {
+        loop {
+            // What came before a cut is written first: the client may want it, broken off or not.
+            let gathered = self.gather(cx);
+            if std::task::ready!(self.inbound.poll_write(&mut self.outlet, cx)).is_err() {
+                return Poll::Ready(Err(Cut));
+            }
+            match gathered {
+                Err(cut) => return Poll::Ready(Err(cut)),
+                Ok(More::Never) => return Poll::Ready(Ok(())),
+                Ok(More::Later) => return Poll::Pending,
+                Ok(More::Now) => {}
+            }
+        }
+    }
+
+    /// Takes pieces of the body while there is room and they are there.
+    fn gather(&mut self, cx: &mut Context<'_>) -> Result<More, Cut> {
+        while !self.ended {
+            if !self.outlet.has_room() {
+                return Ok(More::Now);
+            }
+            let done = match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Pending => return Ok(More::Later),
+                Poll::Ready(None) => self.outlet.finish(self.encoder, None).map(|()| true),
+                Poll::Ready(Some(Err(error))) => {
+                    tracing::debug!(%error, "response breaks off");
+                    return Err(Cut);
+                }
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) => {
+                        let last = self.body.is_end_stream();
+                        self.outlet.push(&mut self.encoder, data, last).map(|()| last)
+                    }
+                    Err(frame) => {
+                        let trailers = frame.into_trailers().ok().filter(|_| self.trailers);
+                        self.outlet.finish(self.encoder, trailers.as_ref()).map(|()| true)
+                    }
+                },
+            };
+            self.ended = done.map_err(|_| Cut)?;
+        }
+        Ok(More::Never)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.buffers.recycle_writing(self.outlet.release());
+    }
+}
+
+/// Whether more of a body comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum More {
+    Now,
+    Later,
+    Never,
+}
+
+/// How the body is written, and whether there is nothing to write.
+fn encoder_of(asked: &Asked, status: StatusCode, body: &ResponseBody) -> (BodyEncoder, bool) {
+    if !has_content(status, &asked.method) {
+        return (BodyEncoder::Absent, true);
+    }
+    if body.is_end_stream() {
+        return (BodyEncoder::Length(0), true);
+    }
+    match body.size_hint().exact() {
+        Some(length) => (BodyEncoder::Length(length), false),
+        None if asked.version == Version::HTTP_11 => (BodyEncoder::Chunked, false),
+        // RFC 9112 §7: HTTP/1.0 does not know chunks.
+        None => (BodyEncoder::UntilClose, false),
+    }
+}
