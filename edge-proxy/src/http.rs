@@ -12,6 +12,7 @@ pub(crate) mod incoming;
 mod ingress;
 pub(crate) mod local_reply;
 mod mirror;
+pub(crate) mod number;
 mod path;
 mod replay;
 pub(crate) mod request;

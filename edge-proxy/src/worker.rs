@@ -19,6 +19,7 @@ use crate::config::Snapshot;
 use crate::config::listener::Listener;
 use crate::downstream::accept::Acceptors;
 use crate::downstream::registry::Registry;
+use crate::http::number::Numbers;
 use crate::http1::buffers::Buffers;
 use crate::random::Random;
 use crate::shared::{Drain, Shared, SnapshotCache};
@@ -36,6 +37,8 @@ pub(crate) struct Worker {
     pub(crate) clock: Rc<Clock>,
     /// Random numbers.
     pub(crate) random: Random,
+    /// Numbers as fields.
+    pub(crate) numbers: Numbers,
     /// Memory of the HTTP/1 codec.
     pub(crate) buffers: Rc<Buffers>,
     /// Open client connections.
@@ -73,6 +76,7 @@ impl Worker {
             index,
             clock: Clock::new(),
             random: Random::new(),
+            numbers: Numbers::default(),
             buffers: Rc::default(),
             connections: Registry::default(),
             listeners_changed: Notify::new(),

@@ -60,40 +60,60 @@ impl std::error::Error for Broken {
 /// What is known about the arrival of a request's body, shared by the body and who waits for the response.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    done: Rc<Cell<bool>>,
-    timer: Rc<Timer>,
+    /// `None` when there was nothing to wait for: most requests have no body, and need no memory for it.
+    awaited: Option<Rc<Awaited>>,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    done: Cell<bool>,
+    timer: Timer,
     idle: Option<Duration>,
     route: Option<Duration>,
 }
 
 impl Arrival {
+    /// There is no body.
+    pub(crate) fn complete() -> Self {
+        Self { awaited: None }
+    }
+
     /// The body is on its way. When it is complete the route's deadline starts.
     pub(crate) fn new(timer: &Timer, idle: Option<Duration>, route: Option<Duration>) -> Self {
-        Self {
-            done: Rc::default(),
-            timer: Rc::new(timer.share()),
+        let awaited = Awaited {
+            done: Cell::new(false),
+            timer: timer.share(),
             idle,
             route,
+        };
+        Self {
+            awaited: Some(Rc::new(awaited)),
         }
     }
 
     /// True once the client has sent everything.
     pub(crate) fn is_done(&self) -> bool {
-        self.done.get()
+        self.awaited.as_ref().is_none_or(|awaited| awaited.done.get())
     }
 
     /// A frame has passed.
     pub(crate) fn moved(&self) {
-        if self.idle.is_some() {
-            self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
+        if let Some(awaited) = &self.awaited
+            && awaited.idle.is_some()
+        {
+            let now = awaited.timer.clock().now();
+            awaited.timer.set(Kind::Idle, now, awaited.idle);
         }
     }
 
     /// The last frame has passed.
     pub(crate) fn finish(&self) {
-        if !self.done.replace(true) {
-            self.timer.clear(Kind::Request);
-            self.timer.set(Kind::Route, self.timer.clock().now(), self.route);
+        if let Some(awaited) = &self.awaited
+            && !awaited.done.replace(true)
+        {
+            awaited.timer.clear(Kind::Request);
+            let now = awaited.timer.clock().now();
+            awaited.timer.set(Kind::Route, now, awaited.route);
         }
     }
 }
@@ -170,12 +190,7 @@ pub(crate) struct UpstreamBody {
 
 impl UpstreamBody {
     /// The body of a response whose head has arrived.
-    pub(crate) fn new(
-        lease: Lease,
-        guard: RequestGuard,
-        stream: Stream,
-        idle: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(lease: Lease, guard: RequestGuard, stream: Stream, idle: Option<Duration>) -> Self {
         let mut body = Self {
             lease: Some(lease),
             guard,

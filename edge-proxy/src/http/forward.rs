@@ -246,8 +246,8 @@ fn timeouts(settings: &Forward, connection: &Connection, head: &mut Head, notes:
         && let Some(expected) = limits.per_try.or(limits.route)
     {
         let millis = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
-        head.headers
-            .insert(names.expected_rq_timeout_ms.clone(), HeaderValue::from(millis));
+        let value = connection.worker.numbers.value(millis);
+        head.headers.insert(names.expected_rq_timeout_ms.clone(), value);
     }
     limits
 }
@@ -314,7 +314,6 @@ fn start_clock(
 ) -> Arrival {
     let (timer, now) = (&stream.timer, stream.started);
     let timeouts = &stream.connection.manager().timeouts;
-    let arrival = Arrival::new(timer, idle, limits.route);
     timer.set(Kind::Idle, now, idle);
     timer.set(
         Kind::Lifetime,
@@ -322,11 +321,11 @@ fn start_clock(
         settings.max_stream_duration.unwrap_or(timeouts.max_stream_duration),
     );
     if http_body::Body::is_end_stream(body) {
-        arrival.finish();
-    } else {
-        timer.set(Kind::Request, now, timeouts.request);
+        timer.set(Kind::Route, now, limits.route);
+        return Arrival::complete();
     }
-    arrival
+    timer.set(Kind::Request, now, timeouts.request);
+    Arrival::new(timer, idle, limits.route)
 }
 
 fn body_source(body: Incoming, arrival: &Arrival, settings: &Forward, entry: &ClusterEntry) -> Source {

@@ -88,7 +88,9 @@ async fn send(
     };
     let outgoing = Outgoing { head, body, extras };
     let response = lease
-        .send(outgoing, worker, |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout))
+        .send(outgoing, worker, |cx| {
+            timer.poll_expired(cx).map(|_| Fault::RouteTimeout)
+        })
         .await;
     response.map_err(|failure| failure.fault)?;
     let complete = poll_fn(|cx| {

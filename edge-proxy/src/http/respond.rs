@@ -44,7 +44,10 @@ pub(crate) async fn respond(
     let manager = connection.manager();
     if !manager.router.suppress_envoy_headers {
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        headers.insert(manager.prefixed.upstream_service_time.clone(), small_number(millis));
+        headers.insert(
+            manager.prefixed.upstream_service_time.clone(),
+            connection.worker.numbers.value(millis),
+        );
     }
     if forwarding.settings.attempt_count_in_response {
         headers.insert(manager.prefixed.attempt_count.clone(), HeaderValue::from(attempts));
@@ -78,15 +81,6 @@ fn edit(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head
         }
     };
     edits::edit_response(headers, forwarding.response_edits, scene, head);
-}
-
-/// Most answers take a few milliseconds: their numbers need no formatting and no memory.
-fn small_number(number: u64) -> HeaderValue {
-    const SMALL: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
-    match usize::try_from(number).ok().and_then(|at| SMALL.get(at)) {
-        Some(text) => HeaderValue::from_static(text),
-        None => HeaderValue::from(number),
-    }
 }
 
 fn count(pool: &HostPool, status: StatusCode) {

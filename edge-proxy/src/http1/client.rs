@@ -12,18 +12,19 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use crate::http::body::RequestBody;
 use crate::http::head::Head;
-use crate::http1::{Failure, Malformed};
 use crate::http1::body::Decoder;
 use crate::http1::buffers::{Buffers, LARGE_READ, READ};
 use crate::http1::chunked::Step;
 use crate::http1::encode::{self, BodyEncoder, Outlet};
 use crate::http1::head::{self, Limits, ResponseHead, Unfinished};
+use crate::http1::{Failure, Malformed};
 use crate::transport::Transport;
 
 #[cfg(test)]
@@ -94,7 +95,7 @@ impl Client {
 
     /// Begins an exchange; [`Self::poll_response`] carries it out.
     pub(crate) fn begin(&mut self, head: &Head, body: RequestBody, upgrade: Option<&str>) {
-        let encoder = encoder_of(&head.method, &body);
+        let encoder = encoder_of(head, &body);
         self.outlet.adopt(self.buffers.writing());
         encode::request_head(self.outlet.text(), head, upgrade, encoder);
         self.upload = (!body.is_end_stream()).then_some(Upload { body, encoder });
@@ -387,11 +388,13 @@ enum More {
     Later,
 }
 
-/// RFC 9110 §8.6: a request whose method expects content says that there is none.
-fn encoder_of(method: &Method, body: &RequestBody) -> BodyEncoder {
+/// RFC 9110 §8.6: a request whose method expects content says that there is none, and so does one that came so.
+fn encoder_of(head: &Head, body: &RequestBody) -> BodyEncoder {
     if body.is_end_stream() {
-        return match *method {
-            Method::GET | Method::HEAD | Method::DELETE | Method::TRACE | Method::CONNECT | Method::OPTIONS => {
+        return match head.method {
+            Method::GET | Method::HEAD | Method::DELETE | Method::TRACE | Method::CONNECT | Method::OPTIONS
+                if !head.headers.contains_key(CONTENT_LENGTH) =>
+            {
                 BodyEncoder::Absent
             }
             _ => BodyEncoder::Length(0),

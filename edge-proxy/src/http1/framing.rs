@@ -50,11 +50,9 @@ impl Fields {
         Ok(())
     }
 
-    fn any(self, version: Version) -> Result<Option<Framing>, Malformed> {
+    fn any(self) -> Result<Option<Framing>, Malformed> {
         match (self.length, self.chunked) {
             (Some(_), true) => Err(Malformed::Framing),
-            // RFC 9112 §6.1: faulty, because an old recipient on the way would not have known the field.
-            (None, true) if version < Version::HTTP_11 => Err(Malformed::Framing),
             (None, true) => Ok(Some(Framing::Chunked)),
             (Some(0), false) => Ok(Some(Framing::Empty)),
             (Some(length), false) => Ok(Some(Framing::Length(length))),
@@ -62,14 +60,20 @@ impl Fields {
         }
     }
 
+    /// Whether the connection must end with the message: a coding in HTTP/1.0 is faulty framing, because an old
+    /// recipient on the way would not have known the field (RFC 9112 §6.1).
+    pub fn ends_connection(self, version: Version) -> bool {
+        self.chunked && version < Version::HTTP_11
+    }
+
     /// What follows a request.
-    pub fn of_request(self, version: Version) -> Result<Framing, Malformed> {
-        Ok(self.any(version)?.unwrap_or(Framing::Empty))
+    pub fn of_request(self) -> Result<Framing, Malformed> {
+        Ok(self.any()?.unwrap_or(Framing::Empty))
     }
 
     /// What follows a response to a request of this method.
-    pub fn of_response(self, version: Version, status: StatusCode, method: &Method) -> Result<Framing, Malformed> {
-        let framing = self.any(version)?.unwrap_or(Framing::UntilClose);
+    pub fn of_response(self, status: StatusCode, method: &Method) -> Result<Framing, Malformed> {
+        let framing = self.any()?.unwrap_or(Framing::UntilClose);
         Ok(if has_content(status, method) {
             framing
         } else {
@@ -103,52 +107,52 @@ mod tests {
 
     #[test]
     fn requests_end_by_length_by_chunk_or_at_once() {
-        let of = |lengths: &[&str], codings: &[&str], version| {
-            fields(lengths, codings).and_then(|fields| fields.of_request(version))
-        };
-        let (old, new) = (Version::HTTP_10, Version::HTTP_11);
-        assert_eq!(of(&[], &[], new), Ok(Framing::Empty));
-        assert_eq!(of(&["0"], &[], new), Ok(Framing::Empty));
-        assert_eq!(of(&["007"], &[], old), Ok(Framing::Length(7)));
+        let of = |lengths: &[&str], codings: &[&str]| fields(lengths, codings).and_then(Fields::of_request);
+        assert_eq!(of(&[], &[]), Ok(Framing::Empty));
+        assert_eq!(of(&["0"], &[]), Ok(Framing::Empty));
+        assert_eq!(of(&["007"], &[]), Ok(Framing::Length(7)));
         assert_eq!(
-            of(&["9999999999999999999"], &[], new),
+            of(&["9999999999999999999"], &[]),
             Ok(Framing::Length(9_999_999_999_999_999_999))
         );
-        assert_eq!(of(&[], &["Chunked"], new), Ok(Framing::Chunked));
-        for (lengths, codings, version, expected) in [
-            (&["3", "4"][..], &[][..], new, Malformed::Framing),
-            (&["3", "3"], &[], new, Malformed::Framing),
-            (&["3, 3"], &[], new, Malformed::Framing),
-            (&["+3"], &[], new, Malformed::Framing),
-            (&["-3"], &[], new, Malformed::Framing),
-            (&["0x3"], &[], new, Malformed::Framing),
-            (&[""], &[], new, Malformed::Framing),
-            (&["3 "], &[], new, Malformed::Framing),
-            (&["18446744073709551616"], &[], new, Malformed::Framing),
-            (&["3"], &["chunked"], new, Malformed::Framing),
-            (&[], &["chunked"], old, Malformed::Framing),
-            (&[], &["chunked", "chunked"], new, Malformed::TransferCoding),
-            (&[], &["gzip, chunked"], new, Malformed::TransferCoding),
-            (&[], &["chunked, identity"], new, Malformed::TransferCoding),
-            (&[], &["identity"], new, Malformed::TransferCoding),
-            (&[], &["xchunked"], new, Malformed::TransferCoding),
-            (&[], &["chunked;q=1"], new, Malformed::TransferCoding),
-            (&[], &["\x0bchunked"], new, Malformed::TransferCoding),
-            (&[], &[""], new, Malformed::TransferCoding),
+        assert_eq!(of(&[], &["Chunked"]), Ok(Framing::Chunked));
+        for (lengths, codings, expected) in [
+            (&["3", "4"][..], &[][..], Malformed::Framing),
+            (&["3", "3"], &[], Malformed::Framing),
+            (&["3, 3"], &[], Malformed::Framing),
+            (&["+3"], &[], Malformed::Framing),
+            (&["-3"], &[], Malformed::Framing),
+            (&["0x3"], &[], Malformed::Framing),
+            (&[""], &[], Malformed::Framing),
+            (&["3 "], &[], Malformed::Framing),
+            (&["18446744073709551616"], &[], Malformed::Framing),
+            (&["3"], &["chunked"], Malformed::Framing),
+            (&[], &["chunked", "chunked"], Malformed::TransferCoding),
+            (&[], &["gzip, chunked"], Malformed::TransferCoding),
+            (&[], &["chunked, identity"], Malformed::TransferCoding),
+            (&[], &["identity"], Malformed::TransferCoding),
+            (&[], &["xchunked"], Malformed::TransferCoding),
+            (&[], &["chunked;q=1"], Malformed::TransferCoding),
+            (&[], &["\x0bchunked"], Malformed::TransferCoding),
+            (&[], &[""], Malformed::TransferCoding),
         ] {
-            assert_eq!(
-                of(lengths, codings, version),
-                Err(expected),
-                "{lengths:?} {codings:?} {version:?}"
-            );
+            assert_eq!(of(lengths, codings), Err(expected), "{lengths:?} {codings:?}");
         }
+    }
+
+    #[test]
+    fn a_coding_in_http_1_0_ends_the_connection() {
+        let chunked = fields(&[], &["chunked"]).unwrap();
+        assert!(chunked.ends_connection(Version::HTTP_10));
+        assert!(!chunked.ends_connection(Version::HTTP_11));
+        assert!(!fields(&["3"], &[]).unwrap().ends_connection(Version::HTTP_10));
     }
 
     #[test]
     fn responses_may_end_with_the_connection_and_some_have_no_content() {
         let of = |lengths: &[&str], codings: &[&str], status, method: &Method| {
             let status = StatusCode::from_u16(status).unwrap();
-            fields(lengths, codings).and_then(|fields| fields.of_response(Version::HTTP_11, status, method))
+            fields(lengths, codings).and_then(|fields| fields.of_response(status, method))
         };
         assert_eq!(of(&[], &[], 200, &Method::GET), Ok(Framing::UntilClose));
         assert_eq!(of(&["5"], &[], 200, &Method::GET), Ok(Framing::Length(5)));
@@ -156,9 +160,6 @@ mod tests {
         assert_eq!(of(&["5"], &[], 304, &Method::GET), Ok(Framing::Empty));
         assert_eq!(of(&[], &["chunked"], 204, &Method::GET), Ok(Framing::Empty));
         assert_eq!(of(&[], &[], 101, &Method::GET), Ok(Framing::Empty));
-        assert_eq!(
-            of(&["5"], &["chunked"], 200, &Method::GET),
-            Err(Malformed::Framing)
-        );
+        assert_eq!(of(&["5"], &["chunked"], 200, &Method::GET), Err(Malformed::Framing));
     }
 }

@@ -122,9 +122,7 @@ pub fn request(
     }
     let parsed = with_slots(limits.fields, |slots| {
         let mut request = httparse::Request::new(&mut []);
-        let status = request
-            .parse_with_uninit_headers(buffer, slots)
-            .map_err(of_httparse)?;
+        let status = request.parse_with_uninit_headers(buffer, slots).map_err(of_httparse)?;
         let Status::Complete(len) = status else { return Ok(None) };
         let method = Method::from_bytes(request.method.unwrap_or("").as_bytes()).map_err(|_| Malformed::Head)?;
         let target = place(buffer, request.path.unwrap_or("").as_bytes());
@@ -142,7 +140,7 @@ pub fn request(
     let version = version_of(version);
     let uri = self::target(&method, bytes.slice(target.0..target.1))?;
     let notes = fill(headers, &bytes, fields)?;
-    let framing = notes.framing.of_request(version)?;
+    let framing = notes.framing.of_request()?;
     Ok(Some(RequestHead {
         expects_continue: notes.expects_continue && version == Version::HTTP_11 && framing != Framing::Empty,
         keep_alive: notes.keep_alive(version),
@@ -185,7 +183,7 @@ pub fn response(
     let bytes = buffer.split_to(len).freeze();
     let version = version_of(version);
     let notes = fill(headers, &bytes, fields)?;
-    let framing = notes.framing.of_response(version, status, method)?;
+    let framing = notes.framing.of_response(status, method)?;
     Ok(Some(ResponseHead {
         keep_alive: notes.keep_alive(version) && framing != Framing::UntilClose,
         status,
@@ -201,6 +199,7 @@ pub(crate) fn trailers(buffer: &mut BytesMut, limits: Limits) -> Result<Option<H
     let parsed = match httparse::parse_headers(buffer, &mut slots[..limits.fields.min(USUAL_FIELDS)]) {
         Ok(Status::Partial) if buffer.len() >= limits.bytes => return Err(Malformed::HeadTooLarge),
         Ok(Status::Partial) => return Ok(None),
+        Ok(Status::Complete((len, _))) if len > limits.bytes => return Err(Malformed::HeadTooLarge),
         Ok(Status::Complete((len, fields))) => (len, collect(buffer, fields)?),
         Err(error) => return Err(of_httparse(error)),
     };
@@ -303,7 +302,7 @@ struct Notes {
 impl Notes {
     /// RFC 9112 §9.3.
     fn keep_alive(&self, version: Version) -> bool {
-        !self.close && (version == Version::HTTP_11 || self.keep_alive)
+        !self.close && (version == Version::HTTP_11 || self.keep_alive) && !self.framing.ends_connection(version)
     }
 
     fn connection(&mut self, value: &[u8]) {
@@ -338,20 +337,18 @@ const ROOM_FOR_OWN: usize = 6;
 
 /// RFC 9112 §3.2: which form a target may have depends on the method.
 fn target(method: &Method, bytes: Bytes) -> Result<Uri, Malformed> {
+    // A URI is of ASCII, and a fragment is never sent (RFC 9110 §4.2.5); cutting it off would be a guess.
+    if !bytes.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
+        return Err(Malformed::Head);
+    }
     let origin = bytes.first() == Some(&b'/');
-    // A fragment is never sent (RFC 9110 §4.2.3); cutting it off would be a guess.
-    if bytes.contains(&b'#') {
-        return Err(Malformed::Head);
-    }
-    if bytes.as_ref() == b"*" && *method != Method::OPTIONS {
-        return Err(Malformed::Head);
-    }
     let asterisk = bytes.as_ref() == b"*";
     let uri = Uri::from_maybe_shared(bytes).map_err(|_| Malformed::Head)?;
-    let allowed = if *method == Method::CONNECT {
-        uri.authority().is_some() && uri.scheme().is_none()
-    } else {
-        origin || asterisk || (uri.scheme().is_some() && uri.authority().is_some())
+    let allowed = match uri.scheme_str() {
+        _ if *method == Method::CONNECT => uri.authority().is_some() && uri.scheme().is_none(),
+        Some("http" | "https") => uri.authority().is_some(),
+        Some(_) => false,
+        None => origin || (asterisk && *method == Method::OPTIONS),
     };
     if allowed { Ok(uri) } else { Err(Malformed::Head) }
 }

@@ -25,8 +25,8 @@ use crate::http::local_reply::{self, Audience};
 use crate::http1::Malformed;
 use crate::http1::head::{Limits, RequestHead, Unfinished};
 use crate::transport::Transport;
+pub(crate) use inbound::Inbound;
 pub(crate) use inbound::InboundBody;
-use inbound::Inbound;
 use reply::{Asked, Reply};
 
 /// How HTTP ended on a connection.

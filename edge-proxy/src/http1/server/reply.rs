@@ -74,14 +74,7 @@ impl Reply {
         let mut outlet = Outlet::default();
         outlet.adopt(worker.buffers.writing());
         let date = worker.buffers.date(worker.clock.recent());
-        encode::response_head(
-            outlet.text(),
-            asked.version,
-            status,
-            &headers,
-            (encoder, stay),
-            &date,
-        );
+        encode::response_head(outlet.text(), asked.version, status, &headers, (encoder, stay), &date);
         worker.buffers.recycle_headers(headers);
         inbound.begin_response();
         Self {
