@@ -36,6 +36,9 @@ const LIMITS: Limits = Limits {
     fields: 256,
 };
 
+/// What a reader of a body is told.
+type Polled = Option<Result<Frame<Bytes>, Failure>>;
+
 #[derive(Debug)]
 struct Upload {
     body: RequestBody,
@@ -284,7 +287,7 @@ impl Client {
     }
 
     /// The next frame of the response. Sends what is left of the request meanwhile.
-    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
         loop {
             let State::Receiving(decoder) = &mut self.state else {
                 return Poll::Ready(None);
@@ -321,12 +324,7 @@ impl Client {
     }
 
     /// Reads more of a body; ready with what to tell when there is no more.
-    #[allow(clippy::type_complexity)]
-    fn poll_more(
-        &mut self,
-        cx: &mut Context<'_>,
-        left: Option<u64>,
-    ) -> Poll<Option<Option<Result<Frame<Bytes>, Failure>>>> {
+    fn poll_more(&mut self, cx: &mut Context<'_>, left: Option<u64>) -> Poll<Option<Polled>> {
         // A length says how much room is worth while; otherwise reads that fill their room ask for more.
         let room = left.map_or(self.room, |left| usize::try_from(left).unwrap_or(LARGE_READ));
         let room = room.clamp(READ, LARGE_READ);

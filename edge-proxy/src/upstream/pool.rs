@@ -37,6 +37,10 @@ pub(crate) struct HostPool {
     pub(crate) host: Arc<Host>,
     /// Rung when a connection or a stream becomes free.
     pub(crate) room: Rc<tokio::sync::Notify>,
+    #[allow(
+        clippy::vec_box,
+        reason = "a connection goes to and fro with every request: as a pointer"
+    )]
     http1: RefCell<Vec<Box<Http1Connection>>>,
     http2: RefCell<Vec<Rc<Http2Connection>>>,
     opening: RefCell<Option<Opening>>,

@@ -1,7 +1,10 @@
 use super::*;
 
-/// What a whole body gives when it comes in pieces of `size` bytes: content, trailers, and what is behind it.
-fn decode(text: &[u8], size: usize) -> Result<(Vec<u8>, Option<HeaderMap>, Vec<u8>), Malformed> {
+/// Content, trailers, and what is behind the body.
+type Parts = (Vec<u8>, Option<HeaderMap>, Vec<u8>);
+
+/// What a whole body gives when it comes in pieces of `size` bytes.
+fn decode(text: &[u8], size: usize) -> Result<Parts, Malformed> {
     let mut chunked = Chunked::default();
     let mut buffer = BytesMut::new();
     let (mut content, mut trailers) = (Vec::new(), None);
