@@ -1,7 +1,8 @@
 //! IR to resources.
 //!
-//! One module for each kind. Messages are built with generated types, encoded at once and dropped; defaults of the data
-//! plane that the IR doesn't speak of are set here and nowhere else.
+//! One module for each kind. Messages are built with generated types, encoded at once and dropped; only routes are so
+//! many that their fields are written one by one (`route`, `matches`, `headers`). Defaults of the data plane that the IR
+//! doesn't speak of are set here and nowhere else.
 //!
 //! [`Lowering`] remembers what it made from what. A piece of IR that is the same as last time (by pointer, else by
 //! content) is not encoded again and keeps its [`Entry`], so that a change costs what it touches and a walk over

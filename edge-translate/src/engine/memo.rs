@@ -8,6 +8,7 @@
 //! Why not a framework for incremental computation: they revalidate from the result down, so that a pass costs what
 //! the world is large; this costs what the change touches. The price is that a read which is not recorded is silent
 //! staleness, so units are given [`Reads`] and never the world (the property tests compare with a fresh translation).
+//! Only what wakes a unit whenever it changes needs no record: see `Key::subject`.
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
