@@ -3,6 +3,7 @@
 pub(crate) mod accept;
 pub(crate) mod connection;
 pub(crate) mod io;
+mod recorded;
 pub(crate) mod registry;
 mod serve;
 mod tcp;

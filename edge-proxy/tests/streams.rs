@@ -8,6 +8,8 @@
 
 #[path = "streams/limit.rs"]
 mod limit;
+#[path = "streams/passthrough.rs"]
+mod passthrough;
 #[path = "streams/support.rs"]
 mod support;
 #[path = "streams/tcp.rs"]

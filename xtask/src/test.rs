@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | unit | unit, golden and documentation tests of every crate | cargo |
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
-//! | envoy | the xDS of every golden case in front of stock Envoy | Python 3 or an Envoy binary |
+//! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
 //! | e2e | the quickstart as a user starts it, once for each data plane | the same |
 //!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
@@ -129,8 +129,10 @@ fn properties() -> Result<Tally> {
 
 fn against_envoy(inputs: &[PathBuf]) -> Result<Tally> {
     let envoy = envoy::binary()?;
+    let programs = Programs::build(Profile::Dev)?;
     let mut command = package_tests("e2e")?;
-    command.args(["--test", ENVOY_TARGET]).env("EDGE_ENVOY", envoy);
+    command.args(["--test", ENVOY_TARGET]);
+    command.env("EDGE_ENVOY", envoy).env("EDGE_PROGRAMS", programs.path(""));
     if !inputs.is_empty() {
         let inputs = inputs.iter().map(std::path::absolute).collect::<Result<Vec<_>, _>>()?;
         command.env("EDGE_ENVOY_INPUTS", std::env::join_paths(inputs)?);

@@ -44,7 +44,9 @@ pub(super) fn samples(shared: &Shared, snapshot: &Snapshot) -> Vec<Sample> {
         for chain in listener.chains.all() {
             match &chain.network {
                 Network::Http(http) => drop(managers.insert(http.stats.label.clone(), http.stats.clone())),
-                Network::Tcp(proxy) => drop(streams.insert(proxy.stats.label.clone(), proxy.stats.clone())),
+                Network::Tcp(proxy) | Network::Passthrough(proxy) => {
+                    drop(streams.insert(proxy.stats.label.clone(), proxy.stats.clone()))
+                }
             }
         }
         if let Some(proxy) = &listener.udp {

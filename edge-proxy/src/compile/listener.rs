@@ -144,7 +144,9 @@ fn connections(
     if chains.is_empty() {
         return Err(list.error("at least one filter chain is required"));
     }
-    inspects_tls |= chains.iter().any(|chain| !chain.server_names.is_empty());
+    inspects_tls |= chains
+        .iter()
+        .any(|chain| !chain.server_names.is_empty() || matches!(chain.network, Network::Passthrough(_)));
     Ok(Serves {
         chains,
         inspects_tls,
@@ -266,9 +268,9 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
     if truth(use_proxy_proto.as_ref()) {
         return Err(at.unsupported("use_proxy_proto"));
     }
-    let server_names = match filter_chain_match {
-        None => Vec::new(),
-        Some(message) => server_names_of(&at.field("filter_chain_match"), message)?,
+    let taken = match filter_chain_match {
+        None => Taken::default(),
+        Some(message) => taken(&at.field("filter_chain_match"), message)?,
     };
     let at_filters = at.field("filters");
     let [filter] = filters.as_slice() else {
@@ -279,12 +281,13 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         None => None,
         Some(socket) => tls::downstream(context, &at.field("transport_socket"), socket)?,
     };
-    if tls.is_none() && !server_names.is_empty() && matches!(network, Network::Tcp(_)) {
-        return Err(at.error("passing TLS on by its server name is not supported by this proxy"));
-    }
+    let network = match network {
+        Network::Tcp(proxy) if tls.is_none() && taken.only_tls => Network::Passthrough(proxy),
+        other => other,
+    };
     Ok(ChainSpec {
         name: name.as_str().into(),
-        server_names,
+        server_names: taken.server_names,
         tls,
         network,
         fingerprint: xxh3_64(&message.encode_to_vec()),
@@ -305,18 +308,31 @@ fn network(context: &mut Context, at: &At<'_>, filter: &Filter) -> Result<Networ
     http::manager(context, &at_config, &manager).map(|manager| Network::Http(Arc::new(manager)))
 }
 
-fn server_names_of(at: &At<'_>, message: &FilterChainMatch) -> Result<Vec<String>, Rejection> {
+/// Which connections a chain takes.
+#[derive(Default)]
+struct Taken {
+    /// Those with one of these server names, in lower case; none: whatever no other chain takes.
+    server_names: Vec<String>,
+    /// Only those that speak TLS. A chain that opens TLS needs no such word: a handshake fails by itself.
+    only_tls: bool,
+}
+
+fn taken(at: &At<'_>, message: &FilterChainMatch) -> Result<Taken, Rejection> {
     fields!(at, message => FilterChainMatch {
         server_names, transport_protocol;
         ignore;
         refuse destination_port, prefix_ranges, address_suffix, suffix_len, direct_source_prefix_ranges, source_type,
                source_prefix_ranges, source_ports, application_protocols
     });
-    // A connection that is not TLS fails the handshake of a TLS chain, so "tls" adds nothing.
-    if !matches!(transport_protocol.as_str(), "" | "tls") {
-        return Err(at.unsupported("transport_protocol"));
-    }
-    Ok(server_names.iter().map(|name| name.to_ascii_lowercase()).collect())
+    let only_tls = match transport_protocol.as_str() {
+        "" => !server_names.is_empty(),
+        "tls" => true,
+        _ => return Err(at.unsupported("transport_protocol")),
+    };
+    Ok(Taken {
+        server_names: server_names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+        only_tls,
+    })
 }
 
 impl ListenerSpec {
@@ -344,7 +360,7 @@ impl ListenerSpec {
     /// The clusters that its streams and datagrams go to; those of HTTP are in route tables.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
         let streams = self.chains.iter().filter_map(|chain| match &chain.network {
-            Network::Tcp(proxy) => Some(proxy.shares.clusters()),
+            Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
         streams.flatten().chain(self.udp.iter().map(|proxy| proxy.cluster))

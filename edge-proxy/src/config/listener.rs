@@ -92,7 +92,7 @@ impl Listener {
     pub fn clusters(&self) -> Vec<ClusterId> {
         let chains = self.chains.all();
         let streams = chains.iter().filter_map(|chain| match &chain.network {
-            Network::Tcp(proxy) => Some(proxy.shares.clusters()),
+            Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
         let datagrams = self.udp.iter().map(|proxy| proxy.cluster);
@@ -151,6 +151,8 @@ pub enum Network {
     Http(Arc<HttpManager>),
     /// They are handed on.
     Tcp(Arc<TcpProxy>),
+    /// They are handed on if they are TLS, which stays closed: only the server name in the client hello was read.
+    Passthrough(Arc<TcpProxy>),
 }
 
 impl Network {
@@ -158,7 +160,7 @@ impl Network {
     pub fn http(&self) -> Option<&Arc<HttpManager>> {
         match self {
             Self::Http(http) => Some(http),
-            Self::Tcp(_) => None,
+            Self::Tcp(_) | Self::Passthrough(_) => None,
         }
     }
 }

@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::JoinHandle;
-use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{debug, warn};
 
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::downstream::connection::{Accepted, Protocol};
+use crate::downstream::recorded::Recorded;
 use crate::downstream::{serve, tcp, udp};
 use crate::shared::{BoundListener, Drain, ListeningSockets};
 use crate::transport::Transport;
@@ -197,6 +199,7 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     let Some(Chosen {
         chain,
         transport,
+        hello,
         server_name,
     }) = chosen?
     else {
@@ -205,10 +208,12 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     let http = match &chain.network {
         Network::Http(http) => Arc::clone(http),
         // Boxed: HTTP connections need not have room for it.
-        Network::Tcp(proxy) => return Box::pin(tcp::serve(worker, listener, proxy, transport)).await,
+        Network::Tcp(proxy) | Network::Passthrough(proxy) => {
+            return Box::pin(tcp::serve(worker, listener, proxy, transport, hello)).await;
+        }
     };
     let (protocol, replay, transport) = match protocol_of(&http, &transport) {
-        Some(protocol) => (protocol, bytes::Bytes::new(), transport),
+        Some(protocol) => (protocol, Bytes::new(), transport),
         None => {
             let mut drain = worker.shared.drain.clone();
             let sniffed = tokio::select! {
@@ -236,6 +241,8 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
 struct Chosen {
     chain: Arc<FilterChain>,
     transport: Transport,
+    /// What was read of a connection whose TLS stays closed; it comes before what the transport still holds.
+    hello: Bytes,
     server_name: Option<Arc<str>>,
 }
 
@@ -262,7 +269,9 @@ async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) ->
         _ => peek_first(&stream).await? == Some(22),
     };
     if !speaks_tls {
-        let Some(chain) = default.filter(|chain| chain.tls.is_none()) else {
+        let takes_cleartext =
+            |chain: &&Arc<FilterChain>| chain.tls.is_none() && !matches!(chain.network, Network::Passthrough(_));
+        let Some(chain) = default.filter(takes_cleartext) else {
             cells.no_filter_chain_match.inc();
             return Ok(None);
         };
@@ -270,29 +279,41 @@ async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) ->
         return Ok(Some(Chosen {
             chain,
             transport: Transport::Tcp(stream),
+            hello: Bytes::new(),
             server_name: None,
         }));
     }
-    let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await;
+    let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), Recorded::new(stream)).await;
     let start = hello.inspect_err(|_| cells.ssl_connection_error.inc())?;
     let server_name: Option<Arc<str>> = start
         .client_hello()
         .server_name()
         .map(|name| Arc::from(name.to_ascii_lowercase()));
-    let chosen = listener.chain_for(server_name.as_deref());
-    let Some((chain, tls)) = chosen.and_then(|chain| Some((chain, chain.tls.as_ref()?))) else {
+    let Some(chain) = listener.chain_for(server_name.as_deref()).cloned() else {
         cells.no_filter_chain_match.inc();
         return Ok(None);
     };
-    let stream = start
-        .into_stream(Arc::clone(tls))
-        .await
-        .inspect_err(|_| cells.ssl_connection_error.inc())?;
-    cells.ssl_handshake.inc();
-    let chain = Arc::clone(chain);
+    let (transport, hello) = match (&chain.tls, &chain.network) {
+        (Some(tls), _) => {
+            let opening = StartHandshake::from_parts(start.accepted, start.io.into_stream());
+            let opened = opening.into_stream(Arc::clone(tls)).await;
+            let stream = opened.inspect_err(|_| cells.ssl_connection_error.inc())?;
+            cells.ssl_handshake.inc();
+            (Transport::ServerTls(Box::new(stream)), Bytes::new())
+        }
+        (None, Network::Tcp(_) | Network::Passthrough(_)) => {
+            let (stream, seen) = start.io.into_parts();
+            (Transport::Tcp(stream), seen)
+        }
+        (None, Network::Http(_)) => {
+            cells.no_filter_chain_match.inc();
+            return Ok(None);
+        }
+    };
     Ok(Some(Chosen {
         chain,
-        transport: Transport::ServerTls(Box::new(stream)),
+        transport,
+        hello,
         server_name,
     }))
 }

@@ -4,7 +4,8 @@
 //! end its direction and go on listening (RFC 9293 §3.6); the connection is over when both have, when one fails, or
 //! when nothing moves for too long. While the process drains, or when their listener has gone, open connections go on
 //! until the drain time is over: nothing in a byte stream can ask a peer to leave.
-//! Deliberately absent: reading from the client before there is a backend, which would lose bytes to a failed attempt.
+//! Deliberately absent: reading from the client before there is a backend, which would lose bytes to a failed attempt
+//! (of TLS that stays closed the client hello has been read, and is kept).
 
 use std::io;
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tracing::debug;
@@ -30,12 +32,13 @@ use crate::worker::Worker;
 /// Bytes of a direction that wait to be written, at most; less when the listener allows less.
 const BUFFER: usize = 16 * 1024;
 
-/// Serves a connection to its end.
+/// Serves a connection to its end. `hello` was read of it already, to find out its server name.
 pub(super) async fn serve(
     worker: &Rc<Worker>,
     listener: &Listener,
     proxy: &TcpProxy,
     client: Transport,
+    hello: Bytes,
 ) -> io::Result<()> {
     let cells = proxy.stats.cells(worker.index);
     cells.downstream_cx_total.inc();
@@ -49,6 +52,7 @@ pub(super) async fn serve(
     let upstream_cells = backend.request.pool().cells();
     let mut client = Metered {
         io: client,
+        replay: hello,
         read: &cells.downstream_cx_rx_bytes_total,
         written: &cells.downstream_cx_tx_bytes_total,
         timer: &timer,
@@ -56,6 +60,7 @@ pub(super) async fn serve(
     };
     let mut upstream = Metered {
         io: backend.transport,
+        replay: Bytes::new(),
         read: &upstream_cells.upstream_cx_rx_bytes_total,
         written: &upstream_cells.upstream_cx_tx_bytes_total,
         timer: &timer,
@@ -185,6 +190,8 @@ async fn open(worker: &Rc<Worker>, proxy: &TcpProxy) -> Option<Backend> {
 /// A byte stream that counts what passes and moves the idle deadline.
 struct Metered<'a> {
     io: Transport,
+    /// Read before the rest.
+    replay: Bytes,
     read: &'a Counter,
     written: &'a Counter,
     timer: &'a Timer,
@@ -200,7 +207,13 @@ impl Metered<'_> {
 impl AsyncRead for Metered<'_> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        let polled = Pin::new(&mut self.io).poll_read(cx, buf);
+        let polled = if self.replay.is_empty() {
+            Pin::new(&mut self.io).poll_read(cx, buf)
+        } else {
+            let count = self.replay.len().min(buf.remaining());
+            buf.put_slice(&self.replay.split_to(count));
+            Poll::Ready(Ok(()))
+        };
         if polled.is_ready() {
             self.read.add((buf.filled().len() - before) as u64);
             self.moved();

@@ -160,7 +160,7 @@ listener_filters:
         self.address("udp")
     }
 
-    fn address(&self, listener: &str) -> SocketAddr {
+    pub(crate) fn address(&self, listener: &str) -> SocketAddr {
         let sockets = self.shared.sockets.borrow();
         let bound = sockets.iter().find(|bound| &*bound.listener == listener);
         bound.expect("it listens").address
@@ -196,7 +196,8 @@ listener_filters:
         let snapshot = self.shared.snapshot.borrow().clone();
         let chains = snapshot.listeners["tcp"].chains.all();
         match &chains[0].network {
-            edge_proxy::config::listener::Network::Tcp(proxy) => read(&*proxy.stats, name),
+            edge_proxy::config::listener::Network::Tcp(proxy)
+            | edge_proxy::config::listener::Network::Passthrough(proxy) => read(&*proxy.stats, name),
             edge_proxy::config::listener::Network::Http(_) => panic!("not a TCP proxy"),
         }
     }

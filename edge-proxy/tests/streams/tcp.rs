@@ -212,7 +212,7 @@ fn an_open_stream_goes_on_while_the_proxy_drains() {
 }
 
 /// A certificate of `stream.example` that vouches for itself, with its key; as files, too.
-fn certificate(folder: &Path) -> (rcgen::Certificate, rcgen::KeyPair) {
+pub(crate) fn certificate(folder: &Path) -> (rcgen::Certificate, rcgen::KeyPair) {
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["stream.example".to_owned()]).unwrap();
     let certificate = params.self_signed(&key).unwrap();
@@ -222,7 +222,7 @@ fn certificate(folder: &Path) -> (rcgen::Certificate, rcgen::KeyPair) {
 }
 
 /// A backend that sends back one message over TLS and says which protocols the client offered.
-async fn echo_over_tls(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> SocketAddr {
+pub(crate) async fn echo_over_tls(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> SocketAddr {
     let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let config = rustls::ServerConfig::builder()
         .with_no_client_auth()

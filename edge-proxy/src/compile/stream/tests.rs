@@ -63,7 +63,7 @@ const ROUTE: &str = r#"matcher: {on_no_match: {action: {name: route, typed_confi
 
 fn proxy_of(listener: &Listener) -> Arc<TcpProxy> {
     match &listener.chain_for(None).expect("a default chain").network {
-        Network::Tcp(proxy) => Arc::clone(proxy),
+        Network::Tcp(proxy) | Network::Passthrough(proxy) => Arc::clone(proxy),
         Network::Http(_) => panic!("not HTTP"),
     }
 }
@@ -113,15 +113,17 @@ fn what_a_tcp_proxy_can_not_do_is_named() {
 }
 
 #[test]
-fn passing_tls_on_by_server_name_is_refused() {
-    let chain = tcp("cluster: a").replace(
-        "default_filter_chain:",
-        "filter_chains:\n- filter_chain_match: {server_names: [a.example]}",
-    );
-    assert_eq!(
-        rejected(&chain),
-        "filter_chains[0]: passing TLS on by its server name is not supported by this proxy"
-    );
+fn a_chain_that_does_not_open_tls_passes_it_on() {
+    for matches in ["server_names: [a.example]", "transport_protocol: tls"] {
+        let chain = tcp("cluster: a").replace(
+            "default_filter_chain:",
+            &format!("filter_chains:\n- filter_chain_match: {{{matches}}}"),
+        );
+        let (listener, _) = compile(&chain).expect("supported");
+        let network = listener.chain_for(Some("a.example")).map(|chain| &chain.network);
+        assert!(matches!(network, Some(Network::Passthrough(_))), "{matches}");
+        assert!(listener.inspects_tls);
+    }
 }
 
 #[test]

@@ -1,0 +1,125 @@
+//! TLS that stays closed: connections are told apart by the server name of their client hello and handed on whole.
+
+use std::net::SocketAddr;
+
+use edge_proxy::xds::Kind;
+use rustls::pki_types::ServerName;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::support::{Proxy, echo, rest, run};
+use crate::tcp::{certificate, echo_over_tls};
+
+/// A listener that hands TLS on by server name: the first chain's names to cluster `a`, the second's to `b`.
+fn listen(proxy: &Proxy, first: &str, second: &str) -> SocketAddr {
+    let chain = |matches: &str, cluster: &str| {
+        format!(
+            r#"
+- filter_chain_match: {{{matches}}}
+  filters:
+  - name: envoy.filters.network.tcp_proxy
+    typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy,
+                   stat_prefix: t, cluster: {cluster}}}"#
+        )
+    };
+    let yaml = format!(
+        r#"
+name: tls
+address: {{socket_address: {{address: 127.0.0.1, port_value: 0}}}}
+listener_filters:
+- name: envoy.filters.listener.tls_inspector
+  typed_config: {{"@type": type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector}}
+filter_chains:{}{}
+"#,
+        chain(first, "a"),
+        chain(second, "b")
+    );
+    proxy.put(Kind::Listener, "listener.v3.Listener", "tls", &yaml);
+    proxy.address("tls")
+}
+
+/// The bytes with which a client begins.
+fn client_hello(name: &str) -> Vec<u8> {
+    let config = rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut bytes = Vec::new();
+    client.write_tls(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn the_backend_makes_the_handshake() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = certificate(folder.path());
+        let proxy = Proxy::start();
+        proxy.cluster("a", &[echo_over_tls(&certificate, &key).await]);
+        proxy.cluster("b", &[echo("b").await]);
+        let address = listen(&proxy, "server_names: [stream.example]", "transport_protocol: tls");
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate.der().clone()).unwrap();
+        let config = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("stream.example").unwrap();
+        let mut client = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .unwrap();
+        client.write_all(b"secret").await.unwrap();
+        let mut answer = Vec::new();
+        // The backend closes without a word of TLS once it has answered.
+        let _ = client.read_to_end(&mut answer).await;
+        assert_eq!(String::from_utf8(answer).unwrap(), r#"Some("stream.example") 0 secret"#);
+        assert_eq!(proxy.of_listener("tls", "ssl.handshake"), 0);
+    });
+}
+
+#[test]
+fn the_hello_arrives_as_it_was_sent_also_in_pieces() {
+    run(async {
+        let proxy = Proxy::start();
+        proxy.cluster("a", &[echo("a").await]);
+        proxy.cluster("b", &[echo("b").await]);
+        let address = listen(&proxy, "server_names: ['*.a.example']", "server_names: [b.example]");
+        for (name, backend) in [("x.a.example", b'a'), ("b.example", b'b')] {
+            let hello = client_hello(name);
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.set_nodelay(true).unwrap();
+            for piece in hello.chunks(64) {
+                client.write_all(piece).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            let mut answer = vec![0; hello.len() + 1];
+            client.read_exact(&mut answer).await.unwrap();
+            assert_eq!((answer[0], &answer[1..]), (backend, &hello[..]), "{name}");
+        }
+    });
+}
+
+#[test]
+fn other_names_and_cleartext_are_closed() {
+    run(async {
+        let proxy = Proxy::start();
+        proxy.cluster("a", &[echo("a").await]);
+        proxy.cluster("b", &[echo("b").await]);
+        let address = listen(&proxy, "server_names: [a.example]", "server_names: [b.example]");
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(&client_hello("other.example")).await.unwrap();
+        assert_eq!(rest(&mut client).await, "");
+        // A chain for any name is still one for TLS.
+        let address = listen(&proxy, "server_names: [a.example]", "transport_protocol: tls");
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        assert_eq!(rest(&mut client).await, "");
+        assert_eq!(proxy.of_listener("tls", "no_filter_chain_match"), 2);
+        assert_eq!(proxy.of_cluster("a", "upstream_cx_total"), 0);
+        assert_eq!(proxy.of_cluster("b", "upstream_cx_total"), 0);
+    });
+}
