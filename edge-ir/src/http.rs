@@ -51,8 +51,34 @@ pub struct Route {
     /// Edits to the response before it goes to the client.
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
     pub response_headers: HeaderEdits,
+    /// Which other origins browsers may let their scripts call this from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cors: Option<Arc<Cors>>,
     /// The route object and rule.
     pub origins: Origins,
+}
+
+/// Cross-origin rules (the Fetch standard's CORS protocol): the proxy answers preflights and marks responses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cors {
+    /// Origins that are let in; any of them must match.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<ValueMatcher>,
+    /// Methods that are let in, or `*` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<MethodName>,
+    /// Request headers that are let in, or `*` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<Arc<str>>,
+    /// Response headers that scripts may read, or `*` alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exposed_headers: Vec<Arc<str>>,
+    /// Seconds that a preflight's answer may be kept.
+    pub max_age: u32,
+    /// Cookies and the like may come along. The answer then names what it lets in, never `*`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub credentials: bool,
 }
 
 /// Conditions on a request; all must hold.

@@ -30,16 +30,16 @@ pub use cluster::{
 };
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
-    BackendShare, Destination, DirectResponse, Forward, Fraction, HeaderEdit, HeaderEdits, HostRewrite, MethodName,
-    Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RetryPolicy, Route, RouteAction, RouteMatch,
-    RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
+    BackendShare, Cors, Destination, DirectResponse, Forward, Fraction, HeaderEdit, HeaderEdits, HostRewrite,
+    MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RetryPolicy, Route, RouteAction,
+    RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, PortProtocol, ProxySettings, ServicePort, StringMap,
 };
 pub use listener::{
-    DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy, StreamShare,
-    TlsVersion,
+    DownstreamTls, FilterChain, HttpFeature, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy,
+    StreamShare, TlsVersion,
 };
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};

@@ -108,6 +108,17 @@ pub struct HttpManager {
     pub stat_prefix: Arc<str>,
     /// The table that routes its requests.
     pub route_table: RouteTableName,
+    /// What routes of the table need of the manager, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<HttpFeature>,
+}
+
+/// Something that a route asks for and the manager must have a filter for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HttpFeature {
+    /// [`Route::cors`](crate::Route::cors).
+    Cors,
 }
 
 /// How TLS is terminated.

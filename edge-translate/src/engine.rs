@@ -190,6 +190,6 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
         Key::Members(_) | Key::ListenerRoutes(_) => return None,
         Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,
-        Key::ListenerSets(_) => return None,
+        Key::ListenerSets(_) | Key::Features(_) => return None,
     })
 }

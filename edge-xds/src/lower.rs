@@ -11,6 +11,7 @@
 mod access_log;
 mod cluster;
 mod common;
+mod cors;
 mod endpoints;
 mod headers;
 mod host;

@@ -49,6 +49,7 @@ pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<R
         action,
         request_headers: Default::default(),
         response_headers: Default::default(),
+        cors: None,
         origins: origins("HTTPRoute", name),
     })
 }
@@ -117,6 +118,7 @@ pub(crate) fn chain(table: &str, tls: Option<DownstreamTls>) -> FilterChain {
         tls,
         network: Network::Http(HttpManager {
             stat_prefix: "http-10080".into(),
+            features: Vec::new(),
             route_table: table.into(),
         }),
         origins: origins("Gateway", "gw"),

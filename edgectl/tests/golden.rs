@@ -47,6 +47,7 @@ topics! {
     certificates "certificate",
     classes "class",
     conflicts "conflict",
+    cors_filters "cors",
     custom_backends "custom-backend",
     endpoints "endpoint",
     filters "filter",

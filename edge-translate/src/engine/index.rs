@@ -2,6 +2,7 @@
 
 use super::key::{Ancestor, BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
 use crate::name::Id;
+use edge_ir::HttpFeature;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::hash::Hash;
@@ -25,6 +26,8 @@ pub(crate) struct Index {
     attached: FxHashMap<ListenerId, u32>,
     /// Parents of routes that lead to a backend, each with the number of its routes.
     ancestors: FxHashMap<BackendPort, FxHashMap<Ancestor, u32>>,
+    /// What routes need of a listener, with the number of those that do.
+    features: FxHashMap<(ListenerId, HttpFeature), u32>,
     users: FxHashMap<(FleetId, BackendId), u32>,
     endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
 }
@@ -119,6 +122,18 @@ impl Index {
             self.ancestors.remove(&port);
         }
         turn
+    }
+
+    pub(crate) fn needs(&self, listener: ListenerId, feature: HttpFeature) -> bool {
+        self.features.contains_key(&(listener, feature))
+    }
+
+    pub(crate) fn add_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> Turn {
+        up(&mut self.features, (listener, feature))
+    }
+
+    pub(crate) fn remove_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> Turn {
+        down(&mut self.features, (listener, feature))
     }
 
     pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {

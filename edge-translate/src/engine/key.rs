@@ -209,6 +209,8 @@ pub(crate) enum Key {
     Attached(ListenerId),
     /// The parents of routes that lead to a backend.
     Ancestors(BackendPort),
+    /// What the routes of a listener need of it.
+    Features(ListenerId),
     // Units.
     /// Is this class ours, and what does it say?
     Class(Sym),
@@ -267,7 +269,7 @@ impl MemoKey for Key {
             Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
             Self::Members(_) | Self::ListenerRoutes(_) => return None,
             Self::Attached(_) | Self::ProxyUsers(_) | Self::TlsPolicies(_) | Self::Ancestors(_) => return None,
-            Self::ListenerSets(_) => return None,
+            Self::ListenerSets(_) | Self::Features(_) => return None,
             Self::Class(_) => 0,
             Self::Gateway(_) => 1,
             Self::Listeners(_) | Self::BackendTls(_) => 2,

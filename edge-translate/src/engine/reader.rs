@@ -22,7 +22,7 @@ use crate::{
     settings::Settings,
     world::World,
 };
-use edge_ir::{ClusterName, EndpointSetName};
+use edge_ir::{ClusterName, EndpointSetName, HttpFeature};
 use std::sync::Arc;
 
 /// The only way from a unit to the world and to other units.
@@ -213,6 +213,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn n_attached(&self, listener: ListenerId) -> u32 {
         self.reads.note(Key::Attached(listener));
         self.index.n_attached(listener)
+    }
+
+    /// Whether a route of a listener needs something of it.
+    pub(crate) fn needs(&self, listener: ListenerId, feature: HttpFeature) -> bool {
+        self.reads.note(Key::Features(listener));
+        self.index.needs(listener, feature)
     }
 
     /// Whether a fleet sends traffic to a backend; for the cluster alone, as with [`Self::host_routes`].

@@ -18,6 +18,7 @@ use crate::{
         uses::Uses,
     },
 };
+use edge_ir::HttpFeature;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -105,6 +106,7 @@ impl Translator {
         let now = now.and_then(as_uses).unwrap_or(&none);
         self.keep_attached(route, &was.listeners, &now.listeners);
         self.keep_ancestors(&was.ancestors, &now.ancestors);
+        self.keep_features(&was.features, &now.features);
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == Turn::Appeared {
@@ -140,6 +142,19 @@ impl Translator {
             if !route.kind.is_by_host() {
                 self.index.add_listener_route(*listener, route);
                 self.memo.touch(Key::ListenerRoutes(*listener));
+            }
+        }
+    }
+
+    fn keep_features(&mut self, was: &[(ListenerId, HttpFeature)], now: &[(ListenerId, HttpFeature)]) {
+        for (listener, feature) in was.iter().filter(|f| now.binary_search(f).is_err()) {
+            if self.index.remove_feature(*listener, *feature) == Turn::Vanished {
+                self.memo.touch(Key::Features(*listener));
+            }
+        }
+        for (listener, feature) in now.iter().filter(|f| was.binary_search(f).is_err()) {
+            if self.index.add_feature(*listener, *feature) == Turn::Appeared {
+                self.memo.touch(Key::Features(*listener));
             }
         }
     }

@@ -101,6 +101,7 @@ fn closed(route: &Arc<Route>) -> Arc<Route> {
         action: internal_error(),
         request_headers: HeaderEdits::default(),
         response_headers: HeaderEdits::default(),
+        cors: None,
         ..Route::clone(route)
     })
 }

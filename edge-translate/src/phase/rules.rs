@@ -11,12 +11,13 @@ use crate::{
         reader::Reader,
     },
 };
-use edge_ir::{DirectResponse, HeaderEdits, Origin, Origins, Route, RouteAction, RouteMatch, StreamProxy};
+use edge_ir::{DirectResponse, HeaderEdits, HttpFeature, Origin, Origins, Route, RouteAction, RouteMatch, StreamProxy};
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
 mod backend;
 mod call;
+mod cors;
 mod destination;
 mod filter;
 mod matches;
@@ -33,6 +34,8 @@ pub(crate) struct Rules {
     pub(crate) backends: SmallVec<[BackendId; 2]>,
     /// Backends that the rules lead to, those included that can't be trusted, sorted.
     pub(crate) targets: SmallVec<[BackendPort; 2]>,
+    /// What the rules need of whoever serves them, sorted.
+    pub(crate) features: Vec<HttpFeature>,
     /// What is wrong.
     pub(crate) findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
@@ -127,6 +130,7 @@ pub(super) struct Compilation<'a, 'r> {
     n_references: usize,
     backends: SmallVec<[BackendId; 2]>,
     targets: SmallVec<[BackendPort; 2]>,
+    features: Vec<HttpFeature>,
     findings: Vec<RuleFinding>,
     wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
@@ -196,6 +200,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             n_references: 0,
             backends: SmallVec::new(),
             targets: SmallVec::new(),
+            features: Vec::new(),
             findings: Vec::new(),
             wanting: SmallVec::new(),
         }
@@ -205,6 +210,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
         let Self {
             mut backends,
             mut targets,
+            mut features,
             findings,
             wanting,
             ..
@@ -213,12 +219,14 @@ impl<'a, 'r> Compilation<'a, 'r> {
         backends.dedup();
         targets.sort_unstable();
         targets.dedup();
+        features.sort_unstable();
         let seniority = Seniority::of(metadata);
         Rules {
             seniority,
             compiled,
             backends,
             targets,
+            features,
             findings,
             wanting,
             generation: metadata.generation,
@@ -318,11 +326,14 @@ fn host_rule<'a, R: HostRule>(
     let matches = rule.matches(c);
     let filters = filter::compile(c, &parts);
     let action = destination::compile(c, &parts, &filters);
-    let (action, request_headers, response_headers) = if c.is_closed() {
-        (internal_error(), HeaderEdits::default(), HeaderEdits::default())
+    let (action, request_headers, response_headers, cors) = if c.is_closed() {
+        (internal_error(), HeaderEdits::default(), HeaderEdits::default(), None)
     } else {
-        (action, filters.request_headers, filters.response_headers)
+        (action, filters.request_headers, filters.response_headers, filters.cors)
     };
+    if cors.is_some() && !matches.is_empty() && !c.features.contains(&HttpFeature::Cors) {
+        c.features.push(HttpFeature::Cors);
+    }
     if !matches!(action, RouteAction::Forward(_)) {
         // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
         c.backends.truncate(n_backends);
@@ -338,6 +349,7 @@ fn host_rule<'a, R: HostRule>(
             action,
             request_headers,
             response_headers,
+            cors: cors.clone(),
             origins: Arc::clone(&origins),
         });
         routes.push(RankedRoute {

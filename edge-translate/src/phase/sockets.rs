@@ -15,8 +15,8 @@ use crate::{
     settings::Platform,
 };
 use edge_ir::{
-    AccessLog, DownstreamTls, FilterChain, FleetSettings, HttpManager, IpFamily, Listener, Network, Origin, Origins,
-    PortProtocol, ReadyListener, RouteTableName, Secret, ServerNames, StreamProxy, TlsVersion,
+    AccessLog, DownstreamTls, FilterChain, FleetSettings, HttpFeature, HttpManager, IpFamily, Listener, Network,
+    Origin, Origins, PortProtocol, ReadyListener, RouteTableName, Secret, ServerNames, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -142,7 +142,7 @@ fn stream_parts(reader: &Reader<'_>, served: &[&ListenerState], bound: u16) -> P
     let mut plain: Option<&ListenerState> = None;
     for listener in served {
         let chains = match listener.protocol {
-            Protocol::Https => vec![secure_chain(listener, bound)],
+            Protocol::Https => vec![secure_chain(reader, listener, bound)],
             Protocol::Tls => tls::chains(reader, listener, bound),
             _ => {
                 plain = plain.or(Some(listener));
@@ -159,7 +159,7 @@ fn stream_parts(reader: &Reader<'_>, served: &[&ListenerState], bound: u16) -> P
     if let Some(listener) = plain {
         let network = match listener.protocol {
             Protocol::Tcp => Network::Tcp(stream(reader, listener, format!("tcp-{bound}"))),
-            _ => http(format!("http-{bound}"), listener),
+            _ => http(reader, format!("http-{bound}"), listener, served),
         };
         parts.default_chain = Some(FilterChain {
             name: (&*listener.table).into(),
@@ -210,14 +210,20 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
     }
 }
 
-fn http(stat_prefix: String, listener: &ListenerState) -> Network {
+/// The manager of a table: it must do what the routes of every listener in the table need.
+fn http(reader: &Reader<'_>, stat_prefix: String, listener: &ListenerState, served: &[&ListenerState]) -> Network {
+    let is_needed = |feature: &HttpFeature| {
+        let mut sharers = served.iter().filter(|l| l.table == listener.table);
+        sharers.any(|l| reader.needs(l.id, *feature))
+    };
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
+        features: [HttpFeature::Cors].into_iter().filter(is_needed).collect(),
     })
 }
 
-fn secure_chain(listener: &ListenerState, bound: u16) -> FilterChain {
+fn secure_chain(reader: &Reader<'_>, listener: &ListenerState, bound: u16) -> FilterChain {
     let overlaps = listener.conditions.iter().any(|c| c.kind == OVERLAP);
     // A client may reuse an HTTP/2 connection for a name of the other listener; with HTTP/1.1 it can't.
     let alpn: &[&str] = if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] };
@@ -225,7 +231,7 @@ fn secure_chain(listener: &ListenerState, bound: u16) -> FilterChain {
         name: Arc::clone(&listener.full_name),
         server_names: server_names(vec![Arc::clone(&listener.hostname)]),
         tls: Some(downstream_tls(listener, alpn)),
-        network: http(format!("https-{bound}"), listener),
+        network: http(reader, format!("https-{bound}"), listener, &[listener]),
         origins: Arc::new([listener.origin.clone()]),
     }
 }

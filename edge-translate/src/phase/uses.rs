@@ -6,6 +6,7 @@ use crate::engine::{
     key::{Ancestor, BackendId, BackendPort, FleetId, ListenerId, RouteId, RouteKind},
     reader::Reader,
 };
+use edge_ir::HttpFeature;
 use smallvec::SmallVec;
 
 /// What a route uses. The lists are sorted.
@@ -15,6 +16,8 @@ pub(crate) struct Uses {
     pub(crate) backends: SmallVec<[(FleetId, BackendId); 1]>,
     /// Backends that its rules lead to, with the parents that took the route.
     pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
+    /// What the route needs of each listener; mostly nothing.
+    pub(crate) features: Vec<(ListenerId, HttpFeature)>,
     /// Listeners that count it as attached, whatever becomes of its rules.
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
 }
@@ -45,9 +48,16 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
                 rules.targets.iter().map(move |port| (*port, ancestor))
             }),
     );
+    let features = sorted(
+        listeners
+            .iter()
+            .flat_map(|l| rules.features.iter().map(move |feature| (*l, *feature))),
+    )
+    .into_vec();
     Some(Uses {
         backends,
         ancestors,
+        features,
         listeners,
     })
 }

@@ -68,6 +68,14 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
             ));
         }
     }
+    for chain in chains(fleet) {
+        if let Network::Http(manager) = &chain.network {
+            let mut table = routes_of(fleet, &manager.route_table);
+            if table.any(|route| route.cors.is_some()) && !manager.features.contains(&edge_ir::HttpFeature::Cors) {
+                wrong.push(format!("{}: cross-origin rules without their filter", chain.name));
+            }
+        }
+    }
     let used: BTreeSet<&str> = chains(fleet).filter_map(table_of).collect();
     let tables: BTreeSet<&str> = fleet.route_tables.iter().map(|t| &*t.name).collect();
     if used != tables {
@@ -90,6 +98,13 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
             "chains and clusters name secrets {used:?}, there are {secrets:?}"
         ));
     }
+}
+
+fn routes_of<'a>(fleet: &'a Fleet, table: &'a str) -> impl Iterator<Item = &'a Route> {
+    let tables = fleet.route_tables.iter().filter(move |t| *t.name == *table);
+    tables
+        .flat_map(|t| t.hosts.iter())
+        .flat_map(|h| h.routes.iter().map(|r| &**r))
 }
 
 fn table_of(chain: &FilterChain) -> Option<&str> {

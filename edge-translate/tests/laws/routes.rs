@@ -112,7 +112,10 @@ fn filter() -> impl Strategy<Value = Value> {
             json!({"type": "RequestMirror", "requestMirror": {"backendRef": target, "percent": percent}})
         }),
         1 => Just(json!({"type": "ExtensionRef", "extensionRef": {"group": "example.com", "kind": "Odd", "name": "x"}})),
-        1 => Just(json!({"type": "CORS", "cors": {"allowOrigins": ["*"]}})),
+        2 => (one_of(&["*", "https://a.example", "https://*.example", "odd"]), option::of(proptest::bool::ANY), one_of(&["*", "GET", "bad name"]))
+            .prop_map(|(origin, credentials, method)| {
+                json!({"type": "CORS", "cors": {"allowOrigins": [origin], "allowCredentials": credentials, "allowMethods": [method]}})
+            }),
         1 => Just(json!({"type": "RequestMirror"})),
         1 => Just(json!({"type": "Unheard"})),
     ]

@@ -3,9 +3,9 @@
 use super::{
     access_log,
     common::{extension, from_ads, number, yes},
-    route,
+    cors, route,
 };
-use edge_ir::{AccessLog, FleetSettings, HttpManager};
+use edge_ir::{AccessLog, FleetSettings, HttpFeature, HttpManager};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -19,7 +19,7 @@ use envoy_types::pb::{
             },
         },
         extensions::filters::{
-            http::{health_check::v3::HealthCheck, router::v3::Router},
+            http::{cors::v3::Cors, health_check::v3::HealthCheck, router::v3::Router},
             network::http_connection_manager::v3::{
                 HttpConnectionManager, HttpFilter, Rds,
                 http_connection_manager::{
@@ -59,7 +59,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             config_source: Some(from_ads()),
             route_config_name: manager.route_table.to_string(),
         })),
-        http_filters: vec![router()],
+        http_filters: filters(&manager.features),
         common_http_protocol_options: Some(HttpProtocolOptions {
             headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
             ..Default::default()
@@ -140,6 +140,12 @@ fn internal_addresses() -> InternalAddressConfig {
         unix_sockets: false,
         cidr_ranges: INTERNAL.iter().map(range).collect(),
     }
+}
+
+/// Filters in the order in which a request meets them. A route's own settings say what they do for it.
+fn filters(features: &[HttpFeature]) -> Vec<HttpFilter> {
+    let cors = cors::is_needed(features).then(|| http_filter(cors::FILTER, Cors::default()));
+    cors.into_iter().chain([router()]).collect()
 }
 
 /// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told

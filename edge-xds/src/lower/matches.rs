@@ -2,6 +2,7 @@
 
 use crate::wire::{put_message, put_str, put_text};
 use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
+use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern};
 
 /// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.path_separated_prefix`.
 const PREFIX: u32 = 1;
@@ -55,6 +56,21 @@ fn put_value(out: &mut Vec<u8>, value: &ValueMatcher) {
     match value {
         ValueMatcher::Exact(text) => put_str(out, STRING_EXACT, text),
         ValueMatcher::Regex(regex) => put_regex(out, STRING_SAFE_REGEX, regex),
+    }
+}
+
+/// A condition on a text, for messages that are built.
+pub(super) fn string_matcher(value: &ValueMatcher) -> StringMatcher {
+    let pattern = match value {
+        ValueMatcher::Exact(text) => MatchPattern::Exact(text.to_string()),
+        ValueMatcher::Regex(regex) => MatchPattern::SafeRegex(RegexMatcher {
+            regex: regex.to_string(),
+            ..Default::default()
+        }),
+    };
+    StringMatcher {
+        match_pattern: Some(pattern),
+        ignore_case: false,
     }
 }
 

@@ -4,12 +4,13 @@
 
 use super::{
     common::{duration, number},
+    cors,
     headers::{host_edit, put_to_add, put_to_remove},
     matches::put_match,
     metadata::put_metadata,
     rewrite::{self, Lowered},
 };
-use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
+use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
     BackendShare, Destination, DirectResponse, Forward, Fraction, HeaderEdits, HostRewrite, Mirror, RetryPolicy, Route,
     RouteAction as Action, Timeout, VirtualHost,
@@ -43,7 +44,8 @@ pub(super) const INTERNAL_ERROR: DirectResponse = DirectResponse {
 };
 
 /// `Route.match`, `.route`, `.redirect`, `.metadata`, `.direct_response`, `.request_headers_to_add`,
-/// `.response_headers_to_add`, `.response_headers_to_remove`, `.request_headers_to_remove`, `.name`.
+/// `.response_headers_to_add`, `.response_headers_to_remove`, `.request_headers_to_remove`, `.typed_per_filter_config`,
+/// `.name`.
 const MATCH: u32 = 1;
 const ROUTE: u32 = 2;
 const REDIRECT: u32 = 3;
@@ -53,6 +55,7 @@ const REQUEST_HEADERS_TO_ADD: u32 = 9;
 const RESPONSE_HEADERS_TO_ADD: u32 = 10;
 const RESPONSE_HEADERS_TO_REMOVE: u32 = 11;
 const REQUEST_HEADERS_TO_REMOVE: u32 = 12;
+const TYPED_PER_FILTER_CONFIG: u32 = 13;
 const NAME: u32 = 14;
 
 /// Fields of `RouteAction`.
@@ -102,6 +105,12 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
     put_to_add(out, RESPONSE_HEADERS_TO_ADD, &route.response_headers);
     put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, &route.response_headers);
     put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, &route.request_headers);
+    if let Some(policy) = cors::lower(route) {
+        put_message(out, TYPED_PER_FILTER_CONFIG, |out| {
+            put_str(out, MAP_KEY, cors::FILTER);
+            put_generated(out, MAP_VALUE, &pack_any(policy));
+        });
+    }
     // A string has the form of a message, and this one is put together in place.
     put_message(out, NAME, |out| {
         out.extend_from_slice(route.name.as_bytes());

@@ -1,7 +1,7 @@
 //! TLS towards backends.
 
-use super::common::secret_from_ads;
-use edge_ir::{SubjectName, UpstreamTls};
+use super::{common::secret_from_ads, matches::string_matcher};
+use edge_ir::{SubjectName, UpstreamTls, ValueMatcher};
 use envoy_types::{
     pb::envoy::{
         config::core::v3::{TransportSocket, transport_socket},
@@ -11,10 +11,10 @@ use envoy_types::{
             subject_alt_name_matcher::SanType,
             tls_parameters::TlsProtocol,
         },
-        r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern},
     },
     util::pack_any,
 };
+use std::sync::Arc;
 
 /// The transport socket of a cluster that is spoken to in TLS.
 pub(super) fn lower(tls: &UpstreamTls) -> TransportSocket {
@@ -54,10 +54,7 @@ fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
     };
     SubjectAltNameMatcher {
         san_type: san_type.into(),
-        matcher: Some(StringMatcher {
-            match_pattern: Some(MatchPattern::Exact(text.to_string())),
-            ignore_case: false,
-        }),
+        matcher: Some(string_matcher(&ValueMatcher::Exact(Arc::clone(text)))),
         ..Default::default()
     }
 }

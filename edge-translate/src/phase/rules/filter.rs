@@ -1,8 +1,9 @@
-//! Filters of a rule: header edits, redirect, rewrite, mirrors.
+//! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules.
 
 use super::{
     Compilation, Effect, RuleParts, Use,
     backend::{self, BackendRef},
+    cors,
 };
 use crate::{
     api::{
@@ -12,7 +13,8 @@ use crate::{
     engine::key::RouteKind,
     status::sentence,
 };
-use edge_ir::{Fraction, HeaderEdit, HeaderEdits, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPort};
+use edge_ir::{Cors, Fraction, HeaderEdit, HeaderEdits, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPort};
+use std::sync::Arc;
 
 /// What the filters of a rule add up to.
 #[derive(Default)]
@@ -22,6 +24,7 @@ pub(super) struct Filters {
     pub(super) redirect: Option<Redirect>,
     pub(super) rewrite: Option<Rewrite>,
     pub(super) mirrors: Vec<Mirror>,
+    pub(super) cors: Option<Arc<Cors>>,
     /// A mirror exists, resolved or not.
     has_mirror: bool,
 }
@@ -44,6 +47,14 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Filt
         c.fail("IncompatibleFilters", message);
     }
     filters
+}
+
+/// A filter that may stand once in a rule.
+fn once<T>(c: &mut Compilation<'_, '_>, before: &Option<T>, what: &str) {
+    if before.is_some() {
+        let message = format!("Cannot configure multiple {what} filters for a single HTTPRouteRule.");
+        c.fail("UnsupportedValue", message);
+    }
 }
 
 /// Filters that only HTTPRoute has.
@@ -82,12 +93,7 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
                 ..
             },
         ) => {
-            if filters.redirect.is_some() {
-                c.fail(
-                    "UnsupportedValue",
-                    "Cannot configure multiple requestRedirect filters for a single HTTPRouteRule.",
-                );
-            }
+            once(c, &filters.redirect, "requestRedirect");
             filters.redirect = Some(redirect_of(c, redirect, prefix));
         }
         (
@@ -97,12 +103,7 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
                 ..
             },
         ) => {
-            if filters.rewrite.is_some() {
-                c.fail(
-                    "UnsupportedValue",
-                    "Cannot configure multiple urlRewrite filters for a single HTTPRouteRule.",
-                );
-            }
+            once(c, &filters.rewrite, "urlRewrite");
             filters.rewrite = Some(rewrite_of(c, rewrite, prefix));
         }
         (
@@ -114,6 +115,10 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
         ) => {
             filters.has_mirror = true;
             filters.mirrors.extend(mirror_of(c, mirror));
+        }
+        (RouteFilterType::Cors, RouteFilter { cors: Some(rules), .. }) => {
+            once(c, &filters.cors, "CORS");
+            filters.cors = cors::compile(c, rules).map(Arc::new);
         }
         (
             RouteFilterType::ExtensionRef,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::sample;
-use edge_ir::{HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RouteMatch, ValueMatch, ValueMatcher};
+use edge_ir::{Cors, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RouteMatch, ValueMatch, ValueMatcher};
 use prost::Message;
 use std::sync::Arc;
 
@@ -69,6 +69,14 @@ fn full_route() -> Route {
         },
         request_headers: edits(),
         response_headers: edits(),
+        cors: Some(Arc::new(Cors {
+            origins: vec![ValueMatcher::Exact("https://a.example".into())],
+            methods: vec!["GET".into()],
+            headers: vec![],
+            exposed_headers: vec![],
+            max_age: 5,
+            credentials: true,
+        })),
         // A generated Struct is a map without order.
         origins: Arc::new([]),
         ..route

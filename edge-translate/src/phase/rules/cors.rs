@@ -1,0 +1,57 @@
+//! The CORS filter of HTTPRoute: which other origins browsers may let their scripts call a rule from.
+
+use super::Compilation;
+use crate::api::CorsFilter;
+use edge_ir::{Cors, ValueMatcher};
+use std::sync::Arc;
+
+/// Compiles the filter; none when it can't be honoured, and the rule fails.
+pub(super) fn compile(c: &mut Compilation<'_, '_>, filter: &CorsFilter) -> Option<Cors> {
+    let origins: Option<Vec<ValueMatcher>> = filter.allow_origins.iter().map(|text| origin(c, text)).collect();
+    Some(Cors {
+        origins: origins?,
+        methods: names(c, &filter.allow_methods)?,
+        headers: names(c, &filter.allow_headers)?,
+        exposed_headers: names(c, &filter.expose_headers)?,
+        max_age: filter.max_age,
+        credentials: filter.allow_credentials.unwrap_or(false),
+    })
+}
+
+/// An origin is a scheme, a host and a port, never a path; `*.` in front of a host stands for any number of labels.
+fn origin(c: &mut Compilation<'_, '_>, text: &str) -> Option<ValueMatcher> {
+    if text == "*" {
+        return Some(ValueMatcher::Regex(".*".into()));
+    }
+    let is_plain = text.bytes().all(|b| b.is_ascii_graphic());
+    let Some((scheme, host)) = text.split_once("://").filter(|(_, host)| is_plain && !host.is_empty()) else {
+        c.fail("UnsupportedValue", format!("CORS origin \"{text}\" is not an origin."));
+        return None;
+    };
+    if host == "*" {
+        return Some(ValueMatcher::Regex(format!("{}://.*", regex::escape(scheme)).into()));
+    }
+    Some(match host.strip_prefix("*.") {
+        Some(suffix) => {
+            let expression = format!("{}://[^/]+\\.{}", regex::escape(scheme), regex::escape(suffix));
+            ValueMatcher::Regex(expression.into())
+        }
+        None => ValueMatcher::Exact(text.into()),
+    })
+}
+
+/// Names of methods or headers. `*` among others makes the others idle.
+fn names(c: &mut Compilation<'_, '_>, all: &[Box<str>]) -> Option<Vec<Arc<str>>> {
+    let is_token = |name: &str| {
+        let mut bytes = name.bytes();
+        !name.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+    };
+    if let Some(bad) = all.iter().find(|name| !is_token(name)) {
+        c.fail("UnsupportedValue", format!("\"{bad}\" is no name for CORS."));
+        return None;
+    }
+    if all.iter().any(|name| &**name == "*") {
+        return Some(vec!["*".into()]);
+    }
+    Some(all.iter().map(|name| (&**name).into()).collect())
+}

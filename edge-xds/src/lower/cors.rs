@@ -1,0 +1,80 @@
+//! Cross-origin rules.
+
+use super::matches::string_matcher;
+use edge_ir::{HttpFeature, Route};
+use envoy_types::pb::{envoy::extensions::filters::http::cors::v3::CorsPolicy, google::protobuf::BoolValue};
+
+/// Name of the filter, on the manager and on routes.
+pub(super) const FILTER: &str = "envoy.filters.http.cors";
+
+/// Every method that the Gateway API knows: what `*` means where the answer must not say `*`.
+const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH";
+
+/// What a route asks of the managers that serve it.
+pub(super) fn is_needed(features: &[HttpFeature]) -> bool {
+    features.contains(&HttpFeature::Cors)
+}
+
+/// The rules of a route.
+pub(super) fn lower(route: &Route) -> Option<CorsPolicy> {
+    let cors = route.cors.as_deref()?;
+    let joined = |names: &[std::sync::Arc<str>]| names.join(", ");
+    Some(CorsPolicy {
+        allow_origin_string_match: cors.origins.iter().map(string_matcher).collect(),
+        allow_methods: match &*joined(&cors.methods) {
+            "*" if cors.credentials => METHODS.to_owned(),
+            methods => methods.to_owned(),
+        },
+        allow_headers: joined(&cors.headers),
+        expose_headers: joined(&cors.exposed_headers),
+        max_age: cors.max_age.to_string(),
+        allow_credentials: cors.credentials.then_some(BoolValue { value: true }),
+        // A preflight is for the gateway; what it doesn't let in the backend needn't see.
+        forward_not_matching_preflights: Some(BoolValue { value: false }),
+        ..Default::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use edge_ir::{Cors, DirectResponse, RouteAction, ValueMatcher};
+    use std::sync::Arc;
+
+    fn lowered(edit: impl FnOnce(&mut Cors)) -> CorsPolicy {
+        let mut cors = Cors {
+            origins: vec![ValueMatcher::Exact("https://a.example".into())],
+            methods: vec!["*".into()],
+            headers: vec!["x-a".into(), "x-b".into()],
+            exposed_headers: vec![],
+            max_age: 5,
+            credentials: false,
+        };
+        edit(&mut cors);
+        let answer = RouteAction::Respond(DirectResponse {
+            status: 200,
+            body: None,
+        });
+        let route = Route {
+            cors: Some(Arc::new(cors)),
+            ..(*sample::route_with("r", "/", answer)).clone()
+        };
+        lower(&route).unwrap_or_default()
+    }
+
+    #[test]
+    fn lists_are_joined_and_numbers_written() {
+        let policy = lowered(|_| {});
+        assert_eq!((&*policy.allow_methods, &*policy.allow_headers), ("*", "x-a, x-b"));
+        assert_eq!((&*policy.max_age, policy.allow_credentials), ("5", None));
+        assert_eq!(policy.forward_not_matching_preflights.map(|b| b.value), Some(false));
+    }
+
+    #[test]
+    fn with_credentials_methods_are_named() {
+        let policy = lowered(|cors| cors.credentials = true);
+        assert_eq!(policy.allow_methods, METHODS);
+        assert_eq!(policy.allow_credentials.map(|b| b.value), Some(true));
+    }
+}
