@@ -37,8 +37,8 @@ pub struct Translator {
     memo: Memo<Key, Value>,
     index: Index,
     assembly: Assembly,
-    /// Objects whose status changed in this translation; each once, as no unit runs twice.
-    changed_statuses: Vec<(Kind, Id)>,
+    /// Statuses that changed in this translation; each once, as no unit runs twice.
+    changed_statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
 }
 
 impl Translator {
@@ -104,18 +104,8 @@ impl Translator {
                 self.run(id, key);
             }
         }
-        let Self {
-            world,
-            memo,
-            assembly,
-            changed_statuses,
-            ..
-        } = self;
-        let (fleets, infra) = assembly.settle();
-        let mut statuses: Vec<_> = changed_statuses
-            .drain(..)
-            .map(|(kind, id)| (world.object_key(kind, id), status_of(memo, kind, id).cloned()))
-            .collect();
+        let (fleets, infra) = self.assembly.settle();
+        let mut statuses = std::mem::take(&mut self.changed_statuses);
         statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
         Translation {
             fleets,

@@ -1,7 +1,7 @@
 //! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
 
 use super::key::{Ancestor, BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
-use crate::name::Id;
+use crate::{name::Id, phase::hostname::Specificity};
 use edge_ir::HttpFeature;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -10,8 +10,8 @@ use std::hash::Hash;
 /// What a host consists of.
 #[derive(Debug, Default)]
 pub(crate) struct HostRoutes {
-    /// Routes that attach there, in no order.
-    pub(crate) routes: SmallVec<[RouteId; 1]>,
+    /// Routes that attach there, in no order, each with how specific the hostname is that it wrote itself.
+    pub(crate) routes: SmallVec<[(RouteId, Specificity); 1]>,
     /// It must exist even without routes, to hide a broader listener.
     pub(crate) reserved: bool,
 }

@@ -14,13 +14,14 @@ use crate::{
     phase::{
         attach::Attachments,
         gateway::{Gateway, Member},
+        hostname::Specificity,
         listeners::{Doors, Serving},
         uses::Uses,
     },
 };
 use edge_ir::HttpFeature;
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 impl Translator {
     /// Called after the value of `key` changed.
@@ -37,7 +38,13 @@ impl Translator {
             Key::Host(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Sockets(_) | Key::Infra(_) => {
                 self.keep_assembly(key, was, now);
             }
-            Key::Status(kind, id) => self.changed_statuses.push((kind, id)),
+            Key::Status(kind, id) => {
+                let status = match now {
+                    Some(Value::Status(status)) => status.clone(),
+                    _ => None,
+                };
+                self.changed_statuses.push((self.world.object_key(kind, id), status));
+            }
             _ => {}
         }
     }
@@ -92,11 +99,11 @@ impl Translator {
         }
         let was = hosts(was.and_then(as_attachments));
         let now = hosts(now.and_then(as_attachments));
-        for host in was.iter().filter(|h| now.binary_search(h).is_err()) {
-            self.edit_host(*host, |h| h.routes.retain(|r| *r != route));
+        for (host, _) in was.iter().filter(|h| now.binary_search(h).is_err()) {
+            self.edit_host(*host, |h| h.routes.retain(|(r, _)| *r != route));
         }
-        for host in now.iter().filter(|h| was.binary_search(h).is_err()) {
-            self.edit_host(*host, |h| h.routes.push(route));
+        for (host, own) in now.iter().filter(|h| was.binary_search(h).is_err()) {
+            self.edit_host(*host, |h| h.routes.push((route, *own)));
         }
     }
 
@@ -254,14 +261,14 @@ fn as_uses(value: &Value) -> Option<&Uses> {
     }
 }
 
-/// Hosts that a route is on, sorted.
-fn hosts(attachments: Option<&Attachments>) -> SmallVec<[HostId; 4]> {
+/// Hosts that a route is on, sorted, each once. Of several of its hostnames that lead there the most specific counts.
+fn hosts(attachments: Option<&Attachments>) -> SmallVec<[(HostId, Specificity); 4]> {
     let attached = attachments
         .into_iter()
         .flat_map(|a| &a.parents)
         .flat_map(|p| p.verdict.iter().flatten());
-    let mut hosts: SmallVec<[HostId; 4]> = attached.flat_map(|a| &a.hosts).map(|h| h.id).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
+    let mut hosts: SmallVec<[_; 4]> = attached.flat_map(|a| &a.hosts).map(|h| (h.id, h.own)).collect();
+    hosts.sort_unstable_by_key(|(id, own)| (*id, Reverse(*own)));
+    hosts.dedup_by_key(|(id, _)| *id);
     hosts
 }

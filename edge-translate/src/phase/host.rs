@@ -44,11 +44,11 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<Placed> {
 }
 
 /// All matches of all routes, best first.
-fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route>> {
+fn collect(reader: &Reader<'_>, id: HostId, routes: &[(RouteId, Specificity)]) -> Vec<Arc<Route>> {
     let keep_order = keeps_source_order(reader, id);
     let mut found: Vec<(Precedence<'_>, &Arc<Route>)> = Vec::new();
-    for route in routes {
-        let (Some(own), Some(rules)) = (own_specificity(reader, *route, id), reader.rules(*route)) else {
+    for (route, own) in routes {
+        let Some(rules) = reader.rules(*route) else {
             continue;
         };
         let Compiled::Http(list) = &rules.compiled else {
@@ -57,7 +57,7 @@ fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route
         for (i, rule) in list.iter().enumerate() {
             found.extend(rule.routes.iter().map(|ranked| {
                 let precedence = Precedence {
-                    hostname: own,
+                    hostname: *own,
                     rank: &ranked.rank,
                     seniority: Reverse(&rules.seniority),
                     kind: Reverse(route.kind),
@@ -75,17 +75,6 @@ fn collect(reader: &Reader<'_>, id: HostId, routes: &[RouteId]) -> Vec<Arc<Route
         found.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
     }
     found.into_iter().map(|(_, route)| Arc::clone(route)).collect()
-}
-
-/// How specific the hostname is that the route itself wrote for this host.
-fn own_specificity(reader: &Reader<'_>, route: RouteId, id: HostId) -> Option<Specificity> {
-    let attachments = reader.attachments(route)?;
-    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-    attached
-        .flat_map(|a| &a.hosts)
-        .filter(|h| h.id == id)
-        .map(|h| h.own)
-        .max()
 }
 
 fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {
