@@ -2,7 +2,7 @@
 
 use super::Compilation;
 use crate::{
-    api::{self, AppProtocol as OwnProtocol, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
+    api::{self, AppProtocol as OwnProtocol, BackendTlsSettings, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
     engine::{
         key::{BackendId, BackendKind, BackendPort, RouteKind, Target},
         reader::Reader,
@@ -219,6 +219,19 @@ fn usual_protocol(kind: RouteKind) -> AppProtocol {
     }
 }
 
+/// Whether the settings hold nothing but whom to trust under which name.
+fn says_trust_only(tls: &BackendTlsSettings) -> bool {
+    let rest = BackendTlsSettings {
+        ca_certificate_refs: Box::default(),
+        well_known_ca_certificates: None,
+        insecure_skip_verify: false,
+        sni: None,
+        auto_sni_from_endpoint_hostname: false,
+        ..tls.clone()
+    };
+    rest == BackendTlsSettings::default()
+}
+
 /// Whether a policy puts TLS in front of the backend, or would if it could be honoured.
 fn is_secured(c: &Compilation<'_, '_>, port: BackendPort) -> bool {
     !matches!(c.reader.backend_tls(port), None | Some(BackendTls::Clear))
@@ -257,7 +270,14 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
             "dynamic resolver backends are not supported by this version",
         ));
     }
-    if backend.spec.tls.is_some() {
+    let at = BackendPort {
+        target,
+        port: 0,
+        transport: c.kind.transport(),
+    };
+    // A policy takes the place of what the Backend says about trust, and of nothing else.
+    let is_replaced = |tls: &BackendTlsSettings| says_trust_only(tls) && is_secured(c, at);
+    if backend.spec.tls.as_deref().is_some_and(|tls| !is_replaced(tls)) {
         return Err(Problem::new(
             "InvalidBackendTLS",
             "TLS to Backend endpoints is not supported by this version",
@@ -269,11 +289,6 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
             "unix domain sockets are not supported in backend references",
         ));
     }
-    let at = BackendPort {
-        target,
-        port: 0,
-        transport: c.kind.transport(),
-    };
     let mut protocol = usual_protocol(c.kind);
     for wanted in &backend.spec.app_protocols {
         match wanted {

@@ -1,4 +1,4 @@
-//! TLSRoute, TCPRoute and UDPRoute: one rule, backends by weight, nothing to match.
+//! TLSRoute, TCPRoute and UDPRoute: backends by weight, nothing to match.
 
 use super::{
     Compilation, Compiled, Effect, Rules, Use,
@@ -27,23 +27,27 @@ pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metad
         invalid_weight: 0,
         origins: Arc::new([origin]),
     };
-    match rules {
-        [rule] if !c.is_closed() => {
-            c.n_references = rule.backend_refs.len();
-            for reference in &rule.backend_refs {
-                share(&mut c, reference, &mut stream);
-            }
-            if route.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
-                // Datagrams have one destination; a union of endpoints by weight is the way to several.
-                c.fail(
-                    "UnsupportedValue",
-                    "Several weighted backends are not supported for UDPRoute by this version.",
-                );
-                stream.shares.clear();
-            }
+    // The CRD allows one rule for each of these kinds. Those of a TLSRoute that comes from a file add up, as deployed
+    // files rely on.
+    if rules.is_empty() || (rules.len() > 1 && route.kind != RouteKind::Tls) {
+        c.fail("InvalidRule", "One and only one rule is supported");
+    } else if !c.is_closed() {
+        c.n_references = rules.iter().map(|rule| rule.backend_refs.len()).sum();
+        for reference in rules.iter().flat_map(|rule| &rule.backend_refs) {
+            share(&mut c, reference, &mut stream);
         }
-        [_] => {}
-        _ => c.fail("InvalidRule", "One and only one rule is supported"),
+    }
+    if route.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
+        // Datagrams have one destination; a union of endpoints by weight is the way to several.
+        c.fail(
+            "UnsupportedValue",
+            "Several weighted backends are not supported for UDPRoute by this version.",
+        );
+        stream.shares.clear();
+    }
+    if stream.shares.is_empty() {
+        // Nothing goes to the backends of a rule that only closes, so the fleet needn't know them.
+        c.backends.clear();
     }
     c.finish(metadata, Compiled::Stream(stream))
 }
