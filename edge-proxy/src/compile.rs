@@ -11,6 +11,7 @@
 
 pub mod balancing;
 pub mod cluster;
+mod cors;
 pub mod endpoint;
 pub mod field;
 pub mod files;

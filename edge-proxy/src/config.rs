@@ -9,6 +9,7 @@
 //! except the shared counters that [`crate::stats`] owns.
 
 pub mod cluster;
+pub mod cors;
 pub mod endpoint;
 pub mod header;
 pub mod listener;

@@ -3,6 +3,7 @@
 //! What: a closed enum ([`crate::config::listener::HttpFilter`]), run in the order of the configuration; a filter lets
 //! the request go on or answers it.
 
+pub(crate) mod cors;
 mod health_check;
 
 use http::Response;
@@ -16,5 +17,7 @@ use crate::http::head::Head;
 pub(crate) fn run(connection: &Connection, head: &Head) -> Option<Response<ResponseBody>> {
     connection.manager().filters.iter().find_map(|filter| match filter {
         HttpFilter::HealthCheck(filter) => health_check::answer(filter, connection, head),
+        // Asked when the route is known.
+        HttpFilter::Cors => None,
     })
 }

@@ -33,6 +33,7 @@ use crate::config::route::{Action, DirectResponse, Redirect, RedirectScheme, Rou
 use crate::config::table::TlsRequirement;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::fault::Fault;
+use crate::filters::cors::{self, Verdict};
 use body::ResponseBody;
 use edits::Scene;
 use egress::Echo;
@@ -153,7 +154,20 @@ async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
         }
         Action::Forward(settings) => {
             cells.rq_total.inc();
-            forward::forward(&snapshot, route, settings, arrived).await
+            let verdict = match &route.cors {
+                Some(policy) => cors::judge(policy, &connection, head),
+                None => Verdict::Pass,
+            };
+            let permission = match verdict {
+                Verdict::Preflight(response) => return response,
+                Verdict::Allowed(permission) => Some(permission),
+                Verdict::Pass => None,
+            };
+            let mut response = forward::forward(&snapshot, route, settings, arrived).await;
+            if let Some(permission) = permission {
+                permission.write(response.headers_mut());
+            }
+            response
         }
     }
 }

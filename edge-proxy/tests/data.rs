@@ -7,6 +7,8 @@
 // them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "data/cors.rs"]
+mod cors;
 #[path = "data/http1.rs"]
 mod http1;
 #[path = "data/lifecycle.rs"]

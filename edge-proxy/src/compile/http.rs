@@ -7,6 +7,7 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::scheme_header_transformation::Transformation;
 use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation};
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
 use envoy_types::pb::envoy::extensions::filters::http::health_check::v3::HealthCheck;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
@@ -305,6 +306,10 @@ fn filters(at: &At<'_>, list: &[ProtoFilter]) -> Result<(Vec<HttpFilter>, Router
             let compiled = health_check(&at_config, &unpack(&at_config, config)?)?;
             if !filter.disabled {
                 filters.push(HttpFilter::HealthCheck(compiled));
+            }
+        } else if crate::compile::field::is::<Cors>(config) {
+            if !filter.disabled {
+                filters.push(HttpFilter::Cors);
             }
         } else if !filter.is_optional && !filter.disabled {
             // Skipping an unknown filter could skip authentication, so only the two words that say so allow it.

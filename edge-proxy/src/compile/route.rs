@@ -1,17 +1,22 @@
 //! VirtualHost → [`VirtualHost`], with its routes.
 
+use std::collections::HashMap;
+
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::virtual_host::TlsRequirementType;
 use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy, VirtualHost as ProtoVirtualHost};
 use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteMatch};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
+use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, fields};
+use crate::compile::cors;
+use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::header::{full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
 use crate::compile::route_table::Outline;
+use crate::config::cors::CorsPolicy;
 use crate::config::header::{HeaderStep, HeaderSteps};
 use crate::config::route::{Fraction, PathCondition, Route};
 use crate::config::table::{PathIndex, TlsRequirement, VirtualHost};
@@ -152,9 +157,7 @@ fn route(
         ignore metadata, decorator, tracing, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
         refuse route_specifiers
     });
-    if let Some(filter) = typed_per_filter_config.keys().min() {
-        return Err(at.field("typed_per_filter_config").unsupported(filter));
-    }
+    let cors = route_filters(&at.field("typed_per_filter_config"), typed_per_filter_config)?;
     let own = edits_of!(
         at,
         request_headers_to_add,
@@ -177,10 +180,24 @@ fn route(
         query: conditions.query,
         fraction: conditions.fraction,
         grpc_only: conditions.grpc_only,
+        cors: cors.map(Box::new),
         action,
         request_headers: inherited.levels.request(&[&own.request]),
         response_headers: inherited.levels.response(&[&own.response]),
     })
+}
+
+/// What a route says about filters: the only one that listens to routes is the one for CORS.
+fn route_filters(at: &At<'_>, filters: &HashMap<String, Any>) -> Result<Option<CorsPolicy>, Rejection> {
+    let others = filters.keys().filter(|name| *name != cors::FILTER);
+    if let Some(name) = others.min() {
+        return Err(at.unsupported(name));
+    }
+    let Some(message) = filters.get(cors::FILTER) else {
+        return Ok(None);
+    };
+    let at = at.field(cors::FILTER);
+    cors::policy(&at, &unpack(&at, message)?).map(Some)
 }
 
 struct Conditions {

@@ -8,6 +8,7 @@ use super::*;
 use crate::compile::endpoint::{EndpointInput, Resolved};
 use crate::compile::secret::Secrets;
 use crate::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
+use crate::config::cors::{Granted, OtherPreflights};
 use crate::config::endpoint::EndpointSet;
 use crate::config::header::{HeaderStep, PutAction};
 use crate::config::listener::{EscapedSlashes, HttpFilter, RouteSource};
@@ -388,4 +389,43 @@ transport_socket:
 "#;
     let error = rejected_cluster(yaml);
     assert!(error.contains("validation_context.trusted_ca"), "{error}");
+}
+
+#[test]
+fn a_cors_policy_stands_on_its_route() {
+    let table = |extra: &str| {
+        table(&format!(
+            r#"
+name: r
+virtual_hosts:
+- name: h
+  domains: ["*"]
+  routes:
+  - match: {{prefix: /}}
+    route: {{cluster: a}}
+    typed_per_filter_config:
+      envoy.filters.http.cors:
+        "@type": type.googleapis.com/envoy.extensions.filters.http.cors.v3.CorsPolicy
+        allow_origin_string_match: [{{exact: "https://a.example"}}]
+        allow_methods: "*"
+        max_age: "5"
+        {extra}
+"#
+        ))
+    };
+    let compiled = table("forward_not_matching_preflights: false").expect("supported");
+    let cors = compiled
+        .hosts
+        .any
+        .as_ref()
+        .and_then(|host| host.routes[0].cors.as_ref());
+    let cors = cors.expect("a policy");
+    assert!(cors.origins[0].matches("https://a.example") && !cors.credentials);
+    assert_eq!((&cors.methods, &cors.headers), (&Granted::Requested, &Granted::Unsaid));
+    assert_eq!(cors.others, OtherPreflights::Answer);
+    let error = table("shadow_enabled: {default_value: {numerator: 1}}").expect_err("must be rejected");
+    assert_eq!(
+        error.field,
+        "virtual_hosts[0].routes[0].typed_per_filter_config.envoy.filters.http.cors.shadow_enabled"
+    );
 }

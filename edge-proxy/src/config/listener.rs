@@ -246,6 +246,8 @@ pub enum RouteSource {
 pub enum HttpFilter {
     /// Answers health checks itself.
     HealthCheck(HealthCheckFilter),
+    /// Applies the [`CorsPolicy`](crate::config::cors::CorsPolicy) of a route.
+    Cors,
 }
 
 /// Envoy's health check filter without pass-through: requests that meet all conditions are answered 200, or 503 after

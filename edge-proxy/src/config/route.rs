@@ -2,7 +2,7 @@
 //!
 //! What: one entry of a virtual host's list, with everything that wider levels (virtual host, route configuration)
 //! contribute merged in. The order of the list is kept by [`crate::config::table`].
-//! Deliberately absent: per-route filter configuration; the compiler rejects what it can't honour.
+//! Deliberately absent: other per-route filter configuration; the compiler rejects what it can't honour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use regex::Regex;
 use smallvec::SmallVec;
 
 use crate::config::ClusterId;
+use crate::config::cors::CorsPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
 use crate::config::listener::Upgrade;
 
@@ -33,6 +34,8 @@ pub struct Route {
     pub grpc_only: bool,
     /// What to do.
     pub action: Action,
+    /// Rules for requests of other origins.
+    pub cors: Option<Box<CorsPolicy>>,
     /// Edits of the request; for weighted clusters those of the entry come first.
     pub request_headers: HeaderSteps,
     /// Edits of the response.

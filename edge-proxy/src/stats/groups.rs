@@ -144,6 +144,8 @@ cells! {
         counter rq_direct_response = "rq_direct_response";
         counter rq_redirect = "rq_redirect";
         counter rq_total = "rq_total";
+        counter cors_origin_valid = "cors.origin_valid";
+        counter cors_origin_invalid = "cors.origin_invalid";
         histogram downstream_rq_time = "downstream_rq_time";
     }
 }

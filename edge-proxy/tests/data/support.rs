@@ -76,6 +76,7 @@ pub(crate) fn route(path: PathCondition, action: Action) -> Route {
         query: Box::default(),
         fraction: None,
         grpc_only: false,
+        cors: None,
         action,
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),

@@ -21,6 +21,7 @@ fn route(name: &str, path: PathCondition, headers: Vec<HeaderCondition>) -> Rout
         query: Box::default(),
         fraction: None,
         grpc_only: false,
+        cors: None,
         action: Action::Direct(Box::new(direct)),
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),
