@@ -30,10 +30,10 @@ use crate::transport::Transport;
 #[cfg(test)]
 mod tests;
 
-/// Heads of responses are not limited by configuration.
+/// Heads of responses are not limited by configuration. As many fields as are read without heap memory.
 const LIMITS: Limits = Limits {
     bytes: 256 * 1024,
-    fields: 256,
+    fields: 100,
 };
 
 /// What a reader of a body is told.

@@ -120,16 +120,17 @@ pub fn request(
     if !unfinished.may_be_complete(buffer) {
         return unfinished.look_again(buffer, limits).map(|()| None);
     }
+    let mut fields = Placed::new();
     let parsed = with_slots(limits.fields, |slots| {
         let mut request = httparse::Request::new(&mut []);
         let status = request.parse_with_uninit_headers(buffer, slots).map_err(of_httparse)?;
         let Status::Complete(len) = status else { return Ok(None) };
         let method = Method::from_bytes(request.method.unwrap_or("").as_bytes()).map_err(|_| Malformed::Head)?;
         let target = place(buffer, request.path.unwrap_or("").as_bytes());
-        let fields = collect(buffer, request.headers)?;
-        Ok(Some((len, method, target, request.version, fields)))
+        collect(buffer, request.headers, &mut fields)?;
+        Ok(Some((len, method, target, request.version)))
     })?;
-    let Some((len, method, target, version, fields)) = parsed else {
+    let Some((len, method, target, version)) = parsed else {
         return unfinished.look_again(buffer, limits).map(|()| None);
     };
     if len > limits.bytes {
@@ -139,7 +140,7 @@ pub fn request(
     let bytes = buffer.split_to(len).freeze();
     let version = version_of(version);
     let uri = self::target(&method, bytes.slice(target.0..target.1))?;
-    let notes = fill(headers, &bytes, fields)?;
+    let notes = fill(headers, &bytes, &mut fields)?;
     let framing = notes.framing.of_request()?;
     Ok(Some(RequestHead {
         expects_continue: notes.expects_continue && version == Version::HTTP_11 && framing != Framing::Empty,
@@ -163,6 +164,7 @@ pub fn response(
     if !unfinished.may_be_complete(buffer) {
         return unfinished.look_again(buffer, limits).map(|()| None);
     }
+    let mut fields = Placed::new();
     let parsed = with_slots(limits.fields, |slots| {
         let mut response = httparse::Response::new(&mut []);
         let status = httparse::ParserConfig::default()
@@ -170,10 +172,10 @@ pub fn response(
             .map_err(of_httparse)?;
         let Status::Complete(len) = status else { return Ok(None) };
         let status = StatusCode::from_u16(response.code.unwrap_or(0)).map_err(|_| Malformed::Head)?;
-        let fields = collect(buffer, response.headers)?;
-        Ok(Some((len, status, response.version, fields)))
+        collect(buffer, response.headers, &mut fields)?;
+        Ok(Some((len, status, response.version)))
     })?;
-    let Some((len, status, version, fields)) = parsed else {
+    let Some((len, status, version)) = parsed else {
         return unfinished.look_again(buffer, limits).map(|()| None);
     };
     if len > limits.bytes {
@@ -182,7 +184,7 @@ pub fn response(
     *unfinished = Unfinished::default();
     let bytes = buffer.split_to(len).freeze();
     let version = version_of(version);
-    let notes = fill(headers, &bytes, fields)?;
+    let notes = fill(headers, &bytes, &mut fields)?;
     let framing = notes.framing.of_response(status, method)?;
     Ok(Some(ResponseHead {
         keep_alive: notes.keep_alive(version) && framing != Framing::UntilClose,
@@ -196,14 +198,17 @@ pub fn response(
 /// Trailer fields (RFC 9112 §7.1.2) at the front of `buffer`, up to and with the empty line.
 pub(crate) fn trailers(buffer: &mut BytesMut, limits: Limits) -> Result<Option<HeaderMap>, Malformed> {
     let mut slots = [httparse::EMPTY_HEADER; USUAL_FIELDS];
-    let parsed = match httparse::parse_headers(buffer, &mut slots[..limits.fields.min(USUAL_FIELDS)]) {
+    let mut fields = Placed::new();
+    let len = match httparse::parse_headers(buffer, &mut slots[..limits.fields.min(USUAL_FIELDS)]) {
         Ok(Status::Partial) if buffer.len() >= limits.bytes => return Err(Malformed::HeadTooLarge),
         Ok(Status::Partial) => return Ok(None),
         Ok(Status::Complete((len, _))) if len > limits.bytes => return Err(Malformed::HeadTooLarge),
-        Ok(Status::Complete((len, fields))) => (len, collect(buffer, fields)?),
+        Ok(Status::Complete((len, found))) => {
+            collect(buffer, found, &mut fields)?;
+            len
+        }
         Err(error) => return Err(of_httparse(error)),
     };
-    let (len, fields) = parsed;
     let bytes = buffer.split_to(len).freeze();
     if has_bare_line_feed(&bytes) {
         return Err(Malformed::Chunk);
@@ -280,14 +285,12 @@ fn slice(bytes: &Bytes, (start, end): Place) -> Result<HeaderValue, Malformed> {
 /// Fields whose values are still places in the buffer.
 type Placed = SmallVec<[(HeaderName, Place); 16]>;
 
-fn collect(buffer: &[u8], fields: &[Header<'_>]) -> Result<Placed, Malformed> {
-    fields
-        .iter()
-        .map(|field| {
-            let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Malformed::Head)?;
-            Ok((name, place(buffer, field.value)))
-        })
-        .collect()
+fn collect(buffer: &[u8], fields: &[Header<'_>], placed: &mut Placed) -> Result<(), Malformed> {
+    for field in fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| Malformed::Head)?;
+        placed.push((name, place(buffer, field.value)));
+    }
+    Ok(())
 }
 
 /// What the codec itself reads in the fields.
@@ -314,11 +317,11 @@ impl Notes {
     }
 }
 
-fn fill(headers: &mut HeaderMap, bytes: &Bytes, fields: Placed) -> Result<Notes, Malformed> {
+fn fill(headers: &mut HeaderMap, bytes: &Bytes, fields: &mut Placed) -> Result<Notes, Malformed> {
     let mut notes = Notes::default();
     headers.clear();
     headers.reserve(fields.len() + ROOM_FOR_OWN);
-    for (name, value) in fields {
+    for (name, value) in fields.drain(..) {
         let value = slice(bytes, value)?;
         match name {
             header::CONTENT_LENGTH => notes.framing.length(value.as_bytes())?,
