@@ -12,12 +12,21 @@ use http::HeaderMap;
 
 /// Room for a read while a head is awaited.
 pub(crate) const READ: usize = 16 * 1024;
-/// Room for a read of a large body.
-pub(crate) const LARGE_READ: usize = 64 * 1024;
+/// Room for a read of a large body: 64 kB with their head, and below the size from which memory is mapped anew each time.
+pub(crate) const LARGE_READ: usize = 96 * 1024;
 /// How much of each kind is kept.
 const KEPT: usize = 32;
 /// Larger buffers for writing are not kept.
 const LARGEST_WRITE: usize = 128 * 1024;
+
+/// Room for the next read of a body of which so much is still to come, if that is known. One byte more, because a read
+/// that fills its room does not tell that there is nothing more, and costs another one to find out.
+pub(crate) fn room_for(left: Option<u64>, usual: usize) -> usize {
+    let room = left.map_or(usual, |left| {
+        usize::try_from(left).map_or(LARGE_READ, |left| left.saturating_add(1))
+    });
+    room.clamp(READ, LARGE_READ)
+}
 
 /// The codec's memory.
 #[derive(Debug, Default)]
@@ -101,5 +110,48 @@ impl Buffers {
             date.line = Bytes::from(format!("date: {}\r\n", httpdate::HttpDate::from(time)));
         }
         date.line.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_has_room_for_what_is_known_to_come_and_a_byte_more() {
+        assert_eq!(room_for(Some(10), READ), READ);
+        assert_eq!(room_for(Some(50_000), READ), 50_001);
+        assert_eq!(room_for(Some(u64::MAX), READ), LARGE_READ);
+        assert_eq!((room_for(None, READ), room_for(None, LARGE_READ)), (READ, LARGE_READ));
+    }
+
+    #[test]
+    fn memory_is_used_again_once_nobody_looks_at_it() {
+        let buffers = Buffers::default();
+        let mut buffer = BytesMut::new();
+        buffers.make_room(&mut buffer, READ);
+        buffer.extend_from_slice(b"head");
+        let address = buffer.as_ptr();
+        let head = buffer.split().freeze();
+        buffers.recycle(&mut buffer);
+        let mut other = BytesMut::new();
+        // Somebody still looks at the head.
+        buffers.make_room(&mut other, READ);
+        assert_ne!(other.as_ptr(), address);
+        assert_eq!(head, "head");
+        drop(head);
+        let address = other.as_ptr();
+        other.extend_from_slice(b"head");
+        drop(other.split());
+        buffers.recycle(&mut other);
+        buffers.make_room(&mut buffer, READ);
+        assert_eq!(buffer.as_ptr(), address);
+    }
+
+    #[test]
+    fn the_date_is_a_field_of_its_own_line() {
+        let buffers = Buffers::default();
+        let date = buffers.date(Instant::now());
+        assert!(date.starts_with(b"date: ") && date.ends_with(b" GMT\r\n"), "{date:?}");
     }
 }

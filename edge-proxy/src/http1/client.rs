@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use crate::http::body::RequestBody;
 use crate::http::head::Head;
 use crate::http1::body::Decoder;
-use crate::http1::buffers::{Buffers, LARGE_READ, READ};
+use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
 use crate::http1::encode::{self, BodyEncoder, Outlet};
 use crate::http1::head::{self, Limits, ResponseHead, Unfinished};
@@ -74,8 +74,10 @@ pub(crate) struct Client {
     /// A part of its body has been taken.
     pulled: bool,
     flushing: bool,
-    /// Room for the next read of a body.
+    /// Room for the next read: as the last response on this connection needed it.
     room: usize,
+    /// A read of this exchange was a large one.
+    large: bool,
 }
 
 impl Client {
@@ -93,6 +95,7 @@ impl Client {
             pulled: false,
             flushing: false,
             room: READ,
+            large: false,
         }
     }
 
@@ -106,7 +109,8 @@ impl Client {
         self.wrote = false;
         self.pulled = false;
         self.flushing = self.transport.holds_back();
-        self.room = READ;
+        self.room = if self.large { LARGE_READ } else { READ };
+        self.large = false;
     }
 
     /// True once bytes of the request have been written.
@@ -137,7 +141,7 @@ impl Client {
                     return Poll::Ready(Err(malformed.into()));
                 }
             }
-            match self.poll_read(cx, READ) {
+            match self.poll_read(cx, self.room) {
                 Poll::Ready(Ok(1..)) => {}
                 Poll::Ready(Ok(0)) => {
                     self.end();
@@ -280,8 +284,10 @@ impl Client {
         }
         self.buffers.make_room(&mut self.read, room);
         let polled = pin!(self.transport.read_buf(&mut self.read)).poll(cx);
-        if polled.is_pending() {
-            self.buffers.recycle(&mut self.read);
+        match polled {
+            Poll::Pending => self.buffers.recycle(&mut self.read),
+            Poll::Ready(Ok(READ..)) => self.large = true,
+            Poll::Ready(_) => {}
         }
         polled
     }
@@ -325,9 +331,7 @@ impl Client {
 
     /// Reads more of a body; ready with what to tell when there is no more.
     fn poll_more(&mut self, cx: &mut Context<'_>, left: Option<u64>) -> Poll<Option<Polled>> {
-        // A length says how much room is worth while; otherwise reads that fill their room ask for more.
-        let room = left.map_or(self.room, |left| usize::try_from(left).unwrap_or(LARGE_READ));
-        let room = room.clamp(READ, LARGE_READ);
+        let room = room_for(left, if self.large { LARGE_READ } else { self.room });
         let read = match std::task::ready!(self.poll_read(cx, room)) {
             Ok(read) => read,
             Err(error) => {
@@ -335,9 +339,6 @@ impl Client {
                 return Poll::Ready(Some(Some(Err(Failure::Connection(error)))));
             }
         };
-        if read >= room {
-            self.room = LARGE_READ;
-        }
         if read > 0 {
             return Poll::Ready(None);
         }

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use crate::downstream::connection::Connection;
 use crate::http1::body::Decoder;
-use crate::http1::buffers::{Buffers, LARGE_READ, READ};
+use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
 use crate::http1::encode::Outlet;
 use crate::http1::framing::Framing;
@@ -263,8 +263,7 @@ impl Inner {
                         return Poll::Ready(Some(Err(Failure::Connection(error))));
                     }
                     let left = self.decoder.size_hint().exact();
-                    let room = left.map_or(self.room, |left| usize::try_from(left).unwrap_or(LARGE_READ));
-                    let room = room.clamp(READ, LARGE_READ);
+                    let room = room_for(left, self.room);
                     match ready!(self.poll_read(cx, room)) {
                         Ok(0) => return Poll::Ready(Some(Err(Malformed::Incomplete.into()))),
                         Ok(read) if read >= room => self.room = LARGE_READ,
