@@ -14,8 +14,7 @@ use edge_proxy::{
         cluster::cluster,
         endpoint::{EndpointInput, endpoints},
         listener::listener,
-        prefixed_headers,
-        route::route_table,
+        prefixed_headers, route_table,
         secret::secret,
     },
     config::table::without_port,
@@ -72,9 +71,8 @@ fn compile(context: &mut Context, kind: ResourceType, bytes: &[u8]) -> bool {
             .ok()
             .and_then(|message| listener(context, &message).ok())
             .is_some_and(|spec| spec.finish(&Default::default(), None).is_ok() || spec.secrets().next().is_some()),
-        ResourceType::Routes => {
-            RouteConfiguration::decode(bytes).is_ok_and(|message| route_table(context, &At::root(), &message).is_ok())
-        }
+        ResourceType::Routes => RouteConfiguration::decode(bytes)
+            .is_ok_and(|message| route_table::inline(context, &At::root(), &message).is_ok()),
     }
 }
 
