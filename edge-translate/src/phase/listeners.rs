@@ -3,12 +3,18 @@
 //! Conflicts make this a question about the fleet and not about a listener. What routes need to know of a Gateway
 //! ([`Doors`]) is a value of its own, so that a new certificate doesn't make every route attach again.
 
+mod doors;
+mod finding;
+
+pub(crate) use doors::{Door, Doors, doors};
+pub(crate) use finding::{Finding, OVERLAP};
+
+use finding::{complete, is_serving};
+
 use super::{
     bound_ports,
     certificate::{self, ServerCertificate},
-    conflict,
-    gateway::{Gateway, Member},
-    hostname,
+    conflict, hostname,
     listener_set::{self, Admission, Holder},
     listener_spec, origin,
     precedence::Seniority,
@@ -23,7 +29,7 @@ use crate::{
     settings::Platform,
     status::Condition,
 };
-use edge_ir::{Origin, Origins, RouteTableName};
+use edge_ir::{Origin, RouteTableName};
 use rustc_hash::FxHashMap;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -118,43 +124,6 @@ pub(crate) enum Serving {
     Yes,
     /// Something is wrong with it.
     No,
-}
-
-/// One thing that is wrong with a listener.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Finding {
-    /// The condition it belongs to.
-    pub(crate) condition: Condition,
-}
-
-impl Finding {
-    /// Makes `Programmed` false.
-    pub(crate) fn programmed(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            condition: Condition::no("Programmed", reason, message),
-        }
-    }
-
-    /// Makes `Accepted` false.
-    pub(crate) fn accepted(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            condition: Condition::no("Accepted", reason, message),
-        }
-    }
-
-    /// Makes `ResolvedRefs` false.
-    pub(crate) fn resolved_refs(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            condition: Condition::no("ResolvedRefs", reason, message),
-        }
-    }
-
-    /// Makes `Conflicted` true.
-    pub(crate) fn conflicted(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            condition: Condition::yes("Conflicted", reason, message),
-        }
-    }
 }
 
 /// A listener on its way through the checks.
@@ -352,16 +321,6 @@ fn tables(candidates: &[Candidate]) -> Vec<RouteTableName> {
     candidates.iter().map(|c| RouteTableName::new(owner(c))).collect()
 }
 
-/// Whether findings leave the listener on the data plane.
-fn is_serving(findings: &[Finding]) -> bool {
-    findings
-        .iter()
-        .all(|f| &*f.condition.reason == "PartiallyInvalidCertificateRef" || f.condition.kind == OVERLAP)
-}
-
-/// Condition that warns without stopping anything.
-pub(crate) const OVERLAP: &str = "OverlappingTLSConfig";
-
 fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
     let serving = if is_serving(&candidate.findings) {
         Serving::Yes
@@ -392,161 +351,6 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         table,
         origin,
     }
-}
-
-/// Text of conditions that only point at others.
-const SEE_OTHERS: &str = "Listener is invalid, see other Conditions for details.";
-
-/// Makes conditions out of findings, adding what those imply.
-fn complete(findings: Vec<Finding>, holder: Kind) -> Vec<Condition> {
-    let is_added = holder == Kind::ListenerSet;
-    let programmed = || {
-        Condition::yes(
-            "Programmed",
-            "Programmed",
-            "Sending translated listener configuration to the data plane",
-        )
-    };
-    let accepted = || Condition::yes("Accepted", "Accepted", "Listener has been successfully translated");
-    let resolved = || Condition::yes("ResolvedRefs", "ResolvedRefs", "Listener references have been resolved");
-    let not_programmed = || {
-        let reason = if is_added { "ListenersNotValid" } else { "Invalid" };
-        Condition::no("Programmed", reason, SEE_OTHERS)
-    };
-    let (warnings, found): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| f.condition.kind == OVERLAP);
-    let mut conditions = join(found);
-    let only_reason = match conditions.as_slice() {
-        [] => Some(""),
-        [one] if one.kind == "ResolvedRefs" => Some(&*one.reason),
-        _ => None,
-    };
-    match only_reason {
-        Some("") => {
-            conditions = vec![programmed(), accepted(), resolved()];
-            if is_added {
-                conditions.push(Condition::no("Conflicted", "NoConflicts", "No conflicts detected"));
-            }
-        }
-        Some("PartiallyInvalidCertificateRef") => conditions.splice(0..0, [programmed(), accepted()]).for_each(drop),
-        // What a ListenerSet refers to without leave isn't accepted.
-        Some(reason @ ("InvalidCertificateRef" | "RefNotPermitted")) if !is_added || reason != "RefNotPermitted" => {
-            conditions.splice(0..0, [not_programmed(), accepted()]).for_each(drop);
-        }
-        _ => {
-            let has = |kind: &str, list: &[Condition]| list.iter().any(|c| c.kind == kind);
-            if !has("Programmed", &conditions) {
-                conditions.insert(0, not_programmed());
-            }
-            if !has("ResolvedRefs", &conditions) {
-                conditions.push(resolved());
-            }
-        }
-    }
-    conditions.extend(warnings.into_iter().map(|f| f.condition));
-    conditions
-}
-
-/// One condition a type: messages of the same type are joined.
-fn join(findings: Vec<Finding>) -> Vec<Condition> {
-    let mut conditions: Vec<Condition> = Vec::new();
-    for Finding { condition } in findings {
-        match conditions.iter_mut().find(|c| c.kind == condition.kind) {
-            Some(first) => first.message = format!("{} {}", first.message, condition.message).into(),
-            None => conditions.push(condition),
-        }
-    }
-    conditions
-}
-
-/// What routes see of a Gateway.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Doors {
-    /// Its fleet.
-    pub(crate) fleet: FleetId,
-    /// Its listeners in spec order, then those of its ListenerSets.
-    pub(crate) doors: Vec<Door>,
-}
-
-/// What routes see of a listener.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Door {
-    /// Which one.
-    pub(crate) id: ListenerId,
-    /// Its name.
-    pub(crate) name: Box<str>,
-    /// `<namespace>/<gateway>/<listener>`.
-    pub(crate) full_name: Arc<str>,
-    /// Port that clients use.
-    pub(crate) port: u16,
-    /// Its protocol.
-    pub(crate) protocol: Protocol,
-    /// Its hostname, `*` for every one.
-    pub(crate) hostname: Arc<str>,
-    /// Route kinds that it takes.
-    pub(crate) kinds: Vec<Kind>,
-    /// Namespaces that it takes routes from.
-    pub(crate) namespaces: api::RouteNamespaces,
-    /// Whether it is on the data plane.
-    pub(crate) serving: Serving,
-    /// The table its virtual hosts stand in.
-    pub(crate) table: RouteTableName,
-    /// The listener, for explanation.
-    pub(crate) origins: Origins,
-    /// Hostnames of serving listeners on the same port that are more specific than its own: requests for these never
-    /// come here (listener isolation).
-    pub(crate) narrower: Vec<Arc<str>>,
-    /// Whether a broader listener shares its table, so that its hostname must stand there even without routes.
-    pub(crate) hides_broader: bool,
-}
-
-/// What routes see of a Gateway; none when it isn't ours.
-pub(crate) fn doors(reader: &Reader<'_>, gateway: Id) -> Option<Doors> {
-    let Gateway::Member(Member { fleet, .. }) = &**reader.gateway(gateway)? else {
-        return None;
-    };
-    let listeners = reader.listeners(*fleet)?;
-    let all: Vec<&ListenerState> = listeners.all().collect();
-    let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
-    let doors = mine.all().map(|(state, spec)| door(state, spec, &all)).collect();
-    Some(Doors { fleet: *fleet, doors })
-}
-
-fn door(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> Door {
-    let rivals = || {
-        all.iter().filter(|other| {
-            other.id != state.id
-                && other.serving == Serving::Yes
-                && other.port == state.port
-                && share_a_name_space(&other.protocol, &state.protocol)
-                && other.hostname != state.hostname
-        })
-    };
-    let mut narrower: Vec<Arc<str>> = rivals()
-        .filter(|o| hostname::covers(&state.hostname, &o.hostname))
-        .map(|o| Arc::clone(&o.hostname))
-        .collect();
-    narrower.sort();
-    Door {
-        id: state.id,
-        name: spec.name.clone(),
-        full_name: Arc::clone(&state.full_name),
-        port: state.port,
-        protocol: state.protocol.clone(),
-        hostname: Arc::clone(&state.hostname),
-        kinds: state.kinds.clone(),
-        namespaces: spec.allowed_routes.namespaces.clone(),
-        serving: state.serving,
-        table: state.table.clone(),
-        origins: Arc::new([state.origin.clone()]),
-        hides_broader: rivals().any(|o| o.table == state.table && hostname::covers(&o.hostname, &state.hostname)),
-        narrower,
-    }
-}
-
-/// Whether a name that a client asks for on a port chooses between listeners of these protocols.
-fn share_a_name_space(a: &Protocol, b: &Protocol) -> bool {
-    let by_server_name = |p: &Protocol| matches!(p, Protocol::Https | Protocol::Tls);
-    a == b || (by_server_name(a) && by_server_name(b))
 }
 
 /// Port that the proxy binds for a listener's port.

@@ -1,0 +1,115 @@
+//! What is wrong with a listener, and the conditions that say so.
+
+use crate::{api::Kind, status::Condition};
+use std::borrow::Cow;
+
+/// One thing that is wrong with a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    /// The condition it belongs to.
+    pub(crate) condition: Condition,
+}
+
+impl Finding {
+    /// Makes `Programmed` false.
+    pub(crate) fn programmed(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            condition: Condition::no("Programmed", reason, message),
+        }
+    }
+
+    /// Makes `Accepted` false.
+    pub(crate) fn accepted(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            condition: Condition::no("Accepted", reason, message),
+        }
+    }
+
+    /// Makes `ResolvedRefs` false.
+    pub(crate) fn resolved_refs(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            condition: Condition::no("ResolvedRefs", reason, message),
+        }
+    }
+
+    /// Makes `Conflicted` true.
+    pub(crate) fn conflicted(reason: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            condition: Condition::yes("Conflicted", reason, message),
+        }
+    }
+}
+
+/// Whether findings leave the listener on the data plane.
+pub(super) fn is_serving(findings: &[Finding]) -> bool {
+    findings
+        .iter()
+        .all(|f| &*f.condition.reason == "PartiallyInvalidCertificateRef" || f.condition.kind == OVERLAP)
+}
+
+/// Condition that warns without stopping anything.
+pub(crate) const OVERLAP: &str = "OverlappingTLSConfig";
+
+/// Text of conditions that only point at others.
+const SEE_OTHERS: &str = "Listener is invalid, see other Conditions for details.";
+
+/// Makes conditions out of findings, adding what those imply.
+pub(super) fn complete(findings: Vec<Finding>, holder: Kind) -> Vec<Condition> {
+    let is_added = holder == Kind::ListenerSet;
+    let programmed = || {
+        Condition::yes(
+            "Programmed",
+            "Programmed",
+            "Sending translated listener configuration to the data plane",
+        )
+    };
+    let accepted = || Condition::yes("Accepted", "Accepted", "Listener has been successfully translated");
+    let resolved = || Condition::yes("ResolvedRefs", "ResolvedRefs", "Listener references have been resolved");
+    let not_programmed = || {
+        let reason = if is_added { "ListenersNotValid" } else { "Invalid" };
+        Condition::no("Programmed", reason, SEE_OTHERS)
+    };
+    let (warnings, found): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| f.condition.kind == OVERLAP);
+    let mut conditions = join(found);
+    let only_reason = match conditions.as_slice() {
+        [] => Some(""),
+        [one] if one.kind == "ResolvedRefs" => Some(&*one.reason),
+        _ => None,
+    };
+    match only_reason {
+        Some("") => {
+            conditions = vec![programmed(), accepted(), resolved()];
+            if is_added {
+                conditions.push(Condition::no("Conflicted", "NoConflicts", "No conflicts detected"));
+            }
+        }
+        Some("PartiallyInvalidCertificateRef") => conditions.splice(0..0, [programmed(), accepted()]).for_each(drop),
+        // What a ListenerSet refers to without leave isn't accepted.
+        Some(reason @ ("InvalidCertificateRef" | "RefNotPermitted")) if !is_added || reason != "RefNotPermitted" => {
+            conditions.splice(0..0, [not_programmed(), accepted()]).for_each(drop);
+        }
+        _ => {
+            let has = |kind: &str, list: &[Condition]| list.iter().any(|c| c.kind == kind);
+            if !has("Programmed", &conditions) {
+                conditions.insert(0, not_programmed());
+            }
+            if !has("ResolvedRefs", &conditions) {
+                conditions.push(resolved());
+            }
+        }
+    }
+    conditions.extend(warnings.into_iter().map(|f| f.condition));
+    conditions
+}
+
+/// One condition a type: messages of the same type are joined.
+fn join(findings: Vec<Finding>) -> Vec<Condition> {
+    let mut conditions: Vec<Condition> = Vec::new();
+    for Finding { condition } in findings {
+        match conditions.iter_mut().find(|c| c.kind == condition.kind) {
+            Some(first) => first.message = format!("{} {}", first.message, condition.message).into(),
+            None => conditions.push(condition),
+        }
+    }
+    conditions
+}
