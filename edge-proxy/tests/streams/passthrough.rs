@@ -7,10 +7,9 @@ use rustls::pki_types::ServerName;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::support::{Proxy, echo, rest, run};
-use crate::tcp::{certificate, echo_over_tls};
+use crate::tcp::{certificate, client_over_tls, echo_over_tls};
 
 /// A listener that hands TLS on by server name: the first chain's names to cluster `a`, the second's to `b`.
 fn listen(proxy: &Proxy, first: &str, second: &str) -> SocketAddr {
@@ -61,17 +60,7 @@ fn the_backend_makes_the_handshake() {
         proxy.cluster("a", &[echo_over_tls(&certificate, &key).await]);
         proxy.cluster("b", &[echo("b").await]);
         let address = listen(&proxy, "server_names: [stream.example]", "transport_protocol: tls");
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate.der().clone()).unwrap();
-        let config = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(address).await.unwrap();
-        let name = ServerName::try_from("stream.example").unwrap();
-        let mut client = TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .unwrap();
+        let mut client = client_over_tls(&certificate, address).await;
         client.write_all(b"secret").await.unwrap();
         let mut answer = Vec::new();
         // The backend closes without a word of TLS once it has answered.

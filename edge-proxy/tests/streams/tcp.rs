@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
 use crate::support::{Proxy, echo, rest, run, until};
@@ -221,6 +222,19 @@ pub(crate) fn certificate(folder: &Path) -> (rcgen::Certificate, rcgen::KeyPair)
     (certificate, key)
 }
 
+/// A client of `stream.example` that trusts this certificate.
+pub(crate) async fn client_over_tls(certificate: &rcgen::Certificate, address: SocketAddr) -> TlsStream<TcpStream> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.der().clone()).unwrap();
+    let config = rustls::ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("stream.example").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    connector.connect(name, stream).await.unwrap()
+}
+
 /// A backend that sends back one message over TLS and says which protocols the client offered.
 pub(crate) async fn echo_over_tls(certificate: &rcgen::Certificate, key: &rcgen::KeyPair) -> SocketAddr {
     let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
@@ -300,17 +314,7 @@ fn tls_of_the_client_ends_at_the_proxy() {
             private.display()
         );
         let address = proxy.tcp("cluster: a", &socket);
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate.der().clone()).unwrap();
-        let config = rustls::ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let stream = TcpStream::connect(address).await.unwrap();
-        let name = ServerName::try_from("stream.example").unwrap();
-        let mut client = TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await
-            .unwrap();
+        let mut client = client_over_tls(&certificate, address).await;
         client.write_all(b"secret").await.unwrap();
         client.shutdown().await.unwrap();
         assert_eq!(rest(&mut client).await, "secret bye");

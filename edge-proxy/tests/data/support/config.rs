@@ -1,0 +1,299 @@
+//! Configurations, made of their parts.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use edge_proxy::compile::prefixed_headers;
+use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntry, LbPolicy, UpstreamProtocol};
+use edge_proxy::config::endpoint::{EndpointSet, Health, Host, HostAddress, HostId, Priority};
+use edge_proxy::config::listener::{
+    ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
+    Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RequestId, RouteSource,
+    RouterOptions, SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
+};
+use edge_proxy::config::route::{Action, ClusterChoice, Forward, PathCondition, Route};
+use edge_proxy::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
+use edge_proxy::config::{ClusterId, RouteTableId, Snapshot};
+use edge_proxy::stats::{ClusterStats, HttpStats, ListenerStats};
+use http::{HeaderValue, StatusCode};
+
+/// What a proxy is started with.
+pub(crate) struct Config {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) workers: usize,
+}
+
+/// A forward with everything off.
+pub(crate) fn forward(cluster: u32) -> Forward {
+    Forward {
+        clusters: ClusterChoice::Single(ClusterId(cluster)),
+        cluster_not_found: StatusCode::SERVICE_UNAVAILABLE,
+        timeout: Some(Duration::from_secs(15)),
+        idle_timeout: None,
+        max_stream_duration: None,
+        retry: None,
+        path_rewrite: None,
+        host_rewrite: None,
+        append_x_forwarded_host: false,
+        mirrors: Box::default(),
+        upgrades: Box::default(),
+        attempt_count_in_request: false,
+        attempt_count_in_response: false,
+    }
+}
+
+pub(crate) fn route(path: PathCondition, action: Action) -> Route {
+    Route {
+        name: Arc::from("route"),
+        path,
+        headers: Box::default(),
+        query: Box::default(),
+        fraction: None,
+        grpc_only: false,
+        cors: None,
+        action,
+        request_headers: Arc::from([]),
+        response_headers: Arc::from([]),
+    }
+}
+
+/// A route for everything that forwards to a cluster.
+pub(crate) fn catch_all(settings: Forward) -> Route {
+    route(PathCondition::Prefix("/".into()), Action::Forward(Box::new(settings)))
+}
+
+pub(crate) fn virtual_host(routes: Vec<Route>) -> Arc<VirtualHost> {
+    let routes: Box<[Route]> = routes.into();
+    let index = PathIndex::new(&routes);
+    Arc::new(VirtualHost {
+        name: Arc::from("vh"),
+        routes,
+        index,
+        require_tls: TlsRequirement::None,
+    })
+}
+
+/// A table with one virtual host for `www.example.com` and `*`-less otherwise.
+pub(crate) fn table(host: &str, routes: Vec<Route>) -> Arc<RouteTable> {
+    let mut hosts = HostTable::default();
+    match host {
+        "*" => hosts.any = Some(virtual_host(routes)),
+        exact => drop(hosts.exact.insert(exact.into(), virtual_host(routes))),
+    }
+    Arc::new(RouteTable {
+        name: Arc::from("rt"),
+        hosts,
+        ignore_port: true,
+    })
+}
+
+pub(crate) fn http2_options() -> Http2Options {
+    Http2Options {
+        max_concurrent_streams: 100,
+        initial_stream_window: 65_536,
+        initial_connection_window: 1_048_576,
+        keepalive: None,
+        allow_connect: true,
+    }
+}
+
+pub(crate) fn manager(routes: RouteSource) -> HttpManager {
+    let private = |text: &str, prefix_len| edge_proxy::config::listener::AddressRange {
+        address: text.parse().unwrap(),
+        prefix_len,
+    };
+    HttpManager {
+        codec: Codec::Auto,
+        routes,
+        filters: Vec::new(),
+        router: RouterOptions {
+            suppress_envoy_headers: false,
+            respect_expected_rq_timeout: false,
+        },
+        prefixed: Arc::new(prefixed_headers("x-edge").unwrap()),
+        client_address: ClientAddress {
+            use_remote_address: true,
+            xff_trusted_hops: 0,
+            skip_xff_append: false,
+            internal_ranges: vec![private("127.0.0.0", 8), private("10.0.0.0", 8)],
+        },
+        server_header: ServerHeader::Overwrite(HeaderValue::from_static("edge")),
+        via: None,
+        path: PathNormalization {
+            normalize: true,
+            merge_slashes: true,
+            escaped_slashes: EscapedSlashes::UnescapeAndRedirect,
+        },
+        underscores: UnderscoreAction::Reject,
+        request_id: RequestId {
+            generate: true,
+            preserve_external: false,
+            in_response: false,
+        },
+        strip_port: StripPort::Keep,
+        strip_trailing_host_dot: false,
+        max_request_headers_bytes: 60 * 1024,
+        max_request_headers: 100,
+        http1: Http1Options::default(),
+        http2: http2_options(),
+        timeouts: DownstreamTimeouts {
+            idle: Some(Duration::from_secs(3600)),
+            stream_idle: Some(Duration::from_secs(300)),
+            request: None,
+            request_headers: None,
+            max_connection_duration: None,
+            max_stream_duration: None,
+            drain: Duration::from_secs(5),
+            delayed_close: Duration::from_secs(1),
+        },
+        max_requests_per_connection: None,
+        upgrades: vec![edge_proxy::config::listener::Upgrade {
+            protocol: "websocket".into(),
+            enabled: true,
+        }],
+        scheme: SchemeOverride::Downstream,
+        forward_client_cert: ForwardClientCert::Sanitize,
+        stats: Arc::new(HttpStats::new("http.in.", "in", 2)),
+    }
+}
+
+pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
+    Arc::new(FilterChain {
+        name: Arc::from(""),
+        tls: None,
+        network: Network::Http(Arc::new(manager)),
+        fingerprint: 0,
+    })
+}
+
+pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
+    Arc::new(Listener {
+        name: Arc::from("in"),
+        addresses: Vec::new(),
+        chains,
+        udp: None,
+        inspects_tls: false,
+        per_connection_buffer_limit: 32 * 1024,
+        handshake_timeout: Duration::from_secs(10),
+        bypass_overload: false,
+        stats: Arc::new(ListenerStats::new("listener.in.", "in", 2)),
+    })
+}
+
+pub(crate) fn cluster(id: u32) -> Cluster {
+    Cluster {
+        name: Arc::from(format!("c{id}")),
+        connect_timeout: Duration::from_secs(5),
+        balancing: Balancing {
+            policy: LbPolicy::RoundRobin,
+            locality_weighted: false,
+        },
+        protocol: UpstreamProtocol::Http1,
+        tls: None,
+        limits: CircuitLimits::default(),
+        per_connection_buffer_limit: 32 * 1024,
+        idle_timeout: Some(Duration::from_secs(60)),
+        max_connection_duration: None,
+        max_requests_per_connection: None,
+        http2: http2_options(),
+        tcp_keepalive: None,
+        stats: Arc::new(ClusterStats::new(format!("cluster.c{id}."), format!("c{id}"), 2)),
+    }
+}
+
+pub(crate) fn endpoints(addresses: &[SocketAddr]) -> Arc<EndpointSet> {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    let hosts: Box<[Arc<Host>]> = addresses
+        .iter()
+        .map(|address| {
+            Arc::new(Host {
+                id: HostId(NEXT.fetch_add(1, Ordering::Relaxed) as u64),
+                address: HostAddress::Socket(*address),
+                hostname: Arc::from("backend.internal"),
+                weight: 1,
+                health: Health::Healthy,
+                stats: Arc::default(),
+            })
+        })
+        .collect();
+    let usable: Box<[u32]> = (0..hosts.len() as u32).collect();
+    let load = if hosts.is_empty() { 0 } else { 100 };
+    let total_weight = hosts.len() as u64;
+    let priority = Priority {
+        usable,
+        equal_weights: true,
+        total_weight,
+        ..Priority::default()
+    };
+    Arc::new(EndpointSet {
+        hosts,
+        priorities: [priority].into(),
+        priority_load: [load].into(),
+    })
+}
+
+pub(crate) fn entry(id: u32, cluster: Cluster, addresses: &[SocketAddr]) -> Option<Arc<ClusterEntry>> {
+    let endpoints = endpoints(addresses);
+    Some(Arc::new(ClusterEntry {
+        id: ClusterId(id),
+        cluster: Arc::new(cluster),
+        endpoints,
+    }))
+}
+
+/// A snapshot with one cleartext listener whose routes are dynamic table 0.
+pub(crate) fn snapshot(
+    table: Arc<RouteTable>,
+    clusters: Vec<Option<Arc<ClusterEntry>>>,
+    change: impl FnOnce(&mut HttpManager),
+) -> Snapshot {
+    let mut manager = manager(RouteSource::Dynamic {
+        name: Arc::from("rt"),
+        id: RouteTableId(0),
+    });
+    change(&mut manager);
+    let listener = listener(FilterChains {
+        default: Some(chain(manager)),
+        ..FilterChains::default()
+    });
+    snapshot_with(listener, table, clusters)
+}
+
+pub(crate) fn snapshot_with(
+    listener: Arc<Listener>,
+    table: Arc<RouteTable>,
+    clusters: Vec<Option<Arc<ClusterEntry>>>,
+) -> Snapshot {
+    let ids = clusters
+        .iter()
+        .flatten()
+        .map(|entry| (Arc::clone(&entry.cluster.name), entry.id))
+        .collect();
+    Snapshot {
+        version: 1,
+        listeners: Arc::new(BTreeMap::from([(Arc::from("in"), listener)])),
+        route_tables: Arc::new(vec![Some(table)]),
+        clusters: Arc::new(clusters),
+        cluster_ids: Arc::new(ids),
+    }
+}
+
+/// One cluster, one catch-all route for every host.
+pub(crate) fn simple(backend: SocketAddr) -> Config {
+    with_forward(backend, forward(0))
+}
+
+pub(crate) fn with_forward(backend: SocketAddr, settings: Forward) -> Config {
+    with_routes(backend, vec![catch_all(settings)])
+}
+
+pub(crate) fn with_routes(backend: SocketAddr, routes: Vec<Route>) -> Config {
+    let clusters = vec![entry(0, cluster(0), &[backend])];
+    Config {
+        snapshot: snapshot(table("*", routes), clusters, |_| {}),
+        workers: 1,
+    }
+}
