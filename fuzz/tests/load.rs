@@ -95,7 +95,7 @@ fn loading_agrees_with_a_general_parser() {
             let is_sound = loaded.findings.iter().all(|f| f.severity == Severity::Warning);
             let [only] = &*loaded.objects else { return };
             let Some(raw) = &only.raw else { return };
-            if !is_sound || text.contains("---") || text.contains("...") {
+            if !is_sound || text.contains("---") || text.contains("...") || has_leading_zeros(&text) {
                 return;
             }
             // A list is compared by its only item.
@@ -111,13 +111,45 @@ fn loading_agrees_with_a_general_parser() {
         });
 }
 
-/// JSON knows one kind of number: `8.1e1` is 81.
+/// `0777`, as a number or as a key, is octal in YAML 1.1, as kubectl reads it, and isn't in YAML 1.2: there the other
+/// parser is no judge. (A table beside the loader pins what we make of them.)
+fn has_leading_zeros(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.');
+    let starts_word = |at: usize| at == 0 || !is_word(&bytes[at - 1]);
+    let is_zero = |at: usize| bytes[at] == b'0' && bytes.get(at + 1).is_some_and(is_word);
+    (0..bytes.len()).any(|at| starts_word(at) && is_zero(at))
+}
+
+/// JSON knows one kind of number: `8.1e1` is 81, and `-0` is 0.
 fn normal(value: &Value) -> Value {
     match value {
-        Value::Number(number) => number.as_f64().map_or(Value::Null, |float| format!("{float:?}").into()),
+        Value::Number(number) => {
+            // Adding zero makes -0 zero (IEEE 754 §6.3).
+            number
+                .as_f64()
+                .map_or(Value::Null, |float| format!("{:?}", float + 0.0).into())
+        }
         Value::Array(items) => items.iter().map(normal).collect(),
-        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), normal(value))).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (normal_key(key), normal(value)))
+            .collect(),
         other => other.clone(),
+    }
+}
+
+/// A plain key that is a number or a word of YAML 1.1 becomes the text of its value for kubectl and us (`y: 1` is
+/// `"true": 1`), and stays as it stands for the other parser.
+fn normal_key(key: &str) -> String {
+    match key.to_ascii_lowercase().as_str() {
+        "y" | "yes" | "on" | "true" => "true".to_owned(),
+        "n" | "no" | "off" | "false" => "false".to_owned(),
+        "" | "~" | "null" => "null".to_owned(),
+        other => match other.replace('_', "").parse::<f64>() {
+            Ok(number) => format!("{:?}", number + 0.0),
+            Err(_) => key.to_owned(),
+        },
     }
 }
 

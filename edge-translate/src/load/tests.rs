@@ -276,6 +276,8 @@ fn plain_scalars_mean_what_kubectl_says() {
         ("0x1F", Int(31)),
         ("0b11", Int(3)),
         ("-0x10", Int(-16)),
+        // There is one zero.
+        ("-0000", Int(0)),
         ("1_000", Int(1000)),
         ("08", Int(8)),
         ("+5", Int(5)),
