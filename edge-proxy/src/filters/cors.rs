@@ -91,7 +91,7 @@ fn answer(policy: &CorsPolicy, method: &HeaderValue, head: &Head) -> Response<Re
 fn grant(fields: &mut HeaderMap, name: HeaderName, granted: &Granted, requested: Option<&HeaderValue>) {
     let value = match granted {
         Granted::Unsaid => return,
-        // Not `*`, which means nothing when credentials are sent (Fetch standard, "CORS-safelisted", note on `*`).
+        // Not `*`, which stands for itself when credentials are sent (Fetch standard, "CORS protocol and credentials").
         Granted::Requested => requested.cloned().unwrap_or_else(|| HeaderValue::from_static("")),
         Granted::Listed(listed) => listed.clone(),
     };

@@ -4,7 +4,7 @@
 //! can be honoured or not. A policy that can't be honoured refuses the backend: what wants TLS is never spoken to in
 //! clear, and never without looking at its certificate (Gateway API v1.7.0, BackendTLSPolicy).
 
-use super::{certificate, origin, precedence::Seniority};
+use super::{certificate, endpoints, origin, precedence::Seniority};
 use crate::{
     api::{self, BackendTlsPolicy, Kind, PolicyTargetRef, SubjectAltNameType, WellKnownCa, text::Hostname},
     engine::{
@@ -67,12 +67,14 @@ pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<Back
 
 /// The policy that decides about a port.
 fn in_force<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<(Id, &'a BackendTlsPolicy)> {
-    let name = port_name(reader, port);
+    let name = endpoints::port_name(reader, port);
     let policies = reader.tls_policies(port.target).filter_map(|id| {
         let policy = &**reader.backend_tls_policy(id)?;
-        let covering = policy.spec.target_refs.iter().filter(|t| {
-            target_of(reader, policy, t) == Some(port.target) && covers(port.target.kind, t, name.as_deref())
-        });
+        let covering = policy
+            .spec
+            .target_refs
+            .iter()
+            .filter(|t| target_of(reader, policy, t) == Some(port.target) && covers(port.target.kind, t, name));
         let specific = covering.map(|t| t.section_name.is_some()).max()?;
         Some((specific, Reverse(Seniority::of(&policy.metadata)), id, policy))
     });
@@ -89,25 +91,14 @@ pub(crate) fn target_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: 
 }
 
 /// Whether a target reference covers a port. Kind Backend has no ports to choose from, so that whatever section is
-/// named there, all of it is covered.
+/// named there, all of it is covered. The name of a port without one is empty, which no section is.
 pub(crate) fn covers(kind: BackendKind, target: &PolicyTargetRef, port_name: Option<&str>) -> bool {
     match &target.section_name {
         None => true,
-        Some(section) => kind == BackendKind::Backend || port_name == Some(section),
+        Some(section) => {
+            kind == BackendKind::Backend || port_name.is_some_and(|name| !name.is_empty() && name == &**section)
+        }
     }
-}
-
-/// The name of a port, by which policies choose it.
-pub(crate) fn port_name(reader: &Reader<'_>, port: BackendPort) -> Option<Box<str>> {
-    let ports = match port.target.kind {
-        BackendKind::Service => &reader.service(port.target.id)?.spec.ports,
-        BackendKind::ServiceImport => &reader.service_import(port.target.id)?.spec.ports,
-        BackendKind::Backend => return None,
-    };
-    let found = ports
-        .iter()
-        .find(|p| p.port == port.port && crate::world::transport(&p.protocol) == Some(port.transport))?;
-    found.name.clone()
 }
 
 /// Names of which one must be in the certificate: the alternative names, else the host name.

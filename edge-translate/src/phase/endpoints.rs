@@ -179,8 +179,8 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
     endpoints
 }
 
-/// The name of a Service's port, by which slices know it.
-fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
+/// The name of a Service's port, by which slices know it and policies choose it; empty when it has none.
+pub(crate) fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
     let ports = match port.target.kind {
         BackendKind::Service => &reader.service(port.target.id)?.spec.ports,
         BackendKind::ServiceImport => &reader.service_import(port.target.id)?.spec.ports,

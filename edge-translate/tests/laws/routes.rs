@@ -207,14 +207,18 @@ pub(crate) fn grpc_route() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Names that a TLSRoute may ask for, none at all included.
-pub(crate) fn tls_route() -> impl Strategy<Value = Value> {
-    let reference = (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {
+/// Where a stream goes, and with which share.
+fn weighted_target() -> impl Strategy<Value = Value> {
+    (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {
         target["weight"] = json!(weight);
         target
-    });
+    })
+}
+
+/// Names that a TLSRoute may ask for, none at all included.
+pub(crate) fn tls_route() -> impl Strategy<Value = Value> {
     let rules = vec(
-        vec(reference, 1..3).prop_map(|references| json!({"backendRefs": references})),
+        vec(weighted_target(), 1..3).prop_map(|references| json!({"backendRefs": references})),
         1..2,
     );
     (
@@ -233,12 +237,8 @@ pub(crate) fn tls_route() -> impl Strategy<Value = Value> {
 
 /// A TCPRoute or UDPRoute.
 pub(crate) fn stream_route() -> impl Strategy<Value = Value> {
-    let reference = (target(), option::of(number(&[0, 1, 3]))).prop_map(|(mut target, weight)| {
-        target["weight"] = json!(weight);
-        target
-    });
     let rules = vec(
-        vec(reference, 0..3).prop_map(|references| json!({"backendRefs": references})),
+        vec(weighted_target(), 0..3).prop_map(|references| json!({"backendRefs": references})),
         0..3,
     );
     (

@@ -9,6 +9,7 @@ use crate::{
     name::Id,
     phase::{
         backend_tls::{self, Authorities, BackendTls},
+        endpoints,
         precedence::Seniority,
     },
     status::{Condition, ParentStatus, Status, StatusBody},
@@ -73,7 +74,7 @@ fn ports_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTarge
         return Vec::new();
     };
     let mut ports = reader.backend_ports(backend);
-    ports.retain(|port| backend_tls::covers(backend.kind, target, backend_tls::port_name(reader, *port).as_deref()));
+    ports.retain(|port| backend_tls::covers(backend.kind, target, endpoints::port_name(reader, *port)));
     ports
 }
 
