@@ -7,7 +7,7 @@
 use crate::{
     api::{Kind, ObjectKey},
     change::Change,
-    name::Id,
+    name::{Id, RouteId, RouteKind},
     phase,
     settings::Settings,
     status::Status,
@@ -26,7 +26,7 @@ pub(crate) mod value;
 
 use assembly::Assembly;
 use index::Index;
-use key::{Key, N_STAGES, RouteId, RouteKind};
+use key::{Key, N_STAGES};
 use memo::{Memo, NodeId, Outcome};
 use reader::Reader;
 use value::Value;
@@ -77,7 +77,7 @@ impl Translator {
             Kind::GatewayClass => self.memo.want(Key::Class(id.name)),
             Kind::Gateway => {
                 self.memo.want(Key::Gateway(id));
-                self.memo.want(Key::Doors(id));
+                self.memo.want(Key::ListenerViews(id));
             }
             Kind::Service | Kind::ServiceImport | Kind::Backend => {
                 for port in self.world.backend_ports(kind, id) {
@@ -92,7 +92,7 @@ impl Translator {
             self.memo.want(Key::Rules(route));
             self.memo.want(Key::Uses(route));
         }
-        if phase::conditions::has_status(kind) {
+        if phase::statuses::has_status(kind) {
             self.memo.want(Key::Status(kind, id));
         }
     }
@@ -119,7 +119,7 @@ impl Translator {
         let all = self
             .world
             .subjects()
-            .filter(|(kind, _)| phase::conditions::has_status(*kind));
+            .filter(|(kind, _)| phase::statuses::has_status(*kind));
         all.filter_map(|(kind, id)| {
             Some((
                 self.world.object_key(kind, id),
@@ -162,21 +162,21 @@ fn status_of(memo: &Memo<Key, Value>, kind: Kind, id: Id) -> Option<&Arc<Status>
 /// The function of each unit. Nothing means that its subject is gone.
 fn unit(reader: &Reader<'_>) -> Option<Value> {
     Some(match reader.key {
-        Key::Class(name) => Value::Class(Arc::new(phase::class::class(reader, name)?)),
-        Key::Gateway(id) => Value::Gateway(Arc::new(phase::gateway::gateway(reader, id)?)),
-        Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::listeners(reader, fleet)?)),
-        Key::BackendTls(port) => Value::BackendTls(phase::backend_tls::backend_tls(reader, port)?),
-        Key::Doors(id) => Value::Doors(Arc::new(phase::listeners::doors(reader, id)?)),
-        Key::Ready(port) => Value::Ready(phase::endpoints::readiness(reader, port)?),
-        Key::Attach(route) => Value::Attach(Arc::new(phase::attach::attach(reader, route)?)),
-        Key::Rules(route) => Value::Rules(Arc::new(phase::rules::rules(reader, route)?)),
-        Key::Uses(route) => Value::Uses(Arc::new(phase::uses::uses(reader, route)?)),
-        Key::Host(id) => Value::Host(phase::host::host(reader, id)?),
-        Key::Cluster(fleet, backend) => Value::Cluster(phase::cluster::cluster(reader, fleet, backend)?),
-        Key::Endpoints(fleet, port) => Value::Endpoints(phase::endpoints::endpoints(reader, fleet, port)?),
-        Key::Sockets(fleet) => Value::Sockets(Arc::new(phase::sockets::sockets(reader, fleet)?)),
-        Key::Infra(fleet) => Value::Infra(phase::infra::infra(reader, fleet)?.map(Arc::new)),
-        Key::Status(kind, id) => Value::Status(phase::conditions::status(reader, kind, id)?.map(Arc::new)),
+        Key::Class(name) => Value::Class(Arc::new(phase::gateways::class::class(reader, name)?)),
+        Key::Gateway(id) => Value::Gateway(Arc::new(phase::gateways::gateway::gateway(reader, id)?)),
+        Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::fleet::listeners(reader, fleet)?)),
+        Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
+        Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
+        Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),
+        Key::Attach(route) => Value::Attach(Arc::new(phase::routes::attach::attach(reader, route)?)),
+        Key::Rules(route) => Value::Rules(Arc::new(phase::routes::rules::rules(reader, route)?)),
+        Key::Uses(route) => Value::Uses(Arc::new(phase::routes::uses::uses(reader, route)?)),
+        Key::Host(id) => Value::Host(phase::routes::host::host(reader, id)?),
+        Key::Cluster(fleet, backend) => Value::Cluster(phase::backends::cluster::cluster(reader, fleet, backend)?),
+        Key::Endpoints(fleet, port) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, port)?),
+        Key::Sockets(fleet) => Value::Sockets(Arc::new(phase::listeners::sockets::sockets(reader, fleet)?)),
+        Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
+        Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
         Key::Members(_) | Key::ListenerRoutes(_) => return None,
         Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,

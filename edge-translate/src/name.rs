@@ -1,7 +1,14 @@
-//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times.
+//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times; and the
+//! identities made of them.
 //!
 //! An [`Interner`] belongs to one engine and only grows. What goes in is names that people choose (namespaces,
 //! Gateways, routes, Services, hostnames); generated names that come and go, such as those of EndpointSlices, stay out.
+
+mod id;
+
+pub(crate) use id::{
+    Ancestor, BackendId, BackendKind, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, RouteKind, Target,
+};
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -9,15 +16,6 @@ use std::sync::Arc;
 /// An interned name. Its order is that of first appearance: never let it decide anything that can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Sym(u32);
-
-/// Namespace and name of an object. Cluster-scoped objects have the empty namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id {
-    /// Namespace.
-    pub(crate) namespace: Sym,
-    /// Name.
-    pub(crate) name: Sym,
-}
 
 /// The table behind [`Sym`].
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use crate::config::{EdgeGateway, provider::ProviderType};
 use edge_ir::BootstrapPatch;
 use std::sync::Arc;
 
-/// Settings of the controller that translation reads. Built by the shell from the EdgeGateway file; they change rarely,
+/// Settings of the controller that translation reads. ClusterParts by the shell from the EdgeGateway file; they change rarely,
 /// and a change of any of them translates the whole world again.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -6,8 +6,8 @@
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant},
     change::Change,
-    engine::key::{BackendId, BackendKind, BackendPort, Key, Target},
-    name::{Id, Interner, Sym},
+    engine::key::Key,
+    name::{BackendId, BackendKind, BackendPort, Id, Interner, Sym, Target},
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};

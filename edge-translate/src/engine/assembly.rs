@@ -3,8 +3,11 @@
 //! Pieces arrive one by one and in any order while units run; [`SortedList`] collects them and merges them into the
 //! list in one pass, so that a first translation sorts once and an edit costs one copy of a list of pointers.
 
-use super::{key::FleetId, value::Placed};
-use crate::phase::{cluster::Built, sockets::Sockets};
+use super::value::PlacedHost;
+use crate::{
+    name::FleetId,
+    phase::{backends::cluster::ClusterParts, listeners::sockets::Sockets},
+};
 use edge_ir::{
     Cluster, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable, RouteTableName, Secret,
     SecretName, VirtualHost,
@@ -154,8 +157,8 @@ struct Frame {
 
 impl FleetParts {
     /// Replaces a cluster, and the secrets that it brought by those that it brings.
-    fn change_cluster(&mut self, was: Option<Built>, now: Option<Built>) {
-        let secrets = |built: &Option<Built>| built.as_ref().map(|b| b.secrets.clone()).unwrap_or_default();
+    fn change_cluster(&mut self, was: Option<ClusterParts>, now: Option<ClusterParts>) {
+        let secrets = |built: &Option<ClusterParts>| built.as_ref().map(|b| b.secrets.clone()).unwrap_or_default();
         let (gone, come) = (secrets(&was), secrets(&now));
         self.clusters.change(was.map(|b| b.cluster), now.map(|b| b.cluster));
         if gone == come {
@@ -260,12 +263,12 @@ impl Assembly {
     }
 
     /// Replaces a cluster of a fleet.
-    pub(super) fn change_cluster(&mut self, id: FleetId, was: Option<Built>, now: Option<Built>) {
+    pub(super) fn change_cluster(&mut self, id: FleetId, was: Option<ClusterParts>, now: Option<ClusterParts>) {
         self.fleet(id).change_cluster(was, now);
     }
 
     /// Moves a virtual host.
-    pub(super) fn place_host(&mut self, was: Option<Placed>, now: Option<Placed>) {
+    pub(super) fn place_host(&mut self, was: Option<PlacedHost>, now: Option<PlacedHost>) {
         if let Some(was) = was {
             let table = self.fleet(was.fleet).tables.entry(was.table).or_default();
             table.hosts.change(Some(was.host), None);

@@ -1,7 +1,9 @@
 //! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
 
-use super::key::{Ancestor, BackendId, BackendPort, FleetId, HostId, ListenerId, RouteId};
-use crate::{name::Id, phase::hostname::Specificity};
+use crate::{
+    name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
+    phase::hostname::Specificity,
+};
 use edge_ir::HttpFeature;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -34,7 +36,7 @@ pub(crate) struct Index {
 
 /// What a count did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum CountChange {
     /// From none to one.
     Appeared,
     /// From one to none.
@@ -109,13 +111,13 @@ impl Index {
         self.ancestors.get(&port).into_iter().flat_map(FxHashMap::keys).copied()
     }
 
-    pub(crate) fn add_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> Turn {
+    pub(crate) fn add_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> CountChange {
         up(self.ancestors.entry(port).or_default(), ancestor)
     }
 
-    pub(crate) fn remove_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> Turn {
+    pub(crate) fn remove_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> CountChange {
         let Some(counts) = self.ancestors.get_mut(&port) else {
-            return Turn::Stayed;
+            return CountChange::Stayed;
         };
         let turn = down(counts, ancestor);
         if counts.is_empty() {
@@ -128,11 +130,11 @@ impl Index {
         self.features.contains_key(&(listener, feature))
     }
 
-    pub(crate) fn add_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> Turn {
+    pub(crate) fn add_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> CountChange {
         up(&mut self.features, (listener, feature))
     }
 
-    pub(crate) fn remove_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> Turn {
+    pub(crate) fn remove_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> CountChange {
         down(&mut self.features, (listener, feature))
     }
 
@@ -140,11 +142,11 @@ impl Index {
         self.users.contains_key(&(fleet, backend))
     }
 
-    pub(crate) fn add_user(&mut self, fleet: FleetId, backend: BackendId) -> Turn {
+    pub(crate) fn add_user(&mut self, fleet: FleetId, backend: BackendId) -> CountChange {
         up(&mut self.users, (fleet, backend))
     }
 
-    pub(crate) fn remove_user(&mut self, fleet: FleetId, backend: BackendId) -> Turn {
+    pub(crate) fn remove_user(&mut self, fleet: FleetId, backend: BackendId) -> CountChange {
         down(&mut self.users, (fleet, backend))
     }
 
@@ -152,29 +154,33 @@ impl Index {
         self.endpoint_users.contains_key(&(fleet, port))
     }
 
-    pub(crate) fn add_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> Turn {
+    pub(crate) fn add_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> CountChange {
         up(&mut self.endpoint_users, (fleet, port))
     }
 
-    pub(crate) fn remove_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> Turn {
+    pub(crate) fn remove_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> CountChange {
         down(&mut self.endpoint_users, (fleet, port))
     }
 }
 
-fn up<K: Eq + Hash>(counts: &mut FxHashMap<K, u32>, key: K) -> Turn {
+fn up<K: Eq + Hash>(counts: &mut FxHashMap<K, u32>, key: K) -> CountChange {
     let count = counts.entry(key).or_default();
     *count += 1;
-    if *count == 1 { Turn::Appeared } else { Turn::Stayed }
+    if *count == 1 {
+        CountChange::Appeared
+    } else {
+        CountChange::Stayed
+    }
 }
 
-fn down<K: Eq + Hash>(counts: &mut FxHashMap<K, u32>, key: K) -> Turn {
+fn down<K: Eq + Hash>(counts: &mut FxHashMap<K, u32>, key: K) -> CountChange {
     let Some(count) = counts.get_mut(&key) else {
-        return Turn::Stayed;
+        return CountChange::Stayed;
     };
     *count -= 1;
     if *count > 0 {
-        return Turn::Stayed;
+        return CountChange::Stayed;
     }
     counts.remove(&key);
-    Turn::Vanished
+    CountChange::Vanished
 }

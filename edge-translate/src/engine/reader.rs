@@ -2,22 +2,18 @@
 
 use super::{
     index::{HostRoutes, Index},
-    key::{Ancestor, BackendId, BackendPort, FleetId, HostId, Key, ListenerId, RouteId, Target},
+    key::Key,
     memo::Reads,
     value::Value,
 };
 use crate::{
-    api,
-    api::{Kind, Object},
-    name::{Id, Sym},
+    api::{self, Kind, Object},
+    name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
     phase::{
-        attach::Attachments,
-        backend_tls::BackendTls,
-        class::Class,
-        endpoints::Readiness,
-        gateway::Gateway,
-        listeners::{Doors, FleetListeners},
-        rules::Rules,
+        backends::{backend_tls::BackendTls, endpoints::Readiness},
+        gateways::{class::Class, gateway::Gateway},
+        listeners::{fleet::FleetListeners, view::ListenerViews},
+        routes::{attach::Attachments, rules::Rules},
     },
     settings::Settings,
     world::World,
@@ -113,7 +109,7 @@ units! {
     /// How a backend is spoken to; none when it doesn't exist.
     backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.
-    doors(gateway: Id): Doors -> Arc<Doors>;
+    listener_views(gateway: Id): ListenerViews -> Arc<ListenerViews>;
     /// Where a route attaches.
     attachments(route: RouteId): Attach -> Arc<Attachments>;
     /// A route's rules.

@@ -5,18 +5,17 @@
 
 use super::{
     Translator,
-    index::Turn,
-    key::{Ancestor, BackendId, BackendPort, FleetId, HostId, Key, ListenerId, RouteId},
-    value::{Placed, Value},
+    index::CountChange,
+    key::Key,
+    value::{PlacedHost, Value},
 };
 use crate::{
-    name::Id,
+    name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
-        attach::Attachments,
-        gateway::{Gateway, Member},
+        gateways::gateway::{Gateway, Member},
         hostname::Specificity,
-        listeners::{Doors, Serving},
-        uses::Uses,
+        listeners::{fleet::Serving, view::ListenerViews},
+        routes::{attach::Attachments, uses::Uses},
     },
 };
 use edge_ir::HttpFeature;
@@ -32,7 +31,7 @@ impl Translator {
                 self.memo.want(Key::Sockets(fleet));
                 self.memo.want(Key::Infra(fleet));
             }
-            Key::Doors(_) => self.keep_reserved_hosts(was, now),
+            Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
             Key::Attach(route) => self.keep_attachments(route, was, now),
             Key::Uses(route) => self.keep_users(route, was, now),
             Key::Host(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Sockets(_) | Key::Infra(_) => {
@@ -62,13 +61,13 @@ impl Translator {
             self.memo.want(Key::Sockets(fleet));
             self.memo.want(Key::Infra(fleet));
         }
-        self.memo.want(Key::Doors(gateway));
+        self.memo.want(Key::ListenerViews(gateway));
     }
 
     /// Listeners that hide a broader one need their host even without routes.
     fn keep_reserved_hosts(&mut self, was: Option<&Value>, now: Option<&Value>) {
-        let was = self.reserved(was.and_then(as_doors));
-        let now = self.reserved(now.and_then(as_doors));
+        let was = self.reserved(was.and_then(as_views));
+        let now = self.reserved(now.and_then(as_views));
         for host in was.difference(&now) {
             self.edit_host(*host, |h| h.reserved = false);
         }
@@ -77,9 +76,9 @@ impl Translator {
         }
     }
 
-    fn reserved(&self, doors: Option<&Doors>) -> BTreeSet<HostId> {
-        let doors = doors.into_iter().flat_map(|d| &d.doors);
-        doors
+    fn reserved(&self, views: Option<&ListenerViews>) -> BTreeSet<HostId> {
+        let views = views.into_iter().flat_map(|d| &d.listeners);
+        views
             .filter(|d| d.serving == Serving::Yes && d.hides_broader)
             .map(|d| HostId {
                 listener: d.id,
@@ -116,17 +115,17 @@ impl Translator {
         self.keep_features(&was.features, &now.features);
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
-            if self.index.add_user(*fleet, *backend) == Turn::Appeared {
+            if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
                 self.users_turned(*fleet, *backend);
-                if self.index.add_endpoint_user(*fleet, backend.port) == Turn::Appeared {
+                if self.index.add_endpoint_user(*fleet, backend.port) == CountChange::Appeared {
                     self.endpoint_users_turned(*fleet, *backend);
                 }
             }
         }
         for (fleet, backend) in was.iter().filter(|u| now.binary_search(u).is_err()) {
-            if self.index.remove_user(*fleet, *backend) == Turn::Vanished {
+            if self.index.remove_user(*fleet, *backend) == CountChange::Vanished {
                 self.users_turned(*fleet, *backend);
-                if self.index.remove_endpoint_user(*fleet, backend.port) == Turn::Vanished {
+                if self.index.remove_endpoint_user(*fleet, backend.port) == CountChange::Vanished {
                     self.endpoint_users_turned(*fleet, *backend);
                 }
             }
@@ -155,12 +154,12 @@ impl Translator {
 
     fn keep_features(&mut self, was: &[(ListenerId, HttpFeature)], now: &[(ListenerId, HttpFeature)]) {
         for (listener, feature) in was.iter().filter(|f| now.binary_search(f).is_err()) {
-            if self.index.remove_feature(*listener, *feature) == Turn::Vanished {
+            if self.index.remove_feature(*listener, *feature) == CountChange::Vanished {
                 self.memo.touch(Key::Features(*listener));
             }
         }
         for (listener, feature) in now.iter().filter(|f| was.binary_search(f).is_err()) {
-            if self.index.add_feature(*listener, *feature) == Turn::Appeared {
+            if self.index.add_feature(*listener, *feature) == CountChange::Appeared {
                 self.memo.touch(Key::Features(*listener));
             }
         }
@@ -168,12 +167,12 @@ impl Translator {
 
     fn keep_ancestors(&mut self, was: &[(BackendPort, Ancestor)], now: &[(BackendPort, Ancestor)]) {
         for (port, ancestor) in was.iter().filter(|a| now.binary_search(a).is_err()) {
-            if self.index.remove_ancestor(*port, *ancestor) == Turn::Vanished {
+            if self.index.remove_ancestor(*port, *ancestor) == CountChange::Vanished {
                 self.memo.touch(Key::Ancestors(*port));
             }
         }
         for (port, ancestor) in now.iter().filter(|a| was.binary_search(a).is_err()) {
-            if self.index.add_ancestor(*port, *ancestor) == Turn::Appeared {
+            if self.index.add_ancestor(*port, *ancestor) == CountChange::Appeared {
                 self.memo.touch(Key::Ancestors(*port));
             }
         }
@@ -191,7 +190,7 @@ impl Translator {
         match key {
             Key::Host(_) => {
                 let placed = |v: Option<&Value>| match v {
-                    Some(Value::Host(placed)) => Some(Placed::clone(placed)),
+                    Some(Value::Host(placed)) => Some(PlacedHost::clone(placed)),
                     _ => None,
                 };
                 self.assembly.place_host(placed(was), placed(now));
@@ -240,9 +239,9 @@ fn fleet_of(value: Option<&Value>) -> Option<FleetId> {
     }
 }
 
-fn as_doors(value: &Value) -> Option<&Doors> {
+fn as_views(value: &Value) -> Option<&ListenerViews> {
     match value {
-        Value::Doors(doors) => Some(doors),
+        Value::ListenerViews(views) => Some(views),
         _ => None,
     }
 }

@@ -1,18 +1,12 @@
 //! The values of units. Each sits behind an `Arc`, so that readers and outputs share it.
 
-use super::key::FleetId;
 use crate::{
+    name::FleetId,
     phase::{
-        attach::Attachments,
-        backend_tls::BackendTls,
-        class::Class,
-        cluster::Built,
-        endpoints::Readiness,
-        gateway::Gateway,
-        listeners::{Doors, FleetListeners},
-        rules::Rules,
-        sockets::Sockets,
-        uses::Uses,
+        backends::{backend_tls::BackendTls, cluster::ClusterParts, endpoints::Readiness},
+        gateways::{class::Class, gateway::Gateway},
+        listeners::{fleet::FleetListeners, sockets::Sockets, view::ListenerViews},
+        routes::{attach::Attachments, rules::Rules, uses::Uses},
     },
     status::Status,
 };
@@ -22,31 +16,31 @@ use std::sync::Arc;
 /// The value of a unit; the variant is that of its key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// See [`phase::class`](crate::phase::class).
+    /// See [`phase::gateways::class`](crate::phase::gateways::class).
     Class(Arc<Class>),
-    /// See [`phase::gateway`](crate::phase::gateway).
+    /// See [`phase::gateways::gateway`](crate::phase::gateways::gateway).
     Gateway(Arc<Gateway>),
-    /// See [`phase::listeners`](crate::phase::listeners).
+    /// See [`phase::listeners::fleet`](crate::phase::listeners::fleet).
     Listeners(Arc<FleetListeners>),
-    /// See [`phase::backend_tls`](crate::phase::backend_tls).
+    /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).
     BackendTls(BackendTls),
     /// What routes see of a Gateway.
-    Doors(Arc<Doors>),
+    ListenerViews(Arc<ListenerViews>),
     /// Whether a backend has endpoints that take traffic.
     Ready(Readiness),
-    /// See [`phase::attach`](crate::phase::attach).
+    /// See [`phase::routes::attach`](crate::phase::routes::attach).
     Attach(Arc<Attachments>),
-    /// See [`phase::rules`](crate::phase::rules).
+    /// See [`phase::routes::rules`](crate::phase::routes::rules).
     Rules(Arc<Rules>),
-    /// See [`phase::uses`](crate::phase::uses).
+    /// See [`phase::routes::uses`](crate::phase::routes::uses).
     Uses(Arc<Uses>),
     /// A virtual host and the table it stands in.
-    Host(Placed),
+    Host(PlacedHost),
     /// A cluster and the secrets it names.
-    Cluster(Built),
+    Cluster(ClusterParts),
     /// A set of endpoints; none when the backend resolves by itself (DNS).
     Endpoints(Option<Arc<EndpointSet>>),
-    /// See [`phase::sockets`](crate::phase::sockets).
+    /// See [`phase::listeners::sockets`](crate::phase::listeners::sockets).
     Sockets(Arc<Sockets>),
     /// Infrastructure; none when what exists should stay as it is.
     Infra(Option<Arc<Infra>>),
@@ -56,7 +50,7 @@ pub(crate) enum Value {
 
 /// A virtual host and where it belongs.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Placed {
+pub(crate) struct PlacedHost {
     /// The fleet.
     pub(crate) fleet: FleetId,
     /// The table.

@@ -4,10 +4,10 @@
 //! the route's own hostname, then path, method, headers, query, then age and name (Gateway API v1.7.0, HTTPRoute
 //! `rules[].matches`, and the feature GatewayRouteHostnameIntersectionPrecedence for the hostname).
 
-use super::hostname::Specificity;
 use crate::{
     api::{Metadata, Timestamp},
-    engine::key::RouteKind,
+    name::RouteKind,
+    phase::hostname::Specificity,
 };
 use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
 use std::{

@@ -1,0 +1,187 @@
+//! Identities: what units, indexes and names of the data plane are about, in interned words.
+
+use super::Sym;
+use crate::api::Kind;
+use edge_ir::{AppProtocol, PortProtocol};
+
+/// Namespace and name of an object. Cluster-scoped objects have the empty namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id {
+    /// Namespace.
+    pub(crate) namespace: Sym,
+    /// Name.
+    pub(crate) name: Sym,
+}
+
+/// A fleet, by its interned key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FleetId(pub(crate) Sym);
+
+/// A listener of a Gateway, its own or added by a ListenerSet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ListenerId {
+    /// The Gateway.
+    pub(crate) gateway: Id,
+    /// The ListenerSet that brings it.
+    pub(crate) set: Option<Id>,
+    /// The listener's name in its object.
+    pub(crate) name: Sym,
+}
+
+/// An effective hostname on a listener: what becomes a virtual host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HostId {
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// The hostname, `*` for every one.
+    pub(crate) host: Sym,
+}
+
+/// A route object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RouteId {
+    /// Its kind.
+    pub(crate) kind: RouteKind,
+    /// Namespace and name.
+    pub(crate) id: Id,
+}
+
+/// Route kinds that are translated, in the order in which they win where age and name are the same. Others become
+/// variants here, and `match` finds what they still need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum RouteKind {
+    /// HTTPRoute.
+    Http,
+    /// GRPCRoute.
+    Grpc,
+    /// TLSRoute.
+    Tls,
+    /// TCPRoute.
+    Tcp,
+    /// UDPRoute.
+    Udp,
+}
+
+impl RouteKind {
+    /// The kind of the objects.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Http => Kind::HttpRoute,
+            Self::Grpc => Kind::GrpcRoute,
+            Self::Tls => Kind::TlsRoute,
+            Self::Tcp => Kind::TcpRoute,
+            Self::Udp => Kind::UdpRoute,
+        }
+    }
+
+    /// The route kind of an object kind.
+    pub(crate) fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::HttpRoute => Some(Self::Http),
+            Kind::GrpcRoute => Some(Self::Grpc),
+            Kind::TlsRoute => Some(Self::Tls),
+            Kind::TcpRoute => Some(Self::Tcp),
+            Kind::UdpRoute => Some(Self::Udp),
+            _ => None,
+        }
+    }
+
+    /// Whether its rules stand in virtual hosts; the others take whole connections or datagrams of a listener.
+    pub(crate) fn is_by_host(self) -> bool {
+        match self {
+            Self::Http | Self::Grpc => true,
+            Self::Tls | Self::Tcp | Self::Udp => false,
+        }
+    }
+
+    /// The transport protocol of its backends.
+    pub(crate) fn transport(self) -> PortProtocol {
+        match self {
+            Self::Http | Self::Grpc | Self::Tls | Self::Tcp => PortProtocol::Tcp,
+            Self::Udp => PortProtocol::Udp,
+        }
+    }
+}
+
+/// Kinds that a backendRef may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum BackendKind {
+    /// A Service of this cluster.
+    Service,
+    /// A Service of a cluster set.
+    ServiceImport,
+    /// Our own kind: addresses and names outside the platform.
+    Backend,
+}
+
+impl BackendKind {
+    /// The kind behind a group and kind as written.
+    pub(crate) fn of(group: &str, kind: &str) -> Option<Self> {
+        match (group, kind) {
+            ("", "Service") => Some(Self::Service),
+            ("multicluster.x-k8s.io", "ServiceImport") => Some(Self::ServiceImport),
+            ("gateway.edge", "Backend") => Some(Self::Backend),
+            _ => None,
+        }
+    }
+
+    /// The kind of the objects.
+    pub(crate) fn kind(self) -> Kind {
+        match self {
+            Self::Service => Kind::Service,
+            Self::ServiceImport => Kind::ServiceImport,
+            Self::Backend => Kind::Backend,
+        }
+    }
+
+    /// As it stands in the names of clusters.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Service => "service",
+            Self::ServiceImport => "serviceimport",
+            Self::Backend => "backend",
+        }
+    }
+}
+
+/// An object that can be a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Target {
+    /// Its kind.
+    pub(crate) kind: BackendKind,
+    /// Namespace and name.
+    pub(crate) id: Id,
+}
+
+/// A port of a backend: what has endpoints. Kind Backend has no ports to choose from; its port is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendPort {
+    /// The object.
+    pub(crate) target: Target,
+    /// The port.
+    pub(crate) port: u16,
+    /// Its transport protocol.
+    pub(crate) transport: PortProtocol,
+}
+
+/// A backend and how it is spoken to: what becomes a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct BackendId {
+    /// The endpoints.
+    pub(crate) port: BackendPort,
+    /// The protocol.
+    pub(crate) protocol: AppProtocol,
+}
+
+/// A parentRef that leads routes to a backend: what a policy on the backend calls its ancestor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ancestor {
+    /// Kind of the parent.
+    pub(crate) kind: Kind,
+    /// The parent.
+    pub(crate) id: Id,
+    /// The listener, if the route names one.
+    pub(crate) section: Option<Sym>,
+    /// The port, if the route names one.
+    pub(crate) port: Option<u16>,
+}

@@ -1,0 +1,5 @@
+//! Backends: how they are spoken to, where their endpoints are, and the clusters made of them.
+
+pub(crate) mod backend_tls;
+pub(crate) mod cluster;
+pub(crate) mod endpoints;

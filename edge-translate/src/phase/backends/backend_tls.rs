@@ -1,0 +1,254 @@
+//! How a backend is spoken to inside TLS: the BackendTLSPolicy that is in force on a port, and whom it trusts.
+//!
+//! A policy on a port's name beats one on the whole Service; of several on the same the oldest is in force, whether it
+//! can be honoured or not. A policy that can't be honoured refuses the backend: what wants TLS is never spoken to in
+//! clear, and never without looking at its certificate (Gateway API v1.7.0, BackendTLSPolicy).
+
+use super::endpoints;
+use crate::{
+    api::{self, BackendTlsPolicy, Kind, PolicyTargetRef, SubjectAltNameType, WellKnownCa, text::Hostname},
+    engine::reader::Reader,
+    name::{BackendKind, BackendPort, Id, Interner, Target},
+    phase::{listeners::certificate, origin, precedence::Seniority},
+};
+use edge_ir::{Secret, SecretContent, SecretName, SubjectName, UpstreamTls};
+use std::{cmp::Reverse, sync::Arc};
+
+/// How a backend is spoken to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum BackendTls {
+    /// No policy covers it.
+    Clear,
+    /// Inside TLS.
+    Tls(Arc<Trust>),
+    /// A policy covers it that can't be honoured; why.
+    Refused(String),
+}
+
+/// TLS settings, and the authorities they name.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trust {
+    /// As the cluster has it.
+    pub(crate) tls: UpstreamTls,
+    /// What its `authorities` name.
+    pub(crate) authorities: Arc<Secret>,
+}
+
+/// Name of the authorities that the proxy's system trusts.
+const SYSTEM: &str = "system_ca_certificates";
+
+/// Judges a backend; none when there is no such object.
+pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<BackendTls> {
+    reader.object(port.target.kind.kind(), port.target.id)?;
+    let Some((id, policy)) = in_force(reader, port) else {
+        return Some(BackendTls::Clear);
+    };
+    let found = authorities(reader, id, policy);
+    let Some(authorities) = found.authorities else {
+        let messages: Vec<String> = found.problems.into_iter().map(|p| p.message).collect();
+        return Some(BackendTls::Refused(messages.join(" ")));
+    };
+    Some(match subjects(policy) {
+        Err(message) => BackendTls::Refused(message),
+        Ok(subjects) => BackendTls::Tls(Arc::new(Trust {
+            tls: UpstreamTls {
+                server_name: (&*policy.spec.validation.hostname).into(),
+                authorities: authorities.name.clone(),
+                subjects,
+                client_certificate: None,
+                alpn: Vec::new(),
+            },
+            authorities,
+        })),
+    })
+}
+
+/// The policy that decides about a port.
+fn in_force<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<(Id, &'a BackendTlsPolicy)> {
+    let name = endpoints::port_name(reader, port);
+    let policies = reader.tls_policies(port.target).filter_map(|id| {
+        let policy = &**reader.backend_tls_policy(id)?;
+        let covering = policy
+            .spec
+            .target_refs
+            .iter()
+            .filter(|t| target_of(reader, policy, t) == Some(port.target) && covers(port.target.kind, t, name));
+        let specific = covering.map(|t| t.section_name.is_some()).max()?;
+        Some((specific, Reverse(Seniority::of(&policy.metadata)), id, policy))
+    });
+    let best = policies.max_by(|(a, older, ..), (b, other, ..)| (a, older).cmp(&(b, other)))?;
+    Some((best.2, best.3))
+}
+
+/// The backend that a policy points at; none for kinds that can't be backends.
+pub(crate) fn target_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> Option<Target> {
+    Some(Target {
+        kind: BackendKind::of(&target.group, &target.kind)?,
+        id: reader.id(&policy.metadata.namespace, &target.name),
+    })
+}
+
+/// Whether a target reference covers a port. Kind Backend has no ports to choose from, so that whatever section is
+/// named there, all of it is covered. The name of a port without one is empty, which no section is.
+pub(crate) fn covers(kind: BackendKind, target: &PolicyTargetRef, port_name: Option<&str>) -> bool {
+    match &target.section_name {
+        None => true,
+        Some(section) => {
+            kind == BackendKind::Backend || port_name.is_some_and(|name| !name.is_empty() && name == &**section)
+        }
+    }
+}
+
+/// Names of which one must be in the certificate: the alternative names, else the host name.
+fn subjects(policy: &BackendTlsPolicy) -> Result<Vec<SubjectName>, String> {
+    let validation = &policy.spec.validation;
+    let host = |name: &str| match Hostname::parse(name) {
+        Ok(_) => Ok(SubjectName::Dns(name.into())),
+        Err(_) => Err(format!("\"{name}\" is not a host name.")),
+    };
+    // It is asked for in the handshake in any case.
+    if !matches!(Hostname::parse(&validation.hostname), Ok(Hostname::Exact(_))) {
+        return Err(format!("\"{}\" is not a host name.", validation.hostname));
+    }
+    if validation.subject_alt_names.is_empty() {
+        return Ok(vec![host(&validation.hostname)?]);
+    }
+    let one = |name: &api::SubjectAltName| match (&name.r#type, name.hostname.as_deref(), name.uri.as_deref()) {
+        (SubjectAltNameType::Hostname, Some(name), _) => host(name),
+        (SubjectAltNameType::Uri, _, Some(uri)) if !uri.is_empty() => Ok(SubjectName::Uri(uri.into())),
+        (kind, ..) => Err(format!("Subject alternative name of type {kind} is not usable.")),
+    };
+    validation.subject_alt_names.iter().map(one).collect()
+}
+
+/// What is wrong with a reference to authorities.
+pub(crate) struct AuthorityProblem {
+    /// Reason of `ResolvedRefs`.
+    pub(crate) reason: &'static str,
+    /// A sentence for people.
+    pub(crate) message: String,
+}
+
+/// The authorities of a policy, and what is wrong with those that are missing.
+pub(crate) struct Authorities {
+    /// All that can be used; none if there is nothing to trust.
+    pub(crate) authorities: Option<Arc<Secret>>,
+    /// One entry a reference that can't be used.
+    pub(crate) problems: Vec<AuthorityProblem>,
+}
+
+/// Follows a policy's references to authorities.
+pub(crate) fn authorities(reader: &Reader<'_>, id: Id, policy: &BackendTlsPolicy) -> Authorities {
+    let metadata = &policy.metadata;
+    let validation = &policy.spec.validation;
+    if validation.ca_certificate_refs.is_empty() {
+        return well_known(validation.well_known_ca_certificates.as_ref());
+    }
+    let (mut bundle, mut problems) = (String::new(), Vec::new());
+    for reference in &validation.ca_certificate_refs {
+        match bundle_of(reader, &metadata.namespace, reference) {
+            Ok(text) => {
+                bundle.push_str(text.trim());
+                bundle.push('\n');
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let name = format!(
+        "backendtlspolicy/{}/{}/ca.crt",
+        reader.text(id.namespace),
+        reader.text(id.name)
+    );
+    let origin = origin::origin(
+        Kind::BackendTlsPolicy,
+        Arc::clone(&metadata.namespace),
+        Arc::clone(&metadata.name),
+    );
+    let authorities = (!bundle.is_empty()).then(|| {
+        Arc::new(Secret {
+            name: name.into(),
+            content: SecretContent::Authorities { bundle: bundle.into() },
+            origins: Arc::new([origin]),
+        })
+    });
+    Authorities { authorities, problems }
+}
+
+fn well_known(which: Option<&WellKnownCa>) -> Authorities {
+    let message = match which {
+        Some(WellKnownCa::System) => {
+            let system = Secret {
+                name: SecretName::from(SYSTEM),
+                content: SecretContent::SystemAuthorities,
+                origins: Arc::default(),
+            };
+            return Authorities {
+                authorities: Some(Arc::new(system)),
+                problems: Vec::new(),
+            };
+        }
+        Some(other) => format!("Unsupported wellKnownCACertificates {other}, only System is supported."),
+        None => "Must specify either caCertificateRefs or wellKnownCACertificates.".to_owned(),
+    };
+    let reason = "InvalidCACertificateRef";
+    Authorities {
+        authorities: None,
+        problems: vec![AuthorityProblem { reason, message }],
+    }
+}
+
+/// The certificates behind one reference, PEM.
+fn bundle_of<'a>(
+    reader: &Reader<'a>,
+    namespace: &str,
+    reference: &api::LocalObjectRef,
+) -> Result<&'a str, AuthorityProblem> {
+    let invalid = |message: String| AuthorityProblem {
+        reason: "InvalidCACertificateRef",
+        message,
+    };
+    let name = &*reference.name;
+    let (word, found) = match (&*reference.group, &*reference.kind) {
+        ("", "ConfigMap") => {
+            let map = reader.config_map(reader.id(namespace, name));
+            let map = map.ok_or_else(|| invalid(format!("Configmap {name} not found in namespace {namespace}.")))?;
+            let texts = map.data.iter().map(|(key, text)| (&**key, text.as_bytes()));
+            ("configmap", certificates_in(texts))
+        }
+        ("", "Secret") => {
+            let secret = reader.secret(reader.id(namespace, name));
+            let secret = secret.ok_or_else(|| invalid(format!("Secret {name} not found in namespace {namespace}.")))?;
+            let texts = secret.data.iter().map(|(key, bytes)| (&**key, &*bytes.0));
+            ("secret", certificates_in(texts))
+        }
+        ("" | "certificates.k8s.io", "ClusterTrustBundle") => {
+            let id = Id {
+                namespace: Interner::EMPTY,
+                name: reader.sym(name),
+            };
+            let bundle = reader.cluster_trust_bundle(id);
+            let bundle = bundle.ok_or_else(|| invalid(format!("Cluster trust bundle {name} not found.")))?;
+            let text = [("ca.crt", bundle.spec.trust_bundle.as_bytes())];
+            ("cluster trust bundle", certificates_in(text.into_iter()))
+        }
+        _ => {
+            return Err(AuthorityProblem {
+                reason: "InvalidKind",
+                message:
+                    "Unsupported reference kind, supported kinds are ConfigMap, Secret, and ClusterTrustBundle in \
+                          caCertificateRefs."
+                        .to_owned(),
+            });
+        }
+    };
+    found.ok_or_else(|| invalid(format!("No ca found in {word} {name}.")))
+}
+
+/// The text under `ca.crt`, or under the only key there is, if it is certificates.
+fn certificates_in<'a>(entries: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<&'a str> {
+    let entries: Vec<_> = entries.collect();
+    let named = entries.iter().find(|(key, _)| *key == "ca.crt");
+    let only = || entries.first().filter(|_| entries.len() == 1);
+    let (_, bytes) = named.or_else(only)?;
+    certificate::is_bundle(bytes).then(|| std::str::from_utf8(bytes).ok())?
+}

@@ -1,0 +1,102 @@
+//! Clusters: one for each backend and protocol that a fleet sends traffic to.
+
+use super::{
+    backend_tls::{BackendTls, Trust},
+    endpoints,
+};
+use crate::{
+    engine::reader::Reader,
+    name::{BackendId, FleetId},
+    phase::{
+        listeners::{certificate::ServerCertificate, client_certificate},
+        precedence::Seniority,
+    },
+};
+use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, LoadBalancing, Secret, UpstreamTls};
+use std::sync::Arc;
+
+/// A cluster and the secrets that it names.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClusterParts {
+    /// The cluster.
+    pub(crate) cluster: Arc<Cluster>,
+    /// Authorities to trust and the certificate to show.
+    pub(crate) secrets: Box<[Arc<Secret>]>,
+}
+
+/// Builds a cluster; none when the fleet doesn't use it.
+pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> Option<ClusterParts> {
+    if !reader.is_used(fleet, backend) {
+        return None;
+    }
+    let set = reader.endpoint_set_name(backend.port);
+    let discovery = discovery(reader, fleet, backend, set);
+    let (tls, secrets) = match reader.backend_tls(backend.port) {
+        Some(BackendTls::Tls(trust)) => {
+            let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
+            (Some(tls), secrets)
+        }
+        _ => (None, Box::default()),
+    };
+    let cluster = Cluster {
+        name: reader.cluster_name(backend),
+        discovery,
+        protocol: backend.protocol,
+        tls,
+        load_balancing: LoadBalancing::default(),
+        zones: None,
+        origins: endpoints::origins(reader, backend.port),
+    };
+    Some(ClusterParts {
+        cluster: Arc::new(cluster),
+        secrets,
+    })
+}
+
+/// What the policy says, with what the fleet adds.
+fn secure(
+    reader: &Reader<'_>,
+    fleet: FleetId,
+    protocol: AppProtocol,
+    trust: &Trust,
+) -> (UpstreamTls, Box<[Arc<Secret>]>) {
+    let shown = client_certificate(reader, fleet);
+    let tls = UpstreamTls {
+        client_certificate: shown.as_ref().map(|c| c.name.clone()),
+        // HTTP/1.1 and bare streams share a cluster, and a stream has no protocol to offer.
+        alpn: match protocol {
+            AppProtocol::Http2 => vec!["h2".into()],
+            AppProtocol::Http1 => Vec::new(),
+        },
+        ..trust.tls.clone()
+    };
+    let shown = shown.as_ref().map(ServerCertificate::secret);
+    (
+        tls,
+        std::iter::once(Arc::clone(&trust.authorities)).chain(shown).collect(),
+    )
+}
+
+/// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
+fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<ServerCertificate> {
+    let mut gateways: Vec<_> = reader
+        .members(fleet)
+        .iter()
+        .filter_map(|id| reader.gateway_object(*id))
+        .filter(|gateway| gateway.spec.tls.is_some())
+        .collect();
+    gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
+    gateways
+        .into_iter()
+        .find_map(|gateway| client_certificate::certificate(reader, gateway)?.ok())
+}
+
+/// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only.
+fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, set: EndpointSetName) -> Discovery {
+    let found = endpoints::addresses(reader, fleet, backend.port);
+    if endpoints::is_dns(&found) {
+        Discovery::Dns(endpoints::localities(&set, found))
+    } else {
+        Discovery::Endpoints(set)
+    }
+}

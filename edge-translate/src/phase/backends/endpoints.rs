@@ -1,0 +1,239 @@
+//! Endpoints of backends: from EndpointSlices, from the Service's own address, or from a Backend object.
+
+use super::backend_tls::BackendTls;
+use crate::{
+    api::{self, AddressFamily, BackendEndpoint, RoutingType},
+    engine::reader::Reader,
+    name::{BackendKind, BackendPort, FleetId},
+    phase::{gateways::gateway::Gateway, origin},
+    world::transport,
+};
+use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origins};
+use std::{net::IpAddr, sync::Arc};
+
+/// Whether a backend has endpoints that take traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// At least one.
+    Ready,
+    /// None.
+    NoEndpoints,
+    /// They can't be one cluster: names and addresses together.
+    MixedAddresses,
+    /// They want TLS that can't be verified.
+    Untrusted,
+}
+
+/// Judges a backend's endpoints; none when there is no such port.
+pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readiness> {
+    let found = match port.target.kind {
+        BackendKind::Service | BackendKind::ServiceImport => {
+            port_name(reader, port)?;
+            from_slices(reader, port)
+        }
+        BackendKind::Backend => {
+            reader.backend(port.target.id)?;
+            from_backend(reader, port)
+        }
+    };
+    let is_name = |e: &Endpoint| matches!(e.address, EndpointAddress::Name { .. });
+    let n_names = found.iter().filter(|e| is_name(e)).count();
+    Some(if matches!(reader.backend_tls(port), Some(BackendTls::Refused(_))) {
+        Readiness::Untrusted
+    } else if n_names > 0 && n_names < found.len() {
+        Readiness::MixedAddresses
+    } else if found.iter().any(|e| e.health == EndpointHealth::Serving) {
+        Readiness::Ready
+    } else {
+        Readiness::NoEndpoints
+    })
+}
+
+/// The endpoints of a backend as a fleet uses them; none when it doesn't, or when the cluster resolves names itself.
+pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Option<Option<Arc<EndpointSet>>> {
+    if !reader.needs_endpoints(fleet, port) {
+        return None;
+    }
+    let endpoints = addresses(reader, fleet, port);
+    if is_dns(&endpoints) {
+        return Some(None);
+    }
+    let name = reader.endpoint_set_name(port);
+    let localities = localities(&name, endpoints);
+    Some(Some(Arc::new(EndpointSet {
+        name,
+        localities,
+        origins: origins(reader, port),
+    })))
+}
+
+/// Endpoints of a backend by the fleet's kind of routing.
+pub(super) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Vec<Endpoint> {
+    match port.target.kind {
+        BackendKind::Backend => from_backend(reader, port),
+        _ if routing(reader, fleet) == RoutingType::Service => {
+            let own = from_service_address(reader, port);
+            // A headless Service has no address of its own: its endpoints are all there is.
+            if own.is_empty() { from_slices(reader, port) } else { own }
+        }
+        _ => from_slices(reader, port),
+    }
+}
+
+/// Whether the endpoints are names, which the cluster must resolve.
+pub(super) fn is_dns(endpoints: &[Endpoint]) -> bool {
+    endpoints
+        .iter()
+        .any(|e| matches!(e.address, EndpointAddress::Name { .. }))
+}
+
+/// One locality in the region of the backend, so that a proxy's statistics tell backends apart.
+pub(super) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) -> Vec<Locality> {
+    endpoints.sort_unstable();
+    endpoints.dedup_by(|a, b| a.address == b.address);
+    if endpoints.is_empty() {
+        return Vec::new();
+    }
+    vec![Locality {
+        region: set.clone().into(),
+        zone: None,
+        priority: 0,
+        weight: 1,
+        endpoints,
+    }]
+}
+
+/// The backend object, for explanation.
+pub(super) fn origins(reader: &Reader<'_>, port: BackendPort) -> Origins {
+    let section = match port.target.kind {
+        BackendKind::Backend => None,
+        _ => Some(port.port.to_string().into()),
+    };
+    let id = port.target.id;
+    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+    Arc::new([origin::part(port.target.kind.kind(), namespace, name, section)])
+}
+
+fn routing(reader: &Reader<'_>, fleet: FleetId) -> RoutingType {
+    let members = reader
+        .members(fleet)
+        .iter()
+        .filter_map(|id| match &**reader.gateway(*id)? {
+            Gateway::Member(member) => member.proxy.as_ref()?.spec.routing_type.clone(),
+            Gateway::Foreign => None,
+        });
+    members.min().unwrap_or_default()
+}
+
+fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
+    let (first, rest): (Option<&str>, &[Box<str>]) = match port.target.kind {
+        BackendKind::Service => match reader.service(port.target.id) {
+            Some(service) => (service.spec.cluster_ip.as_deref(), &service.spec.cluster_ips),
+            None => (None, &[]),
+        },
+        BackendKind::ServiceImport => match reader.service_import(port.target.id) {
+            Some(import) => (None, &import.spec.ips),
+            None => (None, &[]),
+        },
+        BackendKind::Backend => (None, &[]),
+    };
+    let address = first.or(rest.first().map(|ip| &**ip));
+    address
+        .and_then(|ip| socket(ip, port.port, EndpointHealth::Serving))
+        .into_iter()
+        .collect()
+}
+
+fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
+    let Some(name) = port_name(reader, port) else {
+        return Vec::new();
+    };
+    let mut endpoints = Vec::new();
+    for slice in reader.slices(port.target) {
+        let matches = |p: &&api::EndpointPort| {
+            p.name.as_deref().unwrap_or("") == name && transport(&p.protocol) == Some(port.transport)
+        };
+        let Some(number) = slice.ports.iter().find(matches).and_then(|p| p.port) else {
+            continue;
+        };
+        for endpoint in &slice.endpoints {
+            let Some(health) = health(&endpoint.conditions) else {
+                continue;
+            };
+            let Some(address) = endpoint.addresses.first() else {
+                continue;
+            };
+            endpoints.extend(match slice.address_type {
+                AddressFamily::Fqdn => {
+                    let address = EndpointAddress::Name {
+                        host: (&**address).into(),
+                        port: number,
+                    };
+                    Some(Endpoint { address, health })
+                }
+                _ => socket(address, number, health),
+            });
+        }
+    }
+    endpoints
+}
+
+/// The name of a Service's port, by which slices know it and policies choose it; empty when it has none.
+pub(crate) fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a str> {
+    let ports = match port.target.kind {
+        BackendKind::Service => &reader.service(port.target.id)?.spec.ports,
+        BackendKind::ServiceImport => &reader.service_import(port.target.id)?.spec.ports,
+        BackendKind::Backend => return None,
+    };
+    let found = ports
+        .iter()
+        .find(|p| p.port == port.port && transport(&p.protocol) == Some(port.transport))?;
+    Some(found.name.as_deref().unwrap_or(""))
+}
+
+/// Whether an endpoint is used: `serving` and `terminating` where both are known, `ready` otherwise. One that doesn't
+/// serve is left out altogether, because a proxy in panic would still send to it if it knew the address.
+fn health(conditions: &api::EndpointConditions) -> Option<EndpointHealth> {
+    match (conditions.serving, conditions.terminating) {
+        (Some(false), Some(_)) => None,
+        (Some(true), Some(true)) => Some(EndpointHealth::Draining),
+        (Some(true), Some(false)) => Some(EndpointHealth::Serving),
+        _ => conditions.ready.unwrap_or(true).then_some(EndpointHealth::Serving),
+    }
+}
+
+fn socket(ip: &str, port: u16, health: EndpointHealth) -> Option<Endpoint> {
+    let ip: IpAddr = ip.parse().ok()?;
+    Some(Endpoint {
+        address: EndpointAddress::Socket { ip, port },
+        health,
+    })
+}
+
+fn from_backend(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
+    let Some(backend) = reader.backend(port.target.id) else {
+        return Vec::new();
+    };
+    backend.spec.endpoints.iter().filter_map(backend_endpoint).collect()
+}
+
+fn backend_endpoint(endpoint: &BackendEndpoint) -> Option<Endpoint> {
+    let health = EndpointHealth::Serving;
+    if let Some(ip) = &endpoint.ip {
+        return socket(&ip.address, ip.port, health);
+    }
+    if let Some(fqdn) = &endpoint.fqdn {
+        let address = EndpointAddress::Name {
+            host: (&*fqdn.hostname).into(),
+            port: fqdn.port,
+        };
+        return Some(Endpoint { address, health });
+    }
+    let unix = endpoint.unix.as_ref()?;
+    Some(Endpoint {
+        address: EndpointAddress::Pipe {
+            path: (&*unix.path).into(),
+        },
+        health,
+    })
+}

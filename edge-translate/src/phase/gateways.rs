@@ -1,0 +1,6 @@
+//! Classes and Gateways: whose they are, with which parameters, in which fleet, and what must exist around it.
+
+pub(crate) mod class;
+pub(crate) mod gateway;
+pub(crate) mod infra;
+pub(crate) mod proxy_settings;

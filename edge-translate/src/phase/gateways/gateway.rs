@@ -1,0 +1,148 @@
+//! Whose a Gateway is, which fleet carries it, and with which EdgeProxy.
+
+use super::{class::Class, proxy_settings};
+use crate::{
+    api::{self, EdgeProxy},
+    engine::reader::Reader,
+    name::{FleetId, Id, Sym},
+};
+use std::sync::Arc;
+
+/// The judgement on a Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Gateway {
+    /// Its class is missing or somebody else's.
+    Foreign,
+    /// It is ours.
+    Member(Member),
+}
+
+/// A Gateway that we serve.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    /// The fleet it is part of.
+    pub(crate) fleet: FleetId,
+    /// Its class.
+    pub(crate) class: Sym,
+    /// Whether the fleet is the class's rather than the Gateway's own.
+    pub(crate) merge: Merge,
+    /// Its EdgeProxy: the Gateway's own, else that of the class.
+    pub(crate) proxy: Option<Arc<EdgeProxy>>,
+    /// Why it isn't accepted, if it isn't. Its listeners serve all the same, with the class's parameters: a slip in an
+    /// infrastructure setting must not stop traffic.
+    pub(crate) problem: Option<GatewayProblem>,
+}
+
+/// Whether Gateways share a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merge {
+    /// A fleet of its own.
+    Own,
+    /// One fleet for the class.
+    Class,
+}
+
+impl Merge {
+    /// What an EdgeProxy of a class asks for.
+    pub(crate) fn of(proxy: Option<&Arc<EdgeProxy>>) -> Self {
+        if proxy.is_some_and(|p| p.spec.merge_gateways) {
+            Self::Class
+        } else {
+            Self::Own
+        }
+    }
+}
+
+/// Why a Gateway isn't accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GatewayProblem {
+    /// Reason of the condition.
+    pub(crate) reason: &'static str,
+    /// Message of the condition.
+    pub(crate) message: String,
+}
+
+/// Judges a Gateway; none when it doesn't exist.
+pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
+    let gateway = reader.gateway_object(id)?;
+    let class_name = reader.sym(&gateway.spec.gateway_class_name);
+    let Some(class) = reader.class(class_name) else {
+        return Some(Gateway::Foreign);
+    };
+    let (class_proxy, merge, class_problem) = match &**class {
+        Class::Foreign => return Some(Gateway::Foreign),
+        Class::Accepted { proxy } => (proxy.clone(), Merge::of(proxy.as_ref()), None),
+        Class::Refused { error, merge } => {
+            let message = format!(
+                "GatewayClass {} is not accepted: {error}",
+                gateway.spec.gateway_class_name
+            );
+            (
+                None,
+                *merge,
+                Some(GatewayProblem {
+                    reason: "InvalidParameters",
+                    message,
+                }),
+            )
+        }
+    };
+    let fleet = FleetId(match merge {
+        Merge::Class => class_name,
+        Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
+    });
+    let (proxy, problem) = match own_proxy(reader, gateway) {
+        Ok(own) => (
+            own.or_else(|| class_proxy.clone()),
+            class_problem.or_else(|| unsupported_address(gateway)),
+        ),
+        Err(message) => (
+            class_proxy.clone(),
+            Some(GatewayProblem {
+                reason: "InvalidParameters",
+                message,
+            }),
+        ),
+    };
+    Some(Gateway::Member(Member {
+        fleet,
+        class: class_name,
+        merge,
+        proxy,
+        problem,
+    }))
+}
+
+/// The EdgeProxy that the Gateway itself names.
+fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> Result<Option<Arc<EdgeProxy>>, String> {
+    let Some(reference) = gateway
+        .spec
+        .infrastructure
+        .as_ref()
+        .and_then(|i| i.parameters_ref.as_ref())
+    else {
+        return Ok(None);
+    };
+    let invalid = |error: String| format!("Invalid parametersRef: {error}");
+    proxy_settings::check_reference(&reference.group, &reference.kind).map_err(invalid)?;
+    let namespace = &gateway.metadata.namespace;
+    let Some(proxy) = reader.edge_proxy(reader.id(namespace, &reference.name)) else {
+        return Err(invalid(format!("edgeproxy {namespace}/{} not found", reference.name)));
+    };
+    if proxy.spec.merge_gateways {
+        return Err(invalid(
+            "mergeGateways must not be set on an EdgeProxy that is attached to a Gateway".into(),
+        ));
+    }
+    proxy_settings::check(proxy, reader.settings()).map_err(invalid)?;
+    Ok(Some(Arc::clone(proxy)))
+}
+
+fn unsupported_address(gateway: &api::Gateway) -> Option<GatewayProblem> {
+    let known = |a: &&api::GatewayAddress| matches!(a.r#type, api::AddressType::IpAddress | api::AddressType::Hostname);
+    let bad = gateway.spec.addresses.iter().find(|a| !known(a))?;
+    Some(GatewayProblem {
+        reason: "UnsupportedAddress",
+        message: format!("Gateway has an address with an unsupported type: {}", bad.r#type),
+    })
+}

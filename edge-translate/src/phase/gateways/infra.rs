@@ -1,0 +1,180 @@
+//! What must exist around a fleet: name, labels, ports, and how its proxies are started.
+
+use super::{
+    gateway::{Gateway, Member, Merge},
+    proxy_settings,
+};
+use crate::{
+    api::{self, Kind},
+    engine::reader::Reader,
+    name::{FleetId, Id},
+    phase::{
+        listeners::fleet::{FleetListeners, Serving, container_port},
+        origin,
+    },
+};
+use edge_ir::{Infra, Origin, PortProtocol, ServicePort, StringMap};
+use sha2::{Digest, Sha256};
+use std::{fmt::Write, sync::Arc};
+
+/// Describes the infrastructure of a fleet. None when it has no Gateway, or when what a Gateway asks for can't be used:
+/// then what exists stays as it is.
+pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>> {
+    let listeners = reader.listeners(fleet)?;
+    let first = listeners.gateways.first()?;
+    let member = member(reader, first.id)?;
+    if listeners
+        .gateways
+        .iter()
+        .any(|g| self::member(reader, g.id).is_none_or(|m| m.problem.is_some()))
+    {
+        return Some(None);
+    }
+    let key = reader.text(fleet.0);
+    let infrastructure = first.object.spec.infrastructure.as_deref();
+    let mut labels = copy(infrastructure.map(|i| &i.labels));
+    labels.extend(owner_labels(&first.object, member, &key));
+    Some(Some(Infra {
+        name: object_name(&key).into(),
+        namespace: Arc::clone(&reader.settings().controller_namespace),
+        labels,
+        annotations: copy(infrastructure.map(|i| &i.annotations)),
+        ports: ports(reader, listeners),
+        addresses: first
+            .object
+            .spec
+            .addresses
+            .iter()
+            .filter(|a| !a.value.is_empty())
+            .map(|a| Arc::from(&*a.value))
+            .collect(),
+        proxy: Arc::new(proxy_settings::proxy_settings(member.proxy.as_deref())),
+        origins: listeners.gateways.iter().map(|g| owner(&g.object)).collect(),
+        key: (&*key).into(),
+    }))
+}
+
+fn member<'a>(reader: &Reader<'a>, gateway: Id) -> Option<&'a Member> {
+    match &**reader.gateway(gateway)? {
+        Gateway::Member(member) => Some(member),
+        Gateway::Foreign => None,
+    }
+}
+
+fn owner(gateway: &api::Gateway) -> Origin {
+    origin::origin(
+        Kind::Gateway,
+        Arc::clone(&gateway.metadata.namespace),
+        Arc::clone(&gateway.metadata.name),
+    )
+}
+
+fn copy(map: Option<&api::StringMap>) -> StringMap {
+    map.into_iter()
+        .flatten()
+        .map(|(key, value)| (Arc::from(&**key), Arc::from(&**value)))
+        .collect()
+}
+
+fn owner_labels(gateway: &api::Gateway, member: &Member, key: &str) -> StringMap {
+    let mut labels: Vec<(&str, &str)> = vec![
+        ("app.kubernetes.io/name", "edge"),
+        ("app.kubernetes.io/component", "proxy"),
+        ("app.kubernetes.io/managed-by", "edge-gateway"),
+    ];
+    match member.merge {
+        Merge::Class => labels.push(("gateway.edge/owning-gatewayclass", key)),
+        Merge::Own => labels.extend([
+            ("gateway.edge/owning-gateway-namespace", &*gateway.metadata.namespace),
+            ("gateway.edge/owning-gateway-name", &*gateway.metadata.name),
+        ]),
+    }
+    labels
+        .into_iter()
+        .map(|(key, value)| (key.into(), label_value(value)))
+        .collect()
+}
+
+/// Longest value of a label.
+const MAX_LABEL: usize = 63;
+
+/// Names of objects may be longer than values of labels: those are cut and made unique by their hash.
+fn label_value(value: &str) -> Arc<str> {
+    if value.len() <= MAX_LABEL {
+        value.into()
+    } else {
+        cut_and_hash(value, MAX_LABEL - 9).into()
+    }
+}
+
+/// Name of everything made for a fleet: readable, at most 57 characters with the hash, and unique because the hash
+/// is of the uncut key.
+fn object_name(key: &str) -> String {
+    let readable = format!("edge-{}", key.replace('/', "-"));
+    let mut name = cut(&readable, 48).to_owned();
+    let _ = write!(name, "-{}", short_hash(key));
+    name
+}
+
+fn cut_and_hash(text: &str, length: usize) -> String {
+    format!("{}-{}", cut(text, length), short_hash(text))
+}
+
+fn cut(text: &str, length: usize) -> &str {
+    let mut end = length.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].trim_end_matches(['-', '.'])
+}
+
+fn short_hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .take(4)
+        .fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+}
+
+fn ports(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<ServicePort> {
+    let platform = reader.settings().platform;
+    let all = listeners.all().filter(|l| l.serving == Serving::Yes);
+    let mut ports: Vec<ServicePort> = all
+        .map(|l| ServicePort {
+            port: l.port,
+            protocol: match l.protocol {
+                api::Protocol::Udp => PortProtocol::Udp,
+                _ => PortProtocol::Tcp,
+            },
+            container_port: container_port(l.port, platform),
+            name: format!("{}-{}", l.protocol.as_str().to_lowercase(), l.port).into(),
+        })
+        .collect();
+    ports.sort();
+    ports.dedup_by_key(|p| (p.port, p.protocol));
+    ports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_names_are_short_readable_and_unique() {
+        assert_eq!(
+            object_name("default/gateway-1"),
+            format!("edge-default-gateway-1-{}", short_hash("default/gateway-1"))
+        );
+        let long = format!("default/{}", "g".repeat(253));
+        assert_eq!(object_name(&long).len(), 57);
+        assert_ne!(object_name("a/b-c"), object_name("a-b/c"));
+    }
+
+    #[test]
+    fn a_long_label_value_is_cut_and_hashed() {
+        assert_eq!(&*label_value("short"), "short");
+        assert_eq!(label_value(&"x".repeat(253)).len(), 63);
+    }
+}

@@ -1,0 +1,127 @@
+//! What an EdgeProxy asks for: whether it makes sense, and what of it a fleet's infrastructure needs.
+
+use crate::{
+    api::{
+        EdgeProxy, IpFamily as ApiFamily,
+        edge_proxy::{BootstrapType, EdgeProxySpec, ProxyBootstrap},
+    },
+    settings::Settings,
+};
+use edge_ir::{BootstrapPatch, HostProcess, IpFamily, JsonPatchOperation, ProxySettings, StringMap};
+use std::sync::Arc;
+
+mod check;
+
+/// Why an EdgeProxy can't be used, for people.
+pub(crate) type ProxyProblem = String;
+
+/// Whether a parametersRef names an EdgeProxy.
+pub(crate) fn check_reference(group: &str, kind: &str) -> Result<(), ProxyProblem> {
+    if group != "gateway.edge" || kind != "EdgeProxy" {
+        return Err(format!(
+            "unsupported parametersRef {group}/{kind}, only gateway.edge/EdgeProxy is supported"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether the settings make sense, with all that doesn't.
+pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyProblem> {
+    let spec = &proxy.spec;
+    if spec.merge_gateways && spec.merge_backends.is_some() {
+        return Err("mergeGateways and mergeBackends cannot both be enabled".into());
+    }
+    let mut errors = check::errors(spec);
+    if let (Some(bootstrap), Some(check)) = (&spec.bootstrap, settings.check_bootstrap) {
+        errors.extend(check(&bootstrap_patch(bootstrap)).err());
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("[{}]", errors.join(", ")))
+    }
+}
+
+/// Nothing is logged of requests.
+pub(crate) fn disables_access_log(proxy: &EdgeProxy) -> bool {
+    let telemetry = proxy.spec.telemetry.as_ref();
+    telemetry
+        .and_then(|t| t.access_log.as_ref())
+        .is_some_and(|log| log.disable)
+}
+
+/// Address family of a fleet's own sockets.
+pub(crate) fn ip_family(proxy: Option<&EdgeProxy>) -> IpFamily {
+    match proxy.and_then(|p| p.spec.ip_family.as_ref()) {
+        Some(ApiFamily::Ipv6) => IpFamily::V6,
+        Some(ApiFamily::DualStack) => IpFamily::DualStack,
+        _ => IpFamily::V4,
+    }
+}
+
+/// What of an EdgeProxy the infrastructure needs.
+pub(crate) fn proxy_settings(proxy: Option<&EdgeProxy>) -> ProxySettings {
+    let ip_family = ip_family(proxy);
+    let Some(spec) = proxy.map(|p| &p.spec) else {
+        return ProxySettings {
+            ip_family,
+            prometheus: true,
+            ..ProxySettings::default()
+        };
+    };
+    let provider = spec.provider.as_deref();
+    ProxySettings {
+        ip_family,
+        concurrency: spec.concurrency.and_then(|n| u32::try_from(n).ok()),
+        log_levels: log_levels(spec),
+        drain_timeout_seconds: drain_timeout(spec),
+        extra_args: spec.extra_args.iter().map(|a| Arc::from(&**a)).collect(),
+        bootstrap: spec.bootstrap.as_deref().map(bootstrap_patch),
+        prometheus: serves_prometheus(spec),
+        host: provider.and_then(|p| p.host.as_ref()).map(|host| HostProcess {
+            version: host.envoy_version.as_deref().map(Into::into),
+        }),
+        cluster: provider
+            .and_then(|p| p.cluster.as_deref())
+            .and_then(|cluster| serde_json::to_string(cluster).ok())
+            .map(Into::into),
+    }
+}
+
+fn log_levels(spec: &EdgeProxySpec) -> StringMap {
+    spec.logging
+        .level
+        .iter()
+        .map(|(component, level)| (Arc::from(&**component), Arc::from(level.as_str())))
+        .collect()
+}
+
+fn drain_timeout(spec: &EdgeProxySpec) -> Option<u32> {
+    let duration = spec.shutdown.as_ref()?.drain_timeout.as_ref()?.parse().ok()?;
+    u32::try_from(duration.as_secs()).ok()
+}
+
+fn serves_prometheus(spec: &EdgeProxySpec) -> bool {
+    let metrics = spec.telemetry.as_ref().and_then(|t| t.metrics.as_ref());
+    !metrics.and_then(|m| m.prometheus.as_ref()).is_some_and(|p| p.disable)
+}
+
+fn bootstrap_patch(bootstrap: &ProxyBootstrap) -> BootstrapPatch {
+    let text = || Arc::from(bootstrap.value.as_deref().unwrap_or_default());
+    match bootstrap.r#type {
+        BootstrapType::Merge => BootstrapPatch::Merge(text()),
+        BootstrapType::JsonPatch => BootstrapPatch::JsonPatch(bootstrap.json_patches.iter().map(operation).collect()),
+        BootstrapType::Replace | BootstrapType::Other(_) => BootstrapPatch::Replace(text()),
+    }
+}
+
+fn operation(operation: &crate::api::edge_proxy::JsonPatchOperation) -> JsonPatchOperation {
+    let text = |t: &Option<Box<str>>| t.as_deref().map(Arc::from);
+    JsonPatchOperation {
+        op: operation.op.as_str().into(),
+        path: text(&operation.path),
+        json_path: text(&operation.json_path),
+        from: text(&operation.from),
+        value: operation.value.as_ref().map(|v| v.to_string().into()),
+    }
+}

@@ -1,0 +1,108 @@
+//! What routes see of listeners: all but their certificates, so that a renewed one attaches no route again.
+
+use super::fleet::{ListenerState, Serving};
+use crate::{
+    api::{self, Kind, Protocol},
+    engine::reader::Reader,
+    name::{FleetId, Id, ListenerId},
+    phase::{
+        gateways::gateway::{Gateway, Member},
+        hostname,
+    },
+};
+use edge_ir::{Origins, RouteTableName};
+use std::sync::Arc;
+
+/// What routes see of a Gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListenerViews {
+    /// Its fleet.
+    pub(crate) fleet: FleetId,
+    /// Its listeners in spec order, then those of its ListenerSets.
+    pub(crate) listeners: Vec<ListenerView>,
+}
+
+/// What routes see of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ListenerView {
+    /// Which one.
+    pub(crate) id: ListenerId,
+    /// Its name.
+    pub(crate) name: Box<str>,
+    /// `<namespace>/<gateway>/<listener>`.
+    pub(crate) full_name: Arc<str>,
+    /// Port that clients use.
+    pub(crate) port: u16,
+    /// Its protocol.
+    pub(crate) protocol: Protocol,
+    /// Its hostname, `*` for every one.
+    pub(crate) hostname: Arc<str>,
+    /// Route kinds that it takes.
+    pub(crate) kinds: Vec<Kind>,
+    /// Namespaces that it takes routes from.
+    pub(crate) namespaces: api::RouteNamespaces,
+    /// Whether it is on the data plane.
+    pub(crate) serving: Serving,
+    /// The table its virtual hosts stand in.
+    pub(crate) table: RouteTableName,
+    /// The listener, for explanation.
+    pub(crate) origins: Origins,
+    /// Hostnames of serving listeners on the same port that are more specific than its own: requests for these never
+    /// come here (listener isolation).
+    pub(crate) narrower: Vec<Arc<str>>,
+    /// Whether a broader listener shares its table, so that its hostname must stand there even without routes.
+    pub(crate) hides_broader: bool,
+}
+
+/// What routes see of a Gateway; none when it isn't ours.
+pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
+    let Gateway::Member(Member { fleet, .. }) = &**reader.gateway(gateway)? else {
+        return None;
+    };
+    let listeners = reader.listeners(*fleet)?;
+    let all: Vec<&ListenerState> = listeners.all().collect();
+    let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
+    let listeners = mine.all().map(|(state, spec)| view(state, spec, &all)).collect();
+    Some(ListenerViews {
+        fleet: *fleet,
+        listeners,
+    })
+}
+
+fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> ListenerView {
+    let rivals = || {
+        all.iter().filter(|other| {
+            other.id != state.id
+                && other.serving == Serving::Yes
+                && other.port == state.port
+                && share_a_name_space(&other.protocol, &state.protocol)
+                && other.hostname != state.hostname
+        })
+    };
+    let mut narrower: Vec<Arc<str>> = rivals()
+        .filter(|o| hostname::covers(&state.hostname, &o.hostname))
+        .map(|o| Arc::clone(&o.hostname))
+        .collect();
+    narrower.sort();
+    ListenerView {
+        id: state.id,
+        name: spec.name.clone(),
+        full_name: Arc::clone(&state.full_name),
+        port: state.port,
+        protocol: state.protocol.clone(),
+        hostname: Arc::clone(&state.hostname),
+        kinds: state.kinds.clone(),
+        namespaces: spec.allowed_routes.namespaces.clone(),
+        serving: state.serving,
+        table: state.table.clone(),
+        origins: Arc::new([state.origin.clone()]),
+        hides_broader: rivals().any(|o| o.table == state.table && hostname::covers(&o.hostname, &state.hostname)),
+        narrower,
+    }
+}
+
+/// Whether a name that a client asks for on a port chooses between listeners of these protocols.
+fn share_a_name_space(a: &Protocol, b: &Protocol) -> bool {
+    let by_server_name = |p: &Protocol| matches!(p, Protocol::Https | Protocol::Tls);
+    a == b || (by_server_name(a) && by_server_name(b))
+}

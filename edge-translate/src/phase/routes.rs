@@ -1,0 +1,6 @@
+//! Routes: where they attach, what their rules do, which hosts and backends follow.
+
+pub(crate) mod attach;
+pub(crate) mod host;
+pub(crate) mod rules;
+pub(crate) mod uses;

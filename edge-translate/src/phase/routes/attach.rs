@@ -1,0 +1,272 @@
+//! Where a route attaches: a verdict for each of its parentRefs, and the listeners and hostnames it gets.
+
+use crate::{
+    api::{FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
+    engine::reader::Reader,
+    name::{FleetId, HostId, Id, ListenerId, RouteId, RouteKind},
+    phase::{
+        gateways::gateway::Gateway,
+        hostname::{self, Specificity},
+        listeners::{
+            fleet::Serving,
+            listener_set,
+            view::{ListenerView, ListenerViews},
+        },
+        namespace,
+    },
+};
+use edge_ir::RouteTableName;
+use smallvec::SmallVec;
+use std::{borrow::Cow, sync::Arc};
+
+/// What came of a route's parentRefs. Those that lead to nobody or to another controller's Gateway are left out.
+/// Nearly every route has one parent, one listener and one hostname: that takes one allocation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attachments {
+    /// In the order of the route.
+    pub(crate) parents: SmallVec<[Parent; 1]>,
+}
+
+/// What came of one parentRef.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Parent {
+    /// The reference as written.
+    pub(crate) reference: Arc<ParentReference>,
+    /// The Gateway it names, or that the ListenerSet it names belongs to.
+    pub(crate) gateway: Id,
+    /// The ListenerSet it names.
+    pub(crate) set: Option<Id>,
+    /// Listeners that took the route; none if one of the reasons applies.
+    pub(crate) verdict: Result<SmallVec<[Attachment; 1]>, Refusal>,
+}
+
+/// A listener that took the route.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attachment {
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// Its fleet.
+    pub(crate) fleet: FleetId,
+    /// Whether it serves.
+    pub(crate) serving: Serving,
+    /// The table of its virtual hosts.
+    pub(crate) table: RouteTableName,
+    /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname behind it. Empty when the
+    /// listener doesn't serve.
+    pub(crate) hosts: SmallVec<[AttachedHost; 1]>,
+}
+
+/// An effective hostname.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AttachedHost {
+    /// Listener and hostname.
+    pub(crate) id: HostId,
+    /// How specific the hostname in the route is; decides between routes of the same effective hostname.
+    pub(crate) own: Specificity,
+}
+
+/// Why no listener of a parent took the route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// sectionName or port selects nothing.
+    NoMatchingParent,
+    /// No selected listener takes this kind from this namespace.
+    NotAllowedByListeners,
+    /// All selected listeners are TLS listeners without usable TLS settings.
+    NoReadyListeners,
+    /// No hostname in common.
+    NoMatchingListenerHostname,
+}
+
+/// What attachment needs of a route.
+struct Subject<'a> {
+    kind: RouteKind,
+    namespace: &'a str,
+    parents: &'a [Arc<ParentReference>],
+    hostnames: &'a [Box<str>],
+}
+
+fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
+    let (metadata, parents, hostnames): (&Metadata, &[Arc<ParentReference>], &[Box<str>]) = match route.kind {
+        RouteKind::Http => {
+            let object = reader.http_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
+        }
+        RouteKind::Grpc => {
+            let object = reader.grpc_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
+        }
+        RouteKind::Tls => {
+            let object = reader.tls_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
+        }
+        RouteKind::Tcp => {
+            let object = reader.tcp_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &[])
+        }
+        RouteKind::Udp => {
+            let object = reader.udp_route(route.id)?;
+            (&object.metadata, &object.spec.parent_refs, &[])
+        }
+    };
+    Some(Subject {
+        kind: route.kind,
+        namespace: &metadata.namespace,
+        parents,
+        hostnames,
+    })
+}
+
+/// Attaches a route; none when it doesn't exist.
+pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments> {
+    let subject = subject(reader, route)?;
+    let parents = subject
+        .parents
+        .iter()
+        .filter_map(|reference| attach_to(reader, &subject, reference))
+        .collect();
+    Some(Attachments { parents })
+}
+
+fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &Arc<ParentReference>) -> Option<Parent> {
+    if reference.group != "gateway.networking.k8s.io" {
+        return None;
+    }
+    let namespace = reference.namespace.as_deref().unwrap_or(subject.namespace);
+    let named = reader.id(namespace, &reference.name);
+    let (gateway, set) = match &*reference.kind {
+        "Gateway" => (named, None),
+        "ListenerSet" => (listener_set::parent(reader, reader.listener_set(named)?)?, Some(named)),
+        _ => return None,
+    };
+    let Gateway::Member(_) = &**reader.gateway(gateway)? else {
+        return None;
+    };
+    let views = reader.listener_views(gateway)?;
+    let verdict = judge(reader, subject, reference, set, views);
+    Some(Parent {
+        reference: Arc::clone(reference),
+        gateway,
+        set,
+        verdict,
+    })
+}
+
+/// Listeners of one Gateway.
+type Candidates<'a> = SmallVec<[&'a ListenerView; 8]>;
+
+fn judge(
+    reader: &Reader<'_>,
+    subject: &Subject<'_>,
+    reference: &ParentReference,
+    set: Option<Id>,
+    views: &ListenerViews,
+) -> Result<SmallVec<[Attachment; 1]>, Refusal> {
+    let selected: Candidates<'_> = views
+        .listeners
+        .iter()
+        .filter(|d| d.id.set == set && selects(reference, d))
+        .collect();
+    if selected.is_empty() {
+        return Err(Refusal::NoMatchingParent);
+    }
+    let of_kind: Candidates<'_> = selected
+        .iter()
+        .copied()
+        .filter(|d| d.kinds.contains(&subject.kind.kind()))
+        .collect();
+    if of_kind.is_empty()
+        && subject.kind.is_by_host()
+        && selected
+            .iter()
+            .all(|d| d.protocol == Protocol::Tls && d.serving == Serving::No)
+    {
+        return Err(Refusal::NoReadyListeners);
+    }
+    let allowed: Candidates<'_> = of_kind
+        .into_iter()
+        .filter(|d| allows_namespace(reader, d, subject.namespace))
+        .collect();
+    if allowed.is_empty() {
+        return Err(Refusal::NotAllowedByListeners);
+    }
+    let attachments: SmallVec<[Attachment; 1]> = allowed
+        .into_iter()
+        .filter_map(|d| enter(reader, subject, views.fleet, d))
+        .collect();
+    if attachments.is_empty() {
+        Err(Refusal::NoMatchingListenerHostname)
+    } else {
+        Ok(attachments)
+    }
+}
+
+fn selects(reference: &ParentReference, view: &ListenerView) -> bool {
+    reference.section_name.as_deref().is_none_or(|name| name == &*view.name)
+        && reference.port.is_none_or(|port| port == view.port)
+}
+
+fn allows_namespace(reader: &Reader<'_>, view: &ListenerView, route: &str) -> bool {
+    match view.namespaces.from {
+        FromNamespaces::All => true,
+        // The same as that of the object which the listener stands in.
+        FromNamespaces::Same => *route == *reader.text(view.id.set.unwrap_or(view.id.gateway).namespace),
+        FromNamespaces::Selector => {
+            let selector = view.namespaces.selector.as_ref();
+            selector.is_some_and(|selector| namespace::is_selected(reader, selector, route))
+        }
+        FromNamespaces::None | FromNamespaces::Other(_) => false,
+    }
+}
+
+/// The hostnames that a route gets on a listener; none when they have none in common.
+fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &ListenerView) -> Option<Attachment> {
+    let mut hosts = SmallVec::new();
+    if !subject.kind.is_by_host() && view.protocol != Protocol::Tls {
+        // Plain streams have no host: what serves is decided where the socket is built.
+        return Some(Attachment {
+            listener: view.id,
+            fleet,
+            serving: view.serving,
+            table: view.table.clone(),
+            hosts,
+        });
+    }
+    let mut common = false;
+    let every = subject.hostnames.is_empty().then_some(hostname::ANY);
+    for own in subject.hostnames.iter().map(|own| &**own).chain(every) {
+        let lower = match own.bytes().any(|b| b.is_ascii_uppercase()) {
+            true => Cow::Owned(own.to_lowercase()),
+            false => Cow::Borrowed(own),
+        };
+        let own = hostname::text(Some(&lower));
+        // The API server would refuse it, and its virtual host could take the name of another.
+        if own != hostname::ANY && Hostname::parse(own).is_err() {
+            continue;
+        }
+        let Some(effective) = hostname::intersect(&view.hostname, own) else {
+            continue;
+        };
+        common = true;
+        let shadowed = view.narrower.iter().any(|n| hostname::covers(n, effective));
+        if view.serving == Serving::No || shadowed {
+            continue;
+        }
+        let id = HostId {
+            listener: view.id,
+            host: reader.sym(effective),
+        };
+        let own = Specificity::of(own);
+        match hosts.iter_mut().find(|h: &&mut AttachedHost| h.id == id) {
+            Some(host) => host.own = host.own.max(own),
+            None => hosts.push(AttachedHost { id, own }),
+        }
+    }
+    common.then(|| Attachment {
+        listener: view.id,
+        fleet,
+        serving: view.serving,
+        table: view.table.clone(),
+        hosts,
+    })
+}

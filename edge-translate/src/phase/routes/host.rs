@@ -1,0 +1,90 @@
+//! Virtual hosts: the routes of one effective hostname, in order of precedence.
+
+use super::rules::{Compiled, internal_error};
+use crate::{
+    engine::{reader::Reader, value::PlacedHost},
+    name::{HostId, RouteId},
+    phase::{gateways::gateway::Gateway, hostname::Specificity, policies::guard, precedence::Precedence},
+};
+use edge_ir::{Domain, HeaderEdits, Route, VirtualHost};
+use std::{cmp::Reverse, sync::Arc};
+
+/// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
+pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
+    let entry = reader.host_routes(id)?;
+    let views = reader.listener_views(id.listener.gateway)?;
+    let view = views.listeners.iter().find(|d| d.id == id.listener)?;
+    let host = reader.text(id.host);
+    let mut routes = collect(reader, id, &entry.routes);
+    if guard::covers_listener(reader, id.listener) {
+        routes = routes.iter().map(closed).collect();
+    }
+    let mut name = String::with_capacity(view.full_name.len() + 1 + host.len());
+    name.push_str(&view.full_name);
+    name.push('/');
+    name.extend(host.chars().map(|c| if c == '.' { '_' } else { c }));
+    let host = VirtualHost {
+        name: name.into(),
+        domain: Domain::new(host),
+        port: view.port,
+        routes,
+        origins: Arc::clone(&view.origins),
+    };
+    Some(PlacedHost {
+        fleet: views.fleet,
+        table: view.table.clone(),
+        host: Arc::new(host),
+    })
+}
+
+/// All matches of all routes, best first.
+fn collect(reader: &Reader<'_>, id: HostId, routes: &[(RouteId, Specificity)]) -> Vec<Arc<Route>> {
+    let keep_order = keeps_source_order(reader, id);
+    let mut found: Vec<(Precedence<'_>, &Arc<Route>)> = Vec::new();
+    for (route, own) in routes {
+        let Some(rules) = reader.rules(*route) else {
+            continue;
+        };
+        let Compiled::Http(list) = &rules.compiled else {
+            continue;
+        };
+        for (i, rule) in list.iter().enumerate() {
+            found.extend(rule.routes.iter().map(|ranked| {
+                let precedence = Precedence {
+                    hostname: *own,
+                    rank: &ranked.rank,
+                    seniority: Reverse(&rules.seniority),
+                    kind: Reverse(route.kind),
+                    position: Reverse((i, ranked.match_index)),
+                };
+                (precedence, &ranked.route)
+            }));
+        }
+    }
+    if keep_order {
+        found.sort_unstable_by(|(a, _), (b, _)| {
+            (b.seniority, b.kind, b.position).cmp(&(a.seniority, a.kind, a.position))
+        });
+    } else {
+        found.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+    }
+    found.into_iter().map(|(_, route)| Arc::clone(route)).collect()
+}
+
+fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {
+    match reader.gateway(id.listener.gateway).map(|g| &**g) {
+        Some(Gateway::Member(member)) => member.proxy.as_deref().is_some_and(|p| p.spec.preserve_route_order),
+        _ => false,
+    }
+}
+
+/// The same route, answering 500.
+fn closed(route: &Arc<Route>) -> Arc<Route> {
+    Arc::new(Route {
+        action: internal_error(),
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        cors: None,
+        ..Route::clone(route)
+    })
+}

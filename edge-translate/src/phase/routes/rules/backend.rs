@@ -1,0 +1,297 @@
+//! Resolving a backendRef: permission, existence, port, protocol.
+
+use super::Compilation;
+use crate::{
+    api::{self, AppProtocol as OwnProtocol, BackendTlsSettings, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
+    engine::reader::Reader,
+    name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target},
+    phase::{
+        backends::{backend_tls::BackendTls, endpoints::Readiness},
+        reference::{Referent, Referrer, is_permitted},
+        statuses::backend_problem,
+    },
+    settings::Feature,
+    world::transport,
+};
+use edge_ir::{AppProtocol, PortProtocol};
+
+/// A reference to a backend, from whatever field.
+pub(super) struct BackendRef<'a> {
+    group: &'a str,
+    kind: &'a str,
+    namespace: Option<&'a str>,
+    name: &'a str,
+    port: Option<u16>,
+}
+
+impl<'a> BackendRef<'a> {
+    /// From `backendRefs[]`.
+    pub(super) fn from_route(r: &'a RouteBackendRef) -> Self {
+        Self {
+            group: &r.group,
+            kind: &r.kind,
+            namespace: r.namespace.as_deref(),
+            name: &r.name,
+            port: r.port,
+        }
+    }
+
+    /// From a mirror filter.
+    pub(super) fn from_mirror(r: &'a MirrorBackendRef) -> Self {
+        Self {
+            group: &r.group,
+            kind: &r.kind,
+            namespace: r.namespace.as_deref(),
+            name: &r.name,
+            port: r.port,
+        }
+    }
+}
+
+/// Why a reference doesn't lead to a backend.
+pub(super) struct Problem {
+    /// Reason of `ResolvedRefs`.
+    pub(super) reason: &'static str,
+    /// For people.
+    pub(super) message: String,
+}
+
+impl Problem {
+    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            message: message.into(),
+        }
+    }
+}
+
+/// Follows a reference. Permission comes before existence.
+pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: &BackendRef<'_>) -> Result<BackendId, Problem> {
+    let kind = kind_of(reference)?;
+    let namespace = reference.namespace.unwrap_or(c.namespace);
+    let name = reference.name;
+    let from = Referrer {
+        group: "gateway.networking.k8s.io",
+        kind: c.kind.kind().as_str(),
+        namespace: c.namespace,
+    };
+    let to = Referent {
+        group: reference.group,
+        kind: reference.kind,
+        namespace,
+        name,
+    };
+    if !is_permitted(c.reader, from, to) {
+        let message = format!(
+            "Backend ref to {} {namespace}/{name} not permitted by any ReferenceGrant",
+            reference.kind
+        );
+        return Err(Problem::new("RefNotPermitted", message));
+    }
+    let id = c.reader.id(namespace, name);
+    let target = Target { kind, id };
+    let backend = match kind {
+        BackendKind::Service => service(c, target, reference.port)?,
+        BackendKind::ServiceImport => service_import(c, target, reference.port)?,
+        BackendKind::Backend => own_backend(c, target)?,
+    };
+    c.targets.push(backend.port);
+    match c.reader.readiness(backend.port) {
+        Readiness::MixedAddresses => {
+            let message = match kind {
+                BackendKind::Backend => {
+                    "mixed FQDN and IP or Unix address type for the same backendRef is not supported"
+                }
+                _ => "mixed endpointslice address type for the same backendRef is not supported",
+            };
+            Err(Problem::new("UnsupportedAddressType", message))
+        }
+        Readiness::Untrusted => {
+            let message = match c.reader.backend_tls(backend.port) {
+                Some(BackendTls::Refused(message)) => message.clone(),
+                _ => format!("TLS to {} {namespace}/{name} can't be verified", kind.kind()),
+            };
+            Err(Problem::new("InvalidBackendTLS", message))
+        }
+        Readiness::Ready | Readiness::NoEndpoints => Ok(backend),
+    }
+}
+
+fn kind_of(reference: &BackendRef<'_>) -> Result<BackendKind, Problem> {
+    if let Some(kind) = BackendKind::of(reference.group, reference.kind) {
+        return Ok(kind);
+    }
+    match (reference.group, reference.kind) {
+        ("" | "multicluster.x-k8s.io" | "gateway.edge", _) => Err(Problem::new(
+            "InvalidKind",
+            "Kind is invalid, only Service, MCS ServiceImport and Edge Gateway Backend are supported",
+        )),
+        _ => Err(Problem::new(
+            "InvalidKind",
+            "Group is invalid, only the core API group (specified by omitting the group field or setting it to an empty string), \
+             multicluster.x-k8s.io and gateway.edge are supported",
+        )),
+    }
+}
+
+fn service(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let Some(service) = c.reader.service(target.id) else {
+        return Err(not_found(c.reader, "service", target.id));
+    };
+    let port = specified(port)?;
+    if service.spec.r#type == ServiceType::ExternalName {
+        let (namespace, name) = (&service.metadata.namespace, &service.metadata.name);
+        let message = format!(
+            "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend; \
+             use an Edge Gateway Backend resource with an FQDN endpoint instead"
+        );
+        return Err(Problem::new("UnsupportedValue", message));
+    }
+    backend_at(c, target, port, &service.spec.ports)
+}
+
+fn service_import(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
+    let Some(import) = c.reader.service_import(target.id) else {
+        return Err(not_found(c.reader, "service import", target.id));
+    };
+    let port = specified(port)?;
+    backend_at(c, target, port, &import.spec.ports)
+}
+
+fn not_found(reader: &Reader<'_>, what: &str, id: Id) -> Problem {
+    let message = format!(
+        "{what} {}/{} not found",
+        reader.text(id.namespace),
+        reader.text(id.name)
+    );
+    Problem::new("BackendNotFound", message)
+}
+
+fn specified(port: Option<u16>) -> Result<u16, Problem> {
+    let message = "A valid port number corresponding to a port on the Service must be specified";
+    port.ok_or_else(|| Problem::new("PortNotSpecified", message))
+}
+
+fn backend_at(
+    c: &Compilation<'_, '_>,
+    target: Target,
+    port: u16,
+    ports: &[api::ServicePort],
+) -> Result<BackendId, Problem> {
+    let wanted = c.kind.transport();
+    let Some(found) = ports
+        .iter()
+        .find(|p| p.port == port && transport(&p.protocol) == Some(wanted))
+    else {
+        let (namespace, name) = (c.reader.text(target.id.namespace), c.reader.text(target.id.name));
+        let protocol = match wanted {
+            PortProtocol::Tcp => "TCP",
+            PortProtocol::Udp => "UDP",
+        };
+        let message = format!("{protocol} Port {port} not found on Service {namespace}/{name}");
+        return Err(Problem::new("PortNotFound", message));
+    };
+    let at = BackendPort {
+        target,
+        port,
+        transport: wanted,
+    };
+    let protocol = match found.app_protocol.as_deref() {
+        _ if !c.kind.is_by_host() => AppProtocol::Http1,
+        Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
+        Some(secure @ ("kubernetes.io/wss" | "gateway.edge/wss")) if !is_secured(c, at) => {
+            return Err(needs_tls(secure));
+        }
+        _ => usual_protocol(c.kind),
+    };
+    Ok(BackendId { port: at, protocol })
+}
+
+/// What a backend that doesn't say is spoken to in: gRPC is HTTP/2.
+fn usual_protocol(kind: RouteKind) -> AppProtocol {
+    match kind {
+        RouteKind::Grpc => AppProtocol::Http2,
+        RouteKind::Http | RouteKind::Tls | RouteKind::Tcp | RouteKind::Udp => AppProtocol::Http1,
+    }
+}
+
+/// Whether the settings hold nothing but whom to trust under which name.
+fn says_trust_only(tls: &BackendTlsSettings) -> bool {
+    let rest = BackendTlsSettings {
+        ca_certificate_refs: Box::default(),
+        well_known_ca_certificates: None,
+        insecure_skip_verify: false,
+        sni: None,
+        auto_sni_from_endpoint_hostname: false,
+        ..tls.clone()
+    };
+    rest == BackendTlsSettings::default()
+}
+
+/// Whether a policy puts TLS in front of the backend, or would if it could be honoured.
+fn is_secured(c: &Compilation<'_, '_>, port: BackendPort) -> bool {
+    !matches!(c.reader.backend_tls(port), None | Some(BackendTls::Clear))
+}
+
+/// A protocol inside TLS must never be spoken in clear.
+fn needs_tls(protocol: &str) -> Problem {
+    Problem::new(
+        "UnsupportedProtocol",
+        format!("application protocol {protocol} needs TLS to the backend, and no BackendTLSPolicy provides it"),
+    )
+}
+
+fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Problem> {
+    if c.reader.settings().backend_api == Feature::Disabled {
+        return Err(Problem::new(
+            "UnsupportedValue",
+            "Backend is disabled in Edge Gateway configuration",
+        ));
+    }
+    let Some(backend) = c.reader.backend(target.id) else {
+        return Err(not_found(c.reader, Kind::Backend.as_str(), target.id));
+    };
+    if let Some(problem) = backend_problem(backend, c.reader.settings()) {
+        return Err(Problem::new(problem.ref_reason, problem.message));
+    }
+    if backend.spec.r#type == api::BackendType::DynamicResolver && c.n_references > 1 {
+        return Err(Problem::new(
+            "InvalidBackendRef",
+            "dynamic resolver is not supported for multiple backendRefs",
+        ));
+    }
+    if backend.spec.r#type == api::BackendType::DynamicResolver {
+        return Err(Problem::new(
+            "UnsupportedValue",
+            "dynamic resolver backends are not supported by this version",
+        ));
+    }
+    let at = BackendPort {
+        target,
+        port: 0,
+        transport: c.kind.transport(),
+    };
+    // A policy takes the place of what the Backend says about trust, and of nothing else.
+    let is_replaced = |tls: &BackendTlsSettings| says_trust_only(tls) && is_secured(c, at);
+    if backend.spec.tls.as_deref().is_some_and(|tls| !is_replaced(tls)) {
+        return Err(Problem::new(
+            "InvalidBackendTLS",
+            "TLS to Backend endpoints is not supported by this version",
+        ));
+    }
+    if backend.spec.endpoints.iter().any(|e| e.unix.is_some()) {
+        return Err(Problem::new(
+            "UnsupportedAddressType",
+            "unix domain sockets are not supported in backend references",
+        ));
+    }
+    let mut protocol = usual_protocol(c.kind);
+    for wanted in &backend.spec.app_protocols {
+        match wanted {
+            OwnProtocol::H2c => protocol = AppProtocol::Http2,
+            OwnProtocol::Wss if !is_secured(c, at) => return Err(needs_tls(wanted.as_str())),
+            OwnProtocol::Wss | OwnProtocol::Ws | OwnProtocol::Other(_) => {}
+        }
+    }
+    Ok(BackendId { port: at, protocol })
+}

@@ -1,0 +1,221 @@
+//! Where a rule's requests go: weighted backends, time limits, retries.
+
+use super::{
+    Compilation, Effect, RuleParts, Use,
+    backend::{self, BackendRef},
+    filter::{self, Filters, Rewrite, Side},
+    internal_error,
+};
+use crate::{
+    api::{DurationText, RouteBackendRef, RouteFilterType},
+    name::RouteKind,
+    status::sentence,
+};
+use edge_ir::{BackendShare, Destination, Forward, HeaderEdits, PathRewrite, RetryPolicy, RouteAction, Timeout};
+
+/// What a rule does with a request. Whatever can't be resolved answers 500 for its share.
+pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &Filters) -> RouteAction {
+    let shares = shares(c, rule);
+    if let Some(redirect) = &filters.redirect {
+        return RouteAction::Redirect(redirect.clone());
+    }
+    let (retry, timeout) = (retry(c, rule), timeout(c, rule));
+    let Some((destination, only)) = destination(shares) else {
+        return internal_error();
+    };
+    let rewrite = filters.rewrite.clone().unwrap_or_default();
+    RouteAction::Forward(Forward {
+        destination,
+        timeout,
+        retry,
+        path_rewrite: only.path.or(rewrite.path),
+        host_rewrite: rewrite.host,
+        mirrors: filters.mirrors.clone(),
+    })
+}
+
+/// The backends of a rule as they come out.
+struct Shares {
+    valid: Vec<BackendShare>,
+    invalid_weight: u32,
+    /// A path rewrite of the one backend, which a weighted share can't carry.
+    path_of_single: Rewrite,
+}
+
+fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
+    let mut shares = Shares {
+        valid: Vec::with_capacity(rule.backend_refs.len()),
+        invalid_weight: 0,
+        path_of_single: Rewrite::default(),
+    };
+    c.n_references = rule.backend_refs.len();
+    for (i, reference) in rule.backend_refs.iter().enumerate() {
+        let resolved = backend::resolve(c, &BackendRef::from_route(reference));
+        let share = match resolved {
+            Ok(backend) => {
+                c.backends.push(backend);
+                c.wanting.push((backend.port, Use::Destination));
+                let mut share = BackendShare {
+                    cluster: c.reader.cluster_name(backend),
+                    weight: reference.weight,
+                    request_headers: HeaderEdits::default(),
+                    response_headers: HeaderEdits::default(),
+                    host_rewrite: None,
+                };
+                backend_filters(c, rule, reference, i, &mut share).map(|path| {
+                    shares.path_of_single.path = path;
+                    share
+                })
+            }
+            Err(problem) => {
+                let message = format!(
+                    "Failed to process route rule {} backendRef {i}: {}",
+                    c.rule,
+                    sentence(&problem.message)
+                );
+                c.note(Effect::RefUnresolved, problem.reason, message);
+                None
+            }
+        };
+        match share {
+            Some(share) if share.weight > 0 => shares.valid.push(share),
+            Some(_) => {}
+            None => shares.invalid_weight = shares.invalid_weight.saturating_add(reference.weight),
+        }
+    }
+    shares
+}
+
+/// What the filters of one backendRef make of its share, and of the path; none when they can't be honoured.
+fn backend_filters(
+    c: &mut Compilation<'_, '_>,
+    rule: &RuleParts<'_>,
+    reference: &RouteBackendRef,
+    index: usize,
+    share: &mut BackendShare,
+) -> Option<Option<PathRewrite>> {
+    let mut path = None;
+    for filter in &reference.filters {
+        match (&filter.r#type, filter) {
+            (RouteFilterType::RequestHeaderModifier, f) if f.request_header_modifier.is_some() => {
+                let modifier = f.request_header_modifier.as_ref()?;
+                share.request_headers = filter::header_edits(c, modifier, Side::Request);
+            }
+            (RouteFilterType::ResponseHeaderModifier, f) if f.response_header_modifier.is_some() => {
+                let modifier = f.response_header_modifier.as_ref()?;
+                share.response_headers = filter::header_edits(c, modifier, Side::Response);
+            }
+            (RouteFilterType::UrlRewrite, f) if f.url_rewrite.is_some() && c.kind == RouteKind::Http => {
+                let rewrite = filter::rewrite_of(c, f.url_rewrite.as_ref()?, rule.prefix);
+                if rewrite.path.is_some() && c.n_references > 1 {
+                    refuse(
+                        c,
+                        index,
+                        "UnsupportedRefValue",
+                        "URLRewrite path modifier is not supported within BackendRef",
+                    );
+                    return None;
+                }
+                share.host_rewrite = rewrite.host;
+                path = rewrite.path;
+            }
+            _ => {
+                let message = match c.kind {
+                    RouteKind::Grpc => {
+                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier and \
+                         ResponseHeaderModifier are supported"
+                    }
+                    _ => {
+                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
+                         ResponseHeaderModifier, URLRewrite and gateway.edge/HTTPRouteFilter are supported"
+                    }
+                };
+                refuse(c, index, "UnsupportedRefValue", message);
+                return None;
+            }
+        }
+    }
+    Some(path)
+}
+
+fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {
+    let message = format!(
+        "Failed to process route rule {} backendRef {index}: {}",
+        c.rule,
+        sentence(message)
+    );
+    c.note(Effect::RefUnresolved, reason, message);
+}
+
+/// None when nothing valid is left, or no weight: both answer 500.
+fn destination(mut shares: Shares) -> Option<(Destination, Rewrite)> {
+    if shares.valid.is_empty() {
+        return None;
+    }
+    let single = shares.path_of_single;
+    let plain =
+        |s: &BackendShare| s.request_headers.is_empty() && s.response_headers.is_empty() && s.host_rewrite.is_none();
+    Some(match shares.valid.as_mut_slice() {
+        [one] if shares.invalid_weight == 0 && plain(one) => (Destination::Cluster(one.cluster.clone()), single),
+        _ => (
+            Destination::Weighted {
+                shares: shares.valid,
+                invalid_weight: shares.invalid_weight,
+            },
+            single,
+        ),
+    })
+}
+
+/// Milliseconds of a duration; a bad one fails the rule.
+fn millis(c: &mut Compilation<'_, '_>, field: &str, text: &DurationText) -> Option<Timeout> {
+    match text.parse() {
+        Ok(duration) => Some(Timeout(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))),
+        Err(error) => {
+            c.fail("UnsupportedValue", format!("Invalid {field}: {error}."));
+            None
+        }
+    }
+}
+
+/// The limit for the whole exchange. Without retries the limit for a try is one for the whole.
+fn timeout(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<Timeout> {
+    let timeouts = rule.timeouts?;
+    let request = timeouts.request.as_ref().and_then(|t| millis(c, "timeouts.request", t));
+    let per_try = timeouts
+        .backend_request
+        .as_ref()
+        .and_then(|t| millis(c, "timeouts.backendRequest", t));
+    if has_retries(rule) {
+        return request;
+    }
+    match (request, per_try) {
+        (Some(Timeout(0)), Some(per_try)) | (None, Some(per_try)) => Some(per_try),
+        (Some(request), None | Some(Timeout(0))) => Some(request),
+        (Some(request), Some(per_try)) => Some(request.min(per_try)),
+        (None, None) => None,
+    }
+}
+
+fn has_retries(rule: &RuleParts<'_>) -> bool {
+    rule.retry.is_some_and(|r| r.attempts > 0)
+}
+
+fn retry(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<RetryPolicy> {
+    let retry = rule.retry.filter(|r| r.attempts > 0)?;
+    let backoff = retry
+        .backoff
+        .as_ref()
+        .and_then(|b| millis(c, "retry.backoff", b))
+        .filter(|b| b.0 > 0);
+    let per_try = rule.timeouts.and_then(|t| t.backend_request.as_ref());
+    let per_try_timeout = per_try
+        .and_then(|t| millis(c, "timeouts.backendRequest", t))
+        .filter(|t| t.0 > 0);
+    Some(RetryPolicy {
+        retries: retry.attempts,
+        codes: retry.codes.to_vec(),
+        backoff,
+        per_try_timeout,
+    })
+}

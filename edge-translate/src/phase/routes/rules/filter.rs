@@ -1,0 +1,415 @@
+//! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules.
+
+use super::{
+    Compilation, Effect, RuleParts, Use,
+    backend::{self, BackendRef},
+    cors,
+};
+use crate::{
+    api::{
+        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, PathMatchType, PathModifier, PathModifierType,
+        RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
+    },
+    name::RouteKind,
+    status::sentence,
+};
+use edge_ir::{Cors, Fraction, HeaderEdit, HeaderEdits, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPort};
+use std::sync::Arc;
+
+/// What the filters of a rule add up to.
+#[derive(Default)]
+pub(super) struct Filters {
+    pub(super) request_headers: HeaderEdits,
+    pub(super) response_headers: HeaderEdits,
+    pub(super) redirect: Option<Redirect>,
+    pub(super) rewrite: Option<Rewrite>,
+    pub(super) mirrors: Vec<Mirror>,
+    pub(super) cors: Option<Arc<Cors>>,
+    /// A mirror exists, resolved or not.
+    has_mirror: bool,
+}
+
+/// A rewrite of host and path.
+#[derive(Default, Clone)]
+pub(super) struct Rewrite {
+    pub(super) host: Option<HostRewrite>,
+    pub(super) path: Option<PathRewrite>,
+}
+
+/// Compiles the filters of a rule.
+pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Filters {
+    let mut filters = Filters::default();
+    for filter in rule.filters {
+        one(c, filter, rule.prefix, &mut filters);
+    }
+    if filters.has_mirror && filters.redirect.is_some() {
+        let message = "RequestMirror filter cannot be used when the rule also configures a RequestRedirect filter.";
+        c.fail("IncompatibleFilters", message);
+    }
+    filters
+}
+
+/// A filter that may stand once in a rule.
+fn once<T>(c: &mut Compilation<'_, '_>, before: &Option<T>, what: &str) {
+    if before.is_some() {
+        let message = format!("Cannot configure multiple {what} filters for a single HTTPRouteRule.");
+        c.fail("UnsupportedValue", message);
+    }
+}
+
+/// Filters that only HTTPRoute has.
+fn is_http_only(kind: &RouteFilterType) -> bool {
+    use RouteFilterType as F;
+    matches!(kind, F::RequestRedirect | F::UrlRewrite | F::Cors | F::ExternalAuth)
+}
+
+fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, filters: &mut Filters) {
+    match (&filter.r#type, filter) {
+        (kind, _) if c.kind == RouteKind::Grpc && is_http_only(kind) => {
+            c.fail("UnsupportedValue", format!("Unsupported filter type: {kind}."));
+        }
+        (
+            RouteFilterType::RequestHeaderModifier,
+            RouteFilter {
+                request_header_modifier: Some(edits),
+                ..
+            },
+        ) => {
+            merge(&mut filters.request_headers, header_edits(c, edits, Side::Request));
+        }
+        (
+            RouteFilterType::ResponseHeaderModifier,
+            RouteFilter {
+                response_header_modifier: Some(edits),
+                ..
+            },
+        ) => {
+            merge(&mut filters.response_headers, header_edits(c, edits, Side::Response));
+        }
+        (
+            RouteFilterType::RequestRedirect,
+            RouteFilter {
+                request_redirect: Some(redirect),
+                ..
+            },
+        ) => {
+            once(c, &filters.redirect, "requestRedirect");
+            filters.redirect = Some(redirect_of(c, redirect, prefix));
+        }
+        (
+            RouteFilterType::UrlRewrite,
+            RouteFilter {
+                url_rewrite: Some(rewrite),
+                ..
+            },
+        ) => {
+            once(c, &filters.rewrite, "urlRewrite");
+            filters.rewrite = Some(rewrite_of(c, rewrite, prefix));
+        }
+        (
+            RouteFilterType::RequestMirror,
+            RouteFilter {
+                request_mirror: Some(mirror),
+                ..
+            },
+        ) => {
+            filters.has_mirror = true;
+            filters.mirrors.extend(mirror_of(c, mirror));
+        }
+        (RouteFilterType::Cors, RouteFilter { cors: Some(rules), .. }) => {
+            once(c, &filters.cors, "CORS");
+            filters.cors = cors::compile(c, rules).map(Arc::new);
+        }
+        (
+            RouteFilterType::ExtensionRef,
+            RouteFilter {
+                extension_ref: Some(reference),
+                ..
+            },
+        ) => {
+            let message = format!(
+                "Invalid filter ExtensionRef: unknown kind {}/{}.",
+                reference.group, reference.kind
+            );
+            c.fail("UnsupportedValue", message);
+        }
+        (kind, _) => c.fail("UnsupportedValue", format!("Unsupported filter type: {kind}.")),
+    }
+}
+
+/// Whose headers are edited.
+#[derive(Clone, Copy)]
+pub(super) enum Side {
+    Request,
+    Response,
+}
+
+impl Side {
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Request => "RequestHeaderModifier",
+            Self::Response => "ResponseHeaderModifier",
+        }
+    }
+}
+
+/// Checks header edits; the good ones stay even where a bad one fails the rule.
+pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifier, side: Side) -> HeaderEdits {
+    let mut edits = HeaderEdits::default();
+    let filter = side.filter();
+    for (action, list, into) in [
+        ("set", &modifier.set, &mut edits.set),
+        ("add", &modifier.add, &mut edits.add),
+    ] {
+        into.reserve_exact(list.len());
+        for header in list {
+            if let Some(error) = header_error(header, action, side) {
+                c.fail("UnsupportedValue", error);
+            } else if !into.iter().any(|e| e.name.eq_ignore_ascii_case(&header.name)) || action == "add" {
+                into.push(HeaderEdit {
+                    name: (&*header.name).into(),
+                    value: (&*header.value).into(),
+                });
+            }
+        }
+    }
+    for name in &modifier.remove {
+        if name.is_empty() {
+            c.fail(
+                "UnsupportedValue",
+                format!("{filter} Filter cannot remove a header with an empty name."),
+            );
+        } else if is_reserved(name) {
+            let message = format!(
+                "Header: \"{name}\". The {filter} filter cannot remove the Host header or headers with a '/' or ':' character in them."
+            );
+            c.fail("UnsupportedValue", message);
+        } else if !edits.remove.iter().any(|n| n.eq_ignore_ascii_case(name)) {
+            edits.remove.push((&**name).into());
+        }
+    }
+    edits
+}
+
+fn header_error(header: &HttpHeader, action: &str, side: Side) -> Option<String> {
+    let (filter, name) = (side.filter(), &*header.name);
+    if name.is_empty() {
+        return Some(format!("{filter} Filter cannot {action} a header with an empty name."));
+    }
+    if is_reserved(name) {
+        let hint = match side {
+            Side::Request => " To modify the Host header use the URLRewrite or the HTTPRouteFilter filter.",
+            Side::Response => "",
+        };
+        return Some(format!(
+            "Header: \"{name}\". The {filter} filter cannot {action} the Host header or headers with a '/' or ':' character in them.{hint}"
+        ));
+    }
+    let is_token = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    let is_value = header.value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f));
+    (!is_token || !is_value || header.value.is_empty())
+        .then(|| format!("Header: \"{name}\". {filter} Filter cannot {action} a header with an invalid value."))
+}
+
+fn is_reserved(name: &str) -> bool {
+    name.contains(['/', ':']) || name.eq_ignore_ascii_case("host")
+}
+
+/// Later filters of a kind add to earlier ones; the first `set` of a name wins.
+fn merge(all: &mut HeaderEdits, more: HeaderEdits) {
+    if all.is_empty() {
+        *all = more;
+        return;
+    }
+    for edit in more.set {
+        if !all.set.iter().any(|e| e.name.eq_ignore_ascii_case(&edit.name)) {
+            all.set.push(edit);
+        }
+    }
+    all.add.extend(more.add);
+    for name in more.remove {
+        if !all.remove.iter().any(|n| n.eq_ignore_ascii_case(&name)) {
+            all.remove.push(name);
+        }
+    }
+}
+
+/// The prefix that a ReplacePrefixMatch replaces. The CRD allows it only beside exactly one PathPrefix match.
+pub(super) fn matched_prefix(rule: &HttpRouteRule) -> Option<&str> {
+    match &*rule.matches {
+        [] => Some(""),
+        [one] => match &one.path {
+            HttpPathMatch {
+                r#type: PathMatchType::PathPrefix,
+                value,
+            } => Some(value.trim_end_matches('/')),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn redirect_of(c: &mut Compilation<'_, '_>, redirect: &RequestRedirect, prefix: Option<&str>) -> Redirect {
+    if let Some(scheme) = redirect.scheme.as_deref().filter(|s| !matches!(*s, "http" | "https")) {
+        c.fail(
+            "UnsupportedValue",
+            format!("Scheme: {scheme} is unsupported, only 'https' and 'http' are supported."),
+        );
+    }
+    if !matches!(redirect.status_code, 301 | 302 | 303 | 307 | 308) {
+        let message = format!(
+            "Status code {} is invalid, only 302 and 301 are supported.",
+            redirect.status_code
+        );
+        c.fail("UnsupportedValue", message);
+    }
+    check_hostname(c, redirect.hostname.as_deref());
+    let path = redirect
+        .path
+        .as_ref()
+        .and_then(|p| path_rewrite(c, p, prefix, PathOf::Redirect));
+    let port = match (redirect.port, redirect.scheme.as_deref()) {
+        (Some(port), _) => RedirectPort::Number(port),
+        (None, Some("http")) => RedirectPort::Number(80),
+        (None, Some("https")) => RedirectPort::Number(443),
+        (None, _) => RedirectPort::Listener,
+    };
+    Redirect {
+        code: redirect.status_code,
+        scheme: redirect.scheme.as_deref().map(Into::into),
+        host: redirect.hostname.as_deref().map(Into::into),
+        port,
+        path,
+    }
+}
+
+pub(super) fn rewrite_of(c: &mut Compilation<'_, '_>, rewrite: &UrlRewrite, prefix: Option<&str>) -> Rewrite {
+    check_hostname(c, rewrite.hostname.as_deref());
+    Rewrite {
+        host: rewrite.hostname.as_deref().map(|h| HostRewrite::Literal(h.into())),
+        path: rewrite
+            .path
+            .as_ref()
+            .and_then(|p| path_rewrite(c, p, prefix, PathOf::Rewrite)),
+    }
+}
+
+fn check_hostname(c: &mut Compilation<'_, '_>, hostname: Option<&str>) {
+    let Some(name) = hostname else { return };
+    if !matches!(Hostname::parse(name), Ok(Hostname::Exact(_))) {
+        c.fail(
+            "UnsupportedValue",
+            format!("Hostname \"{name}\" is invalid: [a lowercase RFC 1123 subdomain is a series of labels of lower case letters, digits and '-', joined by '.']."),
+        );
+    }
+}
+
+/// Whose path is changed; decides the wording.
+#[derive(Clone, Copy)]
+enum PathOf {
+    Redirect,
+    Rewrite,
+}
+
+fn path_rewrite(
+    c: &mut Compilation<'_, '_>,
+    path: &PathModifier,
+    prefix: Option<&str>,
+    of: PathOf,
+) -> Option<PathRewrite> {
+    let rewrites = matches!(of, PathOf::Rewrite);
+    match (&path.r#type, &path.replace_full_path, &path.replace_prefix_match) {
+        (PathModifierType::ReplaceFullPath, _, Some(_)) if rewrites => {
+            c.fail(
+                "UnsupportedValue",
+                "ReplacePrefixMatch cannot be set when rewrite path type is \"ReplaceFullPath\".",
+            );
+            None
+        }
+        (PathModifierType::ReplaceFullPath, None, _) => {
+            c.fail(
+                "UnsupportedValue",
+                "ReplaceFullPath must be set when rewrite path type is \"ReplaceFullPath\".",
+            );
+            None
+        }
+        (PathModifierType::ReplaceFullPath, Some(full), _) => Some(PathRewrite::Full((&**full).into())),
+        (PathModifierType::ReplacePrefixMatch, Some(_), _) if rewrites => {
+            c.fail(
+                "UnsupportedValue",
+                "ReplaceFullPath cannot be set when rewrite path type is \"ReplacePrefixMatch\".",
+            );
+            None
+        }
+        (PathModifierType::ReplacePrefixMatch, _, None) => {
+            c.fail(
+                "UnsupportedValue",
+                "ReplacePrefixMatch must be set when rewrite path type is \"ReplacePrefixMatch\".",
+            );
+            None
+        }
+        (PathModifierType::ReplacePrefixMatch, _, Some(replacement)) => match prefix {
+            Some(prefix) => {
+                let replacement = replacement.trim_end_matches('/').into();
+                Some(PathRewrite::Prefix {
+                    matched: prefix.into(),
+                    replacement,
+                })
+            }
+            None => {
+                c.fail(
+                    "UnsupportedValue",
+                    "ReplacePrefixMatch needs exactly one match, of type PathPrefix.",
+                );
+                None
+            }
+        },
+        (PathModifierType::Other(kind), ..) => {
+            let what = match of {
+                PathOf::Redirect => "Redirect",
+                PathOf::Rewrite => "Rewrite",
+            };
+            let message = format!(
+                "{what} path type: {kind} is invalid, only \"ReplaceFullPath\" and \"ReplacePrefixMatch\" are supported."
+            );
+            c.fail("UnsupportedValue", message);
+            None
+        }
+    }
+}
+
+/// A mirror that can't be resolved is left out: the request itself goes on.
+fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Mirror> {
+    let reference = BackendRef::from_mirror(&mirror.backend_ref);
+    let fraction = fraction(mirror);
+    match backend::resolve(c, &reference) {
+        Ok(backend) => {
+            c.backends.push(backend);
+            c.wanting.push((backend.port, Use::Mirror));
+            (fraction.0 > 0).then(|| Mirror {
+                cluster: c.reader.cluster_name(backend),
+                fraction,
+            })
+        }
+        Err(problem) => {
+            let message = format!(
+                "Failed to validate the RequestMirror filter: {}",
+                sentence(&problem.message)
+            );
+            c.note(Effect::RefUnresolved, problem.reason, message);
+            None
+        }
+    }
+}
+
+fn fraction(mirror: &RequestMirror) -> Fraction {
+    const MILLION: u64 = 1_000_000;
+    let parts = match (&mirror.fraction, mirror.percent) {
+        (Some(f), _) => u64::from(f.numerator) * MILLION / u64::from(f.denominator.max(1)),
+        (None, Some(percent)) => u64::from(percent) * MILLION / 100,
+        (None, None) => MILLION,
+    };
+    Fraction(u32::try_from(parts.min(MILLION)).unwrap_or(1_000_000))
+}

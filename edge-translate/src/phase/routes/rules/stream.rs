@@ -1,0 +1,71 @@
+//! TLSRoute, TCPRoute and UDPRoute: backends by weight, nothing to match.
+
+use super::{
+    Compilation, Compiled, Effect, Rules, Use,
+    backend::{self, BackendRef},
+};
+use crate::{
+    api::{Metadata, StreamRule},
+    engine::reader::Reader,
+    name::{RouteId, RouteKind},
+    phase::origin,
+    status::sentence,
+};
+use edge_ir::{StreamProxy, StreamShare};
+use std::sync::Arc;
+
+/// Compiles a stream route. What can't be resolved is closed for its share.
+pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Rules {
+    let mut c = Compilation::new(reader, route, metadata);
+    let kind = route.kind.kind();
+    let origin = origin::origin(kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
+    let mut stream = StreamProxy {
+        stat_prefix: Arc::default(),
+        shares: Vec::new(),
+        invalid_weight: 0,
+        origins: Arc::new([origin]),
+    };
+    // The CRD allows one rule for each of these kinds. Those of a TLSRoute that comes from a file add up, as deployed
+    // files rely on.
+    if rules.is_empty() || (rules.len() > 1 && route.kind != RouteKind::Tls) {
+        c.fail("InvalidRule", "One and only one rule is supported");
+    } else if !c.is_closed() {
+        c.n_references = rules.iter().map(|rule| rule.backend_refs.len()).sum();
+        for reference in rules.iter().flat_map(|rule| &rule.backend_refs) {
+            share(&mut c, reference, &mut stream);
+        }
+    }
+    if route.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
+        // Datagrams have one destination; a union of endpoints by weight is the way to several.
+        c.fail(
+            "UnsupportedValue",
+            "Several weighted backends are not supported for UDPRoute by this version.",
+        );
+        stream.shares.clear();
+    }
+    if stream.shares.is_empty() {
+        // Nothing goes to the backends of a rule that only closes, so the fleet needn't know them.
+        c.backends.clear();
+    }
+    c.finish(metadata, Compiled::Stream(stream))
+}
+
+fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut StreamProxy) {
+    match backend::resolve(c, &BackendRef::from_route(reference)) {
+        Ok(backend) => {
+            c.backends.push(backend);
+            c.wanting.push((backend.port, Use::Destination));
+            if reference.weight > 0 {
+                stream.shares.push(StreamShare {
+                    cluster: c.reader.cluster_name(backend),
+                    weight: reference.weight,
+                });
+            }
+        }
+        Err(problem) => {
+            let message = sentence(&problem.message).trim_end_matches('.').to_owned();
+            c.note(Effect::RefUnresolved, problem.reason, message);
+            stream.invalid_weight = stream.invalid_weight.saturating_add(reference.weight);
+        }
+    }
+}

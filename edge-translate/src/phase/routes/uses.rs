@@ -1,0 +1,83 @@
+//! What a route uses: the listeners that count it, and backends in fleets.
+
+use super::attach::Parent;
+use crate::{
+    api::Kind,
+    engine::reader::Reader,
+    name::{Ancestor, BackendId, BackendPort, FleetId, ListenerId, RouteId, RouteKind},
+    phase::listeners::fleet::Serving,
+};
+use edge_ir::HttpFeature;
+use smallvec::SmallVec;
+
+/// What a route uses. The lists are sorted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Uses {
+    /// Backends, in the fleets that need them.
+    pub(crate) backends: SmallVec<[(FleetId, BackendId); 1]>,
+    /// Backends that its rules lead to, with the parents that took the route.
+    pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
+    /// What the route needs of each listener; mostly nothing.
+    pub(crate) features: Vec<(ListenerId, HttpFeature)>,
+    /// Listeners that count it as attached, whatever becomes of its rules.
+    pub(crate) listeners: SmallVec<[ListenerId; 1]>,
+}
+
+/// Lists what a route uses; none when it is gone. A route without hostnames that requests can reach needs no backend.
+pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
+    let attachments = reader.attachments(route)?;
+    let rules = reader.rules(route)?;
+    let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+    let takes_all = matches!(route.kind, RouteKind::Tcp | RouteKind::Udp);
+    let fleets = sorted(
+        attached()
+            .filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes))
+            .map(|a| a.fleet),
+    );
+    let backends = fleets
+        .iter()
+        .flat_map(|fleet| rules.backends.iter().map(|backend| (*fleet, *backend)))
+        .collect();
+    let listeners = sorted(attached().map(|a| a.listener));
+    let ancestors = sorted(
+        attachments
+            .parents
+            .iter()
+            .filter(|p| p.verdict.is_ok())
+            .flat_map(|parent| {
+                let ancestor = ancestor(reader, parent);
+                rules.targets.iter().map(move |port| (*port, ancestor))
+            }),
+    );
+    let features = sorted(
+        listeners
+            .iter()
+            .flat_map(|l| rules.features.iter().map(move |feature| (*l, *feature))),
+    )
+    .into_vec();
+    Some(Uses {
+        backends,
+        ancestors,
+        features,
+        listeners,
+    })
+}
+
+fn ancestor(reader: &Reader<'_>, parent: &Parent) -> Ancestor {
+    Ancestor {
+        kind: match parent.set {
+            Some(_) => Kind::ListenerSet,
+            None => Kind::Gateway,
+        },
+        id: parent.set.unwrap_or(parent.gateway),
+        section: parent.reference.section_name.as_deref().map(|name| reader.sym(name)),
+        port: parent.reference.port,
+    }
+}
+
+fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> SmallVec<[T; 1]> {
+    let mut list: SmallVec<[T; 1]> = all.collect();
+    list.sort_unstable();
+    list.dedup();
+    list
+}

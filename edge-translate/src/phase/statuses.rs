@@ -1,0 +1,51 @@
+//! Statuses: what we say about each object. Reasons are contract; messages are for people.
+
+use crate::{
+    api::Kind,
+    engine::reader::Reader,
+    name::{Id, RouteId, RouteKind},
+    status::Status,
+};
+
+mod backend;
+mod backend_tls_policy;
+mod class;
+mod edge_proxy;
+mod gateway;
+mod listener_set;
+mod route;
+
+pub(crate) use backend::backend_problem;
+
+/// The status of an object; none when it doesn't exist, nothing inside when it isn't ours to speak of.
+pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
+    match kind {
+        Kind::GatewayClass => class::status(reader, id),
+        Kind::Gateway => gateway::status(reader, id),
+        Kind::ListenerSet => listener_set::status(reader, id),
+        Kind::Backend => backend::status(reader, id),
+        Kind::EdgeProxy => edge_proxy::status(reader, id),
+        Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
+        _ => route::status(
+            reader,
+            RouteId {
+                kind: RouteKind::of(kind)?,
+                id,
+            },
+        ),
+    }
+}
+
+/// Kinds that we give a status to.
+pub(crate) fn has_status(kind: Kind) -> bool {
+    let is_own = matches!(
+        kind,
+        Kind::GatewayClass
+            | Kind::Gateway
+            | Kind::ListenerSet
+            | Kind::Backend
+            | Kind::EdgeProxy
+            | Kind::BackendTlsPolicy
+    );
+    is_own || RouteKind::of(kind).is_some()
+}

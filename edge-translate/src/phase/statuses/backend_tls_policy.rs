@@ -1,0 +1,140 @@
+//! BackendTLSPolicy, under each parent whose routes lead to what it covers.
+
+use crate::{
+    api::{BackendTlsPolicy, Kind, ParentReference, PolicyTargetRef, text::Symbol},
+    engine::reader::Reader,
+    name::{Ancestor, BackendPort, Id},
+    phase::{
+        backends::{
+            backend_tls::{self, Authorities, BackendTls},
+            endpoints,
+        },
+        precedence::Seniority,
+    },
+    status::{Condition, ParentStatus, Status, StatusBody},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The status of a policy; nothing to say while no route of ours leads to what it covers.
+pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
+    let policy = &**reader.backend_tls_policy(id)?;
+    // Each ancestor, with the elder policy that it finds in force instead.
+    let mut ancestors: BTreeMap<Ancestor, Option<String>> = BTreeMap::new();
+    let mut refusals = BTreeSet::new();
+    for target in &policy.spec.target_refs {
+        let rival = rival(reader, id, policy, target);
+        for port in ports_of(reader, policy, target) {
+            if let Some(BackendTls::Refused(message)) = reader.backend_tls(port).filter(|_| rival.is_none()) {
+                refusals.insert(message.as_str());
+            }
+            for ancestor in reader.ancestors(port) {
+                let known = ancestors.entry(ancestor).or_default();
+                *known = known.take().or_else(|| rival.clone());
+            }
+        }
+    }
+    if ancestors.is_empty() {
+        return Some(None);
+    }
+    let found = backend_tls::authorities(reader, id, policy);
+    let resolved = resolved_refs(&found);
+    let entry = |(ancestor, rival): (Ancestor, Option<String>)| ParentStatus {
+        parent: Arc::new(reference(reader, ancestor)),
+        conditions: vec![accepted(rival, &found, &refusals), resolved.clone()],
+    };
+    let mut ancestors: Vec<_> = ancestors.into_iter().map(entry).collect();
+    ancestors.sort_by(|a, b| sort_key(&a.parent).cmp(&sort_key(&b.parent)));
+    let body = StatusBody::Ancestors {
+        controller_name: reader.settings().controller_name.clone(),
+        ancestors,
+    };
+    Some(Some(Status {
+        observed_generation: policy.metadata.generation,
+        body,
+    }))
+}
+
+/// By namespace and name; interned names have no order of their own.
+fn sort_key(parent: &ParentReference) -> (Option<&str>, &str, &str, Option<&str>, Option<u16>) {
+    (
+        parent.namespace.as_deref(),
+        &parent.name,
+        &parent.kind,
+        parent.section_name.as_deref(),
+        parent.port,
+    )
+}
+
+fn ports_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> Vec<BackendPort> {
+    let Some(backend) = backend_tls::target_of(reader, policy, target) else {
+        return Vec::new();
+    };
+    let mut ports = reader.backend_ports(backend);
+    ports.retain(|port| backend_tls::covers(backend.kind, target, endpoints::port_name(reader, *port)));
+    ports
+}
+
+/// The elder policy on the same target and section.
+fn rival(reader: &Reader<'_>, id: Id, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> Option<String> {
+    let backend = backend_tls::target_of(reader, policy, target)?;
+    let own = Seniority::of(&policy.metadata);
+    let others = reader.tls_policies(backend).filter(|other| *other != id);
+    let elder = others
+        .filter_map(|other| reader.backend_tls_policy(other))
+        .filter(|other| {
+            other.spec.target_refs.iter().any(|t| {
+                backend_tls::target_of(reader, other, t) == Some(backend) && t.section_name == target.section_name
+            })
+        })
+        .map(|other| Seniority::of(&other.metadata))
+        .min()
+        .filter(|other| *other < own)?;
+    Some(format!(
+        "Policy conflicts with BackendTLSPolicy {}/{}.",
+        elder.namespace, elder.name
+    ))
+}
+
+fn accepted(rival: Option<String>, found: &Authorities, refusals: &BTreeSet<&str>) -> Condition {
+    if let Some(message) = rival {
+        return Condition::no("Accepted", "Conflicted", message);
+    }
+    if found.authorities.is_none() {
+        return Condition::no("Accepted", "NoValidCACertificate", messages(found));
+    }
+    if !refusals.is_empty() {
+        let all: Vec<&str> = refusals.iter().copied().collect();
+        return Condition::no("Accepted", "Invalid", all.join(" "));
+    }
+    Condition::yes("Accepted", "Accepted", "Policy has been accepted.")
+}
+
+fn resolved_refs(found: &Authorities) -> Condition {
+    if found.problems.is_empty() {
+        return Condition::yes("ResolvedRefs", "ResolvedRefs", "Resolved all the Object references.");
+    }
+    let reasons: BTreeSet<&str> = found.problems.iter().map(|p| p.reason).collect();
+    let reasons: Vec<&str> = reasons.into_iter().collect();
+    Condition::no("ResolvedRefs", reasons.join(","), messages(found))
+}
+
+fn messages(found: &Authorities) -> String {
+    let all: Vec<&str> = found.problems.iter().map(|p| p.message.as_str()).collect();
+    all.join(" ")
+}
+
+/// An ancestor as it is written down.
+fn reference(reader: &Reader<'_>, ancestor: Ancestor) -> ParentReference {
+    let namespace = reader.text(ancestor.id.namespace);
+    ParentReference {
+        group: Symbol::new(Kind::Gateway.group()),
+        kind: Symbol::new(ancestor.kind.as_str()),
+        namespace: Some((&*namespace).into()),
+        name: (&*reader.text(ancestor.id.name)).into(),
+        section_name: ancestor.section.map(|name| (&*reader.text(name)).into()),
+        port: ancestor.port,
+    }
+}

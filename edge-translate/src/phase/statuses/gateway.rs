@@ -1,0 +1,96 @@
+//! Gateway and its listeners.
+
+use super::listener_set;
+use crate::{
+    api,
+    engine::reader::Reader,
+    name::Id,
+    phase::{
+        gateways::gateway::{Gateway, Member},
+        listeners::{client_certificate, fleet::ListenerState},
+    },
+    status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody, Truth},
+};
+
+/// The status of a Gateway, apart from what depends on infrastructure.
+pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
+    let object = reader.gateway_object(id)?;
+    let Gateway::Member(member) = &**reader.gateway(id)? else {
+        return Some(None);
+    };
+    let listeners = reader.listeners(member.fleet)?;
+    let mine = listeners.gateways.iter().find(|g| g.id == id)?;
+    let mut conditions = vec![accepted(member, object, &mine.listeners)];
+    conditions.extend(client_certificate::resolved_refs(reader, object));
+    if validates_insecurely(object) {
+        conditions.push(Condition::yes(
+            "InsecureFrontendValidationMode",
+            "ConfigurationChanged",
+            "Gateway is using AllowInsecureFallback frontend validation mode.",
+        ));
+    }
+    let spec = &object.spec.listeners;
+    let listeners = mine.listeners.iter().map(|l| listener(reader, spec, l)).collect();
+    let n_sets = mine.sets.iter().filter(|set| listener_set::is_accepted(set)).count();
+    let body = StatusBody::Gateway(GatewayStatus {
+        conditions,
+        listeners,
+        attached_listener_sets: u32::try_from(n_sets).unwrap_or(u32::MAX),
+    });
+    Some(Some(Status {
+        observed_generation: object.metadata.generation,
+        body,
+    }))
+}
+
+fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
+    if let Some(problem) = &member.problem {
+        return Condition::no("Accepted", problem.reason, problem.message.clone());
+    }
+    let mut bad: Vec<&str> = listeners
+        .iter()
+        .filter(|l| !is_accepted(l))
+        .map(|l| &*object.spec.listeners[l.index].name)
+        .collect();
+    let counted = |index: usize| listeners.iter().any(|l| l.index == index);
+    let repeated = object.spec.listeners.iter().enumerate().filter(|(i, _)| !counted(*i));
+    bad.extend(repeated.map(|(_, l)| &*l.name));
+    bad.sort_unstable();
+    let names = bad.join(", ");
+    if bad.is_empty() {
+        Condition::yes("Accepted", "Accepted", "The Gateway has been scheduled by Edge Gateway")
+    } else if bad.len() < object.spec.listeners.len() {
+        Condition::yes("Accepted", "ListenersNotValid", format!("Listeners not valid: {names}"))
+    } else {
+        Condition::no(
+            "Accepted",
+            "ListenersNotValid",
+            format!("No listeners are valid: {names}"),
+        )
+    }
+}
+
+fn validates_insecurely(object: &api::Gateway) -> bool {
+    let Some(frontend) = object.spec.tls.as_ref().and_then(|t| t.frontend.as_ref()) else {
+        return false;
+    };
+    let configs = frontend.per_port.iter().map(|p| &p.tls).chain([&frontend.default]);
+    let mut modes = configs.filter_map(|c| c.validation.as_ref()).map(|v| &v.mode);
+    modes.any(|mode| *mode == api::FrontendValidationMode::AllowInsecureFallback)
+}
+
+/// Whether a listener says that it is accepted.
+pub(super) fn is_accepted(listener: &ListenerState) -> bool {
+    let mut conditions = listener.conditions.iter();
+    conditions.any(|c| c.kind == "Accepted" && c.status == Truth::True)
+}
+
+/// The status of one of the listeners of an object.
+pub(super) fn listener(reader: &Reader<'_>, spec: &[api::Listener], state: &ListenerState) -> ListenerStatus {
+    ListenerStatus {
+        name: (&*spec[state.index].name).into(),
+        supported_kinds: state.kinds.iter().map(|k| k.as_str().into()).collect(),
+        attached_routes: reader.n_attached(state.id),
+        conditions: state.conditions.clone(),
+    }
+}

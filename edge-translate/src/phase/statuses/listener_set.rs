@@ -1,0 +1,90 @@
+//! ListenerSet and its listeners.
+
+use super::gateway;
+use crate::{
+    api,
+    engine::reader::Reader,
+    name::Id,
+    phase::{
+        gateways::gateway::{Gateway, Member},
+        listeners::{
+            fleet::{GatewayListeners, Serving, SetListeners},
+            listener_set::{self, Admission},
+        },
+    },
+    status::{Condition, ListenerSetStatus, Status, StatusBody},
+};
+
+/// The status of a ListenerSet; nothing to say when its Gateway isn't ours.
+pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
+    let object = reader.listener_set(id)?;
+    let found = listener_set::parent(reader, object).and_then(|parent| {
+        let Gateway::Member(member) = &**reader.gateway(parent)? else {
+            return None;
+        };
+        let listeners = reader.listeners(member.fleet)?;
+        let gateway = listeners.gateways.iter().find(|g| g.id == parent)?;
+        let set = gateway.sets.iter().find(|s| s.id == id)?;
+        Some((member, gateway, set))
+    });
+    let Some((member, gateway, set)) = found else {
+        return Some(None);
+    };
+    let listeners = set
+        .listeners
+        .iter()
+        .map(|l| gateway::listener(reader, &object.spec.listeners, l));
+    let body = StatusBody::ListenerSet(ListenerSetStatus {
+        conditions: conditions(member, gateway, object, set),
+        listeners: listeners.collect(),
+    });
+    Some(Some(Status {
+        observed_generation: object.metadata.generation,
+        body,
+    }))
+}
+
+/// Whether a ListenerSet counts as attached to its Gateway.
+pub(super) fn is_accepted(set: &SetListeners) -> bool {
+    set.admission == Admission::Allowed && set.listeners.iter().any(gateway::is_accepted)
+}
+
+fn conditions(
+    member: &Member,
+    gateway: &GatewayListeners,
+    object: &api::ListenerSet,
+    set: &SetListeners,
+) -> Vec<Condition> {
+    let metadata = &gateway.object.metadata;
+    let parent = format!("{}/{}", metadata.namespace, metadata.name);
+    if set.admission == Admission::NotAllowed {
+        let message = format!(
+            "ListenerSet attachment from namespace {} not allowed by Gateway {parent}",
+            object.metadata.namespace
+        );
+        return vec![
+            Condition::no("Accepted", "NotAllowed", message),
+            Condition::no("Programmed", "NotAllowed", "Not Programmed"),
+        ];
+    }
+    let n_accepted = set.listeners.iter().filter(|l| gateway::is_accepted(l)).count();
+    let accepted = if member.problem.is_some() {
+        let message = format!("Parent Gateway {parent} not accepted");
+        Condition::no("Accepted", "ParentNotAccepted", message)
+    } else if n_accepted == 0 {
+        Condition::no("Accepted", "ListenersNotValid", "No listeners are accepted")
+    } else if n_accepted < object.spec.listeners.len() {
+        Condition::yes("Accepted", "ListenersNotValid", "Some listeners are invalid")
+    } else {
+        Condition::yes("Accepted", "Accepted", "All listeners are accepted")
+    };
+    let n_serving = set.listeners.iter().filter(|l| l.serving == Serving::Yes).count();
+    let programmed = if n_serving == 0 {
+        Condition::no("Programmed", "ListenersNotValid", "No listeners are programmed")
+    } else if n_serving < object.spec.listeners.len() {
+        Condition::yes("Programmed", "Programmed", "Some listeners are not programmed")
+    } else {
+        Condition::yes("Programmed", "Programmed", "All listeners are programmed")
+    };
+    vec![accepted, programmed]
+}

@@ -1,0 +1,147 @@
+//! Routes, under each parent that is ours.
+
+use crate::{
+    engine::reader::Reader,
+    name::{BackendKind, BackendPort, RouteId},
+    phase::{
+        backends::endpoints::Readiness,
+        routes::{
+            attach::{Parent, Refusal},
+            rules::{Effect, RuleFinding, Rules, Use, every_rule_failed, failed_rules},
+        },
+    },
+    status::{Condition, ParentStatus, Status, StatusBody},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The status of a route.
+pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Status>> {
+    let attachments = reader.attachments(route)?;
+    let rules = reader.rules(route)?;
+    if attachments.parents.is_empty() {
+        return Some(None);
+    }
+    let shared = shared_conditions(reader, rules);
+    let kind = route.kind.kind().as_str();
+    let parents = attachments
+        .parents
+        .iter()
+        .map(|parent| {
+            let mut conditions = Vec::with_capacity(1 + shared.len());
+            conditions.push(accepted(parent, rules, kind));
+            conditions.extend(shared.iter().cloned());
+            ParentStatus {
+                parent: Arc::clone(&parent.reference),
+                conditions,
+            }
+        })
+        .collect();
+    let controller_name = reader.settings().controller_name.clone();
+    let body = StatusBody::Parents {
+        controller_name,
+        parents,
+    };
+    Some(Some(Status {
+        observed_generation: rules.generation,
+        body,
+    }))
+}
+
+fn accepted(parent: &Parent, rules: &Rules, kind: &str) -> Condition {
+    let no = |reason, message: &'static str| Condition::no("Accepted", reason, message);
+    match &parent.verdict {
+        Err(Refusal::NoMatchingParent) => no("NoMatchingParent", "No listeners match this parent ref"),
+        Err(Refusal::NotAllowedByListeners) => no(
+            "NotAllowedByListeners",
+            "No listeners included by this parent ref allowed this attachment.",
+        ),
+        Err(Refusal::NoReadyListeners) => no("NoReadyListeners", "There are no ready listeners for this parent ref"),
+        Err(Refusal::NoMatchingListenerHostname) => Condition::no(
+            "Accepted",
+            "NoMatchingListenerHostname",
+            format!("There were no hostname intersections between the {kind} and this parent ref's Listener(s)."),
+        ),
+        Ok(_) if every_rule_failed(rules) => {
+            let (reason, message) = joined(failures(rules));
+            Condition::no("Accepted", reason, message)
+        }
+        Ok(_) => Condition::yes("Accepted", "Accepted", "Route is accepted"),
+    }
+}
+
+fn failures(rules: &Rules) -> impl Iterator<Item = &RuleFinding> {
+    rules.findings.iter().filter(|f| f.effect == Effect::RuleFails)
+}
+
+/// Conditions that are the same under every parent.
+fn shared_conditions(reader: &Reader<'_>, rules: &Rules) -> Vec<Condition> {
+    let mut conditions = vec![resolved_refs(rules)];
+    let failed = failed_rules(rules);
+    if !failed.is_empty() && failed.len() < rules.n_rules() {
+        let (reason, message) = joined(failures(rules));
+        let list: Vec<String> = failed.iter().map(usize::to_string).collect();
+        let message = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
+        conditions.push(Condition::yes("PartiallyInvalid", reason, message));
+    }
+    conditions.extend(backends_available(reader, rules));
+    conditions
+}
+
+fn resolved_refs(rules: &Rules) -> Condition {
+    let unresolved: Vec<_> = rules
+        .findings
+        .iter()
+        .filter(|f| f.effect == Effect::RefUnresolved)
+        .collect();
+    if unresolved.is_empty() {
+        let message = "Resolved all the Object references for the Route";
+        return Condition::yes("ResolvedRefs", "ResolvedRefs", message);
+    }
+    let (reason, message) = joined(unresolved.into_iter());
+    Condition::no("ResolvedRefs", reason, message)
+}
+
+/// Reasons sorted and joined by commas, messages in order of occurrence.
+fn joined<'a>(findings: impl Iterator<Item = &'a RuleFinding>) -> (String, String) {
+    let mut reasons = BTreeSet::new();
+    let mut messages: Vec<&str> = Vec::new();
+    for finding in findings {
+        reasons.insert(finding.reason);
+        if !messages.contains(&&*finding.message) {
+            messages.push(&finding.message);
+        }
+    }
+    (reasons.into_iter().collect::<Vec<_>>().join(","), messages.join(" "))
+}
+
+fn backends_available(reader: &Reader<'_>, rules: &Rules) -> Option<Condition> {
+    let mut messages: Vec<String> = Vec::new();
+    for (port, purpose) in &rules.wanting {
+        if reader.readiness(*port) != Readiness::NoEndpoints {
+            continue;
+        }
+        let what = match purpose {
+            Use::Destination => "Failed to find endpoints",
+            Use::Mirror => "Failed to validate the RequestMirror filter",
+        };
+        let message = format!("{what}: no ready endpoints for the related {}.", name(reader, *port));
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    (!messages.is_empty()).then(|| Condition::no("BackendsAvailable", "EndpointsNotFound", messages.join(" ")))
+}
+
+fn name(reader: &Reader<'_>, port: BackendPort) -> String {
+    let target = port.target;
+    let kind = match target.kind {
+        BackendKind::Service => "Service",
+        BackendKind::ServiceImport => "ServiceImport",
+        BackendKind::Backend => "Backend",
+    };
+    format!(
+        "{kind} {}/{}",
+        reader.text(target.id.namespace),
+        reader.text(target.id.name)
+    )
+}
