@@ -9,6 +9,7 @@ mod block;
 pub(crate) mod de;
 mod flow;
 mod general;
+mod identity;
 mod known;
 pub(crate) mod node;
 mod object;
@@ -234,10 +235,11 @@ fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &
     };
     for root in &roots {
         object::objects(root, &limits.namespace, &mut |node: &Node<'_>, read: Read| {
+            let is_refused = read.remarks.iter().any(|r| r.severity == Severity::Error);
             loaded
                 .findings
                 .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
-            if let Some(object) = read.object {
+            if let Some(object) = read.object.filter(|_| !is_refused) {
                 let (line, _) = position(source.text, chunk, node.at);
                 let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
                 loaded.objects.push(LoadedObject {
@@ -257,7 +259,27 @@ pub(crate) fn read_chunk<'a>(source: &Source<'a>, chunk: &Chunk, limits: &Limits
         return Ok(Vec::new());
     };
     let start = chunk.range.start;
-    block::read(body, start, limits).map_or_else(|| general::read(body, start, limits), Ok)
+    let read = block::read(body, start, limits).map_or_else(|| general::read(body, start, limits), Ok);
+    read.map_err(|fault| unrendered(body, fault))
+}
+
+/// What a parser says about the braces of a template helps nobody.
+fn unrendered(text: &str, fault: Fault) -> Fault {
+    let (before, after) = usize::try_from(fault.at)
+        .ok()
+        .and_then(|at| text.split_at_checked(at))
+        .unwrap_or((text, ""));
+    // Some faults show only behind the line that causes them.
+    let line = before.trim_end().rfind('\n').map_or(0, |n| n + 1);
+    let end = before.len() + after.find('\n').unwrap_or(after.len());
+    match text.get(line..end).and_then(|near| near.find("{{")) {
+        Some(braces) => Fault::new(
+            u32::try_from(line + braces).unwrap_or(fault.at),
+            "this looks like a template that was not rendered: render it first (`helm template`, say), and load what \
+             comes out",
+        ),
+        None => fault,
+    }
 }
 
 /// A fault as a finding at its place.
@@ -339,7 +361,8 @@ pub struct Warning {
     pub message: String,
 }
 
-/// Reads one object that came as JSON, by the same rules as a file.
+/// Reads one object that an API server holds, by the same rules as a file, except that a field nobody here knows is no
+/// slip: the server knows it, or would have dropped it.
 pub fn from_value(value: Value) -> Result<(Object, Vec<Warning>), Warning> {
     let read = object::object(&Node::from_value(value), &DEFAULT_NAMESPACE.into());
     let mut warnings: Vec<Warning> = read

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::config::EdgeGateway;
 use crate::config::check::check;
 use crate::config::provider::{CustomProvider, ProviderType};
-use crate::load::de::{Reader, What};
+use crate::load::de::{Reader, Unknown, What};
 use crate::load::node::{Data, Node};
 use crate::load::{Fault, Limits, LoadFinding, Severity, Source, checked_split, place, read_chunk};
 
@@ -51,7 +51,9 @@ fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {
     let mut faults = Vec::new();
     for odd in odd.into_inner() {
         faults.extend(match odd.what {
-            What::Unknown => unknown(&odd.path).map(|message| Fault::new(odd.at, message)),
+            What::Unknown(Unknown { meant, .. }) => {
+                unknown(&odd.path, meant).map(|message| Fault::new(odd.at, message))
+            }
             What::Unquoted => Some(Fault::new(
                 odd.at,
                 format!("{}: this must be text: put it in quotes", odd.path),
@@ -66,13 +68,14 @@ fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {
 }
 
 /// Why a field is not known; the fields around the settings themselves are fine.
-fn unknown(path: &str) -> Option<String> {
+fn unknown(path: &str, meant: Option<&str>) -> Option<String> {
     match path {
         "apiVersion" | "kind" | "metadata" => None,
         "spec" => Some("spec: EdgeGateway has no spec: move its fields to the top".to_owned()),
-        _ => Some(format!(
-            "{path}: EdgeGateway has no such field: check the spelling and the indentation"
-        )),
+        _ => Some(match meant {
+            Some(meant) => format!("{path}: EdgeGateway has no such field: did you mean `{meant}`?"),
+            None => format!("{path}: EdgeGateway has no such field: check the spelling and the indentation"),
+        }),
     }
 }
 

@@ -72,9 +72,7 @@ fn cluster_settings_are_read() {
 fn unknown_fields_are_errors_with_a_place() {
     assert_eq!(
         parse_text("gateway:\n  controlerName: x").unwrap_err(),
-        [
-            "c.yaml:4:3: error: gateway.controlerName: EdgeGateway has no such field: check the spelling and the indentation"
-        ]
+        ["c.yaml:4:3: error: gateway.controlerName: EdgeGateway has no such field: did you mean `controllerName`?"]
     );
     assert_eq!(
         parse_text("spec: {}").unwrap_err(),

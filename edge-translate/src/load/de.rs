@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Visitor};
 
-use crate::load::known::silent;
+use crate::load::known::{nearest, silent};
 use crate::load::node::{Data, Entry, Node};
 
 /// What went wrong at which place.
@@ -114,9 +114,18 @@ pub(crate) struct Odd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// No type knows it.
-    Unknown,
+    Unknown(Unknown),
     /// It is a number, and text was wanted.
     Unquoted,
+}
+
+/// A field that its type doesn't know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    /// The type.
+    pub(crate) owner: &'static str,
+    /// The field of that type with nearly this name.
+    pub(crate) meant: Option<&'static str>,
 }
 
 /// The way from the document to a value; linked, so that it costs nothing unless there is something to report.
@@ -143,8 +152,8 @@ pub(crate) struct Reader<'n, 'a, 'p> {
     node: &'n Node<'a>,
     path: Path<'p>,
     odd: &'p RefCell<Vec<Odd>>,
-    /// The type that the value is a field of, and the place of its key.
-    field: Option<(&'static str, u32)>,
+    /// Of what type the value is a field.
+    field: Option<Field>,
 }
 
 impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
@@ -216,11 +225,22 @@ impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
     }
 }
 
+/// A value as a field of a type.
+#[derive(Clone, Copy)]
+struct Field {
+    /// The type.
+    owner: &'static str,
+    /// What it knows.
+    known: &'static [&'static str],
+    /// Place of the key.
+    at: u32,
+}
+
 /// What a mapping is read as.
 #[derive(Clone, Copy)]
 enum Owner {
-    /// A type of this name, which knows its fields.
-    Struct(&'static str),
+    /// A type of this name, and the fields that it knows.
+    Struct(&'static str, &'static [&'static str]),
     /// A mapping of any keys.
     Map,
     /// Free JSON, which keeps null.
@@ -286,23 +306,24 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
-        _: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
         match &self.node.data {
-            Data::Map(entries) => self.map(entries, Owner::Struct(name), visitor),
+            Data::Map(entries) => self.map(entries, Owner::Struct(name, fields), visitor),
             _ => self.wrong(&visitor),
         }
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if let (Some((owner, at)), Path::Field(_, name)) = (self.field, &self.path)
+        if let (Some(Field { owner, known, at }), Path::Field(_, name)) = (self.field, &self.path)
             && !silent(owner, name)
         {
+            let meant = nearest(name, known);
             self.odd.borrow_mut().push(Odd {
                 at,
                 path: self.path.to_string(),
-                what: What::Unknown,
+                what: What::Unknown(Unknown { owner, meant }),
             });
         }
         visitor.visit_unit()
@@ -367,7 +388,11 @@ impl<'n> de::MapAccess<'n> for Fields<'n, '_, '_> {
             return Err(de::Error::custom("a value without a key"));
         };
         let field = match self.owner {
-            Owner::Struct(name) => Some((name, entry.at)),
+            Owner::Struct(owner, known) => Some(Field {
+                owner,
+                known,
+                at: entry.at,
+            }),
             Owner::Map | Owner::Free => None,
         };
         let path = Path::Field(self.path, &entry.key);

@@ -1,7 +1,12 @@
-//! Fields that belong to a kind but mean nothing to us: they are skipped without a word.
+//! What becomes of a field that no type knows.
 //!
-//! The core kinds have far more fields than translation reads, and warning about a Service's `sessionAffinity` would
-//! bury the warning about a mistyped `backendRefs`.
+//! Fields that belong to a kind but mean nothing to us are skipped without a word: the core kinds have far more of them
+//! than translation reads, and warning about a Service's `sessionAffinity` would bury the warning about a mistyped
+//! `backendRefs`. A field that narrows what its object takes or guards must not get lost by a slip: without `hostnames`
+//! a route takes every host. Where the name of an unknown field is nearly that of such a field, the object is refused.
+//! All else is a warning.
+
+use crate::load::de::Unknown;
 
 /// Per type, the fields that are skipped silently.
 const SILENT: &[(&str, &[&str])] = &[
@@ -53,9 +58,132 @@ const SILENT: &[(&str, &[&str])] = &[
     ("ClusterTrustBundle", &["status"]),
 ];
 
-/// True when the field of a type is skipped without a warning.
-pub(crate) fn silent(owner: &str, field: &str) -> bool {
-    SILENT
+/// Per type, the fields whose absence takes in more, or guards less.
+const NARROWING: &[(&str, &[&str])] = &[
+    ("AllowedRoutes", &["namespaces", "kinds"]),
+    ("BackendSpec", &["tls"]),
+    ("BackendTlsPolicySpec", &["targetRefs", "validation"]),
+    ("BackendTlsValidation", &["subjectAltNames"]),
+    ("EdgeProxySpec", &["backendTLS"]),
+    ("FrontendTls", &["default", "perPort"]),
+    ("FrontendTlsConfig", &["validation"]),
+    ("FrontendTlsPort", &["tls"]),
+    ("GatewaySpec", &["listeners", "tls"]),
+    ("GatewayTls", &["frontend"]),
+    ("GrantTo", &["name"]),
+    ("GrpcHeaderMatch", &["type"]),
+    ("GrpcMethodMatch", &["type", "service", "method"]),
+    ("GrpcRouteMatch", &["method", "headers"]),
+    ("GrpcRouteRule", &["matches", "filters"]),
+    ("GrpcRouteSpec", &["parentRefs", "hostnames", "rules"]),
+    ("HttpHeaderMatch", &["type"]),
+    ("HttpPathMatch", &["type", "value"]),
+    ("HttpQueryParamMatch", &["type"]),
+    ("HttpRouteMatch", &["path", "headers", "queryParams", "method"]),
+    ("HttpRouteRule", &["matches", "filters"]),
+    ("HttpRouteSpec", &["parentRefs", "hostnames", "rules"]),
+    ("LabelSelector", &["matchLabels", "matchExpressions"]),
+    ("Listener", &["hostname", "tls", "allowedRoutes", "filters"]),
+    ("ListenerSetSpec", &["listeners"]),
+    ("ParentReference", &["sectionName", "port"]),
+    ("PolicyTargetRef", &["sectionName"]),
+    ("RouteBackendRef", &["weight", "filters"]),
+    ("RouteNamespaces", &["from", "selector"]),
+    ("StreamRouteSpec", &["parentRefs", "rules"]),
+    ("TlsRouteSpec", &["parentRefs", "hostnames", "rules"]),
+];
+
+fn lists(table: &[(&str, &[&str])], owner: &str, field: &str) -> bool {
+    table
         .iter()
         .any(|(name, fields)| *name == owner && fields.contains(&field))
+}
+
+/// True when an unknown field was most likely meant to be one that must not be missing.
+pub(crate) fn loses_a_condition(unknown: Unknown) -> bool {
+    unknown
+        .meant
+        .is_some_and(|meant| lists(NARROWING, unknown.owner, meant))
+}
+
+/// The field of a type that somebody most likely meant.
+pub(crate) fn nearest(written: &str, fields: &'static [&'static str]) -> Option<&'static str> {
+    let lower = written.to_ascii_lowercase();
+    // Two letters apart is a slip in a long name, and another word among short ones.
+    let bound = if written.len() < 5 { 1 } else { 2 };
+    let distance = |field: &str| strsim::osa_distance(&lower, &field.to_ascii_lowercase());
+    let near = fields.iter().map(|field| (distance(field), *field));
+    near.filter(|(distance, _)| *distance <= bound)
+        .min()
+        .map(|(_, field)| field)
+}
+
+/// True when the field of a type is skipped without a warning.
+pub(crate) fn silent(owner: &str, field: &str) -> bool {
+    lists(SILENT, owner, field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Limits, Loaded, Source, load};
+
+    fn route(spec: &str) -> Loaded {
+        let text = format!("apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{name: r}}\n{spec}");
+        let source = Source {
+            name: "f.yaml",
+            text: &text,
+        };
+        load(&source, &Limits::default())
+    }
+
+    #[test]
+    fn a_slip_that_would_take_in_more_refuses_the_object() {
+        let loaded = route("spec:\n  hostname: [a.example]\n");
+        assert!(loaded.objects.is_empty());
+        assert_eq!(
+            loaded.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            [
+                "f.yaml:5:3: error: HTTPRoute/default/r: spec.hostname: HTTPRoute has no such field: did you mean \
+                 `hostnames`? Without it the object would be in force for more than was meant, so it is not taken"
+            ]
+        );
+        for (spec, meant) in [
+            ("spec: {rules: [{match: []}]}", "matches"),
+            ("spec: {rules: [{matches: [{header: []}]}]}", "headers"),
+            ("spec: {rules: [{matches: [{queryparams: []}]}]}", "queryParams"),
+            ("spec: {rules: [{filter: []}]}", "filters"),
+            ("spec: {parentRefs: [{name: g, sectionname: a}]}", "sectionName"),
+            ("spec: {parentRef: [{name: g}]}", "parentRefs"),
+            ("spec: {rules: [{backendRefs: [{name: b, wieght: 0}]}]}", "weight"),
+        ] {
+            let loaded = route(spec);
+            assert!(loaded.objects.is_empty(), "{spec}");
+            let finding = loaded.findings[0].to_string();
+            assert!(finding.contains(&format!("did you mean `{meant}`?")), "{finding}");
+        }
+    }
+
+    #[test]
+    fn a_slip_elsewhere_is_a_warning_with_what_was_meant() {
+        let loaded = route("spec: {rules: [{timeout: {}}]}");
+        assert_eq!(loaded.objects.len(), 1);
+        let finding = loaded.findings[0].to_string();
+        assert!(
+            finding.ends_with("it is ignored: did you mean `timeouts`?"),
+            "{finding}"
+        );
+        let loaded = route("spec: {colour: blue}");
+        assert_eq!(loaded.objects.len(), 1);
+        let finding = loaded.findings[0].to_string();
+        assert!(finding.ends_with("check the spelling and the indentation"), "{finding}");
+    }
+
+    #[test]
+    fn short_words_must_be_nearer() {
+        const FIELDS: &[&str] = &["name", "port", "hostnames"];
+        assert_eq!(nearest("nmae", FIELDS), Some("name"));
+        assert_eq!(nearest("note", FIELDS), None);
+        assert_eq!(nearest("Hostname", FIELDS), Some("hostnames"));
+    }
 }

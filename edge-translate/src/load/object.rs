@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::api::{Kind, Metadata, Object, ObjectKey, Scope};
-use crate::load::de::{Odd, Reader, What};
+use crate::load::de::{Odd, Reader, Unknown, What};
+use crate::load::known::loses_a_condition;
 use crate::load::node::{Data, Entry, Node};
-use crate::load::{Fault, Severity};
+use crate::load::{Fault, Severity, identity};
 
 /// Something to report about a place, before lines are counted.
 pub(crate) struct Remark {
@@ -15,7 +16,8 @@ pub(crate) struct Remark {
     pub(crate) object: Option<ObjectKey>,
 }
 
-/// One object and everything odd about it; neither is a guarantee of the other.
+/// One object and everything odd about it; neither is a guarantee of the other. An object with an error could be read,
+/// and most likely doesn't mean what it says: nobody but an API server that took it can vouch for it.
 pub(crate) struct Read {
     pub(crate) object: Option<Object>,
     pub(crate) remarks: Vec<Remark>,
@@ -181,15 +183,16 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
         ));
         return Read { object: None, remarks };
     }
-    for Odd { at, path, what } in odd.into_inner() {
-        let message = match what {
-            What::Unknown if matches!(path.as_str(), "apiVersion" | "kind") => continue,
-            What::Unknown => {
-                format!("{path}: {kind} has no such field, it is ignored: check the spelling and the indentation")
-            }
-            What::Unquoted => format!("{path}: this is read as text: put it in quotes"),
-        };
-        remarks.push(remark(Severity::Warning, at, message, None));
+    if let Some(fault) = identity::fault(kind, root, object.metadata()) {
+        remarks.push(Remark {
+            severity: Severity::Error,
+            fault,
+            object: Some(object.key()),
+        });
+        return Read { object: None, remarks };
+    }
+    for odd in odd.into_inner() {
+        remarks.extend(odd_remark(kind, odd));
     }
     if !remarks.is_empty() {
         let key = object.key();
@@ -198,6 +201,40 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
     Read {
         object: Some(object),
         remarks,
+    }
+}
+
+/// What to say about something odd in an object of a kind.
+fn odd_remark(kind: Kind, odd: Odd) -> Option<Remark> {
+    let Odd { at, path, what } = odd;
+    let (severity, message) = match what {
+        What::Unknown(_) if matches!(path.as_str(), "apiVersion" | "kind") => return None,
+        What::Unknown(unknown) => unknown_field(kind, &path, unknown),
+        What::Unquoted => (
+            Severity::Warning,
+            format!("{path}: this is read as text: put it in quotes"),
+        ),
+    };
+    Some(remark(severity, at, message, None))
+}
+
+fn unknown_field(kind: Kind, path: &str, unknown: Unknown) -> (Severity, String) {
+    match unknown.meant {
+        Some(meant) if loses_a_condition(unknown) => (
+            Severity::Error,
+            format!(
+                "{path}: {kind} has no such field: did you mean `{meant}`? Without it the object would be in force for \
+                 more than was meant, so it is not taken"
+            ),
+        ),
+        Some(meant) => (
+            Severity::Warning,
+            format!("{path}: {kind} has no such field, it is ignored: did you mean `{meant}`?"),
+        ),
+        None => (
+            Severity::Warning,
+            format!("{path}: {kind} has no such field, it is ignored: check the spelling and the indentation"),
+        ),
     }
 }
 

@@ -130,13 +130,33 @@ fn wrong_types_name_path_and_place() {
 }
 
 #[test]
+fn templates_that_were_not_rendered_are_told_as_such() {
+    for document in [
+        "kind: {{ .Values.kind }}\n",
+        "metadata:\n  name: {{ include \"x\" . }}\n",
+        "{{- if .Values.on }}\nkind: Service\n{{- end }}\n",
+        "spec:\n  ports:\n  {{- range .Values.ports }}\n  - port: {{ . }}\n  {{- end }}\n",
+    ] {
+        let loaded = load_text(&format!("{}---\n{document}", namespace("a")));
+        assert_eq!(keys(&loaded), ["Namespace/a"], "{document}");
+        let found = lines(&loaded);
+        assert!(
+            found.len() == 1 && found[0].contains("error: this looks like a template that was not rendered: "),
+            "{document}: {found:?}"
+        );
+    }
+    let quoted = load_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '{{ b }}'}\n");
+    assert_eq!(lines(&quoted), [""; 0]);
+}
+
+#[test]
 fn columns_count_characters() {
-    let text = "apiVersion: v1\nkind: Service\nmetadata: {name: s, labels: {ä: \"ö\"}, nmae: x}\n";
+    let text = "apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: {a: \"äö\"}, nmae: x}\n";
     assert_eq!(
         lines(&load_text(text)),
         [
-            "f.yaml:3:39: warning: Service/default/s: metadata.nmae: Service has no such field, it is ignored: check the \
-          spelling and the indentation"
+            "f.yaml:3:45: warning: Service/default/s: metadata.nmae: Service has no such field, it is ignored: did you \
+          mean `name`?"
         ]
     );
 }
