@@ -6,10 +6,9 @@
 
 use crate::{
     http::{Query, Reply, json, reply, text},
-    infra::{Availability, Reports},
     metrics::Metrics,
-    status::{self, to_yaml},
-    world::{FleetState, Published},
+    state::{Availability, FleetState, Published, Report, Reports, StatusMessage},
+    status::to_yaml,
 };
 use edge_xds::snapshot::{ResourceType, version_text};
 use http::StatusCode;
@@ -25,7 +24,7 @@ pub struct Pages {
     /// How the proxies are.
     pub reports: watch::Receiver<Option<Reports>>,
     /// Who knows the statuses.
-    pub status: mpsc::Sender<status::Message>,
+    pub status: mpsc::Sender<StatusMessage>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
     /// What is known about the process.
@@ -95,7 +94,7 @@ impl Pages {
 
     async fn statuses(&self) -> Option<Value> {
         let (sender, answer) = oneshot::channel();
-        self.status.send(status::Message::Read(sender)).await.ok()?;
+        self.status.send(StatusMessage::Read(sender)).await.ok()?;
         answer.await.ok()
     }
 
@@ -118,7 +117,7 @@ impl Pages {
     }
 }
 
-fn proxy(fleet: &str, report: &crate::infra::Report) -> Value {
+fn proxy(fleet: &str, report: &Report) -> Value {
     let (state, reason) = match &report.availability {
         Availability::Starting => ("starting", None),
         Availability::Available(_) => ("available", None),

@@ -27,7 +27,6 @@ use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     path::{self, Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 mod follow;
@@ -304,9 +303,4 @@ impl Reading {
             .map(|(_, sentence)| format!("{sentence}; the field is ignored"))
             .collect()
     }
-}
-
-/// A connection's life when the file names none: between 10 and 12 hours, so that not all come back at once.
-pub(crate) fn default_connection_age(seed: u64) -> Duration {
-    Duration::from_secs(10 * 3600 + seed % (2 * 3600))
 }

@@ -4,7 +4,7 @@
 //! closes, and the guard on the other end asks every process that is still named to stop. A parent-death signal would
 //! need unsafe code and is lost with the thread that asked for it.
 
-use crate::infra::host::{ProcessName, is_running, signal_process};
+use crate::process_name::{ProcessName, is_running, signal_process};
 use rustix::process::Signal;
 use std::{
     collections::BTreeSet,

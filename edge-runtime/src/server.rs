@@ -10,17 +10,15 @@ use crate::{
     certs::{self, CONTROLLER, Existing, Outcome, PROXY, ServerTls, TlsFiles},
     config::{self, Config, Overrides, Proxies},
     http::{self, Query, Reply},
-    infra::{
-        Reports,
-        host::{self, HostSettings, RuntimeFolder},
-    },
+    infra::host::{self, HostSettings, RuntimeFolder},
     logging::LogControl,
     metrics::Metrics,
-    provider::file::{self, Findings},
+    provider::file,
+    state::{Findings, Input, Published, Rejections, Reports},
     status::{self, Sources},
     task::{Stop, Task},
-    world::{self, Input, Outputs, Published},
-    xds_server::{self, Rejections, Shared},
+    world::{self, Outputs},
+    xds_server::{self, Shared},
 };
 use edge_translate::Feature;
 use serde_json::{Value, json};

@@ -8,19 +8,15 @@
 
 use crate::{
     error::describe,
-    infra::Reports,
     metrics::{Counter, Metrics, Timer},
-    provider::file::Findings,
+    state::{Findings, Published, Rejections, Reports, StatusMessage},
     task::Stop,
-    world::Published,
-    xds_server::Rejections,
 };
-use edge_translate::{api::ObjectKey, status::Status};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::{fs, io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     time::{self, Instant},
 };
 
@@ -36,23 +32,11 @@ const QUIET: Duration = Duration::from_millis(50);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Statuses that differ from the last translation.
-pub type StatusChanges = Vec<(ObjectKey, Option<Arc<Status>>)>;
-
-/// What the task is sent.
-#[derive(Debug)]
-pub enum Message {
-    /// Statuses of a new translation.
-    Statuses(StatusChanges),
-    /// Somebody wants to read the document as it is now.
-    Read(oneshot::Sender<Value>),
-}
-
 /// Where the task hears from others.
 #[derive(Debug)]
 pub struct Sources {
     /// Statuses and questions.
-    pub messages: mpsc::Receiver<Message>,
+    pub messages: mpsc::Receiver<StatusMessage>,
     /// Which fleet serves which Gateway.
     pub published: watch::Receiver<Option<Arc<Published>>>,
     /// How the fleets' proxies are; `None`: nobody looks after proxies here.
@@ -77,8 +61,8 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
         tokio::select! {
             () = stop.requested() => break,
             message = sources.messages.recv() => match message {
-                Some(Message::Statuses(changes)) => book.set_statuses(changes),
-                Some(Message::Read(answer)) => {
+                Some(StatusMessage::Statuses(changes)) => book.set_statuses(changes),
+                Some(StatusMessage::Read(answer)) => {
                     book.refresh(&now());
                     // Who asked may be gone.
                     let _ = answer.send(book.document());

@@ -8,8 +8,7 @@
 use crate::{
     infra::host::ReadyPorts,
     metrics::{Counter, Gauge, Metrics, Timer},
-    provider::Batch,
-    status,
+    state::{FleetState, Input, Published, StatusMessage},
 };
 use edge_ir::{Fleet, FleetKey, Infra};
 use edge_translate::{Platform, Settings, Translation, Translator};
@@ -23,40 +22,13 @@ use tokio::{
 /// Batches that wait for the world. When it is full, providers wait, and what they see meanwhile becomes one batch.
 pub const QUEUE: usize = 64;
 
-/// What the world is told.
-#[derive(Debug)]
-pub enum Input {
-    /// Resources changed.
-    Batch(Batch),
-    /// The controller's configuration changed.
-    Settings(Box<Settings>),
-}
-
-/// The state that everyone else works from.
-#[derive(Clone, Debug, Default)]
-pub struct Published {
-    /// All fleets.
-    pub fleets: BTreeMap<FleetKey, FleetState>,
-    /// When the first event behind the latest change was seen.
-    pub since: Option<Instant>,
-}
-
-/// One fleet.
-#[derive(Clone, Debug)]
-pub struct FleetState {
-    /// What its proxies are served.
-    pub snapshot: Arc<Snapshot>,
-    /// What must exist around it.
-    pub infra: Arc<Infra>,
-}
-
 /// Where the world tells what it made of its input.
 #[derive(Debug)]
 pub struct Outputs {
     /// The latest state; `None` until the first translation of everything there is.
     pub published: watch::Sender<Option<Arc<Published>>>,
     /// Statuses that changed.
-    pub statuses: mpsc::Sender<status::Message>,
+    pub statuses: mpsc::Sender<StatusMessage>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
 }
@@ -152,7 +124,7 @@ impl World {
             let _ = self
                 .outputs
                 .statuses
-                .blocking_send(status::Message::Statuses(translation.statuses));
+                .blocking_send(StatusMessage::Statuses(translation.statuses));
         }
     }
 

@@ -4,16 +4,18 @@
 //! driven by whoever reads its responses ([`stream`]), so a slow proxy holds up nobody and nothing queues for it.
 //! Streams are refused until there is something to serve: a proxy that is told of nothing would drop what it has.
 
-use crate::{certs::ServerTls, config::default_connection_age, metrics::Metrics, task::Stop, world::Published};
-use edge_ir::{FleetKey, Origins};
-use edge_xds::snapshot::ResourceType;
+use crate::{
+    certs::ServerTls,
+    metrics::Metrics,
+    state::{Published, Rejections},
+    task::Stop,
+};
 use envoy_types::pb::envoy::service::discovery::v3::{
     DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
     aggregated_discovery_service_server::{AggregatedDiscoveryService, AggregatedDiscoveryServiceServer},
 };
 use futures_util::stream::BoxStream;
 use std::{
-    collections::BTreeMap,
     hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
@@ -29,31 +31,6 @@ mod incoming;
 mod stream;
 #[cfg(test)]
 mod tests;
-
-/// What proxies have rejected and not yet been given a better version of.
-pub type Rejections = BTreeMap<RejectionKey, Rejection>;
-
-/// One resource on one stream.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RejectionKey {
-    /// The stream.
-    pub stream: u64,
-    /// Kind of the resource.
-    pub kind: ResourceType,
-    /// Its name.
-    pub name: Arc<str>,
-}
-
-/// Why a resource was rejected, and whose it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejection {
-    /// The fleet.
-    pub fleet: FleetKey,
-    /// The proxy's words.
-    pub detail: Arc<str>,
-    /// The objects that the resource came from.
-    pub origins: Origins,
-}
 
 /// Bounds of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,6 +93,11 @@ pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared
     if let Err(error) = served.await {
         tracing::error!(%error, "the xDS server has failed");
     }
+}
+
+/// A connection's life when the file names none: between 10 and 12 hours, so that not all come back at once.
+fn default_connection_age(seed: u64) -> Duration {
+    Duration::from_secs(10 * 3600 + seed % (2 * 3600))
 }
 
 struct Discovery {

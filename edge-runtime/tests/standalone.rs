@@ -7,7 +7,7 @@
 use edge_runtime::{
     certs::{PROXY, TlsFiles},
     http::fetch,
-    infra::host::{ProcessName, is_running},
+    process_name::{ProcessName, is_running},
 };
 use envoy_types::pb::envoy::{
     config::core::v3::Node,

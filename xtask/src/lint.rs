@@ -1,7 +1,7 @@
 //! `cargo xtask lint`: house rules that no compiler checks.
 //!
 //! Files end before 600 lines and start with what they are for; functions fit a screen; nothing is left for later by a
-//! comment; links in documents lead somewhere. Formatting and clippy have commands of their own.
+//! comment; modules form no circles; links in documents lead somewhere. Formatting and clippy have commands of their own.
 
 use crate::workspace;
 use anyhow::{Result, bail};
@@ -10,6 +10,8 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
 };
+
+mod modules;
 
 /// Longest source file, tests apart.
 const MAX_FILE: usize = 600;
@@ -43,6 +45,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
             _ => {}
         }
     }
+    modules::check(root, &mut findings)?;
     Ok(findings)
 }
 

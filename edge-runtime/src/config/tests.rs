@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::task::Task;
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 const STANDALONE: &str = "apiVersion: gateway.edge/v1alpha1

@@ -5,13 +5,12 @@
 //! ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it down when the fleet goes.
 //! Deliberately absent: rate limit service, autoscaling, and anything that needs a cluster.
 
-use super::{Availability, Report, Reports};
 use crate::{
     certs::TlsFiles,
     guard::{Guard, GuardMessage},
     metrics::Metrics,
+    state::{Availability, Published, Report, Reports},
     task::{Stop, Task},
-    world::Published,
 };
 use edge_ir::{FleetKey, Infra};
 use std::{
@@ -39,7 +38,7 @@ mod tests;
 
 pub use bootstrap::render;
 pub use ports::ReadyPorts;
-pub use record::{ProcessName, RuntimeFolder, is_running, signal_process};
+pub use record::RuntimeFolder;
 
 /// The field and the flag that name the proxy's binary, for messages.
 pub(crate) const BINARY_FIELD: &str = "provider.custom.infrastructure.host.proxyBinary (or --proxy-binary)";

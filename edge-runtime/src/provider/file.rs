@@ -5,12 +5,11 @@
 //! misunderstood: atomic renames, editors that save by replacing, swapped symbolic links, folders that come later.
 //! Pure parts are apart: what a set of files means is [`table`], what lies below a path is [`list`].
 
-use super::Batch;
 use crate::{
     error::describe,
+    state::{Batch, Findings, Input},
     task::Stop,
     watch::{FolderWatch, Timing, Touch, settled},
-    world::Input,
 };
 use edge_translate::{
     Change,
@@ -40,9 +39,6 @@ use table::{Table, of_file};
 
 /// How often everything is looked at when some folder can't be watched.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// Everything wrong or odd with the files, as of the last look.
-pub type Findings = Arc<Vec<LoadFinding>>;
 
 /// Follows the files below `paths` until asked to stop. The first batch is sent at once, even if it is empty.
 pub async fn run(

@@ -8,7 +8,7 @@ use crate::{
     config::{Config, Proxies},
     http::listen,
     infra::host::RuntimeFolder,
-    world::Input,
+    state::Input,
 };
 use std::{net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;

@@ -1,7 +1,7 @@
 //! The book of statuses: pure, except that it is told the time.
 
-use super::{StatusChanges, overlay, to_yaml};
-use crate::{infra::Reports, provider::file::Findings, world::Published, xds_server::Rejections};
+use super::{overlay, to_yaml};
+use crate::state::{Findings, Published, Rejections, Reports, StatusChanges};
 use edge_ir::FleetKey;
 use edge_translate::{
     api::{Kind, ObjectKey},

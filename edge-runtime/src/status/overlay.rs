@@ -1,10 +1,7 @@
 //! What only the running system knows, laid over the translation's statuses: whether proxies run, and what they
 //! reject.
 
-use crate::{
-    infra::{Availability, Report},
-    xds_server::Rejections,
-};
+use crate::state::{Availability, Rejections, Report};
 use edge_ir::Origin;
 use edge_translate::{
     api::{Kind, ObjectKey},

@@ -1,20 +1,16 @@
 //! The document, from what its parts know.
 
 use super::*;
-use crate::{
-    infra::{Availability, Report},
-    world::FleetState,
-    xds_server::{Rejection, RejectionKey},
-};
+use crate::state::{Availability, FleetState, Rejection, RejectionKey, Report};
 use edge_ir::{Infra, Origin};
 use edge_translate::{
-    api::Kind,
+    api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
-    status::{Condition, GatewayStatus, ListenerStatus, StatusBody},
+    status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody},
 };
 use edge_xds::snapshot::ResourceType;
 use std::collections::BTreeMap;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 fn gateway() -> (ObjectKey, Option<Arc<Status>>) {
     let listener = ListenerStatus {
@@ -195,7 +191,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
     let (file, measured) = (path.clone(), Arc::clone(&metrics));
     let task = crate::task::Task::spawn("status", |stop| run(sources, file, measured, stop));
 
-    messages.send(Message::Statuses(vec![gateway()])).await.unwrap();
+    messages.send(StatusMessage::Statuses(vec![gateway()])).await.unwrap();
     let is_counted = |counter: Counter| {
         let metrics = Arc::clone(&metrics);
         async move {
@@ -208,7 +204,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
         .await
         .unwrap();
     let (sender, answer) = oneshot::channel();
-    messages.send(Message::Read(sender)).await.unwrap();
+    messages.send(StatusMessage::Read(sender)).await.unwrap();
     assert_eq!(
         answer.await.unwrap()["resources"][0]["name"],
         "gw",

@@ -3,11 +3,11 @@
 //! It has no task of its own: reading the next response drives it. It ends with the connection, with the controller,
 //! or when its fleet is gone, and takes what it had rejected with it.
 
-use super::{Rejection, RejectionKey, Shared};
+use super::Shared;
 use crate::{
     metrics::{Counter, Gauge, Timer},
+    state::{FleetState, Rejection, RejectionKey},
     task::Stop,
-    world::FleetState,
 };
 use edge_ir::FleetKey;
 use edge_xds::{

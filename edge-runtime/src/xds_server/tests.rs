@@ -4,12 +4,12 @@ use super::*;
 use crate::{
     certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
     metrics::Counter,
+    state::FleetState,
     task::Task,
-    world::FleetState,
 };
 use bytes::Bytes;
 use edge_ir::{Infra, Origin};
-use edge_xds::snapshot::{Body, Entry, Section, Snapshot};
+use edge_xds::snapshot::{Body, Entry, ResourceType, Section, Snapshot};
 use envoy_types::pb::{
     envoy::{
         config::core::v3::Node,
@@ -17,7 +17,7 @@ use envoy_types::pb::{
     },
     google::rpc,
 };
-use std::{fs, net::SocketAddr, path::Path};
+use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 use tokio::{sync::mpsc, time};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{

@@ -1,9 +1,14 @@
 //! One proxy process: started, asked whether it is ready, drained, ended.
 
-use super::{STOP_GRACE, launch::Launch, log_file, record::ProcessName, record::Record};
-use crate::{error::describe, guard::GuardMessage, http::fetch};
+use super::{STOP_GRACE, launch::Launch, log_file, record::Record};
+use crate::{
+    error::describe,
+    guard::GuardMessage,
+    http::fetch,
+    process_name::{ProcessName, signal},
+};
 use http::{Method, StatusCode};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::{
     fs,
     future::Future,
@@ -178,17 +183,6 @@ impl Drop for Process {
             // Gone already is as good.
             let _ = fs::remove_file(file);
         }
-    }
-}
-
-/// Sends a signal to a process that is known to exist.
-pub(super) fn signal(pid: u32, signal: Signal) {
-    let sent = i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .map(|pid| kill_process(pid, signal));
-    if let Some(Err(error)) = sent {
-        tracing::debug!(pid, %error, "can't signal a proxy");
     }
 }
 

@@ -4,16 +4,18 @@
 //! Linux; elsewhere there are no records). The next controller with the same folder ends what is still running. The
 //! folder is locked while a controller lives, so two of them can't end each other's processes.
 
-use super::{STOP_GRACE, process};
-use crate::{Error, error::describe};
+use super::STOP_GRACE;
+use crate::{
+    Error,
+    error::describe,
+    process_name::{ProcessName, is_running, signal_process},
+};
 use rustix::process::Signal;
 use std::{
-    fmt,
     fs::{self, File, TryLockError},
     io,
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    str::FromStr,
     time::Duration,
 };
 
@@ -72,41 +74,6 @@ impl RuntimeFolder {
     }
 }
 
-/// One process for ever: its id and when it started, in ticks since boot.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ProcessName {
-    pid: u32,
-    start: String,
-}
-
-impl ProcessName {
-    /// The name of a running process; none where the system doesn't say when it started.
-    pub fn of(pid: u32) -> Option<Self> {
-        Some(Self {
-            pid,
-            start: start_time(pid)?,
-        })
-    }
-}
-
-impl fmt::Display for ProcessName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.pid, self.start)
-    }
-}
-
-impl FromStr for ProcessName {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (pid, start) = text.trim().split_once(' ').ok_or(())?;
-        Ok(Self {
-            pid: pid.parse().map_err(|_| ())?,
-            start: start.to_owned(),
-        })
-    }
-}
-
 /// The record of one process; it goes when this does.
 #[derive(Debug)]
 pub(super) struct Record(Option<PathBuf>);
@@ -114,7 +81,7 @@ pub(super) struct Record(Option<PathBuf>);
 impl Record {
     /// Notes a process that was started.
     pub(super) fn write(folder: &Path, process: &ProcessName) -> Self {
-        let path = folder.join(format!("{}.{SUFFIX}", process.pid));
+        let path = folder.join(format!("{}.{SUFFIX}", process.pid()));
         match fs::write(&path, process.to_string()) {
             Ok(()) => Self(Some(path)),
             Err(error) => {
@@ -140,35 +107,12 @@ fn remove(path: &Path) {
     }
 }
 
-/// When a process started.
-fn start_time(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // proc(5): the second field is the name in parentheses, which may hold anything; the third is the state, where Z
-    // is a process that has ended and waits for its parent to ask; the 22nd is the start time.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_whitespace();
-    let state = fields.next()?;
-    fields.nth(18).filter(|_| state != "Z").map(str::to_owned)
-}
-
-/// Whether a process is still there.
-pub fn is_running(process: &ProcessName) -> bool {
-    start_time(process.pid).is_some_and(|now| now == process.start)
-}
-
-/// Sends a signal to a process that is not a child, unless it is gone.
-pub fn signal_process(process: &ProcessName, signal: Signal) {
-    if is_running(process) {
-        process::signal(process.pid, signal);
-    }
-}
-
 async fn end(process: &ProcessName) {
     if !is_running(process) {
         return;
     }
     tracing::info!(
-        pid = process.pid,
+        pid = process.pid(),
         "ending a proxy that an earlier controller left behind"
     );
     let deadline = tokio::time::Instant::now() + STOP_GRACE;
@@ -193,10 +137,7 @@ mod tests {
         let (mut left, mut stranger) = (sleeper(), sleeper());
         // The records of a controller that was killed stay.
         std::mem::forget(Record::write(folder.path(), &ProcessName::of(left.id()).unwrap()));
-        let other = ProcessName {
-            pid: stranger.id(),
-            start: "1".into(),
-        };
+        let other: ProcessName = format!("{} 1", stranger.id()).parse().unwrap();
         std::mem::forget(Record::write(folder.path(), &other));
 
         let runtime = RuntimeFolder::open(folder.path()).unwrap();

@@ -7,8 +7,8 @@
 use super::{HostSettings, Reporter, launch, process::Fate, process::Process};
 use crate::{
     guard::GuardMessage,
-    infra::Availability,
     metrics::{Counter, Metrics, Timer},
+    state::Availability,
     task::Stop,
 };
 use edge_ir::Infra;

@@ -4,7 +4,11 @@
 //! that answers on its admin port. What it does is told by files beside the script.
 
 use super::*;
-use crate::{http, infra::Availability, task::StopSource, world::FleetState};
+use crate::{
+    http,
+    state::{Availability, FleetState},
+    task::StopSource,
+};
 use ::http::StatusCode;
 use edge_ir::ProxySettings;
 use std::{
@@ -263,7 +267,7 @@ async fn a_proxy_that_is_killed_comes_back() {
         .find(|path| path.extension().is_some_and(|e| e == "process"))
         .unwrap();
     let pid = record.file_stem().unwrap().to_str().unwrap().parse().unwrap();
-    process::signal(pid, rustix::process::Signal::KILL);
+    crate::process_name::signal(pid, rustix::process::Signal::KILL);
     rig.until("another runs", |reports| {
         is_available(reports, "ns/a") && reports["ns/a"].admin != first
     })
