@@ -49,7 +49,7 @@ pub use http_route::{
 };
 pub use meta::{
     LabelOperator, LabelRequirement, LabelSelector, LocalObjectRef, Metadata, ObjectRef, ParentReference, SecretRef,
-    StringMap, Timestamp,
+    StatusAsRead, StringMap, Timestamp,
 };
 pub use object::{Generic, Kind, Object, ObjectKey, Scope};
 pub use route_filter::{

@@ -7,7 +7,7 @@
 use crate::{
     api::{Kind, ObjectKey},
     change::Change,
-    name::{Id, RouteId, RouteKind},
+    name::Id,
     phase,
     settings::Settings,
     status::Status,
@@ -21,14 +21,16 @@ mod index;
 pub(crate) mod key;
 mod memo;
 pub(crate) mod reader;
+mod unit;
 mod upkeep;
 pub(crate) mod value;
 
 use assembly::Assembly;
 use index::Index;
-use key::{Key, N_STAGES};
-use memo::{Memo, NodeId, Outcome};
+use key::Key;
+use memo::{Given, Memo, NodeId, Outcome};
 use reader::Reader;
+use unit::{N_STAGES, Runs, Subject};
 use value::Value;
 
 /// Turns resources into fleets, and keeps them up to date.
@@ -39,6 +41,8 @@ pub struct Translator {
     assembly: Assembly,
     /// Statuses that changed in this translation; each once, as no unit runs twice.
     changed_statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
+    /// What this translation cost so far.
+    runs: Runs,
 }
 
 impl Translator {
@@ -50,6 +54,7 @@ impl Translator {
             index: Index::default(),
             assembly: Assembly::default(),
             changed_statuses: Vec::new(),
+            runs: Runs::default(),
         }
     }
 
@@ -62,38 +67,15 @@ impl Translator {
 
     /// Takes a change in. Nothing is computed yet, so that many changes cost one translation.
     pub fn apply(&mut self, change: Change) {
-        for key in self.world.apply(change) {
+        let touched = self.world.apply(change);
+        for key in touched.keys {
             if let Key::Object(kind, id) = key {
-                self.want_units_of(kind, id);
+                Subject::of(kind, id).for_each(|subject| self.wake(subject));
             }
             self.memo.touch(key);
         }
-    }
-
-    /// Units whose subject is an object come to life with it, and run whenever it changes: see [`Key::subject`]. When it
-    /// goes they find nothing and are forgotten.
-    fn want_units_of(&mut self, kind: Kind, id: Id) {
-        match kind {
-            Kind::GatewayClass => self.memo.want(Key::Class(id.name)),
-            Kind::Gateway => {
-                self.memo.want(Key::Gateway(id));
-                self.memo.want(Key::ListenerViews(id));
-            }
-            Kind::Service | Kind::ServiceImport | Kind::Backend => {
-                for port in self.world.backend_ports(kind, id) {
-                    self.memo.want(Key::BackendTls(port));
-                    self.memo.want(Key::Ready(port));
-                }
-            }
-            _ => {}
-        }
-        if let Some(route) = RouteKind::of(kind).map(|kind| RouteId { kind, id }) {
-            self.memo.want(Key::Attach(route));
-            self.memo.want(Key::Rules(route));
-            self.memo.want(Key::Uses(route));
-        }
-        if phase::statuses::has_status(kind) {
-            self.memo.want(Key::Status(kind, id));
+        for port in touched.ports {
+            self.wake(Subject::Port(port));
         }
     }
 
@@ -104,6 +86,7 @@ impl Translator {
                 self.run(id, key);
             }
         }
+        debug_assert!(self.memo.is_settled(), "a unit was woken after its stage");
         let (fleets, infra) = self.assembly.settle();
         let mut statuses = std::mem::take(&mut self.changed_statuses);
         statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -111,6 +94,7 @@ impl Translator {
             fleets,
             infra,
             statuses,
+            runs: self.runs.take(),
         }
     }
 
@@ -135,14 +119,20 @@ impl Translator {
     }
 
     fn run(&mut self, id: NodeId, key: Key) {
+        self.runs.count(key);
         let Self { world, index, memo, .. } = self;
         let outcome = memo.run(id, |reads| {
-            unit(&Reader {
+            let reader = Reader {
                 key,
                 world,
                 index,
                 reads,
-            })
+            };
+            match unit(&reader) {
+                Some(value) => Given::Value(value),
+                None if key.subject().is_some_and(|subject| subject.exists(world, index)) => Given::Nothing,
+                None => Given::Gone,
+            }
         });
         if let Outcome::Changed(was) = outcome {
             self.memo.touch_id(id);
@@ -159,7 +149,7 @@ fn status_of(memo: &Memo<Key, Value>, kind: Kind, id: Id) -> Option<&Arc<Status>
     }
 }
 
-/// The function of each unit. Nothing means that its subject is gone.
+/// The function of each unit; none when it has no value, for now or because its subject is gone.
 fn unit(reader: &Reader<'_>) -> Option<Value> {
     Some(match reader.key {
         Key::Class(name) => Value::Class(Arc::new(phase::gateways::class::class(reader, name)?)),

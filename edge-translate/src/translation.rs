@@ -15,4 +15,6 @@ pub struct Translation {
     /// Statuses that differ from the previous translation, sorted by object. `None`: the object is gone, or no longer
     /// ours, and our entries in its status go.
     pub statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
+    /// What it cost: units of work that ran, by name. A change runs what read it and nothing else.
+    pub runs: Vec<(&'static str, u32)>,
 }

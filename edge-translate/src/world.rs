@@ -32,8 +32,31 @@ const IMPORT_NAME: &str = "multicluster.kubernetes.io/service-name";
 /// Objects of one group, by namespace and name where both count, in order of name.
 type ByName<T> = BTreeMap<Arc<str>, Arc<T>>;
 
-/// Keys that a change touched.
-pub(crate) type Touched = SmallVec<[Key; 2]>;
+/// What a change touched.
+#[derive(Default)]
+pub(crate) struct Touched {
+    /// Inputs.
+    pub(crate) keys: SmallVec<[Key; 2]>,
+    /// Ports that the object has or had, if it can be a backend.
+    pub(crate) ports: SmallVec<[BackendPort; 2]>,
+}
+
+impl Touched {
+    fn key(key: Key) -> Self {
+        Self {
+            keys: smallvec![key],
+            ports: SmallVec::new(),
+        }
+    }
+
+    fn nothing() -> Self {
+        Self::default()
+    }
+
+    fn push(&mut self, key: Key) {
+        self.keys.push(key);
+    }
+}
 
 /// All objects.
 pub(crate) struct World {
@@ -177,26 +200,8 @@ impl World {
     }
 
     /// The ports of an object that can be a backend.
-    pub(crate) fn backend_ports(&self, kind: Kind, id: Id) -> Vec<BackendPort> {
-        let on = |kind, port, transport| BackendPort {
-            target: Target { kind, id },
-            port,
-            transport,
-        };
-        let of = |kind, ports: &[api::ServicePort]| {
-            ports
-                .iter()
-                .filter_map(|p| Some(on(kind, p.port, transport(&p.protocol)?)))
-                .collect()
-        };
-        match self.object(kind, id) {
-            Some(Object::Service(service)) => of(BackendKind::Service, &service.spec.ports),
-            Some(Object::ServiceImport(import)) => of(BackendKind::ServiceImport, &import.spec.ports),
-            Some(Object::Backend(_)) => [PortProtocol::Tcp, PortProtocol::Udp]
-                .map(|t| on(BackendKind::Backend, 0, t))
-                .to_vec(),
-            _ => Vec::new(),
-        }
+    pub(crate) fn backend_ports(&self, kind: Kind, id: Id) -> SmallVec<[BackendPort; 2]> {
+        self.object(kind, id).map(|o| ports_of(id, o)).unwrap_or_default()
     }
 
     /// Takes a change in, and says what it touched.
@@ -221,9 +226,14 @@ impl World {
             None => self.objects.remove(&(kind, id)),
         };
         if before == object {
-            return Touched::new();
+            return Touched::nothing();
         }
-        let mut touched: Touched = smallvec![Key::Object(kind, id)];
+        let mut touched = Touched::key(Key::Object(kind, id));
+        for object in [&before, &object].into_iter().flatten() {
+            touched.ports.extend(ports_of(id, object));
+        }
+        touched.ports.sort_unstable();
+        touched.ports.dedup();
         let (was, now) = (self.parameters_of(before.as_ref()), self.parameters_of(object.as_ref()));
         if let Some(proxy) = was.filter(|_| was != now) {
             self.proxy_users.entry(proxy).or_default().remove(&(kind, id));
@@ -270,14 +280,14 @@ impl World {
     fn point_tls_policy(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
         let (was, now) = (self.tls_targets(was), self.tls_targets(now));
         let turned = point(&mut self.tls_policies, id, &was, &now);
-        touched.extend(turned.into_iter().map(Key::TlsPolicies));
+        touched.keys.extend(turned.into_iter().map(Key::TlsPolicies));
     }
 
     /// Keeps the index of ListenerSets.
     fn point_listener_set(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
         let (was, now) = (self.extended_gateway(was), self.extended_gateway(now));
         let turned = point(&mut self.listener_sets, id, &was, &now);
-        touched.extend(turned.into_iter().map(Key::ListenerSets));
+        touched.keys.extend(turned.into_iter().map(Key::ListenerSets));
     }
 
     /// The Gateway that a ListenerSet names.
@@ -339,9 +349,9 @@ impl World {
             self.grants.remove(&namespace);
         }
         if changed {
-            smallvec![Key::Grants(namespace)]
+            Touched::key(Key::Grants(namespace))
         } else {
-            Touched::new()
+            Touched::nothing()
         }
     }
 
@@ -352,7 +362,7 @@ impl World {
             Some(owner) => self.slice_owner.insert(place, owner),
             None => self.slice_owner.remove(&place),
         };
-        let mut touched = Touched::new();
+        let mut touched = Touched::nothing();
         if let Some(before) = before.filter(|b| Some(*b) != owner)
             && self.replace_slice(before, &key.name, None)
         {
@@ -386,6 +396,28 @@ impl World {
             kind,
             id: self.id(namespace, name),
         })
+    }
+}
+
+/// The ports of an object that can be a backend.
+fn ports_of(id: Id, object: &Object) -> SmallVec<[BackendPort; 2]> {
+    let on = |kind, port, transport| BackendPort {
+        target: Target { kind, id },
+        port,
+        transport,
+    };
+    let of = |kind, ports: &[api::ServicePort]| {
+        let served = ports.iter().filter_map(|p| Some((p.port, transport(&p.protocol)?)));
+        served.map(|(port, transport)| on(kind, port, transport)).collect()
+    };
+    match object {
+        Object::Service(service) => of(BackendKind::Service, &service.spec.ports),
+        Object::ServiceImport(import) => of(BackendKind::ServiceImport, &import.spec.ports),
+        Object::Backend(_) => [PortProtocol::Tcp, PortProtocol::Udp]
+            .map(|t| on(BackendKind::Backend, 0, t))
+            .into_iter()
+            .collect(),
+        _ => SmallVec::new(),
     }
 }
 

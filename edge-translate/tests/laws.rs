@@ -17,6 +17,8 @@
 mod check;
 #[path = "laws/compare.rs"]
 mod compare;
+#[path = "laws/cost.rs"]
+mod cost;
 #[path = "laws/history.rs"]
 mod history;
 #[path = "laws/minimal.rs"]
@@ -383,6 +385,7 @@ fn assert_touches_route_only(
 fn annotated(object: &Object) -> Object {
     let mut value = object.to_value().unwrap();
     value["metadata"]["annotations"]["example.com/other"] = json!("touched");
+    value["status"] = json!({"conditions": [{"type": "Odd", "status": "True"}]});
     if object.kind() != Kind::Namespace {
         value["metadata"]["labels"]["example.com/other"] = json!("touched");
     }

@@ -1,10 +1,9 @@
 //! Backend (gateway.edge): endpoints that no Service stands for.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::api::grants::WellKnownCa;
-use crate::api::meta::{LocalObjectRef, Metadata, SecretRef};
+use crate::api::meta::{LocalObjectRef, Metadata, SecretRef, StatusAsRead};
 use crate::api::text::{is_default, open_enum};
 use crate::api::tls::{AlpnProtocol, TlsFingerprint, TlsVersion};
 
@@ -19,8 +18,8 @@ pub struct Backend {
     #[serde(default)]
     pub spec: BackendSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a Backend stands for.

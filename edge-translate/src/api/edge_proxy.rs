@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::api::edge_proxy::cluster::ClusterProvider;
 use crate::api::edge_proxy::telemetry::ProxyTelemetry;
-use crate::api::meta::{LabelSelector, Metadata};
+use crate::api::meta::{LabelSelector, Metadata, StatusAsRead};
 use crate::api::text::{DurationText, is_default, open_enum};
 use crate::api::tls::BackendTlsConfig;
 
@@ -28,8 +28,8 @@ pub struct EdgeProxy {
     #[serde(default)]
     pub spec: EdgeProxySpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What an EdgeProxy asks for.

@@ -3,9 +3,8 @@
 //! Statuses are kept as read, because foreign conditions must survive our writing; everything else is typed.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StringMap};
+use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StatusAsRead, StringMap};
 use crate::api::route_filter::RouteFilter;
 use crate::api::text::{Symbol, is_default, open_enum};
 
@@ -19,8 +18,8 @@ pub struct GatewayClass {
     /// What is wanted.
     pub spec: GatewayClassSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a GatewayClass asks for.
@@ -62,8 +61,8 @@ pub struct Gateway {
     /// What is wanted.
     pub spec: GatewaySpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a Gateway asks for.
@@ -348,8 +347,8 @@ pub struct ListenerSet {
     /// What is wanted.
     pub spec: ListenerSetSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a ListenerSet asks for.

@@ -1,9 +1,8 @@
 //! ReferenceGrant and BackendTLSPolicy.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::api::meta::{LocalObjectRef, Metadata, StringMap};
+use crate::api::meta::{LocalObjectRef, Metadata, StatusAsRead, StringMap};
 use crate::api::text::{Symbol, is_default, open_enum};
 
 /// Lets objects elsewhere refer to objects of its namespace.
@@ -67,8 +66,8 @@ pub struct BackendTlsPolicy {
     /// What is wanted.
     pub spec: BackendTlsPolicySpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a BackendTLSPolicy asks for.

@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::api::meta::{Metadata, ParentReference};
+use crate::api::meta::{Metadata, ParentReference, StatusAsRead};
 use crate::api::route_filter::{RouteFilter, one, service_kind};
 use crate::api::text::{DurationText, Symbol, is_default, open_enum};
 
@@ -23,8 +22,8 @@ pub struct HttpRoute {
     #[serde(default)]
     pub spec: HttpRouteSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What an HTTPRoute asks for.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use crate::api::text::{Symbol, is_default, open_enum, visit_text};
 
@@ -32,6 +33,25 @@ pub struct Metadata {
     /// When the object was made; decides between conflicting objects, absent counts as oldest.
     #[serde(default, skip_serializing_if = "is_default")]
     pub creation_timestamp: Option<Timestamp>,
+}
+
+/// A status as it was read. Whoever writes it, it is no wish: two objects that differ in nothing else are equal, so that
+/// the echo of our own writing changes nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StatusAsRead(pub Option<Box<Value>>);
+
+impl StatusAsRead {
+    /// Whether there is none.
+    pub fn is_absent(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl PartialEq for StatusAsRead {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// A point in time in whole seconds since 1970-01-01T00:00:00Z.

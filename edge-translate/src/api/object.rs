@@ -15,7 +15,7 @@ use crate::api::edge_proxy::EdgeProxy;
 use crate::api::gateway::{Gateway, GatewayClass, ListenerSet};
 use crate::api::grants::{BackendTlsPolicy, ReferenceGrant};
 use crate::api::http_route::HttpRoute;
-use crate::api::meta::Metadata;
+use crate::api::meta::{Metadata, StatusAsRead};
 use crate::api::routes::{GrpcRoute, TcpRoute, TlsRoute, UdpRoute};
 use crate::api::secret::Secret;
 use crate::api::text::is_default;
@@ -176,8 +176,8 @@ pub struct Generic {
     #[serde(default, skip_serializing_if = "is_default")]
     pub spec: Value,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// The identity of an object: `Kind/namespace/name`, the namespace empty for cluster-wide kinds.

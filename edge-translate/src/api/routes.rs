@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::api::http_route::{MatchType, RouteBackendRef, SessionPersistence};
-use crate::api::meta::{Metadata, ParentReference};
+use crate::api::meta::{Metadata, ParentReference, StatusAsRead};
 use crate::api::route_filter::RouteFilter;
 use crate::api::text::is_default;
 
@@ -21,8 +20,8 @@ pub struct GrpcRoute {
     #[serde(default)]
     pub spec: GrpcRouteSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a GRPCRoute asks for.
@@ -115,8 +114,8 @@ pub struct TlsRoute {
     #[serde(default)]
     pub spec: TlsRouteSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a TLSRoute asks for.
@@ -160,8 +159,8 @@ pub struct TcpRoute {
     #[serde(default)]
     pub spec: StreamRouteSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// Sends UDP datagrams to backends.
@@ -175,8 +174,8 @@ pub struct UdpRoute {
     #[serde(default)]
     pub spec: StreamRouteSpec,
     /// Status as read.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub status: Option<Box<Value>>,
+    #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
+    pub status: StatusAsRead,
 }
 
 /// What a TCPRoute or UDPRoute asks for.

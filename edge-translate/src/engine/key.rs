@@ -1,9 +1,8 @@
-//! What the memo table knows: inputs, indexes and units, and in which stage a unit runs.
+//! What the memo table knows: inputs, indexes and units.
 
-use super::memo::MemoKey;
 use crate::{
     api::Kind,
-    name::{BackendId, BackendPort, FleetId, HostId, Id, Interner, ListenerId, RouteId, Sym, Target},
+    name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
 };
 
 /// A node of the memo table.
@@ -68,42 +67,4 @@ pub(crate) enum Key {
     Infra(FleetId),
     /// What we say about an object.
     Status(Kind, Id),
-}
-
-/// Number of stages.
-pub(crate) const N_STAGES: usize = 8;
-
-impl Key {
-    /// The object that a unit is about. Every change to it wakes the unit, so that reading it needs no record.
-    pub(crate) fn subject(&self) -> Option<(Kind, Id)> {
-        match *self {
-            Self::Class(name) => {
-                let namespace = Interner::EMPTY;
-                Some((Kind::GatewayClass, Id { namespace, name }))
-            }
-            Self::Gateway(id) => Some((Kind::Gateway, id)),
-            Self::Attach(route) | Self::Rules(route) | Self::Uses(route) => Some((route.kind.kind(), route.id)),
-            Self::Status(kind, id) => Some((kind, id)),
-            _ => None,
-        }
-    }
-}
-
-impl MemoKey for Key {
-    fn stage(&self) -> Option<usize> {
-        Some(match self {
-            Self::Settings | Self::Object(..) | Self::Slices(_) | Self::Grants(_) | Self::Guards(..) => return None,
-            Self::Members(_) | Self::ListenerRoutes(_) => return None,
-            Self::Attached(_) | Self::ProxyUsers(_) | Self::TlsPolicies(_) | Self::Ancestors(_) => return None,
-            Self::ListenerSets(_) | Self::Features(_) => return None,
-            Self::Class(_) => 0,
-            Self::Gateway(_) => 1,
-            Self::Listeners(_) | Self::BackendTls(_) => 2,
-            Self::ListenerViews(_) | Self::Ready(_) => 3,
-            Self::Attach(_) | Self::Rules(_) => 4,
-            Self::Uses(_) => 5,
-            Self::Host(_) | Self::Cluster(..) | Self::Endpoints(..) | Self::Sockets(_) | Self::Infra(_) => 6,
-            Self::Status(..) => 7,
-        })
-    }
 }

@@ -1,14 +1,15 @@
 //! A memo table with recorded reads, pushed from the change.
 //!
-//! A node is an *input* (it has no value here, it is only touched) or a *unit* (a function's value is kept). A unit
-//! writes down every key it reads; touching a key makes its readers due, and a due unit whose new value equals the old
-//! one stops there. Units belong to stages, and a stage runs when all before it are done: no unit sees a stale value,
-//! none runs twice in a pass, and nothing that no change leads to is looked at.
+//! A node is an *input* (it has no value here, it is only touched), an *index* (the same, but touched while units of its
+//! keeper's stage run) or a *unit* (a function's value is kept). A unit writes down every key it reads; touching a key
+//! makes its readers due, and a due unit whose new value equals the old one stops there. Units belong to stages, and a
+//! stage runs when all before it are done: no unit sees a stale value, none runs twice in a pass, and nothing that no
+//! change leads to is looked at.
 //!
 //! Why not a framework for incremental computation: they revalidate from the result down, so that a pass costs what
 //! the world is large; this costs what the change touches. The price is that a read which is not recorded is silent
 //! staleness, so units are given [`Reads`] and never the world (the property tests compare with a fresh translation).
-//! Only what wakes a unit whenever it changes needs no record: see `Key::subject`.
+//! Only what wakes a unit whenever it changes needs no record: see `unit::Subject`.
 
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
@@ -24,8 +25,29 @@ type NodeIds = SmallVec<[NodeId; 4]>;
 
 /// A key of the table: copied freely, and it knows whose turn it is.
 pub(crate) trait MemoKey: Copy + Eq + Hash {
-    /// The stage in which a unit runs; `None` for inputs.
-    fn stage(&self) -> Option<usize>;
+    /// What its node is.
+    fn role(&self) -> Role;
+}
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Touched before a pass begins.
+    Input,
+    /// Touched while units of this stage run.
+    Index(usize),
+    /// Runs in this stage.
+    Unit(usize),
+}
+
+impl Role {
+    /// The stage after which it no longer changes; none for what doesn't change in a pass at all.
+    fn settled_after(self) -> Option<usize> {
+        match self {
+            Self::Input => None,
+            Self::Index(stage) | Self::Unit(stage) => Some(stage),
+        }
+    }
 }
 
 struct Node<K, V> {
@@ -42,7 +64,7 @@ struct Node<K, V> {
 enum State {
     /// Only touched, never run; or a unit whose subject is gone.
     Input,
-    /// A unit with an up-to-date value.
+    /// A unit that is up to date, with a value or without.
     Clean,
     /// A unit that waits for its stage.
     Due,
@@ -110,6 +132,16 @@ impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
         self.seen.borrow_mut().push(id.map_or(Seen::New(key), Seen::Known));
         id
     }
+}
+
+/// What a unit gives.
+pub(crate) enum Given<V> {
+    /// Its value.
+    Value(V),
+    /// None for now. It runs again when something that it read changes.
+    Nothing,
+    /// None, and its subject is gone: the unit is forgotten.
+    Gone,
 }
 
 /// What became of a unit that ran.
@@ -202,7 +234,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     fn want_id(&mut self, id: NodeId) {
         let Some(node) = self.node_mut(id) else { return };
-        let Some(stage) = node.key.stage() else { return };
+        let Role::Unit(stage) = node.key.role() else { return };
         if node.state != State::Due {
             node.state = State::Due;
             self.due[stage].push(id);
@@ -246,25 +278,30 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         self.node(id).map(|n| (id, n.key))
     }
 
-    /// Runs a unit. A unit that returns nothing lost its subject and is forgotten.
-    pub(crate) fn run(&mut self, id: NodeId, unit: impl FnOnce(&Reads<'_, K, V>) -> Option<V>) -> Outcome<V> {
+    /// Whether nothing waits.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.due.iter().all(Vec::is_empty)
+    }
+
+    /// Runs a unit.
+    pub(crate) fn run(&mut self, id: NodeId, unit: impl FnOnce(&Reads<'_, K, V>) -> Given<V>) -> Outcome<V> {
         let reads = Reads {
             memo: self,
             seen: RefCell::default(),
         };
-        let value = unit(&reads);
+        let given = unit(&reads);
         let seen = reads.seen.into_inner();
         debug_assert!(
             self.reads_earlier_stages(id, &seen),
             "a unit may only read stages before its own"
         );
-        let reads = if value.is_some() {
-            self.ids_of(seen)
-        } else {
-            NodeIds::new()
-        };
+        let gone = matches!(given, Given::Gone);
+        let reads = if gone { NodeIds::new() } else { self.ids_of(seen) };
         self.link(id, reads);
-        let gone = value.is_none();
+        let value = match given {
+            Given::Value(value) => Some(value),
+            Given::Nothing | Given::Gone => None,
+        };
         let Some(node) = self.node_mut(id) else {
             return Outcome::Same;
         };
@@ -281,10 +318,11 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     }
 
     fn reads_earlier_stages(&self, id: NodeId, seen: &[Seen<K>]) -> bool {
-        let stage = self.node(id).and_then(|n| n.key.stage());
+        let after = |id: NodeId| self.node(id).and_then(|n| n.key.role().settled_after());
+        let stage = after(id);
         seen.iter().all(|seen| match seen {
-            Seen::Known(read) => self.node(*read).and_then(|n| n.key.stage()) < stage,
-            Seen::New(key) => key.stage() < stage,
+            Seen::Known(read) => after(*read) < stage,
+            Seen::New(key) => key.role().settled_after() < stage,
         })
     }
 
@@ -357,3 +395,6 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

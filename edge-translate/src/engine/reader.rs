@@ -4,6 +4,7 @@ use super::{
     index::{HostRoutes, Index},
     key::Key,
     memo::Reads,
+    unit::Subject,
     value::Value,
 };
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     world::World,
 };
 use edge_ir::{ClusterName, EndpointSetName, HttpFeature};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The only way from a unit to the world and to other units.
@@ -119,7 +121,7 @@ units! {
 impl<'a> Reader<'a> {
     /// One object of any kind.
     pub(crate) fn object(&self, kind: Kind, id: Id) -> Option<&'a Object> {
-        if self.key.subject() != Some((kind, id)) {
+        if self.key.subject().and_then(Subject::object) != Some((kind, id)) {
             self.reads.note(Key::Object(kind, id));
         }
         self.world.object(kind, id)
@@ -176,8 +178,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The ports of an object that can be a backend.
-    pub(crate) fn backend_ports(&self, target: Target) -> Vec<BackendPort> {
-        self.reads.note(Key::Object(target.kind.kind(), target.id));
+    pub(crate) fn backend_ports(&self, target: Target) -> SmallVec<[BackendPort; 2]> {
+        self.object(target.kind.kind(), target.id);
         self.world.backend_ports(target.kind.kind(), target.id)
     }
 

@@ -7,10 +7,11 @@ use super::{
     Translator,
     index::CountChange,
     key::Key,
+    unit::Subject,
     value::{PlacedHost, Value},
 };
 use crate::{
-    name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
+    name::{Ancestor, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
@@ -27,10 +28,6 @@ impl Translator {
     pub(super) fn keep_up(&mut self, key: Key, was: Option<&Value>, now: Option<&Value>) {
         match key {
             Key::Gateway(id) => self.keep_members(id, fleet_of(was), fleet_of(now)),
-            Key::Listeners(fleet) => {
-                self.memo.want(Key::Sockets(fleet));
-                self.memo.want(Key::Infra(fleet));
-            }
             Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
             Key::Attach(route) => self.keep_attachments(route, was, now),
             Key::Uses(route) => self.keep_users(route, was, now),
@@ -55,13 +52,11 @@ impl Translator {
         if let Some(fleet) = now.filter(|_| was != now) {
             self.index.add_member(fleet, gateway);
         }
-        for fleet in [was, now].into_iter().flatten() {
+        // A member that stays in its fleet wakes what read it.
+        for fleet in [was, now].into_iter().flatten().filter(|_| was != now) {
             self.memo.touch(Key::Members(fleet));
-            self.memo.want(Key::Listeners(fleet));
-            self.memo.want(Key::Sockets(fleet));
-            self.memo.want(Key::Infra(fleet));
+            self.wake(Subject::Fleet(fleet));
         }
-        self.memo.want(Key::ListenerViews(gateway));
     }
 
     /// Listeners that hide a broader one need their host even without routes.
@@ -89,7 +84,7 @@ impl Translator {
 
     fn edit_host(&mut self, host: HostId, edit: impl FnOnce(&mut super::index::HostRoutes)) {
         self.index.edit_host(host, edit);
-        self.memo.want(Key::Host(host));
+        self.wake(Subject::Host(host));
     }
 
     fn keep_attachments(&mut self, route: RouteId, was: Option<&Value>, now: Option<&Value>) {
@@ -116,17 +111,17 @@ impl Translator {
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
-                self.users_turned(*fleet, *backend);
+                self.wake(Subject::Backend(*fleet, *backend));
                 if self.index.add_endpoint_user(*fleet, backend.port) == CountChange::Appeared {
-                    self.endpoint_users_turned(*fleet, *backend);
+                    self.wake(Subject::Endpoints(*fleet, backend.port));
                 }
             }
         }
         for (fleet, backend) in was.iter().filter(|u| now.binary_search(u).is_err()) {
             if self.index.remove_user(*fleet, *backend) == CountChange::Vanished {
-                self.users_turned(*fleet, *backend);
+                self.wake(Subject::Backend(*fleet, *backend));
                 if self.index.remove_endpoint_user(*fleet, backend.port) == CountChange::Vanished {
-                    self.endpoint_users_turned(*fleet, *backend);
+                    self.wake(Subject::Endpoints(*fleet, backend.port));
                 }
             }
         }
@@ -176,14 +171,6 @@ impl Translator {
                 self.memo.touch(Key::Ancestors(*port));
             }
         }
-    }
-
-    fn users_turned(&mut self, fleet: FleetId, backend: BackendId) {
-        self.memo.want(Key::Cluster(fleet, backend));
-    }
-
-    fn endpoint_users_turned(&mut self, fleet: FleetId, backend: BackendId) {
-        self.memo.want(Key::Endpoints(fleet, backend.port));
     }
 
     fn keep_assembly(&mut self, key: Key, was: Option<&Value>, now: Option<&Value>) {

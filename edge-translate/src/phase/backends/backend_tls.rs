@@ -37,9 +37,16 @@ pub(crate) struct Trust {
 /// Name of the authorities that the proxy's system trusts.
 const SYSTEM: &str = "system_ca_certificates";
 
-/// Judges a backend; none when there is no such object.
+/// Judges a backend; none when there is no such port.
 pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<BackendTls> {
-    reader.object(port.target.kind.kind(), port.target.id)?;
+    match port.target.kind {
+        BackendKind::Service | BackendKind::ServiceImport => {
+            endpoints::port_name(reader, port)?;
+        }
+        BackendKind::Backend => {
+            reader.backend(port.target.id)?;
+        }
+    }
     let Some((id, policy)) = in_force(reader, port) else {
         return Some(BackendTls::Clear);
     };

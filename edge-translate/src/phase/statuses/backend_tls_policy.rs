@@ -13,6 +13,7 @@ use crate::{
     },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
+use smallvec::SmallVec;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -68,9 +69,9 @@ fn sort_key(parent: &ParentReference) -> (Option<&str>, &str, &str, Option<&str>
     )
 }
 
-fn ports_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> Vec<BackendPort> {
+fn ports_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> SmallVec<[BackendPort; 2]> {
     let Some(backend) = backend_tls::target_of(reader, policy, target) else {
-        return Vec::new();
+        return SmallVec::new();
     };
     let mut ports = reader.backend_ports(backend);
     ports.retain(|port| backend_tls::covers(backend.kind, target, endpoints::port_name(reader, *port)));
