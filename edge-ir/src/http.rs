@@ -294,7 +294,7 @@ pub struct Redirect {
     pub path: Option<RedirectPath>,
 }
 
-/// Which port a redirect points at. Ports that the scheme implies are left out of the Location.
+/// Which port a redirect points at. The one that the scheme implies may be left out of the Location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RedirectPort {

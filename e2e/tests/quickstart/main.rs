@@ -34,6 +34,7 @@ with_each_data_plane! {
     a_copied_file_serves_and_a_deleted_one_stops,
     a_broken_file_changes_nothing_and_is_reported,
     an_https_listener_is_chosen_by_server_name,
+    a_redirect_to_a_scheme_leaves_the_port_behind,
     backends_that_fail_answer_500_and_503,
     websockets_pass,
     a_killed_proxy_comes_back,
@@ -144,6 +145,38 @@ fn an_https_listener_is_chosen_by_server_name(plane: &DataPlane) -> Result<()> {
     assert!(ask("other.example.com").is_err(), "no listener has this server name");
     assert_eq!(stack.get("www.example.com", "/")?.status, 200);
     stack.interrupt()?;
+    Ok(())
+}
+
+fn a_redirect_to_a_scheme_leaves_the_port_behind(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let route = |name: &str, redirect: &str| {
+        format!(
+            "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: {name}, namespace: default }}\n\
+             spec:\n  parentRefs: [{{ name: quickstart }}]\n  hostnames: [{name}.example.com]\n  rules:\n    \
+             - filters: [{{ type: RequestRedirect, requestRedirect: {{ {redirect} }} }}]\n"
+        )
+    };
+    let routes = [
+        route("scheme", "scheme: https"),
+        route("port", "port: 443"),
+        route("host", "scheme: https, hostname: www.example.com"),
+    ];
+    stack.put("redirects.yaml", &routes.concat())?;
+    stack.wait_for_status("host.example.com", "/", 302)?;
+    let port = stack.site.ports.gateway;
+    let location = |name: &str| -> Result<String> {
+        let answer = stack.get(&format!("{name}.example.com:{port}"), "/x?y")?;
+        Ok(answer.header("location").context("no location")?.to_owned())
+    };
+    // Envoy names the port of a scheme, edge-proxy leaves it out; clients see no difference.
+    let implied = match plane {
+        DataPlane::EdgeProxy => "",
+        DataPlane::Envoy(_) => ":443",
+    };
+    assert_eq!(location("scheme")?, format!("https://scheme.example.com{implied}/x?y"));
+    assert_eq!(location("port")?, "http://port.example.com:443/x?y");
+    assert_eq!(location("host")?, "https://www.example.com/x?y");
     Ok(())
 }
 

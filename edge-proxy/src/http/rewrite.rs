@@ -157,6 +157,7 @@ mod tests {
             location(&https, &any, &head("http", "a.example:80", "/")),
             "https://a.example/"
         );
+        // As Envoy does: whoever means the port of the new scheme has to say so.
         assert_eq!(location(&https, &any, &request), "https://a.example:8080/p?q");
         let port = Redirect {
             port: Some(443),

@@ -55,18 +55,21 @@ pub(super) fn lower_redirect(redirect: &Redirect, listener_port: u16) -> Redirec
 }
 
 /// The port that the Location names; 0 for none.
+///
+/// Envoy keeps the port of the request's Host where none is set, so a port that the route names, or that its scheme
+/// implies (GEP-726, `port`), has to be set even where it goes without saying: a client that used 8080 would be sent to
+/// `https://host:8080/` otherwise. Only behind a new host nothing is kept, and the scheme's own port can be left out.
 fn redirect_port(redirect: &Redirect, listener_port: u16) -> u16 {
-    let port = match redirect.port {
+    match redirect.port {
+        RedirectPort::Number(port) => match (&redirect.host, redirect.scheme.as_deref()) {
+            (Some(_), Some("http")) if port == 80 => 0,
+            (Some(_), Some("https")) if port == 443 => 0,
+            _ => port,
+        },
+        // The scheme stays what it is, and the port is the well-known one of either.
+        RedirectPort::Listener if matches!(listener_port, 80 | 443) => 0,
         RedirectPort::Listener => listener_port,
-        RedirectPort::Number(port) => port,
-    };
-    let implied = match redirect.scheme.as_deref() {
-        Some("http") => port == 80,
-        Some("https") => port == 443,
-        // The scheme stays what it is, and so the port is implied if it is the well-known one of either.
-        _ => port == 80 || port == 443,
-    };
-    if implied { 0 } else { port }
+    }
 }
 
 fn response_code(code: u16) -> RedirectResponseCode {
@@ -139,18 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn a_redirect_leaves_out_the_port_that_its_scheme_implies() {
-        let redirect = |scheme: Option<&str>, port| Redirect {
+    fn a_redirect_names_its_port_unless_nothing_else_could_be_meant() {
+        let redirect = |scheme: Option<&str>, host: Option<&str>, port| Redirect {
             code: 302,
             scheme: scheme.map(Into::into),
-            host: None,
+            host: host.map(Into::into),
             port,
             path: None,
         };
-        let port = |scheme, port| redirect_port(&redirect(scheme, port), 8080);
-        assert_eq!(port(None, RedirectPort::Listener), 8080);
-        assert_eq!(port(Some("https"), RedirectPort::Number(443)), 0);
-        assert_eq!(port(Some("http"), RedirectPort::Number(443)), 443);
-        assert_eq!(redirect_port(&redirect(None, RedirectPort::Listener), 80), 0);
+        let port = |scheme, host, port| redirect_port(&redirect(scheme, host, port), 8080);
+        assert_eq!(port(None, None, RedirectPort::Listener), 8080);
+        assert_eq!(port(Some("https"), None, RedirectPort::Number(443)), 443);
+        assert_eq!(port(Some("https"), Some("b.example"), RedirectPort::Number(443)), 0);
+        assert_eq!(port(Some("http"), Some("b.example"), RedirectPort::Number(443)), 443);
+        assert_eq!(port(None, None, RedirectPort::Number(443)), 443);
+        assert_eq!(port(None, Some("b.example"), RedirectPort::Number(80)), 80);
+        let plain = redirect(None, None, RedirectPort::Listener);
+        assert_eq!(redirect_port(&plain, 80), 0);
     }
 }
