@@ -22,7 +22,8 @@ use std::{
 
 mod guards;
 
-use guards::{Guard, guards_of};
+pub(crate) use guards::Reach;
+use guards::{Guard, Guards, guards_of};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -76,8 +77,8 @@ pub(crate) struct World {
     tls_policies: FxHashMap<Target, BTreeSet<Id>>,
     /// ListenerSets by the Gateway that they name.
     listener_sets: FxHashMap<Id, BTreeSet<Id>>,
-    /// How many protective policies cover something.
-    guards: FxHashMap<Guard, u32>,
+    /// What protective policies cover.
+    guards: Guards,
 }
 
 impl World {
@@ -94,7 +95,7 @@ impl World {
             proxy_users: FxHashMap::default(),
             tls_policies: FxHashMap::default(),
             listener_sets: FxHashMap::default(),
-            guards: FxHashMap::default(),
+            guards: Guards::default(),
         }
     }
 
@@ -246,13 +247,8 @@ impl World {
         self.point_tls_policy(id, before.as_ref(), object.as_ref(), &mut touched);
         self.point_listener_set(id, before.as_ref(), object.as_ref(), &mut touched);
         for (guard, step) in self.guard_steps(before.as_ref(), object.as_ref()) {
-            let (kind, namespace) = guard.place();
-            touched.push(Key::Guards(kind, namespace));
-            let count = self.guards.entry(guard).or_default();
-            *count = count.saturating_add_signed(step);
-            if *count == 0 {
-                self.guards.remove(&guard);
-            }
+            self.guards.step(guard, step);
+            touched.keys.extend(self.guarded_places(guard));
         }
         touched
     }
@@ -336,9 +332,28 @@ impl World {
         gone.chain(of(after).into_iter().map(|g| (g, 1))).collect()
     }
 
-    /// Whether a policy that can't be honoured covers the object.
+    /// Where a policy may cover something.
+    fn guarded_places(&self, guard: Guard) -> Vec<Key> {
+        match guard {
+            Guard::One(kind, id) => vec![Key::Guards(kind, id.namespace)],
+            Guard::All(kind, namespace) => vec![Key::Guards(kind, namespace)],
+            // Whoever asks in a namespace that comes later finds the policy there.
+            Guard::Beyond(Reach { target, .. }) => {
+                let places = self.objects.keys().filter(|(kind, _)| *kind == target);
+                let namespaces: BTreeSet<Sym> = places.map(|(_, id)| id.namespace).collect();
+                namespaces.into_iter().map(|n| Key::Guards(target, n)).collect()
+            }
+        }
+    }
+
+    /// Whether a policy of its own namespace that can't be honoured covers the object.
     pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
-        self.guards.contains_key(&Guard::One(kind, id)) || self.guards.contains_key(&Guard::All(kind, id.namespace))
+        self.guards.covers(kind, id)
+    }
+
+    /// Policies of other namespaces that can't be honoured, and that cover objects of a kind where they are let in.
+    pub(crate) fn guards_beyond(&self, kind: Kind) -> impl Iterator<Item = Reach> {
+        self.guards.beyond(kind)
     }
 
     fn put_grant(&mut self, key: &ObjectKey, grant: Option<Arc<ReferenceGrant>>) -> Touched {

@@ -19,6 +19,8 @@ mod check;
 mod compare;
 #[path = "laws/cost.rs"]
 mod cost;
+#[path = "laws/guards.rs"]
+mod guards;
 #[path = "laws/history.rs"]
 mod history;
 #[path = "laws/minimal.rs"]
@@ -75,6 +77,24 @@ proptest! {
         }
         let without_fleet: Vec<_> = engine.infra().keys().filter(|key| !engine.fleets().contains_key(*key)).collect();
         prop_assert!(without_fleet.is_empty(), "infrastructure for {without_fleet:?}");
+    }
+
+    /// What a policy protects that can't be honoured yet is closed, whatever the history.
+    #[test]
+    fn what_is_protected_is_closed(edits in history(0..50)) {
+        let mut world = World::empty();
+        let mut engine = Engine::new(Configuration::Cluster);
+        for batch in edits.chunks(5) {
+            batch.iter().for_each(|edit| {
+                world.apply(edit);
+                engine.take(edit);
+            });
+            engine.translate();
+            for (key, fleet) in engine.fleets() {
+                let wrong = guards::open(fleet, &world.objects);
+                prop_assert!(wrong.is_empty(), "{key}: {wrong:#?}");
+            }
+        }
     }
 
     /// Law 2: the order in which objects come doesn't matter.

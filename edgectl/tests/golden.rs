@@ -61,6 +61,7 @@ topics! {
     matches "match",
     precedence "precedence",
     retries "retry",
+    security_policies "security-policy",
     streams "stream",
     timeouts "timeout",
     tls_routes "tls",

@@ -14,10 +14,11 @@ use crate::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
         gateways::{class::Class, gateway::Gateway},
         listeners::{fleet::FleetListeners, view::ListenerViews},
+        reference::{Referent, Referrer, is_permitted},
         routes::{attach::Attachments, rules::Rules},
     },
     settings::Settings,
-    world::World,
+    world::{Reach, World},
 };
 use edge_ir::{ClusterName, EndpointSetName, HttpFeature};
 use smallvec::SmallVec;
@@ -156,7 +157,25 @@ impl<'a> Reader<'a> {
     /// Whether a policy that this version can't honour protects the object: then it must not be open.
     pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
         self.reads.note(Key::Guards(kind, id.namespace));
-        self.world.is_guarded(kind, id)
+        self.world.is_guarded(kind, id) || self.is_guarded_from_outside(kind, id)
+    }
+
+    fn is_guarded_from_outside(&self, kind: Kind, id: Id) -> bool {
+        self.world.guards_beyond(kind).any(|Reach { policy, from, .. }| {
+            let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(from));
+            let from = Referrer {
+                group: policy.group(),
+                kind: policy.as_str(),
+                namespace: &own,
+            };
+            let to = Referent {
+                group: kind.group(),
+                kind: kind.as_str(),
+                namespace: &namespace,
+                name: &name,
+            };
+            is_permitted(self, from, to)
+        })
     }
 
     /// Classes and Gateways that name an EdgeProxy as their parameters.

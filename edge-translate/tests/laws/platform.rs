@@ -354,17 +354,23 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
         1 => Just("TLSRoute"),
         1 => Just("TCPRoute"),
         1 => Just("UDPRoute"),
+        1 => Just("SecurityPolicy"),
     ];
     let to = prop_oneof![
+        Just(json!({"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"})),
         Just(json!({"group": "", "kind": "Service"})),
         Just(json!({"group": "", "kind": "Service", "name": "s0"})),
         Just(json!({"group": "", "kind": "Secret"})),
         Just(json!({"group": "gateway.edge", "kind": "Backend"})),
     ];
     (metadata(&["r0", "r1"]), from, one_of(NAMESPACES), vec(to, 1..3)).prop_map(|(metadata, kind, namespace, to)| {
+        let group = match kind {
+            "SecurityPolicy" => "gateway.edge",
+            _ => "gateway.networking.k8s.io",
+        };
         json!({
             "apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant", "metadata": metadata,
-            "spec": {"from": [{"group": "gateway.networking.k8s.io", "kind": kind, "namespace": namespace}], "to": to},
+            "spec": {"from": [{"group": group, "kind": kind, "namespace": namespace}], "to": to},
         })
     })
 }
@@ -378,8 +384,12 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
         one_of(GATEWAYS).prop_map(|name| json!({"group": GROUP, "kind": "Gateway", "name": name})),
         one_of(SETS).prop_map(|name| json!({"group": GROUP, "kind": "ListenerSet", "name": name})),
     ];
-    (metadata(&["x0", "x1"]), vec(target, 0..2), bool::weighted(0.2)).prop_map(|(metadata, targets, all)| {
-        let selectors = all.then(|| json!([{"kind": "HTTPRoute", "matchLabels": {"team": "x"}}]));
+    let chosen = option::weighted(0.4, maybe(&["Same", "All", "All", "Selector"]));
+    (metadata(&["x0", "x1"]), vec(target, 0..2), chosen).prop_map(|(metadata, targets, chosen)| {
+        let selectors = chosen.map(|from| {
+            let namespaces = from.map(|from| json!({"from": from, "selector": {"matchLabels": {"team": "x"}}}));
+            json!([{"kind": "HTTPRoute", "namespaces": namespaces, "matchLabels": {"team": "x"}}])
+        });
         json!({
             "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
             "spec": {"targetRefs": targets, "targetSelectors": selectors},

@@ -1,0 +1,99 @@
+//! What a protective policy covers, read from the objects alone: no index, no memory, every policy asked for every route.
+
+use super::check;
+use edge_ir::{Fleet, Network, Origin, Origins, RouteAction, StreamProxy};
+use edge_translate::api::{Generic, GrantFrom, GrantTo, Kind, Object, ObjectKey};
+use serde_json::Value;
+use std::{collections::BTreeMap, sync::Arc};
+
+type Objects = BTreeMap<ObjectKey, Object>;
+
+/// Routes that are open although a SecurityPolicy covers them or the listener that they stand in.
+pub(crate) fn open(fleet: &Fleet, objects: &Objects) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (host, route) in check::routes(fleet) {
+        // Or 421, where the request belongs to another listener.
+        let refuses = matches!(&route.action, RouteAction::Respond(answer) if matches!(answer.status, 421 | 500));
+        if !refuses && is_covered(objects, [&host.origins, &route.origins]) {
+            wrong.push(format!("{} in {} is open", route.name, host.name));
+        }
+    }
+    for listener in fleet.listeners.iter() {
+        let chains = listener.chains.iter().chain(&listener.default_chain);
+        let streams = chains.filter_map(|chain| match &chain.network {
+            Network::Tcp(stream) => Some((stream, &chain.origins)),
+            Network::Http(_) => None,
+        });
+        let datagrams = listener.udp.iter().map(|stream| (stream, &listener.origins));
+        for (stream, origins) in streams.chain(datagrams) {
+            if passes(stream) && is_covered(objects, [origins, &stream.origins]) {
+                wrong.push(format!("{} is open", stream.stat_prefix));
+            }
+        }
+    }
+    wrong
+}
+
+fn passes(stream: &StreamProxy) -> bool {
+    !stream.shares.is_empty()
+}
+
+fn is_covered(objects: &Objects, origins: [&Origins; 2]) -> bool {
+    let named = origins.into_iter().flat_map(|list| list.iter());
+    named.flat_map(|origin| places(objects, origin)).any(|place| {
+        let policies = objects.values().filter_map(|object| match object {
+            Object::SecurityPolicy(policy) => Some(policy),
+            _ => None,
+        });
+        policies.into_iter().any(|policy| covers(objects, policy, &place))
+    })
+}
+
+/// The object that a piece comes from, and the Gateway above it where it is a ListenerSet.
+fn places(objects: &Objects, origin: &Origin) -> Vec<ObjectKey> {
+    let find = |kind: Kind| ObjectKey::new(kind, Arc::clone(&origin.namespace), Arc::clone(&origin.name));
+    let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == &*origin.kind);
+    let key = kind.map(find);
+    let gateway = key.as_ref().and_then(|key| match objects.get(key) {
+        Some(Object::ListenerSet(set)) => {
+            let parent = &set.spec.parent_ref;
+            let namespace = parent.namespace.as_deref().unwrap_or(&set.metadata.namespace);
+            Some(ObjectKey::new(Kind::Gateway, namespace, &*parent.name))
+        }
+        _ => None,
+    });
+    key.into_iter().chain(gateway).collect()
+}
+
+fn covers(objects: &Objects, policy: &Generic, place: &ObjectKey) -> bool {
+    let spec = &policy.spec;
+    let home = &policy.metadata.namespace;
+    let is_home = *home == place.namespace;
+    let list = |field: &str| spec[field].as_array().into_iter().flatten();
+    let is_named = |target: &Value| target["kind"] == place.kind.as_str() && target["name"] == *place.name;
+    let is_chosen = |selector: &Value| {
+        let is_far = selector["namespaces"]["from"]
+            .as_str()
+            .is_some_and(|from| from != "Same");
+        selector["kind"] == place.kind.as_str() && (is_home || (is_far && is_let_in(objects, home, place)))
+    };
+    (is_home && (list("targetRefs").any(is_named) || is_named(&spec["targetRef"])))
+        || list("targetSelectors").any(is_chosen)
+}
+
+fn is_let_in(objects: &Objects, home: &str, place: &ObjectKey) -> bool {
+    let from = |f: &GrantFrom| f.group == "gateway.edge" && f.kind == "SecurityPolicy" && *f.namespace == *home;
+    let to = |t: &GrantTo| {
+        t.group == "gateway.networking.k8s.io"
+            && t.kind == place.kind.as_str()
+            && t.name.as_deref().is_none_or(|name| name == &*place.name)
+    };
+    objects.values().any(|object| match object {
+        Object::ReferenceGrant(grant) => {
+            grant.metadata.namespace == place.namespace
+                && grant.spec.from.iter().any(from)
+                && grant.spec.to.iter().any(to)
+        }
+        _ => false,
+    })
+}
