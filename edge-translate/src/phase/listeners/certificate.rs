@@ -204,7 +204,7 @@ fn unlike(before: &[ServerCertificate], new: ServerCertificate) -> Result<Server
     }
 }
 
-/// Warns of HTTPS listeners on one port whose names overlap: a client may reuse an HTTP/2 connection for a name of the
+/// Warns of HTTPS listeners that serve on one port and whose names overlap: a client may reuse an HTTP/2 connection for a name of the
 /// other listener (RFC 9113 §9.1.1), so these offer HTTP/1.1 only.
 pub(crate) fn check_overlaps(candidates: &mut [Candidate]) {
     let mut found: Vec<(usize, Condition)> = Vec::new();
@@ -223,7 +223,8 @@ pub(crate) fn check_overlaps(candidates: &mut [Candidate]) {
 }
 
 fn same_port(a: &Candidate, b: &Candidate) -> bool {
-    let terminates = |c: &Candidate| c.spec().protocol == Protocol::Https && !c.certificates.is_empty();
+    // What lost a conflict or can't serve takes no connections, and must not slow down the listener that does.
+    let terminates = |c: &Candidate| c.spec().protocol == Protocol::Https && c.is_sound() && !c.certificates.is_empty();
     terminates(a) && terminates(b) && a.spec().port == b.spec().port
 }
 
