@@ -34,6 +34,7 @@ with_each_data_plane! {
     a_copied_file_serves_and_a_deleted_one_stops,
     a_broken_file_changes_nothing_and_is_reported,
     an_https_listener_is_chosen_by_server_name,
+    a_request_on_the_connection_of_another_listener_is_misdirected,
     a_redirect_to_a_scheme_leaves_the_port_behind,
     backends_that_fail_answer_500_and_503,
     websockets_pass,
@@ -144,6 +145,31 @@ fn an_https_listener_is_chosen_by_server_name(plane: &DataPlane) -> Result<()> {
     assert_eq!(ask("api.example.com")?.status, 404);
     assert!(ask("other.example.com").is_err(), "no listener has this server name");
     assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    stack.interrupt()?;
+    Ok(())
+}
+
+fn a_request_on_the_connection_of_another_listener_is_misdirected(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let authority = tls::Authority::new()?;
+    let mut gateway = fs::read_to_string(stack.site.watched().join("gateway.yaml"))?;
+    let mut secrets = String::new();
+    for (secret, name) in [("wild", "*.example.com"), ("www", "www.example.com")] {
+        gateway.push_str(&tls::listener(secret, &format!("\"{name}\""), stack.site.ports.https));
+        secrets.push_str(&authority.secret(secret, name)?);
+    }
+    stack.put("secrets.yaml", &secrets)?;
+    stack.put("gateway.yaml", &gateway)?;
+    let address = (std::net::Ipv4Addr::LOCALHOST, stack.site.ports.https).into();
+    let ask = |server: &str, host: &str| Ok(authority.get_over(address, server, host, "/")?.status);
+    let served = || ask("www.example.com", "www.example.com").map(Some);
+    let (status, _) = wait_for("an answer over TLS", PATIENCE, served).with_context(|| stack.logs())?;
+    assert_eq!(status, 200);
+    // The broader listener covers the name, and its certificate too.
+    assert_eq!(ask("other.example.com", "www.example.com")?, 421);
+    assert_eq!(ask("other.example.com", "other.example.com")?, 404);
+    // A name that only the broader one has, but no certificate of this one.
+    assert_eq!(ask("www.example.com", "other.example.com")?, 404);
     stack.interrupt()?;
     Ok(())
 }

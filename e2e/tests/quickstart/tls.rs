@@ -49,7 +49,12 @@ impl Authority {
 
     /// Asks over TLS; an error if the certificate isn't for the host.
     pub(crate) fn get(&self, address: SocketAddr, host: &str, path: &str) -> Result<Response> {
-        let name = ServerName::try_from(host.to_owned())?;
+        self.get_over(address, host, host, path)
+    }
+
+    /// Asks for a host over a connection with another server name.
+    pub(crate) fn get_over(&self, address: SocketAddr, server: &str, host: &str, path: &str) -> Result<Response> {
+        let name = ServerName::try_from(server.to_owned())?;
         let connection = ClientConnection::new(Arc::clone(&self.client), name)?;
         http::exchange(
             StreamOwned::new(connection, http::connect(address)?),

@@ -59,7 +59,8 @@ impl Translator {
         }
     }
 
-    /// Listeners that hide a broader one need their host even without routes.
+    /// Listeners that hide a broader one need their host even without routes, and so do names that belong to another
+    /// listener.
     fn keep_reserved_hosts(&mut self, was: Option<&Value>, now: Option<&Value>) {
         let was = self.reserved(was.and_then(as_views));
         let now = self.reserved(now.and_then(as_views));
@@ -72,14 +73,15 @@ impl Translator {
     }
 
     fn reserved(&self, views: Option<&ListenerViews>) -> BTreeSet<HostId> {
-        let views = views.into_iter().flat_map(|d| &d.listeners);
-        views
-            .filter(|d| d.serving == Serving::Yes && d.hides_broader)
-            .map(|d| HostId {
+        let views = views.into_iter().flat_map(|v| &v.listeners);
+        let hosts = views.filter(|d| d.serving == Serving::Yes).flat_map(|d| {
+            let own = d.hides_broader.then_some(&d.hostname);
+            own.into_iter().chain(&d.elsewhere).map(|host| HostId {
                 listener: d.id,
-                host: self.world.sym(&d.hostname),
+                host: self.world.sym(host),
             })
-            .collect()
+        });
+        hosts.collect()
     }
 
     fn edit_host(&mut self, host: HostId, edit: impl FnOnce(&mut super::index::HostRoutes)) {

@@ -230,7 +230,11 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
         }
     }
     for (_, route) in routes(fleet) {
-        ask(&route.name, &route.origins, &["HTTPRoute", "GRPCRoute"]);
+        let kinds: &[&str] = match &*route.name {
+            "misdirected-request" => &["Gateway", "ListenerSet"],
+            _ => &["HTTPRoute", "GRPCRoute"],
+        };
+        ask(&route.name, &route.origins, kinds);
     }
     for stream in streams(fleet).filter(|s| !s.origins.is_empty() || !s.shares.is_empty()) {
         ask(

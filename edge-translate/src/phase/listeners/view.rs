@@ -50,7 +50,11 @@ pub(crate) struct ListenerView {
     /// Hostnames of serving listeners on the same port that are more specific than its own: requests for these never
     /// come here (listener isolation).
     pub(crate) narrower: Vec<Arc<str>>,
-    /// Whether a broader listener shares its table, so that its hostname must stand there even without routes.
+    /// Hostnames of other serving listeners on the port that clients may ask for on its TLS connections, sorted: those
+    /// that are more specific than its own, and those that its certificates hold. Such a request is on the wrong
+    /// connection, and 421 says so.
+    pub(crate) elsewhere: Vec<Arc<str>>,
+    /// Whether its hostname must stand in its table even without routes, because a broader one stands there too.
     pub(crate) hides_broader: bool,
 }
 
@@ -84,6 +88,18 @@ fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         .map(|o| Arc::clone(&o.hostname))
         .collect();
     narrower.sort();
+    let mut elsewhere: Vec<Arc<str>> = match state.protocol {
+        Protocol::Https => rivals()
+            .map(|o| &o.hostname)
+            .filter(|name| hostname::covers(&state.hostname, name) || is_certified(state, name))
+            .cloned()
+            .collect(),
+        _ => Vec::new(),
+    };
+    elsewhere.sort();
+    let shares_table = |o: &&&ListenerState| o.table == state.table;
+    let mut beside = rivals().filter(shares_table).map(|o| &o.hostname).chain(&elsewhere);
+    let hides_broader = beside.any(|name| hostname::covers(name, &state.hostname));
     ListenerView {
         id: state.id,
         name: spec.name.clone(),
@@ -96,9 +112,20 @@ fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         serving: state.serving,
         table: state.table.clone(),
         origins: Arc::new([state.origin.clone()]),
-        hides_broader: rivals().any(|o| o.table == state.table && hostname::covers(&o.hostname, &state.hostname)),
         narrower,
+        elsewhere,
+        hides_broader,
     }
+}
+
+/// Whether a client may reuse the listener's connections for a name, because a certificate of it holds the name
+/// (RFC 9113 §9.1.1). Names that no certificate holds aren't listed: they answer 404, and a port with thousands of
+/// listeners doesn't name each in the table of each.
+fn is_certified(state: &ListenerState, name: &str) -> bool {
+    let names = state.certificates.iter().flat_map(|c| &c.names);
+    names
+        .into_iter()
+        .any(|certified| hostname::intersect(certified, name).is_some())
 }
 
 /// Whether a name that a client asks for on a port chooses between listeners of these protocols.

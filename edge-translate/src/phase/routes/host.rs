@@ -4,9 +4,12 @@ use super::rules::{Compiled, internal_error};
 use crate::{
     engine::{reader::Reader, value::PlacedHost},
     name::{HostId, RouteId},
-    phase::{gateways::gateway::Gateway, hostname::Specificity, policies::guard, precedence::Precedence},
+    phase::{
+        gateways::gateway::Gateway, hostname::Specificity, listeners::view::ListenerView, policies::guard,
+        precedence::Precedence,
+    },
 };
-use edge_ir::{Domain, HeaderEdits, Route, VirtualHost};
+use edge_ir::{DirectResponse, Domain, HeaderEdits, PathMatch, Route, RouteAction, RouteMatch, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
 
 /// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
@@ -15,10 +18,13 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
     let views = reader.listener_views(id.listener.gateway)?;
     let view = views.listeners.iter().find(|d| d.id == id.listener)?;
     let host = reader.text(id.host);
-    let mut routes = collect(reader, id, &entry.routes);
-    if guard::covers_listener(reader, id.listener) {
-        routes = routes.iter().map(closed).collect();
-    }
+    let routes = if view.elsewhere.contains(&host) {
+        vec![misdirected(view)]
+    } else if guard::covers_listener(reader, id.listener) {
+        collect(reader, id, &entry.routes).iter().map(closed).collect()
+    } else {
+        collect(reader, id, &entry.routes)
+    };
     let mut name = String::with_capacity(view.full_name.len() + 1 + host.len());
     name.push_str(&view.full_name);
     name.push('/');
@@ -34,6 +40,28 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
         fleet: views.fleet,
         table: view.table.clone(),
         host: Arc::new(host),
+    })
+}
+
+/// The answer to requests for another listener of the port: the client shall take a connection with that name (RFC 9110
+/// §15.5.20; GEP-3567).
+fn misdirected(view: &ListenerView) -> Arc<Route> {
+    Arc::new(Route {
+        name: "misdirected-request".into(),
+        matches: RouteMatch {
+            path: PathMatch::Any,
+            method: None,
+            headers: Vec::new(),
+            query: Vec::new(),
+        },
+        action: RouteAction::Respond(DirectResponse {
+            status: 421,
+            body: None,
+        }),
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        cors: None,
+        origins: Arc::clone(&view.origins),
     })
 }
 
