@@ -1,9 +1,6 @@
 //! Whether a GatewayClass is ours, and the EdgeProxy it brings.
 
-use super::{
-    gateway::Merge,
-    proxy_settings::{self, ProxyProblem},
-};
+use super::proxy_settings::{self, ProxyProblem};
 use crate::{
     api::{self, EdgeProxy},
     engine::reader::Reader,
@@ -17,12 +14,12 @@ pub(crate) enum Class {
     /// It names another controller.
     Foreign,
     /// It names us, but its parameters can't be used. Its Gateways serve all the same, on the infrastructure that is
-    /// there: a slip in an EdgeProxy must not stop traffic.
+    /// there: a slip in an EdgeProxy must not stop traffic, nor move it.
     Refused {
         /// Why.
         error: ProxyProblem,
-        /// Whether the parameters, as far as they can be read, ask for one fleet.
-        merge: Merge,
+        /// The EdgeProxy all the same, if there is one: what of it shapes the fleet stays in force.
+        proxy: Option<Arc<EdgeProxy>>,
     },
     /// It is ours.
     Accepted {
@@ -48,12 +45,13 @@ pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
         Ok(proxy) => Class::Accepted { proxy: Some(proxy) },
         Err(error) => Class::Refused {
             error,
-            merge: Merge::of(named_proxy(reader, parameters)),
+            proxy: named_proxy(reader, parameters).cloned(),
         },
     })
 }
 
 fn named_proxy<'a>(reader: &Reader<'a>, parameters: &api::ParametersRef) -> Option<&'a Arc<EdgeProxy>> {
+    proxy_settings::check_reference(&parameters.group, &parameters.kind).ok()?;
     reader.edge_proxy(reader.id(parameters.namespace.as_deref()?, &parameters.name))
 }
 

@@ -1,6 +1,9 @@
 //! Whose a Gateway is, which fleet carries it, and with which EdgeProxy.
 
-use super::{class::Class, proxy_settings};
+use super::{
+    class::Class,
+    proxy_settings::{self, ProxyProblem},
+};
 use crate::{
     api::{self, EdgeProxy},
     engine::reader::Reader,
@@ -28,8 +31,8 @@ pub(crate) struct Member {
     pub(crate) merge: Merge,
     /// Its EdgeProxy: the Gateway's own, else that of the class.
     pub(crate) proxy: Option<Arc<EdgeProxy>>,
-    /// Why it isn't accepted, if it isn't. Its listeners serve all the same, with the class's parameters: a slip in an
-    /// infrastructure setting must not stop traffic.
+    /// Why it isn't accepted, if it isn't. Its listeners serve all the same: a slip in an infrastructure setting must
+    /// not stop traffic.
     pub(crate) problem: Option<GatewayProblem>,
 }
 
@@ -72,70 +75,60 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
     let (class_proxy, merge, class_problem) = match &**class {
         Class::Foreign => return Some(Gateway::Foreign),
         Class::Accepted { proxy } => (proxy.clone(), Merge::of(proxy.as_ref()), None),
-        Class::Refused { error, merge } => {
-            let message = format!(
-                "GatewayClass {} is not accepted: {error}",
-                gateway.spec.gateway_class_name
-            );
-            (
-                None,
-                *merge,
-                Some(GatewayProblem {
-                    reason: "InvalidParameters",
-                    message,
-                }),
-            )
+        Class::Refused { error, proxy } => {
+            let class = &gateway.spec.gateway_class_name;
+            let problem = invalid_parameters(format!("GatewayClass {class} is not accepted: {error}"));
+            (proxy.clone(), Merge::of(proxy.as_ref()), Some(problem))
         }
     };
     let fleet = FleetId(match merge {
         Merge::Class => class_name,
         Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
     });
-    let (proxy, problem) = match own_proxy(reader, gateway) {
-        Ok(own) => (
-            own.or_else(|| class_proxy.clone()),
-            class_problem.or_else(|| unsupported_address(gateway)),
-        ),
-        Err(message) => (
-            class_proxy.clone(),
-            Some(GatewayProblem {
-                reason: "InvalidParameters",
-                message,
-            }),
-        ),
-    };
+    let (own, own_problem) = own_proxy(reader, gateway);
+    let problem = own_problem
+        .map(|error| invalid_parameters(format!("Invalid parametersRef: {error}")))
+        .or(class_problem)
+        .or_else(|| unsupported_address(gateway));
     Some(Gateway::Member(Member {
         fleet,
         class: class_name,
         merge,
-        proxy,
+        proxy: own.or(class_proxy),
         problem,
     }))
 }
 
-/// The EdgeProxy that the Gateway itself names.
-fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> Result<Option<Arc<EdgeProxy>>, String> {
-    let Some(reference) = gateway
-        .spec
-        .infrastructure
-        .as_ref()
-        .and_then(|i| i.parameters_ref.as_ref())
-    else {
-        return Ok(None);
+fn invalid_parameters(message: String) -> GatewayProblem {
+    GatewayProblem {
+        reason: "InvalidParameters",
+        message,
+    }
+}
+
+/// The EdgeProxy that the Gateway itself names, and what is wrong with it. One with a slip stays in force as far as it
+/// shapes the fleet, so that no socket moves and no request takes another way; see [`Class::Refused`].
+fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> (Option<Arc<EdgeProxy>>, Option<ProxyProblem>) {
+    let infrastructure = gateway.spec.infrastructure.as_ref();
+    let Some(reference) = infrastructure.and_then(|i| i.parameters_ref.as_ref()) else {
+        return (None, None);
     };
-    let invalid = |error: String| format!("Invalid parametersRef: {error}");
-    proxy_settings::check_reference(&reference.group, &reference.kind).map_err(invalid)?;
+    if let Err(problem) = proxy_settings::check_reference(&reference.group, &reference.kind) {
+        return (None, Some(problem));
+    }
     let namespace = &gateway.metadata.namespace;
     let Some(proxy) = reader.edge_proxy(reader.id(namespace, &reference.name)) else {
-        return Err(invalid(format!("edgeproxy {namespace}/{} not found", reference.name)));
+        return (
+            None,
+            Some(format!("edgeproxy {namespace}/{} not found", reference.name)),
+        );
     };
-    if proxy.spec.merge_gateways {
-        return Err(invalid(
-            "mergeGateways must not be set on an EdgeProxy that is attached to a Gateway".into(),
-        ));
-    }
-    proxy_settings::check(proxy, reader.settings()).map_err(invalid)?;
-    Ok(Some(Arc::clone(proxy)))
+    let problem = if proxy.spec.merge_gateways {
+        Some("mergeGateways must not be set on an EdgeProxy that is attached to a Gateway".into())
+    } else {
+        proxy_settings::check(proxy, reader.settings()).err()
+    };
+    (Some(Arc::clone(proxy)), problem)
 }
 
 fn unsupported_address(gateway: &api::Gateway) -> Option<GatewayProblem> {
