@@ -101,12 +101,18 @@ impl Seniority {
 }
 
 impl Ord for Seniority {
-    /// Less is older.
+    /// Less is older. Of the same age is "first in alphabetical order by `{namespace}/{name}`" (Gateway API): that text
+    /// puts `a-b/x` before `a/x`, because `-` comes before `/`.
     fn cmp(&self, other: &Self) -> Ordering {
+        fn text(of: &Seniority) -> impl Iterator<Item = u8> {
+            of.namespace.bytes().chain([b'/']).chain(of.name.bytes())
+        }
         self.created
             .cmp(&other.created)
-            .then_with(|| self.namespace.cmp(&other.namespace))
-            .then_with(|| self.name.cmp(&other.name))
+            .then_with(|| match self.namespace == other.namespace {
+                true => self.name.cmp(&other.name),
+                false => text(self).cmp(text(other)),
+            })
     }
 }
 
@@ -193,5 +199,17 @@ mod tests {
         let mut list = [s(Some(2), "a"), s(Some(1), "z"), s(None, "a"), s(Some(1), "b")];
         list.sort();
         assert_eq!(list, [s(None, "a"), s(Some(1), "b"), s(Some(1), "z"), s(Some(2), "a")]);
+    }
+
+    #[test]
+    fn names_are_compared_as_they_are_written_with_their_namespace() {
+        let s = |namespace: &str, name: &str| Seniority {
+            created: None,
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let mut list = [s("a", "x"), s("a-b", "x"), s("a", "a"), s("b", "a")];
+        list.sort();
+        assert_eq!(list, [s("a-b", "x"), s("a", "a"), s("a", "x"), s("b", "a")]);
     }
 }
