@@ -178,9 +178,12 @@ fn millis(c: &mut Compilation<'_, '_>, field: &str, text: &DurationText) -> Opti
     }
 }
 
-/// The limit for the whole exchange. Without retries the limit for a try is one for the whole.
+/// The limit for the whole exchange. Without retries the limit for a try is one for the whole. A GRPCRoute has no field
+/// for it, and the proxy's own limit would end every stream.
 fn timeout(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<Timeout> {
-    let timeouts = rule.timeouts?;
+    let Some(timeouts) = rule.timeouts else {
+        return (c.kind == RouteKind::Grpc).then_some(Timeout(0));
+    };
     let request = timeouts.request.as_ref().and_then(|t| millis(c, "timeouts.request", t));
     let per_try = timeouts
         .backend_request
