@@ -204,8 +204,8 @@ fn unlike(before: &[ServerCertificate], new: ServerCertificate) -> Result<Server
     }
 }
 
-/// Warns of HTTPS listeners that serve on one port and whose names overlap: a client may reuse an HTTP/2 connection for a name of the
-/// other listener (RFC 9113 §9.1.1), so these offer HTTP/1.1 only.
+/// Warns of HTTPS listeners that serve on one port and whose names overlap: a client may reuse an HTTP/2 connection for
+/// a name of the other listener (RFC 9113 §9.1.1), so these offer HTTP/1.1 only.
 pub(crate) fn check_overlaps(candidates: &mut [Candidate]) {
     let mut found: Vec<(usize, Condition)> = Vec::new();
     for (i, a) in candidates.iter().enumerate() {

@@ -181,6 +181,8 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
         .chain(added)
         .flat_map(|(gateway, set, holder)| candidates_of(reader, gateway, set, &holder))
         .collect();
+    // Certificates come before conflicts, other than in the order in which the API tells of them: a listener that can't
+    // serve for want of a certificate must not take the hostname from a neighbour that can.
     for candidate in &mut candidates {
         certificate::check(reader, candidate);
     }
