@@ -14,9 +14,14 @@ use crate::{
     translation::Translation,
     world::World,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 mod assembly;
+mod faults;
 mod index;
 pub(crate) mod key;
 mod memo;
@@ -26,6 +31,7 @@ mod upkeep;
 pub(crate) mod value;
 
 use assembly::Assembly;
+use faults::Faults;
 use index::Index;
 use key::Key;
 use memo::{Given, Memo, NodeId, Outcome};
@@ -43,7 +49,14 @@ pub struct Translator {
     changed_statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
     /// What this translation cost so far.
     runs: Runs,
+    /// Units that panicked.
+    faults: Faults,
+    /// What units do.
+    unit: UnitFunction,
 }
+
+/// The function of every unit; none when it has no value, for now or because its subject is gone.
+type UnitFunction = fn(&Reader<'_>) -> Option<Value>;
 
 impl Translator {
     /// An engine over an empty world.
@@ -55,6 +68,8 @@ impl Translator {
             assembly: Assembly::default(),
             changed_statuses: Vec::new(),
             runs: Runs::default(),
+            faults: Faults::default(),
+            unit,
         }
     }
 
@@ -94,6 +109,7 @@ impl Translator {
             fleets,
             infra,
             statuses,
+            faults: self.faults.list(&self.world),
             runs: self.runs.take(),
         }
     }
@@ -120,20 +136,36 @@ impl Translator {
 
     fn run(&mut self, id: NodeId, key: Key) {
         self.runs.count(key);
-        let Self { world, index, memo, .. } = self;
+        let mut fault = None;
+        let Self {
+            world,
+            index,
+            memo,
+            faults,
+            unit,
+            ..
+        } = self;
         let outcome = memo.run(id, |reads| {
             let reader = Reader {
                 key,
                 world,
                 index,
+                faults,
                 reads,
             };
-            match unit(&reader) {
-                Some(value) => Given::Value(value),
-                None if key.subject().is_some_and(|subject| subject.exists(world, index)) => Given::Nothing,
-                None => Given::Gone,
+            let exists = || key.subject().is_some_and(|subject| subject.exists(world, index));
+            // Nothing that a unit can reach is left half done: it only reads, and what it interns stays true.
+            match catch_unwind(AssertUnwindSafe(|| unit(&reader))) {
+                Ok(Some(value)) => Given::Value(value),
+                Ok(None) if exists() => Given::Nothing,
+                Err(panic) if exists() => {
+                    fault = Some(faults::message(&*panic));
+                    Given::Broken
+                }
+                Ok(None) | Err(_) => Given::Gone,
             }
         });
+        self.keep_faults(key, fault);
         if let Outcome::Changed(was) = outcome {
             self.memo.touch_id(id);
             let now = self.memo.value(id).cloned();
@@ -149,7 +181,7 @@ fn status_of(memo: &Memo<Key, Value>, kind: Kind, id: Id) -> Option<&Arc<Status>
     }
 }
 
-/// The function of each unit; none when it has no value, for now or because its subject is gone.
+/// The function of each unit.
 fn unit(reader: &Reader<'_>) -> Option<Value> {
     Some(match reader.key {
         Key::Class(name) => Value::Class(Arc::new(phase::gateways::class::class(reader, name)?)),
@@ -173,3 +205,6 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::ListenerSets(_) | Key::Features(_) => return None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,4 +29,4 @@ mod world;
 pub use change::Change;
 pub use engine::Translator;
 pub use settings::{BootstrapCheck, Feature, Platform, Settings};
-pub use translation::Translation;
+pub use translation::{Fault, Translation};

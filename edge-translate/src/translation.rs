@@ -15,6 +15,19 @@ pub struct Translation {
     /// Statuses that differ from the previous translation, sorted by object. `None`: the object is gone, or no longer
     /// ours, and our entries in its status go.
     pub statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
+    /// Bugs of our own that stand, sorted: units of work that panicked. What they made before stays in force.
+    pub faults: Vec<Fault>,
     /// What it cost: units of work that ran, by name. A change runs what read it and nothing else.
     pub runs: Vec<(&'static str, u32)>,
+}
+
+/// A unit of work that panicked over an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fault {
+    /// The object that it worked for.
+    pub object: ObjectKey,
+    /// The unit's name.
+    pub unit: &'static str,
+    /// What the panic said.
+    pub message: String,
 }

@@ -142,6 +142,8 @@ pub(crate) enum Given<V> {
     Nothing,
     /// None, and its subject is gone: the unit is forgotten.
     Gone,
+    /// It broke down. What it gave before stays.
+    Broken,
 }
 
 /// What became of a unit that ran.
@@ -298,14 +300,15 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         let gone = matches!(given, Given::Gone);
         let reads = if gone { NodeIds::new() } else { self.ids_of(seen) };
         self.link(id, reads);
-        let value = match given {
-            Given::Value(value) => Some(value),
-            Given::Nothing | Given::Gone => None,
-        };
         let Some(node) = self.node_mut(id) else {
             return Outcome::Same;
         };
         node.state = if gone { State::Input } else { State::Clean };
+        let value = match given {
+            Given::Value(value) => Some(value),
+            Given::Nothing | Given::Gone => None,
+            Given::Broken => return Outcome::Same,
+        };
         let outcome = if node.value == value {
             Outcome::Same
         } else {

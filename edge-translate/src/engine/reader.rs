@@ -1,6 +1,7 @@
 //! What a unit sees of the world. Every question is written down, so that a change of its answer runs the unit again.
 
 use super::{
+    faults::Faults,
     index::{HostRoutes, Index},
     key::Key,
     memo::Reads,
@@ -30,6 +31,7 @@ pub(crate) struct Reader<'a> {
     pub(super) key: Key,
     pub(super) world: &'a World,
     pub(super) index: &'a Index,
+    pub(super) faults: &'a Faults,
     pub(super) reads: &'a Reads<'a, Key, Value>,
 }
 
@@ -248,6 +250,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
         debug_assert_eq!(self.key, Key::Endpoints(fleet, port), "only this unit is woken");
         self.index.needs_endpoints(fleet, port)
+    }
+
+    /// Units that broke down over an object, with what they said; for its status alone, as with [`Self::host_routes`].
+    pub(crate) fn faults(&self, kind: Kind, id: Id) -> Vec<(&'static str, &'a str)> {
+        debug_assert_eq!(self.key, Key::Status(kind, id), "only this unit is woken");
+        self.faults.of(kind, id)
     }
 
     /// The name of a cluster.

@@ -157,6 +157,11 @@ units! {
 /// Number of stages.
 pub(crate) const N_STAGES: usize = 8;
 
+/// The name of a unit; empty for what is no unit.
+pub(super) fn unit_name(key: Key) -> &'static str {
+    key.row().map(|row| NAMES[row]).unwrap_or_default()
+}
+
 /// How many units of each name ran.
 #[derive(Default)]
 pub(super) struct Runs([u32; NAMES.len()]);

@@ -11,6 +11,7 @@ mod backend;
 mod backend_tls_policy;
 mod class;
 mod edge_proxy;
+mod fault;
 mod gateway;
 mod listener_set;
 mod route;
@@ -19,6 +20,17 @@ pub(crate) use backend::backend_problem;
 
 /// The status of an object; none when it doesn't exist, nothing inside when it isn't ours to speak of.
 pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
+    let mut status = by_kind(reader, kind, id)?;
+    let faults = reader.faults(kind, id);
+    if let Some(status) = status.as_mut().filter(|_| !faults.is_empty()) {
+        fault::mark(status, &faults);
+        // What stays in force is older than what this is about.
+        status.observed_generation = reader.object(kind, id)?.metadata().generation;
+    }
+    Some(status)
+}
+
+fn by_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
     match kind {
         Kind::GatewayClass => class::status(reader, id),
         Kind::Gateway => gateway::status(reader, id),

@@ -286,6 +286,8 @@ impl Engine {
 
     pub(crate) fn translate(&mut self) {
         self.translation = self.translator.translate();
+        // A unit that panics costs no more than itself; here that is a failure all the same.
+        assert_eq!(self.translation.faults, []);
         for (key, status) in &self.translation.statuses {
             match status {
                 Some(status) => self.heard.insert(key.clone(), Arc::clone(status)),

@@ -18,8 +18,14 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let Gateway::Member(member) = &**reader.gateway(id)? else {
         return Some(None);
     };
-    let listeners = reader.listeners(member.fleet)?;
-    let mine = listeners.gateways.iter().find(|g| g.id == id)?;
+    let listeners = reader.listeners(member.fleet);
+    let Some(mine) = listeners.and_then(|l| l.gateways.iter().find(|g| g.id == id)) else {
+        // Our own code failed at its listeners.
+        return Some(Some(Status {
+            observed_generation: object.metadata.generation,
+            body: StatusBody::Gateway(GatewayStatus::default()),
+        }));
+    };
     let mut conditions = vec![accepted(member, object, &mine.listeners)];
     conditions.extend(client_certificate::resolved_refs(reader, object));
     if validates_insecurely(object) {

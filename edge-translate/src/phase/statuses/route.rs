@@ -17,18 +17,19 @@ use std::{collections::BTreeSet, sync::Arc};
 /// The status of a route.
 pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Status>> {
     let attachments = reader.attachments(route)?;
-    let rules = reader.rules(route)?;
     if attachments.parents.is_empty() {
         return Some(None);
     }
-    let shared = shared_conditions(reader, rules);
+    // A route without rules is one that our own code failed at.
+    let rules = reader.rules(route);
+    let shared = rules.map(|rules| shared_conditions(reader, rules)).unwrap_or_default();
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
         .iter()
         .map(|parent| {
             let mut conditions = Vec::with_capacity(1 + shared.len());
-            conditions.push(accepted(parent, rules, kind));
+            conditions.extend(rules.map(|rules| accepted(parent, rules, kind)));
             conditions.extend(shared.iter().cloned());
             ParentStatus {
                 parent: Arc::clone(&parent.reference),
@@ -42,7 +43,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
         parents,
     };
     Some(Some(Status {
-        observed_generation: rules.generation,
+        observed_generation: rules.map_or(0, |rules| rules.generation),
         body,
     }))
 }
