@@ -3,11 +3,12 @@
 use super::{
     cases,
     history::{Configuration, Edit, Engine, World, history},
+    platform::good_certificate,
     words::read,
 };
-use edge_translate::api::Object;
+use edge_translate::api::{Kind, Object, ObjectKey};
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Units that the last translation ran, as `name×number`.
 fn runs(engine: &Engine) -> Vec<String> {
@@ -50,3 +51,171 @@ fn nothing_runs_without_a_change() {
     engine.translate();
     assert_eq!(runs(&engine), Vec::<String>::new());
 }
+
+/// Two Gateways of their own, routes to two Services, one of them in another namespace; and beside them as many routes,
+/// Services and Secrets of no concern as are asked for.
+fn world(strangers: usize) -> Engine {
+    let mut engine = Engine::new(Configuration::Cluster);
+    let mut put = |value: Value| engine.take(&Edit::Put(read(value)));
+    put(
+        json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "GatewayClass", "metadata": {"name": "edge"},
+        "spec": {"controllerName": "gateway.edge/gatewayclass-controller"}}),
+    );
+    put(gateway("g", "c"));
+    put(gateway("other", "c-other"));
+    put(secret("c", "tls"));
+    put(secret("c-other", "tls"));
+    put(namespace("b", "x"));
+    put(route("a", "r", "g", "/r", "s", "a"));
+    put(route("a", "granted", "g", "/granted", "t", "b"));
+    put(route("b", "guest", "g", "/guest", "t", "b"));
+    for (namespace, name) in [("a", "s"), ("b", "t")] {
+        put(service(namespace, name));
+        put(slice(namespace, name, &["10.0.0.1"]));
+    }
+    put(grant("HTTPRoute"));
+    for i in 0..strangers {
+        put(route(
+            "a",
+            &format!("stranger-{i}"),
+            "other",
+            "/",
+            &format!("stranger-{i}"),
+            "a",
+        ));
+        put(service("a", &format!("stranger-{i}")));
+        put(secret(&format!("stranger-{i}"), "tls"));
+    }
+    engine.translate();
+    assert!(engine.translation.statuses.len() > strangers);
+    engine
+}
+
+fn gateway(name: &str, certificate: &str) -> Value {
+    let namespaces = json!({"from": "Selector", "selector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["y"]}]}});
+    json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway", "metadata": {"name": name, "namespace": "a"},
+        "spec": {"gatewayClassName": "edge", "listeners": [
+            {"name": "http", "protocol": "HTTP", "port": 80, "allowedRoutes": {"namespaces": namespaces}},
+            {"name": "https", "protocol": "HTTPS", "port": 443, "hostname": "tls.example.com",
+             "tls": {"certificateRefs": [{"name": certificate}]}, "allowedRoutes": {"namespaces": {"from": "None"}}}]}})
+}
+
+/// A Secret with a good certificate, and something that only makes it another object.
+fn secret(name: &str, note: &str) -> Value {
+    let mut data = good_certificate();
+    data["note"] = json!(note);
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "a"}, "stringData": data})
+}
+
+/// The same with a chain that is another text, as a renewed one is.
+fn renewed(name: &str) -> Value {
+    let mut secret = secret(name, "tls");
+    let chain = secret["stringData"]["tls.crt"].as_str().unwrap().to_owned();
+    secret["stringData"]["tls.crt"] = json!(format!("{chain}\n"));
+    secret
+}
+
+fn namespace(name: &str, team: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}})
+}
+
+fn route(namespace: &str, name: &str, gateway: &str, path: &str, service: &str, of: &str) -> Value {
+    json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"parentRefs": [{"name": gateway, "namespace": "a"}], "hostnames": [format!("{name}.example.com")],
+                 "rules": [{"matches": [{"path": {"value": path}}],
+                            "backendRefs": [{"name": service, "namespace": of, "port": 80}]}]}})
+}
+
+fn service(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"ports": [{"port": 80}]}})
+}
+
+fn slice(namespace: &str, service: &str, addresses: &[&str]) -> Value {
+    let endpoints: Vec<_> = addresses.iter().map(|ip| json!({"addresses": [ip]})).collect();
+    json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": service, "namespace": namespace, "labels": {"kubernetes.io/service-name": service}},
+        "endpoints": endpoints, "ports": [{"port": 8080}]})
+}
+
+fn grant(to_routes: &str) -> Value {
+    json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
+        "metadata": {"name": "grant", "namespace": "b"},
+        "spec": {"from": [{"group": "gateway.networking.k8s.io", "kind": to_routes, "namespace": "a"}],
+                 "to": [{"group": "", "kind": "Service"}]}})
+}
+
+/// Each kind of change runs exactly these, however many objects are there that it doesn't concern.
+#[test]
+fn a_change_runs_what_it_touches_and_nothing_else() {
+    let route_key = ObjectKey::new(Kind::HttpRoute, "a", "r");
+    let changes: Vec<(&str, Edit, &[&str])> = vec![
+        (
+            "a rule of a route is edited: its host",
+            Edit::Put(read(route("a", "r", "g", "/edited", "s", "a"))),
+            &["Attach×1", "Rules×1", "Uses×1", "Host×1", "Status×1"],
+        ),
+        (
+            "a pod comes: the endpoints; whether it is a name, and whether there are any, is asked again",
+            Edit::Put(read(slice("a", "s", &["10.0.0.1", "10.0.0.2"]))),
+            &["Ready×1", "Cluster×1", "Endpoints×1"],
+        ),
+        (
+            "the last pod goes: also the one route that says so",
+            Edit::Put(read(slice("a", "s", &[]))),
+            &["Ready×1", "Rules×1", "Cluster×1", "Endpoints×1", "Status×1"],
+        ),
+        (
+            "a grant goes: the route that needs it, its backend, and nobody's listeners",
+            Edit::Put(read(grant("GRPCRoute"))),
+            &["Rules×1", "Uses×1", "Host×1", "Status×1"],
+        ),
+        (
+            "a label of a namespace: the routes in it",
+            Edit::Put(read(namespace("b", "y"))),
+            &["Attach×1", "Uses×1", "Host×1", "Status×2"],
+        ),
+        (
+            "a Secret of no concern",
+            Edit::Put(read(secret("unheard-of", "tls"))),
+            &[],
+        ),
+        (
+            "a key of a Secret that nobody reads",
+            Edit::Put(read(secret("c", "other"))),
+            CERTIFICATE_READ,
+        ),
+        (
+            "a certificate is renewed",
+            Edit::Put(read(renewed("c"))),
+            CERTIFICATE_RENEWED,
+        ),
+        (
+            "a route goes",
+            Edit::Remove(route_key),
+            &[
+                "Attach×1",
+                "Rules×1",
+                "Uses×1",
+                "Host×1",
+                "Cluster×1",
+                "Endpoints×1",
+                "Status×2",
+            ],
+        ),
+    ];
+    for strangers in [0, 20] {
+        for (what, edit, expected) in &changes {
+            let mut engine = world(strangers);
+            engine.take(edit);
+            engine.translate();
+            assert_eq!(runs(&engine), *expected, "{what}, among {strangers} strangers");
+            engine.translate();
+            assert_eq!(runs(&engine), Vec::<String>::new(), "{what}, once more");
+        }
+    }
+}
+
+const CERTIFICATE_READ: &[&str] = &["Listeners×1"];
+const CERTIFICATE_RENEWED: &[&str] = &["Listeners×1", "ListenerViews×1", "Sockets×1", "Infra×1", "Status×1"];
