@@ -141,7 +141,7 @@ fn dump(fleet: &FleetState) -> Value {
         "secrets": section(ResourceType::Secret),
         "listeners": section(ResourceType::Listener),
         "routes": section(ResourceType::Routes),
-        "infra": *fleet.infra,
+        "infra": fleet.infra,
     })
 }
 

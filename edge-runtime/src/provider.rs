@@ -1,7 +1,10 @@
 //! Providers: where resources come from.
 //!
 //! A provider is a task that turns what it sees into batches of changes and sends them to the world over a bounded
-//! channel; its first batch is the whole of what is there. Files are in [`file`]; a cluster is another module of the
+//! channel. When it has told the whole of what was there at its start it says so, once ([`Input::Synced`]): until then
+//! nobody knows what is missing, and nothing is published. Files are in [`file`]; a cluster is another module of the
 //! same shape.
+//!
+//! [`Input::Synced`]: crate::state::Input::Synced
 
 pub mod file;

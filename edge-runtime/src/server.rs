@@ -17,7 +17,7 @@ use crate::{
     state::{Findings, Input, Published, Rejections, Reports},
     status::{self, Sources},
     task::{Stop, Task},
-    world::{self, Outputs},
+    world::{self, Outputs, Pace, Terms},
     xds_server::{self, Shared},
 };
 use edge_translate::Feature;
@@ -214,9 +214,13 @@ impl Core {
     ) -> Self {
         let path = config.folders.state_home.join("status.yaml");
         let metrics = Arc::clone(&outputs.metrics);
-        let settings = config.settings();
+        let terms = Terms {
+            settings: config.settings(),
+            providers: [file::NAME].into(),
+            pace: Pace::default(),
+        };
         Self {
-            world: tokio::task::spawn_blocking(move || world::run(settings, inputs, outputs)),
+            world: tokio::task::spawn_blocking(move || world::run(terms, inputs, outputs)),
             status: Task::spawn("status", |stop| status::run(sources, path, metrics, stop)),
             files: Task::spawn("file provider", |stop| file::run(watched, world, found, stop)),
         }

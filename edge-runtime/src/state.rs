@@ -7,7 +7,11 @@ use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{Change, Settings, api::ObjectKey, load::LoadFinding, status::Status};
 use edge_xds::snapshot::{ResourceType, Snapshot};
 use serde_json::Value;
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 use tokio::{sync::oneshot, time::Instant};
 
 /// What the world is told.
@@ -15,9 +19,15 @@ use tokio::{sync::oneshot, time::Instant};
 pub enum Input {
     /// Resources changed.
     Batch(Batch),
+    /// A provider has told everything that was there when it began. Nothing is published before all have.
+    Synced(ProviderName),
     /// The controller's configuration changed.
     Settings(Box<Settings>),
 }
+
+/// Which provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProviderName(pub &'static str);
 
 /// What a provider tells the world.
 #[derive(Debug)]
@@ -42,8 +52,8 @@ pub struct Published {
 pub struct FleetState {
     /// What its proxies are served.
     pub snapshot: Arc<Snapshot>,
-    /// What must exist around it.
-    pub infra: Arc<Infra>,
+    /// What must exist around it; `None`: what is asked for can't be used, so what runs stays as it is.
+    pub infra: Option<Arc<Infra>>,
 }
 
 /// What is known about every fleet's infrastructure.
@@ -57,9 +67,18 @@ pub struct Report {
     /// Proxies that are wanted.
     pub replicas: u32,
     /// Where clients reach it.
-    pub addresses: Vec<Arc<str>>,
+    pub addresses: Vec<Address>,
     /// The admin interface of its proxy, if it is a process of this machine.
     pub admin: Option<SocketAddr>,
+}
+
+/// Where clients reach a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Address {
+    /// By number.
+    Ip(IpAddr),
+    /// By name, as load balancers of some clouds are.
+    Hostname(Arc<str>),
 }
 
 /// Whether a fleet's proxies run.

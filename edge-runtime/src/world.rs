@@ -3,24 +3,54 @@
 //! It owns the translator and one lowering a fleet, takes whatever has queued up, translates once, and publishes the
 //! result: snapshots and infrastructure as the latest state through a watch channel, statuses as the differences that
 //! they are through a bounded queue. It runs on a thread of its own, because a translation of a large world takes a
-//! while and must not hold up those who serve. It adds no debounce: a provider knows best when its input has settled.
+//! while and must not hold up those who serve. Nothing is published until every provider has told all that it had at
+//! its start: serving a part of it would take their configuration from proxies.
 
 use crate::{
     infra::host::ReadyPorts,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{FleetState, Input, Published, StatusMessage},
+    state::{FleetState, Input, ProviderName, Published, StatusMessage},
 };
-use edge_ir::{Fleet, FleetKey, Infra};
+use edge_ir::{Fleet, FleetKey};
 use edge_translate::{Platform, Settings, Translation, Translator};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
-use std::{collections::BTreeMap, sync::Arc, time::Instant as StdInstant};
-use tokio::{
-    sync::{mpsc, watch},
-    time::Instant,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, Instant as StdInstant},
 };
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+    time::{self, Instant},
+};
+
+#[cfg(test)]
+mod tests;
 
 /// Batches that wait for the world. When it is full, providers wait, and what they see meanwhile becomes one batch.
 pub const QUEUE: usize = 64;
+
+/// What the world begins with.
+#[derive(Debug)]
+pub struct Terms {
+    /// What translation depends on.
+    pub settings: Settings,
+    /// Whom to wait for before anything is published.
+    pub providers: BTreeSet<ProviderName>,
+    /// How long a change waits for others.
+    pub pace: Pace,
+}
+
+/// How long a change waits for others that belong to it. A provider of files waits itself until they are whole; one of
+/// many watches doesn't know what the others are about to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Quiet that ends the wait.
+    pub quiet: Duration,
+    /// The longest wait, counted from the first change.
+    pub longest: Duration,
+}
 
 /// Where the world tells what it made of its input.
 #[derive(Debug)]
@@ -33,21 +63,32 @@ pub struct Outputs {
     pub metrics: Arc<Metrics>,
 }
 
-/// Translates until nobody sends any more. Blocks its thread.
-pub fn run(settings: Settings, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
-    let mut world = World::new(settings, outputs);
+/// Translates until nobody sends any more. Blocks its thread, which must be one of a runtime.
+pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
+    let (runtime, pace) = (Handle::current(), terms.pace);
+    let mut world = World::new(terms, outputs);
     while let Some(input) = inputs.blocking_recv() {
-        let begun = StdInstant::now();
+        let first = Instant::now();
         world.outputs.metrics.set(Gauge::ChangesWaiting, inputs.len() + 1);
         world.take(input);
-        // What has queued up meanwhile belongs to the same translation.
-        while let Ok(input) = inputs.try_recv() {
+        // What has queued up meanwhile, and what follows soon, belongs to the same translation.
+        while let Some(input) = runtime.block_on(next_of_burst(&mut inputs, pace, first)) {
             world.take(input);
         }
         world.outputs.metrics.set(Gauge::ChangesWaiting, 0);
+        let begun = StdInstant::now();
         world.publish();
         world.outputs.metrics.observe(Timer::Batch, begun.elapsed());
     }
+}
+
+/// The next input that belongs to a burst, if the burst goes on.
+async fn next_of_burst(inputs: &mut mpsc::Receiver<Input>, pace: Pace, first: Instant) -> Option<Input> {
+    if let Ok(input) = inputs.try_recv() {
+        return Some(input);
+    }
+    let due = (first + pace.longest).min(Instant::now() + pace.quiet);
+    time::timeout_at(due, inputs.recv()).await.ok().flatten()
 }
 
 struct World {
@@ -56,10 +97,9 @@ struct World {
     platform: Platform,
     ready_ports: ReadyPorts,
     fleets: BTreeMap<FleetKey, Lowered>,
-    /// What each fleet runs on, for when its parameters can't be used.
-    infra: BTreeMap<FleetKey, Arc<Infra>>,
     since: Option<Instant>,
-    has_resources: bool,
+    /// Providers that haven't told everything yet.
+    awaited: BTreeSet<ProviderName>,
 }
 
 struct Lowered {
@@ -70,16 +110,15 @@ struct Lowered {
 }
 
 impl World {
-    fn new(settings: Settings, outputs: Outputs) -> Self {
+    fn new(terms: Terms, outputs: Outputs) -> Self {
         Self {
-            platform: settings.platform,
-            translator: Translator::new(settings),
+            platform: terms.settings.platform,
+            translator: Translator::new(terms.settings),
             outputs,
             ready_ports: ReadyPorts::default(),
             fleets: BTreeMap::new(),
-            infra: BTreeMap::new(),
             since: None,
-            has_resources: false,
+            awaited: terms.providers,
         }
     }
 
@@ -92,7 +131,10 @@ impl World {
                     .into_iter()
                     .for_each(|change| self.translator.apply(change));
                 self.since = Some(self.since.map_or(batch.since, |since| since.min(batch.since)));
-                self.has_resources = true;
+            }
+            Input::Synced(provider) => {
+                self.awaited.remove(&provider);
+                self.since.get_or_insert_with(Instant::now);
             }
             Input::Settings(settings) => {
                 self.platform = settings.platform;
@@ -103,8 +145,7 @@ impl World {
     }
 
     fn publish(&mut self) {
-        // Before the first batch there is nothing to tell; serving that would take their configuration from proxies.
-        if !self.has_resources {
+        if !self.awaited.is_empty() {
             return;
         }
         let begun = StdInstant::now();
@@ -132,23 +173,13 @@ impl World {
         self.fleets.retain(|key, _| translation.fleets.contains_key(key));
         self.ready_ports.retain(|key| translation.fleets.contains_key(key));
         let mut states = BTreeMap::new();
-        let mut infra_in_use = BTreeMap::new();
         for (key, fleet) in &translation.fleets {
-            // Parameters that can't be used change nothing: the fleet stays on what it has.
-            let Some(infra) = translation.infra.get(key).or_else(|| self.infra.get(key)).cloned() else {
-                continue;
+            let state = FleetState {
+                snapshot: self.snapshot(key, fleet),
+                infra: translation.infra.get(key).cloned(),
             };
-            let snapshot = self.snapshot(key, fleet);
-            states.insert(
-                key.clone(),
-                FleetState {
-                    snapshot,
-                    infra: Arc::clone(&infra),
-                },
-            );
-            infra_in_use.insert(key.clone(), infra);
+            states.insert(key.clone(), state);
         }
-        self.infra = infra_in_use;
         states
     }
 

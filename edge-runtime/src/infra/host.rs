@@ -9,13 +9,13 @@ use crate::{
     certs::TlsFiles,
     guard::{Guard, GuardMessage},
     metrics::Metrics,
-    state::{Availability, Published, Report, Reports},
+    state::{Address, Availability, Published, Report, Reports},
     task::{Stop, Task},
 };
 use edge_ir::{FleetKey, Infra};
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -197,15 +197,17 @@ impl Fleets {
             }
         }
         for (key, fleet) in &state.fleets {
+            // What can't be used changes nothing: a proxy that runs stays as it is.
+            let Some(new) = &fleet.infra else { continue };
             match self.running.get(key) {
                 Some((infra, _)) => {
                     infra.send_if_modified(|old| {
-                        let differs = old.name != fleet.infra.name || old.proxy != fleet.infra.proxy;
-                        *old = Arc::clone(&fleet.infra);
+                        let differs = old.name != new.name || old.proxy != new.proxy;
+                        *old = Arc::clone(new);
                         differs
                     });
                 }
-                None => self.start(key, &fleet.infra),
+                None => self.start(key, new),
             }
         }
     }
@@ -241,7 +243,7 @@ impl Reporter {
         let report = Report {
             availability,
             replicas: 1,
-            addresses: vec!["127.0.0.1".into()],
+            addresses: vec![Address::Ip(Ipv4Addr::LOCALHOST.into())],
             admin,
         };
         self.reports.send_if_modified(|reports| {

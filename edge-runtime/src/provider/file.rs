@@ -7,7 +7,7 @@
 
 use crate::{
     error::describe,
-    state::{Batch, Findings, Input},
+    state::{Batch, Findings, Input, ProviderName},
     task::Stop,
     watch::{FolderWatch, Timing, Touch, settled},
 };
@@ -37,10 +37,13 @@ use list::{Listing, Stamp, list};
 use parts::Parts;
 use table::{Table, of_file};
 
+/// What this provider is called.
+pub const NAME: ProviderName = ProviderName("file");
+
 /// How often everything is looked at when some folder can't be watched.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Follows the files below `paths` until asked to stop. The first batch is sent at once, even if it is empty.
+/// Follows the files below `paths` until asked to stop. After the first look it is synced, whatever was found.
 pub async fn run(
     mut paths: watch::Receiver<Arc<[PathBuf]>>,
     world: mpsc::Sender<Input>,
@@ -67,12 +70,14 @@ pub async fn run(
         let is_new = folders.follow(&look.listing.folders);
         report(&findings, &look, &folders);
         let changes = std::mem::take(&mut look.changes);
-        if !changes.is_empty() || is_first {
+        if !changes.is_empty() {
             tracing::info!(changes = changes.len(), objects = look.n_objects, "resources were read");
             if world.send(Input::Batch(Batch { changes, since })).await.is_err() {
                 return;
             }
-            is_first = false;
+        }
+        if std::mem::take(&mut is_first) && world.send(Input::Synced(NAME)).await.is_err() {
+            return;
         }
         // Something may have happened in a folder between the look and the watch.
         let next = match is_new {

@@ -83,7 +83,17 @@ impl Book {
     pub fn set_fleets(&mut self, published: Option<&Published>) {
         let mut fleets = BTreeMap::new();
         for (fleet, state) in published.iter().flat_map(|published| &published.fleets) {
-            for origin in state.infra.origins.iter().filter(|origin| &*origin.kind == "Gateway") {
+            let Some(infra) = &state.infra else {
+                // It stays as it is, so it stays whose it was.
+                fleets.extend(
+                    self.fleets
+                        .iter()
+                        .filter(|(_, known)| *known == fleet)
+                        .map(|(k, v)| (k.clone(), v.clone())),
+                );
+                continue;
+            };
+            for origin in infra.origins.iter().filter(|origin| &*origin.kind == "Gateway") {
                 let key = ObjectKey::new(Kind::Gateway, Arc::clone(&origin.namespace), Arc::clone(&origin.name));
                 fleets.insert(key, fleet.clone());
             }

@@ -1,7 +1,7 @@
 //! What only the running system knows, laid over the translation's statuses: whether proxies run, and what they
 //! reject.
 
-use crate::state::{Availability, Rejections, Report};
+use crate::state::{Address, Availability, Rejections, Report};
 use edge_ir::Origin;
 use edge_translate::{
     api::{Kind, ObjectKey},
@@ -61,14 +61,23 @@ pub fn add_infrastructure(status: &mut Status, report: Option<&Report>) -> Value
         None => (no_resources("Proxy replicas unavailable"), Vec::new()),
     };
     set(&mut gateway.conditions, condition);
-    addresses
-        .iter()
-        .map(|address| json!({ "type": "IPAddress", "value": address }))
-        .collect()
+    addresses.iter().map(address).collect()
 }
 
-fn programmed(report: &Report) -> (Condition, Vec<Arc<str>>) {
+fn address(address: &Address) -> Value {
+    match address {
+        Address::Ip(ip) => json!({ "type": "IPAddress", "value": ip }),
+        Address::Hostname(name) => json!({ "type": "Hostname", "value": name }),
+    }
+}
+
+fn programmed(report: &Report) -> (Condition, Vec<Address>) {
     let condition = match &report.availability {
+        Availability::Available(_) if report.addresses.is_empty() => Condition::no(
+            PROGRAMMED,
+            "AddressNotAssigned",
+            "No addresses have been assigned to the Gateway",
+        ),
         Availability::Available(available) => {
             let replicas = report.replicas;
             let message = format!("Address assigned to the Gateway, {available}/{replicas} proxy replicas available");

@@ -1,7 +1,7 @@
 //! The document, from what its parts know.
 
 use super::*;
-use crate::state::{Availability, FleetState, Rejection, RejectionKey, Report};
+use crate::state::{Address, Availability, FleetState, Rejection, RejectionKey, Report};
 use edge_ir::{Infra, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey},
@@ -55,7 +55,7 @@ fn published() -> Published {
     };
     let state = FleetState {
         snapshot: Arc::default(),
-        infra: Arc::new(infra),
+        infra: Some(Arc::new(infra)),
     };
     Published {
         fleets: [("ns/gw".into(), state)].into(),
@@ -67,7 +67,7 @@ fn report(availability: Availability) -> Option<Reports> {
     let report = Report {
         availability,
         replicas: 1,
-        addresses: vec!["127.0.0.1".into()],
+        addresses: vec![Address::Ip([127, 0, 0, 1].into())],
         admin: None,
     };
     Some([("ns/gw".into(), report)].into())
@@ -134,6 +134,52 @@ fn a_gateway_is_programmed_when_its_proxy_is_ready() {
         status(&book)["conditions"][1]["message"],
         "Proxy replicas unavailable: it crashed"
     );
+}
+
+#[test]
+fn addresses_are_told_by_type_and_a_gateway_without_one_is_not_programmed() {
+    let mut book = Book::new(None);
+    book.set_statuses(vec![gateway()]);
+    book.set_fleets(Some(&published()));
+    let status = |book: &Book| book.document()["resources"][0]["status"].clone();
+    let mut reports = report(Availability::Available(2)).unwrap();
+    reports.values_mut().for_each(|report| report.addresses.clear());
+    book.set_reports(Some(reports.clone()));
+    book.refresh("t0");
+    let seen = status(&book);
+    assert_eq!(
+        conditions(&seen["conditions"])[1],
+        "Programmed=False/AddressNotAssigned t0"
+    );
+    assert_eq!(seen["addresses"], serde_json::json!([]));
+    let addresses = [
+        Address::Hostname("lb.example".into()),
+        Address::Ip("::1".parse().unwrap()),
+    ];
+    reports
+        .values_mut()
+        .for_each(|report| report.addresses = addresses.to_vec());
+    book.set_reports(Some(reports));
+    book.refresh("t1");
+    let seen = status(&book);
+    assert_eq!(conditions(&seen["conditions"])[1], "Programmed=True/Programmed t1");
+    let expected =
+        [("Hostname", "lb.example"), ("IPAddress", "::1")].map(|(t, v)| serde_json::json!({ "type": t, "value": v }));
+    assert_eq!(seen["addresses"], serde_json::Value::from(expected.to_vec()));
+}
+
+#[test]
+fn a_gateway_keeps_its_fleet_when_its_parameters_break() {
+    let mut book = Book::new(None);
+    book.set_statuses(vec![gateway()]);
+    book.set_reports(report(Availability::Available(1)));
+    book.set_fleets(Some(&published()));
+    let mut broken = published();
+    broken.fleets.values_mut().for_each(|state| state.infra = None);
+    book.set_fleets(Some(&broken));
+    book.refresh("t0");
+    let status = book.document()["resources"][0]["status"].clone();
+    assert_eq!(conditions(&status["conditions"])[1], "Programmed=True/Programmed t0");
 }
 
 #[test]

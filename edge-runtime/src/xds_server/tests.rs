@@ -64,7 +64,7 @@ fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
     let snapshot = Snapshot::default().with(ResourceType::Cluster, Arc::new(Section::new(clusters)));
     let state = FleetState {
         snapshot: Arc::new(snapshot),
-        infra: Arc::new(infra),
+        infra: Some(Arc::new(infra)),
     };
     Arc::new(Published {
         fleets: [("ns/gw".into(), state)].into(),

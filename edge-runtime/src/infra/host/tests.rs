@@ -133,7 +133,7 @@ impl Rig {
                 (*key).into(),
                 FleetState {
                     snapshot: Arc::default(),
-                    infra,
+                    infra: Some(infra),
                 },
             )
         };

@@ -34,15 +34,17 @@ impl Rig {
             known: BTreeSet::new(),
             _task: task,
         };
-        rig.take().await;
+        while rig.take().await.is_some() {}
         rig
     }
 
-    /// Applies the next batch; says when its first event was seen.
-    async fn take(&mut self) -> Instant {
+    /// Applies the next batch; says when its first event was seen. `None`: the provider is synced.
+    async fn take(&mut self) -> Option<Instant> {
         let next = time::timeout(Duration::from_secs(10), self.world.recv()).await;
-        let Some(Input::Batch(batch)) = next.expect("a batch in time") else {
-            panic!("the provider ended")
+        let batch = match next.expect("a message in time") {
+            Some(Input::Batch(batch)) => batch,
+            Some(Input::Synced(NAME)) => return None,
+            other => panic!("not from this provider: {other:?}"),
         };
         for change in batch.changes {
             let name = |key: ObjectKey| key.name.to_string();
@@ -51,7 +53,7 @@ impl Rig {
                 Change::Remove(key) => drop(self.known.remove(&name(key))),
             }
         }
-        batch.since
+        Some(batch.since)
     }
 
     /// Takes batches until the world holds exactly these objects.

@@ -1,0 +1,143 @@
+//! What is published when, from real objects.
+
+use super::*;
+use crate::state::Batch;
+use edge_translate::{
+    Change,
+    load::{Limits, Source, load},
+};
+use edge_xds::snapshot::ResourceType;
+
+const FILES: ProviderName = ProviderName("file");
+const OTHERS: ProviderName = ProviderName("others");
+
+const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: edge }
+spec: { controllerName: gateway.edge/gatewayclass-controller }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: gw, namespace: ns }
+spec:
+  gatewayClassName: edge
+  infrastructure: { parametersRef: { group: gateway.edge, kind: EdgeProxy, name: missing } }
+  listeners: [{ name: http, protocol: HTTP, port: 80 }]
+";
+
+/// A running world.
+struct Rig {
+    inputs: mpsc::Sender<Input>,
+    published: watch::Receiver<Option<Arc<Published>>>,
+    metrics: Arc<Metrics>,
+    /// Statuses that nobody reads here must not hold the world up.
+    _statuses: mpsc::Receiver<StatusMessage>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Rig {
+    fn start(providers: &[ProviderName], pace: Pace) -> Self {
+        let (inputs, receiver) = mpsc::channel(QUEUE);
+        let (published_sender, published) = watch::channel(None);
+        let (statuses, status_queue) = mpsc::channel(QUEUE);
+        let metrics = Arc::new(Metrics::default());
+        let outputs = Outputs {
+            published: published_sender,
+            statuses,
+            metrics: Arc::clone(&metrics),
+        };
+        let terms = Terms {
+            settings: Settings::default(),
+            providers: providers.iter().copied().collect(),
+            pace,
+        };
+        Self {
+            inputs,
+            published,
+            metrics,
+            _statuses: status_queue,
+            task: tokio::task::spawn_blocking(move || run(terms, receiver, outputs)),
+        }
+    }
+
+    async fn send(&self, yaml: &str) {
+        let source = Source {
+            name: "test",
+            text: yaml,
+        };
+        let loaded = load(&source, &Limits::default());
+        assert!(loaded.findings.is_empty(), "{:?}", loaded.findings);
+        let changes = loaded.objects.into_iter().map(|found| Change::Put(found.object));
+        let batch = Batch {
+            changes: changes.collect(),
+            since: Instant::now(),
+        };
+        self.inputs.send(Input::Batch(batch)).await.unwrap();
+    }
+
+    async fn synced(&self, provider: ProviderName) {
+        self.inputs.send(Input::Synced(provider)).await.unwrap();
+    }
+
+    /// Waits until the world has taken so many batches.
+    async fn taken(&self, n: u64) {
+        while self.metrics.counted(Counter::ChangeBatches) < n {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Lets the world come to its end; gives what was published last.
+    async fn end(self) -> (Option<Arc<Published>>, u64) {
+        drop(self.inputs);
+        self.task.await.unwrap();
+        let last = self.published.borrow().clone();
+        (last, self.metrics.counted(Counter::Publications))
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_published_before_every_provider_has_told_everything() {
+    let rig = Rig::start(&[FILES, OTHERS], Pace::default());
+    rig.send(GATEWAY).await;
+    rig.synced(OTHERS).await;
+    let (published, n) = rig.end().await;
+    assert!(published.is_none());
+    assert_eq!(n, 0);
+
+    let mut rig = Rig::start(&[FILES, OTHERS], Pace::default());
+    rig.send(GATEWAY).await;
+    rig.synced(OTHERS).await;
+    rig.synced(FILES).await;
+    rig.published.changed().await.unwrap();
+    let (published, _) = rig.end().await;
+    assert_eq!(published.unwrap().fleets.len(), 1);
+}
+
+#[tokio::test]
+async fn a_fleet_whose_parameters_cannot_be_used_is_served_and_its_infrastructure_left_alone() {
+    let rig = Rig::start(&[FILES], Pace::default());
+    rig.send(GATEWAY).await;
+    rig.synced(FILES).await;
+    let (published, _) = rig.end().await;
+    let published = published.unwrap();
+    let fleet = &published.fleets["ns/gw"];
+    assert_eq!(fleet.infra, None);
+    assert!(!fleet.snapshot.section(ResourceType::Listener).entries().is_empty());
+}
+
+#[tokio::test]
+async fn changes_that_follow_each_other_are_one_publication() {
+    let hour = Duration::from_secs(3600);
+    let pace = Pace {
+        quiet: hour,
+        longest: hour,
+    };
+    let rig = Rig::start(&[], pace);
+    rig.send(GATEWAY).await;
+    rig.taken(1).await;
+    rig.send("apiVersion: v1\nkind: Namespace\nmetadata: { name: ns }\n")
+        .await;
+    let (published, n) = rig.end().await;
+    assert_eq!(n, 1);
+    assert_eq!(published.unwrap().fleets.len(), 1);
+}
