@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     NoCluster(StatusCode),
     /// The cluster has no usable endpoint.
     NoHealthyUpstream,
+    /// The route's rewrite makes something of the path that can't be sent.
+    BadRewrite,
     /// A circuit breaker is open.
     Overflow,
     /// The connection was refused or its handshake failed.
@@ -119,6 +121,7 @@ impl Fault {
         match self {
             Self::NoRoute => row(Downstream, Retry::Never, StatusCode::NOT_FOUND, "NR", ""),
             Self::NoCluster(status) => row(Internal, Retry::Never, status, "NC", ""),
+            Self::BadRewrite => row(Internal, Retry::Never, StatusCode::INTERNAL_SERVER_ERROR, "", "path rewrite failed"),
             Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no healthy upstream"),
             Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", reset!("overflow")),
             Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", reset!("remote connection failure")),
@@ -156,6 +159,7 @@ mod tests {
         let rows = [
             (Fault::NoRoute, Downstream, Never, 404, "NR", ""),
             (Fault::NoCluster(StatusCode::INTERNAL_SERVER_ERROR), Internal, Never, 500, "NC", ""),
+            (Fault::BadRewrite, Internal, Never, 500, "", "path rewrite failed"),
             (Fault::NoHealthyUpstream, Upstream, Never, 503, "UH", "no healthy upstream"),
             (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
             (Fault::ConnectFailure, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),

@@ -13,7 +13,7 @@ mod ingress;
 pub(crate) mod local_reply;
 mod mirror;
 pub(crate) mod number;
-mod path;
+pub mod path;
 mod replay;
 pub(crate) mod request;
 mod respond;
@@ -104,8 +104,8 @@ fn refuse(connection: &Connection, head: &Head, refusal: Refusal) -> Response<Re
             response
         }
         Refusal::Redirect(target) => {
-            let location = format!("{}://{}{target}", head.scheme, head.authority_text());
-            redirect_to(StatusCode::TEMPORARY_REDIRECT, &location)
+            // Relative (RFC 9110 §10.2.2): what the client called us by, and over what, isn't known for sure here.
+            redirect_to(StatusCode::TEMPORARY_REDIRECT, &target)
         }
     }
 }

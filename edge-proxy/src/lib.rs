@@ -29,3 +29,5 @@ mod transport;
 mod upstream;
 pub mod worker;
 pub mod xds;
+
+pub use http::path;

@@ -17,7 +17,11 @@ use edge_proxy::{
         prefixed_headers, route_table,
         secret::secret,
     },
-    config::table::without_port,
+    config::{
+        listener::{EscapedSlashes, PathNormalization},
+        table::without_port,
+    },
+    path::{Normalized, normalize},
 };
 use edge_xds::{
     bootstrap::{BootstrapSettings, default_bootstrap},
@@ -164,5 +168,81 @@ fn authorities() {
                 rest.is_empty() || rest[1..].bytes().all(|b| b.is_ascii_digit()),
                 "{authority}"
             );
+        });
+}
+
+/// What a server makes of a path that decodes it once.
+fn decoded(path: &str) -> Vec<u8> {
+    let bytes = path.as_bytes();
+    let hex = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let (mut out, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        match (bytes[at], hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            (byte, ..) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// Whether a server sees a dot segment here, which takes parameters off and decodes once. (An escaped `;` begins no
+/// parameter: RFC 3986 §2.2.)
+fn is_dots(segment: &str) -> bool {
+    let name = segment.split(';').next().unwrap_or_default();
+    matches!(&*decoded(name), b"." | b"..")
+}
+
+/// The laws of `edge_proxy::path`, over paths made of what attackers use.
+#[test]
+fn paths() {
+    const PIECES: [&str; 24] = [
+        "/", "/", ".", "..", "%", "%2", "2", "e", "E", "%32", "%65", "%66", "%2e", "%2F", "%5c", "\\", ";", "x", "%25",
+        "5", "%3b", "\"", "é", "?",
+    ];
+    let with = |normalize, escaped_slashes| PathNormalization {
+        normalize,
+        merge_slashes: true,
+        escaped_slashes,
+    };
+    let settings = [
+        with(true, EscapedSlashes::Keep),
+        with(true, EscapedSlashes::Reject),
+        with(true, EscapedSlashes::UnescapeAndForward),
+        with(true, EscapedSlashes::UnescapeAndRedirect),
+        with(false, EscapedSlashes::UnescapeAndForward),
+    ];
+    check!()
+        .with_iterations(20_000)
+        .with_type::<(u8, Vec<u8>)>()
+        .for_each(|(setting, pieces)| {
+            let setting = settings[usize::from(*setting) % settings.len()];
+            let pieces = pieces.iter().map(|piece| PIECES[usize::from(*piece) % PIECES.len()]);
+            let path = format!("/{}", pieces.take(24).collect::<String>());
+            let now = match normalize(&path, setting) {
+                Normalized::Same => path.clone(),
+                Normalized::Changed(path) | Normalized::Redirect(path) => path,
+                Normalized::Reject => return,
+            };
+            assert_eq!(normalize(&now, setting), Normalized::Same, "{path} became {now}");
+            let of = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
+            let (was, now) = (of(&path), of(&now));
+            if setting.normalize {
+                let hidden = now.split('/').find(|segment| is_dots(segment));
+                assert_eq!(hidden, None, "{path} became {now}");
+            }
+            if setting.escaped_slashes != EscapedSlashes::Keep {
+                let slashes = |path: &[u8]| path.iter().filter(|byte| matches!(byte, b'/' | b'\\')).count();
+                assert_eq!(slashes(&decoded(&now)), slashes(now.as_bytes()), "{path} became {now}");
+                assert!(
+                    slashes(now.as_bytes()) <= slashes(&decoded(&was)),
+                    "{path} became {now}"
+                );
+            }
         });
 }

@@ -23,7 +23,7 @@ use crate::downstream::connection::Connection;
 use crate::fault::Fault;
 use crate::http::body::{Arrival, RequestBody, ResponseBody};
 use crate::http::edits::{self, Scene};
-use crate::http::head::Head;
+use crate::http::head::{Head, NotATarget};
 use crate::http::incoming::Incoming;
 use crate::http::ingress::Notes;
 use crate::http::replay::{Pull, SharedBody};
@@ -118,7 +118,9 @@ pub(crate) async fn forward(
     };
     edits::edit_request(&mut head, chosen.request_edits, scene);
     let host_rewrite = chosen.host_rewrite.or(settings.host_rewrite.as_ref());
-    rewrite_head(&mut head, route, settings, host_rewrite, &connection);
+    if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
+        return local_reply::of_fault(fault, audience(&head));
+    }
     let manager = connection.manager();
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
     let arrival = start_clock(&stream, settings, limits, idle, &body);
@@ -265,7 +267,7 @@ fn rewrite_head(
     settings: &Forward,
     host: Option<&HostRewrite>,
     connection: &Connection,
-) {
+) -> Result<(), Fault> {
     // The endpoint's name is known per attempt only.
     if let Some(rewrite) = host.filter(|rewrite| !matches!(rewrite, HostRewrite::Endpoint)) {
         let new = rewrite::host(rewrite, head, "");
@@ -279,8 +281,10 @@ fn rewrite_head(
         {
             head.headers.insert(manager.prefixed.original_path.clone(), old);
         }
-        head.set_target(new.into());
+        // A path that was to be replaced must not reach the backend.
+        head.set_target(&new).map_err(|NotATarget| Fault::BadRewrite)?;
     }
+    Ok(())
 }
 
 fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward, connection: &Connection) {

@@ -1,7 +1,5 @@
 //! The head of a request while it passes the proxy.
 
-use std::borrow::Cow;
-
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -23,6 +21,10 @@ pub(crate) struct Head {
     /// Drawn once; decides all that is random about the route.
     pub(crate) random: u64,
 }
+
+/// A text that can't be a path and query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotATarget;
 
 impl Head {
     /// What routing looks at.
@@ -54,11 +56,13 @@ impl Head {
         }
     }
 
-    /// Replaces the path and query; a text that is no path changes nothing.
-    pub(crate) fn set_target(&mut self, target: Cow<'_, str>) {
-        if let Ok(target) = PathAndQuery::try_from(target.as_ref()) {
-            self.target = target;
-        }
+    /// Replaces the path and query. A text that can't be one leaves the head as it was: whoever asked must not go on
+    /// with what it wanted to get rid of.
+    pub(crate) fn set_target(&mut self, target: &str) -> Result<(), NotATarget> {
+        // A fragment would be cut off without a word.
+        let parsed = PathAndQuery::try_from(target).ok();
+        self.target = parsed.filter(|parsed| parsed.as_str() == target).ok_or(NotATarget)?;
+        Ok(())
     }
 
     /// Whether the client speaks gRPC: local replies then must too.
@@ -69,5 +73,21 @@ impl Head {
                 .strip_prefix(b"application/grpc")
                 .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_no_target_is_refused() {
+        let mut head = Head::empty();
+        assert_eq!(head.set_target("/a?b"), Ok(()));
+        let long = format!("/{}", "a".repeat(70_000));
+        for bad in ["/a b", "/a#b", "/a\nb", &long] {
+            assert_eq!(head.set_target(bad), Err(NotATarget), "{bad:.20}");
+        }
+        assert_eq!(head.target, "/a?b");
     }
 }

@@ -16,7 +16,7 @@ use hyper::ext::Protocol as ExtendedProtocol;
 use crate::config::listener::{PrefixedHeaders, StripPort, UnderscoreAction};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
-use crate::http::head::Head;
+use crate::http::head::{Head, NotATarget};
 use crate::http::path::{Normalized, normalize};
 
 mod client;
@@ -338,8 +338,8 @@ fn normalize_target(connection: &Connection, head: &mut Head) -> Result<(), Refu
     match normalize(head.target.as_str(), settings) {
         Normalized::Same => Ok(()),
         Normalized::Changed(target) => {
-            head.set_target(target.into());
-            Ok(())
+            let taken = head.set_target(&target);
+            taken.map_err(|NotATarget| Refusal::Fault(Fault::BadRequest))
         }
         Normalized::Redirect(target) => {
             connection.cells().downstream_rq_redirected_with_normalized_path.inc();

@@ -345,7 +345,7 @@ fn malformed_and_refused_requests_do_not_reach_the_backend() {
         // The rule is about names of fields: an authority may have an underscore.
         assert_eq!(proxy.get("a_b.example", "/").await.status, 200);
         let reply = proxy.get("h", "/a%2Fb?q=%2F").await;
-        assert_eq!((reply.status, reply.header("location")), (307, "http://h/a/b?q=%2F"));
+        assert_eq!((reply.status, reply.header("location")), (307, "/a/b?q=%2F"));
         assert_eq!(proxy.get("h", "/x/../y//z").await.status, 200);
         assert_eq!(backend.last().uri(), "/y/z");
         assert_eq!(backend.requests(), 2);
