@@ -86,27 +86,29 @@ pub fn prefixed_headers(prefix: &str) -> Result<PrefixedHeaders, Rejection> {
                 .error(format!("{prefix:?} is not a header name"))
         })
     };
-    // What a client outside must not be able to say (Envoy's cleanInternalHeaders).
-    let edge_only = [
-        "retriable-status-codes",
-        "retriable-header-names",
-        "retry-on",
-        "retry-grpc-on",
-        "max-retries",
-        "upstream-alt-stat-name",
-        "upstream-rq-timeout-ms",
-        "upstream-rq-per-try-timeout-ms",
-        "upstream-rq-timeout-alt-response",
-        "expected-rq-timeout-ms",
-        "force-trace",
-        "ip-tags",
-        "original-url",
-        "original-path",
-        "hedge-on-per-try-timeout",
+    let names = |suffixes: &[&str]| suffixes.iter().map(|suffix| name(suffix)).collect::<Result<_, _>>();
+    // Envoy's lists: cleanInternalHeaders of its connection manager, and what its router consumes.
+    let edge_only = names(&[
         "decorator-operation",
         "downstream-service-cluster",
         "downstream-service-node",
-    ];
+        "original-host",
+        "original-path",
+    ])?;
+    let internal_only = names(&["expected-rq-timeout-ms", "force-trace", "ip-tags", "original-url"])?;
+    let consumed = names(&[
+        "hedge-on-per-try-timeout",
+        "max-retries",
+        "retriable-header-names",
+        "retriable-status-codes",
+        "retry-grpc-on",
+        "retry-on",
+        "upstream-alt-stat-name",
+        "upstream-rq-per-try-timeout-ms",
+        "upstream-rq-timeout-alt-response",
+        "upstream-rq-timeout-ms",
+        "upstream-stream-duration-ms",
+    ])?;
     Ok(PrefixedHeaders {
         internal: name("internal")?,
         external_address: name("external-address")?,
@@ -117,11 +119,11 @@ pub fn prefixed_headers(prefix: &str) -> Result<PrefixedHeaders, Rejection> {
         original_host: name("original-host")?,
         upstream_rq_timeout_ms: name("upstream-rq-timeout-ms")?,
         upstream_rq_per_try_timeout_ms: name("upstream-rq-per-try-timeout-ms")?,
-        retry_on: name("retry-on")?,
-        max_retries: name("max-retries")?,
         overloaded: name("overloaded")?,
         immediate_health_check_fail: name("immediate-health-check-fail")?,
         upstream_healthchecked_cluster: name("upstream-healthchecked-cluster")?,
-        edge_only: edge_only.iter().map(|suffix| name(suffix)).collect::<Result<_, _>>()?,
+        edge_only,
+        internal_only,
+        consumed,
     })
 }

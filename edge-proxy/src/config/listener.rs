@@ -288,18 +288,18 @@ pub struct PrefixedHeaders {
     pub upstream_rq_timeout_ms: HeaderName,
     /// `<prefix>-upstream-rq-per-try-timeout-ms`
     pub upstream_rq_per_try_timeout_ms: HeaderName,
-    /// `<prefix>-retry-on`
-    pub retry_on: HeaderName,
-    /// `<prefix>-max-retries`
-    pub max_retries: HeaderName,
     /// `<prefix>-overloaded`
     pub overloaded: HeaderName,
     /// `<prefix>-immediate-health-check-fail`
     pub immediate_health_check_fail: HeaderName,
     /// `<prefix>-upstream-healthchecked-cluster`
     pub upstream_healthchecked_cluster: HeaderName,
-    /// Every request header that an untrusted client must not set; removed at the edge.
+    /// Removed where the client itself connects to this proxy and isn't trusted.
     pub edge_only: Vec<HeaderName>,
+    /// Removed unless the client is trusted.
+    pub internal_only: Vec<HeaderName>,
+    /// Orders to the router, removed like those; and from a trusted client's request once they are read.
+    pub consumed: Vec<HeaderName>,
 }
 
 /// How the client's address is found.

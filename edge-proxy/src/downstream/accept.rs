@@ -212,6 +212,10 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
             return Box::pin(tcp::serve(worker, listener, proxy, transport, hello)).await;
         }
     };
+    let mutual_tls = match &transport {
+        Transport::ServerTls(stream) => stream.get_ref().1.peer_certificates().is_some(),
+        _ => false,
+    };
     let (protocol, replay, transport) = match protocol_of(&http, &transport) {
         Some(protocol) => (protocol, Bytes::new(), transport),
         None => {
@@ -233,6 +237,7 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         local,
         server_name,
         protocol,
+        mutual_tls,
     };
     serve::run(worker, accepted, transport, replay).await
 }

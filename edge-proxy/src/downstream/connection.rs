@@ -73,6 +73,8 @@ pub(crate) struct Connection {
     pub(crate) server_name: Option<Arc<str>>,
     /// What is spoken.
     pub(crate) protocol: Protocol,
+    /// The client has shown a certificate, and it was accepted.
+    pub(crate) mutual_tls: bool,
     /// Set by the request that ended HTTP on this connection.
     pub(crate) tunnel: RefCell<Option<Tunnel>>,
     /// The transport, once HTTP/2 has let go of it.
@@ -94,6 +96,7 @@ pub(crate) struct Accepted {
     pub(crate) local: SocketAddr,
     pub(crate) server_name: Option<Arc<str>>,
     pub(crate) protocol: Protocol,
+    pub(crate) mutual_tls: bool,
 }
 
 impl Connection {
@@ -107,6 +110,7 @@ impl Connection {
             local,
             server_name,
             protocol,
+            mutual_tls,
         } = accepted;
         let peer_text = peer.ip().to_canonical().to_string();
         let timer = worker.clock.timer();
@@ -128,6 +132,7 @@ impl Connection {
             local,
             server_name,
             protocol,
+            mutual_tls,
             tunnel: RefCell::new(None),
             leftover: RefCell::new(None),
             timer,

@@ -238,6 +238,9 @@ fn timeouts(settings: &Forward, connection: &Connection, head: &mut Head, notes:
         if let Some(timeout) = take_millis(head, &names.upstream_rq_per_try_timeout_ms) {
             limits.per_try = timeout;
         }
+        for name in &names.consumed {
+            head.headers.remove(name);
+        }
     }
     if let (Some(per_try), Some(route)) = (limits.per_try, limits.route)
         && per_try >= route

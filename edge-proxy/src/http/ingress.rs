@@ -7,6 +7,7 @@
 //! Smuggling (RFC 9112 §6.3): the message was framed by the codec before it comes here; fields about its framing are
 //! removed, and the codec towards the backend frames it anew.
 
+use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::uri::PathAndQuery;
@@ -71,6 +72,8 @@ struct Seen {
     underscore: bool,
     prefixed: bool,
     forwarded_for: bool,
+    client_cert: bool,
+    cookie: bool,
 }
 
 fn scan(headers: &HeaderMap, prefix: &str) -> Seen {
@@ -87,6 +90,8 @@ fn scan(headers: &HeaderMap, prefix: &str) -> Seen {
             "upgrade" => seen.upgrade = true,
             "expect" => seen.expect = true,
             "x-forwarded-for" => seen.forwarded_for = true,
+            "x-forwarded-client-cert" => seen.client_cert = true,
+            "cookie" => seen.cookie = true,
             _ => {
                 seen.underscore |= name.contains('_');
                 seen.prefixed |= name.starts_with(prefix);
@@ -133,12 +138,15 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
         .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version))
         .and_then(|()| check_framing(&head.headers, &seen))
         .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
-        .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, extended));
+        .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, extended))
+        .and_then(|()| remove_hop_by_hop(&mut head.headers, &seen, &mut notes));
     if let Err(fault) = checked {
         return (head, Err(fault.into()));
     }
     strip_port(connection, &mut head);
-    remove_hop_by_hop(&mut head.headers, &seen, &mut notes);
+    if seen.cookie && version == Version::HTTP_2 {
+        join_cookies(&mut head.headers);
+    }
     client::identify(connection, &mut head, &seen, &mut notes);
     let normalized = normalize_target(connection, &mut head);
     (head, normalized.map(|()| notes))
@@ -285,10 +293,22 @@ fn strip_port(connection: &Connection, head: &mut Head) {
     }
 }
 
+/// RFC 9113 §8.2.3: crumbs of a cookie are one field for whoever isn't HTTP/2, and most servers read the first only.
+fn join_cookies(headers: &mut HeaderMap) {
+    let crumbs = headers.get_all(header::COOKIE);
+    if crumbs.iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = crumbs.iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_maybe_shared(Bytes::from(crumbs.join(&b"; "[..]))) {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
 /// RFC 9110 §7.6.1, and `expect`, which this proxy has answered itself.
-fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) {
+fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) -> Result<(), Fault> {
     if seen.connection {
-        remove_nominated(headers);
+        remove_nominated(headers)?;
     }
     if seen.te {
         notes.te_trailers = lists_token(headers, &header::TE, "trailers");
@@ -307,30 +327,30 @@ fn remove_hop_by_hop(headers: &mut HeaderMap, seen: &Seen, notes: &mut Notes) {
             headers.remove(name);
         }
     }
+    Ok(())
 }
 
-/// Removes `connection` and the fields it names, except those a proxy relies on itself: a client must not be able to
-/// take `x-forwarded-for` and its like away from the backend.
-fn remove_nominated(headers: &mut HeaderMap) {
+/// As many fields as a client may name in `connection`, as with Envoy: each costs a look.
+const MAX_NOMINATED: usize = 9;
+
+/// Removes `connection` and the fields it names. A client that names those by which a proxy says who asked for what
+/// wants to hide something from the backend: its request is refused.
+fn remove_nominated(headers: &mut HeaderMap) -> Result<(), Fault> {
     let values: smallvec::SmallVec<[HeaderValue; 1]> = headers.get_all(header::CONNECTION).iter().cloned().collect();
     headers.remove(header::CONNECTION);
-    for value in &values {
-        let Ok(text) = value.to_str() else { continue };
-        for token in text.split(',') {
-            let token = token.trim();
-            let ours = token
-                .get(..12)
-                .is_some_and(|head| head.eq_ignore_ascii_case("x-forwarded-"));
-            if ["close", "keep-alive", "upgrade", "te", "host", "content-length"]
-                .iter()
-                .any(|it| token.eq_ignore_ascii_case(it))
-                || ours
-            {
-                continue;
-            }
+    let texts = values.iter().filter_map(|value| value.to_str().ok());
+    let tokens = texts.flat_map(|text| text.split(',').map(str::trim).filter(|token| !token.is_empty()));
+    for (index, token) in tokens.enumerate() {
+        let is_one_of = |names: &[&str]| names.iter().any(|name| token.eq_ignore_ascii_case(name));
+        let protected = ["host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
+        if index >= MAX_NOMINATED || token.starts_with(':') || is_one_of(&protected) {
+            return Err(Fault::BadRequest);
+        }
+        if !is_one_of(&["close", "keep-alive", "upgrade", "te", "content-length"]) {
             headers.remove(token);
         }
     }
+    Ok(())
 }
 
 fn normalize_target(connection: &Connection, head: &mut Head) -> Result<(), Refusal> {

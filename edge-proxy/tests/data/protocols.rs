@@ -47,6 +47,35 @@ fn http2_clients_are_served_on_the_same_port() {
     });
 }
 
+/// RFC 9113 §8.2.3: browsers send a cookie in crumbs, and most servers read the first field only.
+#[test]
+fn crumbs_of_a_cookie_reach_every_backend_as_one_field() {
+    for speaks in [Speaks::Http1, Speaks::Http2] {
+        run(async {
+            let backend = Backend::start(speaks, |_| Response::new(Full::from("a"))).await;
+            let mut cluster = cluster(0);
+            if speaks == Speaks::Http2 {
+                cluster.protocol = UpstreamProtocol::Http2;
+            }
+            let clusters = vec![entry(0, cluster, &[backend.address])];
+            let proxy = Proxy::start(Config {
+                snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |_| {}),
+                workers: 1,
+            });
+            let mut client = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
+            let mut request = get_http2("http://h/");
+            for crumb in ["a=b", "c=d", "e=f; g=h"] {
+                request.headers_mut().append("cookie", HeaderValue::from_static(crumb));
+            }
+            let reply = Reply::of(client.send_request(request).await.unwrap()).await.unwrap();
+            assert_eq!(reply.status, 200);
+            let seen = backend.last();
+            let cookies: Vec<_> = seen.headers().get_all("cookie").iter().collect();
+            assert_eq!(cookies, ["a=b; c=d; e=f; g=h"]);
+        });
+    }
+}
+
 #[test]
 fn a_cluster_that_speaks_http2_shares_one_connection() {
     run(async {

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Notes, Seen};
+use crate::config::listener::ForwardClientCert;
 use crate::downstream::connection::Connection;
 use crate::http::head::Head;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_CLIENT_CERT: HeaderName = HeaderName::from_static("x-forwarded-client-cert");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -45,11 +47,16 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
     notes.internal = single && client.is_some_and(|client| settings.is_internal(client));
     let edge = settings.use_remote_address && !notes.internal;
     if !notes.internal && seen.prefixed {
-        for name in &manager.prefixed.edge_only {
+        let names = &manager.prefixed;
+        let edge_only = if edge { &*names.edge_only } else { &[] };
+        for name in edge_only.iter().chain(&names.internal_only).chain(&names.consumed) {
             head.headers.remove(name);
         }
-        head.headers.remove(&manager.prefixed.internal);
+        head.headers.remove(&names.internal);
         notes.prefixed = false;
+    }
+    if seen.client_cert && !may_name_certificate(connection) {
+        head.headers.remove(X_FORWARDED_CLIENT_CERT);
     }
     if notes.internal {
         head.headers
@@ -64,9 +71,24 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
         }
     }
     let id = manager.request_id;
-    if id.generate && ((edge && !id.preserve_external) || !head.headers.contains_key(X_REQUEST_ID)) {
+    if id.generate && ((edge && !id.preserve_external) || !has_one_request_id(&head.headers)) {
         head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
     }
+}
+
+/// Whether the client may say whose certificate it forwards. A mode that adds our own client's isn't compiled.
+fn may_name_certificate(connection: &Connection) -> bool {
+    match connection.manager().forward_client_cert {
+        ForwardClientCert::Sanitize => false,
+        ForwardClientCert::ForwardOnly => connection.mutual_tls,
+        ForwardClientCert::AlwaysForwardOnly => true,
+    }
+}
+
+/// Whether there is an id to keep: with several, logs along the way would choose different ones.
+fn has_one_request_id(headers: &HeaderMap) -> bool {
+    let mut ids = headers.get_all(X_REQUEST_ID).iter();
+    ids.next().is_some_and(|id| !id.is_empty()) && ids.next().is_none()
 }
 
 /// The entry of `x-forwarded-for` that is `skip` places from its right end.
@@ -95,7 +117,12 @@ fn append_forwarded_for(connection: &Connection, headers: &mut HeaderMap, is_the
         return;
     }
     let mut joined = Vec::with_capacity(64);
-    for value in headers.get_all(X_FORWARDED_FOR) {
+    // An empty line names nobody; taken along it would shift the places that trusted hops are counted by.
+    for value in headers
+        .get_all(X_FORWARDED_FOR)
+        .iter()
+        .filter(|value| !value.is_empty())
+    {
         joined.extend_from_slice(value.as_bytes());
         joined.push(b',');
     }

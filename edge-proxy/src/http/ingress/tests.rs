@@ -87,13 +87,12 @@ fn upgrades_need_both_fields() {
 }
 
 #[test]
-fn fields_that_connection_names_go_with_it_except_those_we_rely_on() {
+fn fields_that_connection_names_go_with_it() {
     let mut headers = headers(&[
         ("connection", "x-a, Close"),
-        ("connection", "X-Forwarded-For, host, content-length"),
+        ("connection", "content-length"),
         ("x-a", "1"),
         ("x-b", "2"),
-        ("x-forwarded-for", "1.1.1.1"),
         ("host", "h"),
         ("content-length", "3"),
         ("keep-alive", "1"),
@@ -103,11 +102,40 @@ fn fields_that_connection_names_go_with_it_except_those_we_rely_on() {
     ]);
     let mut notes = Notes::default();
     let seen = scan(&headers, "x-edge-");
-    remove_hop_by_hop(&mut headers, &seen, &mut notes);
+    assert_eq!(remove_hop_by_hop(&mut headers, &seen, &mut notes), Ok(()));
     let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
     left.sort_unstable();
-    assert_eq!(left, ["content-length", "host", "x-b", "x-forwarded-for"]);
+    assert_eq!(left, ["content-length", "host", "x-b"]);
     assert!(notes.te_trailers);
+}
+
+#[test]
+fn connection_must_not_name_what_proxies_rely_on() {
+    let refused = |value| {
+        let mut headers = headers(&[("connection", value), ("x-forwarded-for", "1.1.1.1")]);
+        remove_nominated(&mut headers) == Err(Fault::BadRequest)
+    };
+    for value in [
+        "X-Forwarded-For",
+        "close, x-forwarded-host",
+        "x-forwarded-proto",
+        "host",
+        ":path",
+        "a,b,c,d,e,f,g,h,i,j",
+    ] {
+        assert!(refused(value), "{value}");
+    }
+    for value in ["close", "x-forwarded-port", "a,b,c,d,e,f,g,h,i", ""] {
+        assert!(!refused(value), "{value}");
+    }
+}
+
+#[test]
+fn crumbs_of_a_cookie_become_one_field() {
+    let mut two = headers(&[("cookie", "a=b"), ("x-a", "1"), ("cookie", "c=d; e=f")]);
+    join_cookies(&mut two);
+    let cookies: Vec<_> = two.get_all("cookie").iter().collect();
+    assert_eq!(cookies, ["a=b; c=d; e=f"]);
 }
 
 #[test]

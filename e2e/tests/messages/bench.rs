@@ -1,0 +1,206 @@
+//! The set-up: a backend that keeps what it is sent, a proxy in front of it with a listener for each set of settings,
+//! and a client that sends bytes as they are.
+
+use e2e::{
+    http, ports,
+    process::{Process, wait_for},
+    stack::{DataPlane, PATIENCE, program},
+};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::Command,
+    sync::{Arc, mpsc},
+    thread,
+};
+use tempfile::TempDir;
+
+const HTTP: &str = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3";
+const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+
+/// The data planes by name.
+pub(crate) fn data_planes() -> [(&'static str, DataPlane); 2] {
+    [
+        ("edge-proxy", DataPlane::EdgeProxy),
+        ("Envoy", DataPlane::envoy().unwrap()),
+    ]
+}
+
+/// What a request led to.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// The status that the client got.
+    pub(crate) status: u16,
+    /// Its `location`.
+    pub(crate) location: Option<String>,
+    /// The lines of the request's head as the backend got it; none if it got none.
+    pub(crate) seen: Option<Vec<String>>,
+}
+
+impl Outcome {
+    /// The target that the backend got.
+    pub(crate) fn target(&self) -> Option<&str> {
+        self.seen.as_ref()?.first()?.split(' ').nth(1)
+    }
+
+    /// All values of a field that the backend got, one a line.
+    pub(crate) fn fields(&self, name: &str) -> Vec<&str> {
+        let lines = self
+            .seen
+            .iter()
+            .flatten()
+            .skip(1)
+            .filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(n, _)| *n == name)
+            .map(|(_, value)| value.trim())
+            .collect()
+    }
+}
+
+/// A proxy with its backend.
+pub(crate) struct Bench {
+    _proxy: Process,
+    _folder: TempDir,
+    listeners: BTreeMap<&'static str, SocketAddr>,
+    seen: mpsc::Receiver<Vec<String>>,
+}
+
+impl Bench {
+    /// Starts a data plane with a listener for each set of settings of the connection manager; the prefix is that of
+    /// `x-envoy-` headers.
+    pub(crate) fn start(plane: &DataPlane, prefix: &str, settings: &[(&'static str, Value)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (backend, seen) = backend();
+        let ports = ports::free::<32>().unwrap();
+        let address = |index: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, ports[index]));
+        let listeners: BTreeMap<_, _> = settings
+            .iter()
+            .enumerate()
+            .map(|(index, (name, _))| (*name, address(index)))
+            .collect();
+        let list: Vec<_> = settings
+            .iter()
+            .map(|(name, settings)| listener(name, listeners[name], settings))
+            .collect();
+        let bootstrap = json!({
+            "header_prefix": prefix,
+            "static_resources": {"listeners": list, "clusters": [cluster(backend)]},
+        });
+        let file = folder.path().join("bootstrap.json");
+        fs::write(&file, bootstrap.to_string()).unwrap();
+        let mut command = match plane {
+            DataPlane::EdgeProxy => Command::new(program("edge-proxy").unwrap()),
+            DataPlane::Envoy(path) => Command::new(path),
+        };
+        command.arg("-c").arg(&file).args(["--concurrency", "1"]);
+        if matches!(plane, DataPlane::Envoy(_)) {
+            command.arg("--use-dynamic-base-id");
+        }
+        let proxy = Process::start("proxy", folder.path(), &mut command).unwrap();
+        for (name, address) in &listeners {
+            let open = wait_for(&format!("listener {name}"), PATIENCE, || {
+                Ok(TcpStream::connect(address).ok())
+            });
+            if let Err(error) = open {
+                panic!("{error:#}; it printed:\n{}", proxy.output());
+            }
+        }
+        Self {
+            _proxy: proxy,
+            _folder: folder,
+            listeners,
+            seen,
+        }
+    }
+
+    /// Sends a request as it is. The backend answers at once, so what it got is known when the client has its answer.
+    pub(crate) fn send(&self, listener: &str, request: &str) -> Outcome {
+        let mut stream = http::connect(self.listeners[listener]).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let response = http::read_response(&mut BufReader::new(stream)).unwrap();
+        Outcome {
+            status: response.status,
+            location: response.header("location").map(str::to_owned),
+            seen: self.seen.try_recv().ok(),
+        }
+    }
+}
+
+fn listener(name: &str, address: SocketAddr, settings: &Value) -> Value {
+    let mut manager = json!({
+        "@type": format!("{HTTP}.HttpConnectionManager"),
+        "stat_prefix": name,
+        "use_remote_address": true,
+        "http_filters": [{"name": "router", "typed_config": {"@type": ROUTER}}],
+        "route_config": {"name": name, "virtual_hosts": [
+            {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "backend"}}]},
+        ]},
+    });
+    let fields: &mut Map<String, Value> = manager.as_object_mut().unwrap();
+    fields.extend(settings.as_object().unwrap().clone());
+    json!({
+        "name": name,
+        "address": socket_address(address),
+        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
+    })
+}
+
+fn socket_address(address: SocketAddr) -> Value {
+    json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
+}
+
+fn cluster(backend: SocketAddr) -> Value {
+    let endpoint = json!({"endpoint": {"address": socket_address(backend)}});
+    json!({
+        "name": "backend",
+        "type": "STATIC",
+        "load_assignment": {"cluster_name": "backend", "endpoints": [{"lb_endpoints": [endpoint]}]},
+    })
+}
+
+/// A backend that answers every request and reports its head first.
+fn backend() -> (SocketAddr, mpsc::Receiver<Vec<String>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let (report, seen) = mpsc::channel();
+    let report = Arc::new(report);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let report = Arc::clone(&report);
+            thread::spawn(move || serve(&stream.unwrap(), &report));
+        }
+    });
+    (address, seen)
+}
+
+fn serve(stream: &TcpStream, report: &mpsc::Sender<Vec<String>>) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut head = Vec::new();
+        loop {
+            let mut line = String::new();
+            if reader.by_ref().read_line(&mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            match line.trim_end_matches(['\r', '\n']) {
+                "" => break,
+                line => head.push(line.to_owned()),
+            }
+        }
+        // A test that has ended listens no longer.
+        if report.send(head).is_err() {
+            return;
+        }
+        let mut writer = stream;
+        if writer
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+            .is_err()
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What a message may carry: bytes sent, what must reach the backend, what must come back, for edge-proxy and for stock
+//! Envoy with the same configuration. A line on which the two differ says so, and why.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop where it stands"
+)]
+
+mod bench;
+mod headers;
+mod paths;
