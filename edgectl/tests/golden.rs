@@ -54,6 +54,7 @@ topics! {
     gateways "gateway",
     calls "grpc",
     hostnames "hostname",
+    inadmissible "inadmissible",
     inputs "input",
     isolation "isolation",
     listener_sets "listener-set",

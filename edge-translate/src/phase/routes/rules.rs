@@ -14,9 +14,11 @@ use edge_ir::{DirectResponse, HeaderEdits, HttpFeature, Origin, Origins, Route, 
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
+mod admissible;
 mod backend;
 mod cors;
 mod destination;
+mod expression;
 mod filter;
 mod grpc_matches;
 mod matches;

@@ -1,6 +1,6 @@
 //! The CORS filter of HTTPRoute: which other origins browsers may let their scripts call a rule from.
 
-use super::Compilation;
+use super::{Compilation, admissible};
 use crate::api::CorsFilter;
 use edge_ir::{Cors, ValueMatcher};
 use std::sync::Arc;
@@ -42,11 +42,7 @@ fn origin(c: &mut Compilation<'_, '_>, text: &str) -> Option<ValueMatcher> {
 
 /// Names of methods or headers. `*` among others makes the others idle.
 fn names(c: &mut Compilation<'_, '_>, all: &[Box<str>]) -> Option<Vec<Arc<str>>> {
-    let is_token = |name: &str| {
-        let mut bytes = name.bytes();
-        !name.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-    };
-    if let Some(bad) = all.iter().find(|name| !is_token(name)) {
+    if let Some(bad) = all.iter().find(|name| !admissible::is_token(name)) {
         c.fail("UnsupportedValue", format!("\"{bad}\" is no name for CORS."));
         return None;
     }

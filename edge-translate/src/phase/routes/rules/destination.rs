@@ -1,7 +1,7 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Compilation, Effect, RuleParts, Use,
+    Compilation, Effect, RuleParts, Use, admissible,
     backend::{self, BackendRef},
     filter::{self, Filters, Rewrite, Side},
     internal_error,
@@ -49,6 +49,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
         path_of_single: Rewrite::default(),
     };
     c.n_references = rule.backend_refs.len();
+    check_weights(c, rule.backend_refs.iter());
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let resolved = backend::resolve(c, &BackendRef::from_route(reference));
         let share = match resolved {
@@ -84,6 +85,21 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
         }
     }
     shares
+}
+
+/// Fails the rule for weights that no proxy adds up.
+pub(super) fn check_weights<'a>(
+    c: &mut Compilation<'_, '_>,
+    backends: impl Iterator<Item = &'a RouteBackendRef> + Clone,
+) {
+    let check = admissible::weights(backends.map(|b| b.weight));
+    if let Err(why) = check {
+        let message = format!(
+            "Failed to process route rule {}: weights of backendRefs are invalid: {why}.",
+            c.rule
+        );
+        c.fail("UnsupportedValue", message);
+    }
 }
 
 /// What the filters of one backendRef make of its share, and of the path; none when they can't be honoured.
@@ -205,7 +221,13 @@ fn has_retries(rule: &RuleParts<'_>) -> bool {
 }
 
 fn retry(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<RetryPolicy> {
-    let retry = rule.retry.filter(|r| r.attempts > 0)?;
+    let retry = rule.retry?;
+    for code in &retry.codes {
+        c.admit("retry code", &code.to_string(), admissible::retry_code(*code));
+    }
+    if retry.attempts == 0 {
+        return None;
+    }
     let backoff = retry
         .backoff
         .as_ref()

@@ -1,7 +1,7 @@
 //! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules.
 
 use super::{
-    Compilation, Effect, RuleParts, Use,
+    Compilation, Effect, RuleParts, Use, admissible,
     backend::{self, BackendRef},
     cors,
 };
@@ -184,6 +184,8 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
                 "Header: \"{name}\". The {filter} filter cannot remove the Host header or headers with a '/' or ':' character in them."
             );
             c.fail("UnsupportedValue", message);
+        } else if admissible::field_name(name).is_err() {
+            c.admit("name of a header to remove", name, admissible::field_name(name));
         } else if !edits.remove.iter().any(|n| n.eq_ignore_ascii_case(name)) {
             edits.remove.push((&**name).into());
         }
@@ -205,11 +207,8 @@ fn header_error(header: &HttpHeader, action: &str, side: Side) -> Option<String>
             "Header: \"{name}\". The {filter} filter cannot {action} the Host header or headers with a '/' or ':' character in them.{hint}"
         ));
     }
-    let is_token = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
-    let is_value = header.value.bytes().all(|b| b == b'\t' || (b >= b' ' && b != 0x7f));
-    (!is_token || !is_value || header.value.is_empty())
+    let is_fine = admissible::field_name(name).is_ok() && admissible::is_field_value(&header.value);
+    (!is_fine || header.value.is_empty())
         .then(|| format!("Header: \"{name}\". {filter} Filter cannot {action} a header with an invalid value."))
 }
 
@@ -266,6 +265,9 @@ fn redirect_of(c: &mut Compilation<'_, '_>, redirect: &RequestRedirect, prefix: 
         c.fail("UnsupportedValue", message);
     }
     check_hostname(c, redirect.hostname.as_deref());
+    if redirect.port == Some(0) {
+        c.admit("port of requestRedirect", "0", Err("it must be from 1 to 65535".into()));
+    }
     let path = redirect
         .path
         .as_ref()
@@ -335,7 +337,10 @@ fn path_rewrite(
             );
             None
         }
-        (PathModifierType::ReplaceFullPath, Some(full), _) => Some(PathRewrite::Full((&**full).into())),
+        (PathModifierType::ReplaceFullPath, Some(full), _) => {
+            c.admit("replaceFullPath", full, admissible::replacement(full))?;
+            Some(PathRewrite::Full((&**full).into()))
+        }
         (PathModifierType::ReplacePrefixMatch, Some(_), _) if rewrites => {
             c.fail(
                 "UnsupportedValue",
@@ -352,6 +357,7 @@ fn path_rewrite(
         }
         (PathModifierType::ReplacePrefixMatch, _, Some(replacement)) => match prefix {
             Some(prefix) => {
+                c.admit("replacePrefixMatch", replacement, admissible::replacement(replacement))?;
                 let replacement = replacement.trim_end_matches('/').into();
                 Some(PathRewrite::Prefix {
                     matched: prefix.into(),
@@ -383,6 +389,7 @@ fn path_rewrite(
 /// A mirror that can't be resolved is left out: the request itself goes on.
 fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Mirror> {
     let reference = BackendRef::from_mirror(&mirror.backend_ref);
+    check_fraction(c, mirror);
     let fraction = fraction(mirror);
     match backend::resolve(c, &reference) {
         Ok(backend) => {
@@ -401,6 +408,31 @@ fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Mirr
             c.note(Effect::RefUnresolved, problem.reason, message);
             None
         }
+    }
+}
+
+/// A share is from nothing to all, said in one way (CRD: HTTPRequestMirrorFilter).
+fn check_fraction(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) {
+    if let Some(percent) = mirror.percent.filter(|p| *p > 100) {
+        c.admit(
+            "percent of requestMirror",
+            &percent.to_string(),
+            Err("it must be from 0 to 100".into()),
+        );
+    }
+    if let Some(f) = mirror
+        .fraction
+        .as_ref()
+        .filter(|f| f.denominator == 0 || f.numerator > f.denominator)
+    {
+        let text = format!("{}/{}", f.numerator, f.denominator);
+        c.admit("fraction of requestMirror", &text, Err("it must be from 0 to 1".into()));
+    }
+    if mirror.percent.is_some() && mirror.fraction.is_some() {
+        c.fail(
+            "UnsupportedValue",
+            "Only one of percent and fraction may be set in requestMirror.",
+        );
     }
 }
 

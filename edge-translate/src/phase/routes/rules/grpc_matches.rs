@@ -4,8 +4,8 @@
 //! not told apart: a virtual host is shared with HTTPRoutes, and whoever asks for such a path means the call.
 
 use super::{
-    Compilation, HostRule, RuleParts,
-    matches::{check_regex, everything, headers},
+    Compilation, HostRule, RuleParts, admissible,
+    matches::{check_regex, everything, headers, one_of},
 };
 use crate::{
     api::{GrpcMethodMatch, GrpcRouteMatch, GrpcRouteRule, MatchType},
@@ -70,12 +70,20 @@ fn path(
     method: Option<&str>,
 ) -> Option<PathMatch> {
     match &call.r#type {
-        MatchType::Exact => Some(match (service, method) {
-            (Some(service), Some(method)) => PathMatch::Exact(format!("/{service}/{method}").into()),
-            (Some(service), None) => PathMatch::Prefix(format!("/{service}").into()),
-            (None, Some(method)) => PathMatch::Regex(format!("/[^/]+/{}", regex::escape(method)).into()),
-            (None, None) => PathMatch::Any,
-        }),
+        MatchType::Exact => {
+            if let Some(service) = service {
+                c.admit("service", service, admissible::grpc_service(service))?;
+            }
+            if let Some(method) = method {
+                c.admit("method", method, admissible::grpc_method(method))?;
+            }
+            Some(match (service, method) {
+                (Some(service), Some(method)) => PathMatch::Exact(format!("/{service}/{method}").into()),
+                (Some(service), None) => PathMatch::Prefix(format!("/{service}").into()),
+                (None, Some(method)) => PathMatch::Regex(format!("/[^/]+/{}", regex::escape(method)).into()),
+                (None, None) => PathMatch::Any,
+            })
+        }
         MatchType::RegularExpression => {
             for part in [service, method].into_iter().flatten() {
                 check_regex(c, part)?;
@@ -88,7 +96,7 @@ fn path(
             })
         }
         MatchType::Other(kind) => {
-            c.fail("UnsupportedValue", format!("Unknown method match type {kind}."));
+            c.admit("method match type", kind, Err(one_of(MatchType::KNOWN)))?;
             None
         }
     }

@@ -1,8 +1,8 @@
 //! Matches of an HTTPRoute rule: which requests it is for.
 
-use super::{Compilation, HostRule, RuleParts, filter};
+use super::{Compilation, HostRule, RuleParts, admissible, expression, filter};
 use crate::{
-    api::{HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
+    api::{HttpMethod, HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
     phase::precedence::Rank,
 };
 use edge_ir::{PathMatch, RouteMatch, ValueMatch, ValueMatcher};
@@ -50,6 +50,11 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
     let headers = headers(c, one.headers.iter().map(|h| (&h.r#type, &*h.name, &*h.value)))?;
     let mut query = Vec::with_capacity(one.query_params.len());
     for parameter in &one.query_params {
+        c.admit(
+            "query parameter name",
+            &parameter.name,
+            admissible::field_name(&parameter.name),
+        )?;
         let value = value(c, &parameter.r#type, &parameter.value)?;
         if query.iter().all(|q: &ValueMatch| *q.name != *parameter.name) {
             query.push(ValueMatch {
@@ -58,13 +63,24 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
             });
         }
     }
-    let method = one.method.as_ref().map(|m| m.as_str().into());
+    let method = match &one.method {
+        Some(HttpMethod::Other(method)) => {
+            c.admit("method", method, Err(one_of(HttpMethod::KNOWN)))?;
+            None
+        }
+        method => method.as_ref().map(|m| m.as_str().into()),
+    };
     Some(RouteMatch {
         path,
         method,
         headers,
         query,
     })
+}
+
+/// The values that there are, for a message.
+pub(super) fn one_of(known: &[&str]) -> String {
+    format!("it must be one of {}", known.join(", "))
 }
 
 /// Conditions on headers, each given as type, name and value.
@@ -74,6 +90,7 @@ pub(super) fn headers<'a>(
 ) -> Option<Vec<ValueMatch>> {
     let mut headers: Vec<ValueMatch> = Vec::with_capacity(all.len());
     for (kind, name, text) in all {
+        c.admit("header name", name, admissible::field_name(name))?;
         let value = value(c, kind, text)?;
         let name = name.to_ascii_lowercase();
         // Of entries with equivalent names only the first counts (Gateway API: HTTPRouteMatch.headers).
@@ -91,6 +108,7 @@ fn path(c: &mut Compilation<'_, '_>, path: &HttpPathMatch) -> Option<PathMatch> 
     let value = &*path.value;
     match &path.r#type {
         PathMatchType::PathPrefix => {
+            c.admit("path", value, admissible::path(value))?;
             let prefix = value.trim_end_matches('/');
             Some(if prefix.is_empty() {
                 PathMatch::Any
@@ -98,13 +116,16 @@ fn path(c: &mut Compilation<'_, '_>, path: &HttpPathMatch) -> Option<PathMatch> 
                 PathMatch::Prefix(prefix.into())
             })
         }
-        PathMatchType::Exact => Some(PathMatch::Exact(value.into())),
+        PathMatchType::Exact => {
+            c.admit("path", value, admissible::path(value))?;
+            Some(PathMatch::Exact(value.into()))
+        }
         PathMatchType::RegularExpression => {
             check_regex(c, value)?;
             Some(PathMatch::Regex(value.into()))
         }
         PathMatchType::Other(kind) => {
-            c.fail("UnsupportedValue", format!("Unknown path match type {kind}."));
+            c.admit("path match type", kind, Err(one_of(PathMatchType::KNOWN)))?;
             None
         }
     }
@@ -112,38 +133,22 @@ fn path(c: &mut Compilation<'_, '_>, path: &HttpPathMatch) -> Option<PathMatch> 
 
 fn value(c: &mut Compilation<'_, '_>, kind: &MatchType, value: &str) -> Option<ValueMatcher> {
     match kind {
-        MatchType::Exact => Some(ValueMatcher::Exact(value.into())),
+        MatchType::Exact => {
+            c.admit("value", value, admissible::field_value(value))?;
+            Some(ValueMatcher::Exact(value.into()))
+        }
         MatchType::RegularExpression => {
             check_regex(c, value)?;
             Some(ValueMatcher::Regex(value.into()))
         }
         MatchType::Other(kind) => {
-            c.fail("UnsupportedValue", format!("Unknown match type {kind}."));
+            c.admit("match type", kind, Err(one_of(MatchType::KNOWN)))?;
             None
         }
     }
 }
 
-/// RE2 and the regex crate share their syntax but for corners that neither takes from the other.
+/// Fails the rule for an expression that not every data plane takes.
 pub(super) fn check_regex(c: &mut Compilation<'_, '_>, pattern: &str) -> Option<()> {
-    match regex::Regex::new(pattern) {
-        Ok(_) => Some(()),
-        Err(error) => {
-            let text = match error {
-                regex::Error::Syntax(text) => text
-                    .lines()
-                    .last()
-                    .unwrap_or_default()
-                    .trim_start_matches("error: ")
-                    .to_owned(),
-                other => other.to_string(),
-            };
-            let rule = c.rule;
-            c.fail(
-                "UnsupportedValue",
-                format!("Failed to process route rule {rule}: regex \"{pattern}\" is invalid: {text}."),
-            );
-            None
-        }
-    }
+    c.admit("regex", pattern, expression::check(pattern))
 }

@@ -3,6 +3,7 @@
 use super::{
     Compilation, Compiled, Effect, Rules, Use,
     backend::{self, BackendRef},
+    destination,
 };
 use crate::{
     api::{Metadata, StreamRule},
@@ -29,10 +30,12 @@ pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metad
     // files rely on.
     if rules.is_empty() || (rules.len() > 1 && route.kind != RouteKind::Tls) {
         c.fail("InvalidRule", "One and only one rule is supported");
-    } else if !c.is_closed() {
-        c.n_references = rules.iter().map(|rule| rule.backend_refs.len()).sum();
-        for reference in rules.iter().flat_map(|rule| &rule.backend_refs) {
-            share(&mut c, reference, &mut stream);
+    } else {
+        let references = rules.iter().flat_map(|rule| &rule.backend_refs);
+        c.n_references = references.clone().count();
+        destination::check_weights(&mut c, references.clone());
+        if !c.is_closed() {
+            references.for_each(|reference| share(&mut c, reference, &mut stream));
         }
     }
     if route.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
