@@ -3,7 +3,7 @@
 use crate::{
     http::{self, Request, Response},
     ports,
-    process::{Process, Signal, children_of, processes_with, wait_for},
+    process::{Process, Signal, processes_with, signal, wait_for},
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::{
@@ -195,6 +195,16 @@ impl Site {
     }
 }
 
+impl Drop for Site {
+    /// Proxies outlive a controller that is killed, as a test's is.
+    fn drop(&mut self) {
+        for (pid, _) in self.processes().unwrap_or_default() {
+            // It may have ended by itself.
+            let _ = signal(pid, Signal::Kill);
+        }
+    }
+}
+
 /// A running quickstart.
 #[derive(Debug)]
 pub struct Stack {
@@ -263,12 +273,11 @@ impl Stack {
 
     /// The proxy's process id.
     pub fn proxy(&self) -> Result<u32> {
-        let is_proxy = |pid: &u32| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains("--service-cluster")
-        };
         let (pid, _) = wait_for("a proxy process", PATIENCE, || {
-            Ok(children_of(self.controller.pid())?.into_iter().find(is_proxy))
+            let mut all = self.site.processes()?.into_iter();
+            Ok(all
+                .find(|(_, line)| line.contains("--service-cluster"))
+                .map(|(pid, _)| pid))
         })?;
         Ok(pid)
     }

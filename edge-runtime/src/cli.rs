@@ -6,7 +6,9 @@ use crate::{
     Error,
     certs::{self, Existing, Outcome},
     config::{self, Overrides},
-    folders, guard, logging,
+    folders,
+    infra::host::AtStop,
+    logging,
     server::{self, Addresses, Start},
     task::StopSource,
 };
@@ -36,9 +38,6 @@ enum Command {
     Certgen(CertgenArgs),
     /// Print the version.
     Version(VersionArgs),
-    /// End the processes named on standard input once it closes; the controller starts this for itself.
-    #[command(hide = true)]
-    Guard,
 }
 
 #[derive(Debug, Args)]
@@ -58,6 +57,9 @@ struct ServerArgs {
     /// Where /metrics is answered.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:19001")]
     metrics_address: SocketAddr,
+    /// Leave the proxies running when the controller is asked to stop; the next one takes them over.
+    #[arg(long)]
+    keep_proxies: bool,
 }
 
 #[derive(Debug, Args)]
@@ -101,7 +103,6 @@ pub fn run(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
         Command::Server(args) => serve(args),
         Command::Certgen(args) => certgen(args),
         Command::Version(args) => version(args.output),
-        Command::Guard => return guard::watch_over(io::stdin().lock()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -146,7 +147,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
             overrides,
             addresses,
             log: Some(log),
-            guard: std::env::current_exe().ok(),
+            at_stop: if args.keep_proxies { AtStop::Keep } else { AtStop::End },
         };
         let server = server::run(config, start, stop);
         tokio::pin!(server);
@@ -159,7 +160,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         source.stop();
         tokio::select! {
             result = &mut server => result,
-            // Dropping the server kills what is left of its processes.
+            // Dropping the server kills those of its processes that were told to end.
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
         }

@@ -20,7 +20,6 @@ pub mod cli;
 pub mod config;
 mod error;
 mod folders;
-mod guard;
 pub mod http;
 pub mod infra;
 pub mod logging;

@@ -1,13 +1,13 @@
-//! Names of processes that no other process will ever have, and signals to them.
+//! Names of processes that no other process will ever have.
 //!
-//! An id alone is given away again once its process is gone. With the time of the start it stays unique, so that a
-//! record or a message that comes late ends no stranger. That time is from `/proc`, so there are names on Linux only.
+//! An id alone is given away again once its process is gone. With the time of the start it stays unique, so that nobody
+//! who reads a record of it later takes a stranger for it. That time is from `/proc`, so there are names on Linux only.
 
-use rustix::process::{Pid, Signal, kill_process};
-use std::{fmt, fs, str::FromStr};
+use serde::{Deserialize, Serialize};
+use std::{fmt, fs};
 
 /// One process for ever: its id and when it started, in ticks since boot.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessName {
     pid: u32,
     start: String,
@@ -22,6 +22,17 @@ impl ProcessName {
         })
     }
 
+    /// A name that was told.
+    pub fn new(pid: u32, start: &str) -> Self {
+        let start = start.to_owned();
+        Self { pid, start }
+    }
+
+    /// When it started, in ticks since boot.
+    pub fn start_ticks(&self) -> u64 {
+        self.start.parse().unwrap_or(0)
+    }
+
     /// Its id.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -31,18 +42,6 @@ impl ProcessName {
 impl fmt::Display for ProcessName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.pid, self.start)
-    }
-}
-
-impl FromStr for ProcessName {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (pid, start) = text.trim().split_once(' ').ok_or(())?;
-        Ok(Self {
-            pid: pid.parse().map_err(|_| ())?,
-            start: start.to_owned(),
-        })
     }
 }
 
@@ -60,22 +59,4 @@ fn start_time(pid: u32) -> Option<String> {
 /// Whether a process is still there.
 pub fn is_running(process: &ProcessName) -> bool {
     start_time(process.pid).is_some_and(|now| now == process.start)
-}
-
-/// Sends a signal to a process that is not a child, unless it is gone.
-pub fn signal_process(process: &ProcessName, signal: Signal) {
-    if is_running(process) {
-        self::signal(process.pid, signal);
-    }
-}
-
-/// Sends a signal to a process that is known to exist.
-pub(crate) fn signal(pid: u32, signal: Signal) {
-    let sent = i32::try_from(pid)
-        .ok()
-        .and_then(Pid::from_raw)
-        .map(|pid| kill_process(pid, signal));
-    if let Some(Err(error)) = sent {
-        tracing::debug!(pid, %error, "can't signal a proxy");
-    }
 }

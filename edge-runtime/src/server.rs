@@ -10,7 +10,7 @@ use crate::{
     certs::{self, CONTROLLER, Existing, Outcome, PROXY, ServerTls, TlsFiles},
     config::{self, Config, Overrides, Proxies},
     http::{self, Query, Reply},
-    infra::host::{self, HostSettings, RuntimeFolder},
+    infra::host::{self, AtStop, HostSettings, RuntimeFolder},
     logging::LogControl,
     metrics::Metrics,
     provider::file,
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use std::{
     future::Future,
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -41,8 +41,8 @@ use parts::Sockets;
 
 /// How long a task may take to stop.
 const STOP_GRACE: Duration = Duration::from_secs(3);
-/// How long processes may take, which includes the time they are given to finish.
-const PROCESS_GRACE: Duration = Duration::from_secs(12);
+/// How long processes may take. Each fleet's drain time bounds that already; this is for one that was set too high.
+const PROCESS_GRACE: Duration = Duration::from_secs(3600);
 /// Messages that wait for the status task; when it is full the world waits, which costs a moment of translation.
 const STATUS_QUEUE: usize = 64;
 
@@ -68,8 +68,8 @@ pub struct Start {
     pub addresses: Addresses,
     /// Control over the logging that was started.
     pub log: Option<LogControl>,
-    /// Our own binary, to be started as the guard over proxies.
-    pub guard: Option<PathBuf>,
+    /// What becomes of the proxies when the controller is asked to stop.
+    pub at_stop: AtStop,
 }
 
 /// The version of this build.
@@ -114,10 +114,16 @@ struct Server {
     hub: Hub,
     core: Core,
     xds: Task,
-    proxies: Option<Task>,
+    proxies: Option<HostTask>,
     admin: Task,
     health: Task,
     metrics: Option<Task>,
+}
+
+/// The task that runs proxies, and what it follows.
+struct HostTask {
+    settings: watch::Sender<Arc<HostSettings>>,
+    task: Task,
 }
 
 /// The tasks that don't depend on sockets or processes: from files to published states and statuses.
@@ -153,7 +159,10 @@ impl Server {
         let (hub, core) = Hub::start(&config, info(&config, &start, &sockets));
         let xds_address = sockets.xds_address();
         let xds = hub.serve_xds(sockets.xds, tls, &config);
-        let proxies = folder.map(|folder| hub.run_proxies(&config, &start, &certificates, xds_address, folder));
+        let proxies = folder.map(|folder| {
+            let settings = host_settings(&config, start.at_stop, &certificates, xds_address);
+            hub.run_proxies(settings, folder)
+        });
         let admin = serve_pages("admin pages", sockets.admin, &hub.pages, Pages::admin);
         let health = serve_pages("health pages", sockets.health, &hub.pages, Pages::health);
         let metrics = sockets
@@ -179,7 +188,7 @@ impl Server {
     async fn stop(self) {
         self.core.files.stop(STOP_GRACE).await;
         if let Some(proxies) = self.proxies {
-            proxies.stop(PROCESS_GRACE).await;
+            proxies.task.stop(PROCESS_GRACE).await;
         }
         self.xds.stop(STOP_GRACE).await;
         self.health.stop(STOP_GRACE).await;
@@ -285,31 +294,30 @@ impl Hub {
         })
     }
 
-    fn run_proxies(
-        &self,
-        config: &Config,
-        start: &Start,
-        certificates: &std::path::Path,
-        xds: SocketAddr,
-        folder: RuntimeFolder,
-    ) -> Task {
-        let proxy_binary = match &config.proxies {
-            Proxies::Processes(binary) => binary.clone(),
-            Proxies::Foreign => None,
-        };
-        let settings = HostSettings {
-            proxy_binary,
-            folders: config.folders.clone(),
-            xds,
-            client: TlsFiles::below(certificates, PROXY),
-            bootstrap: host::render,
-            guard: start.guard.clone(),
-        };
+    fn run_proxies(&self, settings: HostSettings, folder: RuntimeFolder) -> HostTask {
+        let (settings, followed) = watch::channel(Arc::new(settings));
         let (published, reports) = (self.published.clone(), Arc::clone(&self.reports));
         let metrics = Arc::clone(&self.metrics);
-        Task::spawn("host infrastructure", |stop| {
-            host::run(Arc::new(settings), folder, published, reports, metrics, stop)
-        })
+        let task = Task::spawn("host infrastructure", |stop| {
+            host::run(followed, folder, published, reports, metrics, stop)
+        });
+        HostTask { settings, task }
+    }
+}
+
+/// How proxies are started on this machine.
+fn host_settings(config: &Config, at_stop: AtStop, certificates: &Path, xds: SocketAddr) -> HostSettings {
+    HostSettings {
+        proxy_binary: match &config.proxies {
+            Proxies::Processes(binary) => binary.clone(),
+            Proxies::Foreign => None,
+        },
+        folders: config.folders.clone(),
+        xds,
+        client: TlsFiles::below(certificates, PROXY),
+        bootstrap: host::render,
+        ready_patience: host::READY_PATIENCE,
+        at_stop,
     }
 }
 
@@ -323,7 +331,7 @@ where
     })
 }
 
-fn make_certificates(config: &Config, folder: &std::path::Path) -> Result<(), Error> {
+fn make_certificates(config: &Config, folder: &Path) -> Result<(), Error> {
     let settings = config.settings();
     let outcome = certs::ensure(
         folder,

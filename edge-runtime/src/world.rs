@@ -7,12 +7,11 @@
 //! its start: serving a part of it would take their configuration from proxies.
 
 use crate::{
-    infra::host::ReadyPorts,
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{FleetState, Input, ProviderName, Published, StatusMessage},
 };
 use edge_ir::{Fleet, FleetKey};
-use edge_translate::{Platform, Settings, Translation, Translator};
+use edge_translate::{Settings, Translation, Translator};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -94,8 +93,6 @@ async fn next_of_burst(inputs: &mut mpsc::Receiver<Input>, pace: Pace, first: In
 struct World {
     translator: Translator,
     outputs: Outputs,
-    platform: Platform,
-    ready_ports: ReadyPorts,
     fleets: BTreeMap<FleetKey, Lowered>,
     since: Option<Instant>,
     /// Providers that haven't told everything yet.
@@ -112,10 +109,8 @@ struct Lowered {
 impl World {
     fn new(terms: Terms, outputs: Outputs) -> Self {
         Self {
-            platform: terms.settings.platform,
             translator: Translator::new(terms.settings),
             outputs,
-            ready_ports: ReadyPorts::default(),
             fleets: BTreeMap::new(),
             since: None,
             awaited: terms.providers,
@@ -137,7 +132,6 @@ impl World {
                 self.since.get_or_insert_with(Instant::now);
             }
             Input::Settings(settings) => {
-                self.platform = settings.platform;
                 self.translator.set_settings(*settings);
                 self.since.get_or_insert_with(Instant::now);
             }
@@ -171,7 +165,6 @@ impl World {
 
     fn lower(&mut self, translation: &Translation) -> BTreeMap<FleetKey, FleetState> {
         self.fleets.retain(|key, _| translation.fleets.contains_key(key));
-        self.ready_ports.retain(|key| translation.fleets.contains_key(key));
         let mut states = BTreeMap::new();
         for (key, fleet) in &translation.fleets {
             let state = FleetState {
@@ -189,10 +182,6 @@ impl World {
         {
             return Arc::clone(&known.snapshot);
         }
-        let adapted = match self.platform {
-            Platform::Host => self.ready_ports.adapt(fleet),
-            Platform::Cluster => Arc::clone(fleet),
-        };
         let metrics = &self.outputs.metrics;
         let lowered = self.fleets.entry(key.clone()).or_insert_with(|| {
             metrics.count(Counter::SnapshotsCreated);
@@ -203,7 +192,7 @@ impl World {
             }
         });
         lowered.fleet = Arc::clone(fleet);
-        let snapshot = lowered.lowering.lower(&adapted);
+        let snapshot = lowered.lowering.lower(fleet);
         if *lowered.snapshot != snapshot {
             metrics.count(Counter::SnapshotsUpdated);
             lowered.snapshot = Arc::new(snapshot);

@@ -81,6 +81,14 @@ fn free_addresses() -> [SocketAddr; 4] {
     sockets.map(|socket| socket.local_addr().unwrap())
 }
 
+impl Drop for Place {
+    fn drop(&mut self) {
+        for pid in self.proxies().into_iter().filter_map(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
 impl Place {
     fn new(infrastructure: &str) -> Self {
         let place = Self {
@@ -100,6 +108,18 @@ impl Place {
              resource: {{ type: File, file: {{ paths: [gateway.d] }} }}\n{infrastructure}\
              admin: {{ address: {{ port: {admin} }} }}\nextensionApis: {{ enableBackend: true }}\n"
         )
+    }
+
+    /// Proxies that run in this folder, which outlive their controller.
+    fn proxies(&self) -> Vec<i32> {
+        let records = fs::read_dir(self.folder.path().join("run"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        records
+            .filter(|entry| entry.path().extension().is_some_and(|e| e == "process"))
+            .filter_map(|entry| entry.path().file_stem()?.to_str()?.parse().ok())
+            .collect()
     }
 
     fn admin(&self) -> SocketAddr {
@@ -435,8 +455,8 @@ async fn a_missing_proxy_and_an_unwritable_state_folder_leave_the_rest_serving()
 }
 
 #[tokio::test]
-async fn a_killed_controller_leaves_no_proxy_behind() {
-    let host = "    infrastructure: { type: Host, host: { proxyBinary: proxy } }\n";
+async fn a_proxy_outlives_its_controller_and_ends_with_the_next() {
+    let host = "    infrastructure: { type: Host, host: { proxyBinary: proxy, runtimeDir: run } }\n";
     let place = Place::new(host);
     let (script, pid_file) = (place.folder.path().join("proxy"), place.folder.path().join("pid"));
     place.write(
@@ -456,14 +476,25 @@ async fn a_killed_controller_leaves_no_proxy_behind() {
     });
     let proxy = started.await.expect("the proxy starts");
     place.log_says("proxy started").await;
-    place.status().await;
     server.kill().await.unwrap();
-    let gone = async {
-        while is_running(&proxy) {
-            tokio::task::yield_now().await;
-        }
-    };
-    timeout(PATIENCE, gone).await.expect("the guard ends the proxy");
+    assert!(is_running(&proxy));
+    let mut server = place.start().await;
+    place
+        .log_says("a proxy that an earlier controller has started is taken over")
+        .await;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = timeout(PATIENCE, server.wait())
+        .await
+        .expect("it stops when asked")
+        .unwrap();
+    assert!(ended.success(), "{}", place.log());
+    assert!(!is_running(&proxy));
+    assert!(
+        !place.log().contains("proxy started"),
+        "the same one all along: {}",
+        place.log()
+    );
 }
 
 #[tokio::test]

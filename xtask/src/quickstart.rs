@@ -45,7 +45,7 @@ const BACKEND: u16 = 3000;
 /// How long the first answer may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long a child may take to stop.
-const STOP: Duration = Duration::from_secs(15);
+const STOP: Duration = Duration::from_secs(75);
 
 /// Runs the quickstart.
 pub(crate) fn run(options: &Options) -> Result<()> {

@@ -12,7 +12,13 @@ use e2e::{
     process::{Signal, signal, wait_for},
     stack::{DataPlane, PATIENCE, Stack},
 };
-use std::{fs, net::TcpListener, path::Path};
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    sync::mpsc,
+    thread,
+};
 
 mod tls;
 mod websocket;
@@ -41,6 +47,9 @@ with_each_data_plane! {
     a_killed_proxy_comes_back,
     a_controller_that_was_stopped_serves_again,
     ctrl_c_leaves_nobody_behind,
+    a_killed_controller_costs_no_request,
+    a_request_in_flight_is_answered_when_everything_stops,
+    a_request_in_flight_is_answered_when_its_gateway_goes,
 }
 
 /// A file of the example that isn't in the watched folder.
@@ -282,5 +291,108 @@ fn ctrl_c_leaves_nobody_behind(plane: &DataPlane) -> Result<()> {
     })?;
     assert!(http::send(address, &Request::get("www.example.com", "/")).is_err());
     TcpListener::bind(address).context("the Gateway's port is still in use")?;
+    Ok(())
+}
+
+/// Asks again and again, a connection each, until told to stop; gives what it saw: answers, and everything else.
+struct Load {
+    stop: mpsc::Sender<()>,
+    thread: thread::JoinHandle<(usize, Vec<String>)>,
+}
+
+impl Load {
+    fn start(address: SocketAddr) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let (mut answers, mut faults) = (0, Vec::new());
+            while matches!(stopped.try_recv(), Err(mpsc::TryRecvError::Empty)) {
+                match http::send(address, &Request::get("www.example.com", "/")) {
+                    Ok(answer) if answer.status == 200 => answers += 1,
+                    Ok(answer) => faults.push(format!("{}", answer.status)),
+                    Err(error) => faults.push(format!("{error:#}")),
+                }
+            }
+            (answers, faults)
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) -> (usize, Vec<String>) {
+        drop(self.stop);
+        self.thread.join().unwrap()
+    }
+}
+
+fn a_killed_controller_costs_no_request(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let before = stack.proxy()?;
+    let load = Load::start(stack.gateway());
+    for round in 1..=2 {
+        stack.controller.signal(Signal::Kill)?;
+        stack.controller.wait(PATIENCE)?;
+        stack.controller = stack.site.start_controller(plane)?;
+        stack.controller.wait_for_output("is taken over", PATIENCE)?;
+        // The proxy is the old one, and follows the new controller.
+        let name = format!("shop-{round}.example.com");
+        let shop = stack.site.with_ports(&example("more/shop.yaml"));
+        stack.put("shop.yaml", &shop.replace("shop.example.com", &name))?;
+        stack.wait_for_status(&name, "/cart", 200)?;
+    }
+    let (answers, faults) = load.end();
+    ensure!(
+        faults.is_empty(),
+        "of {answers} requests were lost: {faults:?}\n{}",
+        stack.logs()
+    );
+    ensure!(answers > 0, "nothing was asked");
+    assert_eq!(stack.proxy()?, before);
+    Ok(())
+}
+
+/// A request that is answered long after it was sent, on a thread of its own; it has reached the backend on return.
+fn slow_request(stack: &mut Stack) -> Result<thread::JoinHandle<Result<u16>>> {
+    let address = stack.gateway();
+    let request = thread::spawn(move || {
+        let answer = http::send(address, &Request::get("www.example.com", "/?delay=3s"))?;
+        Ok(answer.status)
+    });
+    // The proxy counts it.
+    let server_info = SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, stack.site.ports.admin));
+    wait_for("a request in flight", PATIENCE, || {
+        let info = http::send(server_info, &Request::get("localhost", "/server_info"))?.json()?;
+        let Some(admin) = info["proxies"][0]["admin"].as_str() else {
+            return Ok(None);
+        };
+        let page = http::send(
+            admin.parse()?,
+            &Request::get("localhost", "/stats?filter=downstream_rq_active"),
+        )?;
+        let page = String::from_utf8(page.body)?;
+        let is_busy = |line: &str| !line.contains("admin") && line.ends_with(": 1");
+        Ok(page.lines().any(is_busy).then_some(()))
+    })
+    .with_context(|| stack.logs())?;
+    Ok(request)
+}
+
+fn a_request_in_flight_is_answered_when_everything_stops(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let request = slow_request(&mut stack)?;
+    let status = stack.interrupt()?;
+    ensure!(status.success(), "{status}\n{}", stack.logs());
+    assert_eq!(request.join().unwrap()?, 200, "{}", stack.logs());
+    assert!(stack.site.processes()?.is_empty());
+    Ok(())
+}
+
+fn a_request_in_flight_is_answered_when_its_gateway_goes(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let request = slow_request(&mut stack)?;
+    stack.remove("gateway.yaml")?;
+    stack
+        .controller
+        .wait_for_output("no Gateway makes this fleet any more", PATIENCE)?;
+    stack.controller.wait_for_output("proxy stopped", PATIENCE)?;
+    assert_eq!(request.join().unwrap()?, 200, "{}", stack.logs());
     Ok(())
 }

@@ -3,14 +3,15 @@
 //! [`run`] follows the published fleets and keeps one supervisor task for each. A supervisor starts its process,
 //! starts it again with growing pauses when it dies, replaces it when what it was started with changes (the new one is
 //! ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it down when the fleet goes.
-//! Deliberately absent: rate limit service, autoscaling, and anything that needs a cluster.
+//! The data plane outlives the controller: processes that an earlier one has left are adopted by the records in the
+//! runtime folder, and only those of fleets that are gone leave. Deliberately absent: rate limit service, autoscaling,
+//! and anything that needs a cluster.
 
 use crate::{
     certs::TlsFiles,
-    guard::{Guard, GuardMessage},
     metrics::Metrics,
     state::{Address, Availability, Published, Report, Reports},
-    task::{Stop, Task},
+    task::Stop,
 };
 use edge_ir::{FleetKey, Infra};
 use std::{
@@ -21,31 +22,36 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{mpsc, watch},
-    task::JoinSet,
+    sync::watch,
+    task::{Id, JoinError, JoinSet},
 };
 
 mod binary;
 mod bootstrap;
+mod folder;
 mod launch;
 mod log_file;
 mod ports;
 mod process;
+mod questions;
 mod record;
 mod supervise;
 #[cfg(test)]
 mod tests;
 
 pub use bootstrap::render;
-pub use ports::ReadyPorts;
-pub use record::RuntimeFolder;
+pub use folder::RuntimeFolder;
+
+use process::Process;
+use questions::WaitFor;
+use supervise::{Supervisor, Wanted};
 
 /// The field and the flag that name the proxy's binary, for messages.
 pub(crate) const BINARY_FIELD: &str = "provider.custom.infrastructure.host.proxyBinary (or --proxy-binary)";
-/// Messages that wait for the guard; two a process, and processes are few.
-const GUARD_QUEUE: usize = 256;
 /// How long a process that was asked to end may take before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(5);
+/// How long a proxy may take until it is ready: several times what a slow one takes to fetch its configuration.
+pub(crate) const READY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Folders of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,8 +77,21 @@ pub struct HostSettings {
     pub client: TlsFiles,
     /// Renders a fleet's bootstrap.
     pub bootstrap: RenderBootstrap,
-    /// Our own binary, to be started as the guard over the proxies; unset: no guard.
-    pub guard: Option<PathBuf>,
+    /// How long a proxy may take until it is ready.
+    pub ready_patience: Duration,
+    /// What becomes of the proxies when the controller is asked to stop.
+    pub at_stop: AtStop,
+}
+
+/// What becomes of the proxies when the controller is asked to stop. One that is killed can't do anything: its proxies
+/// go on in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtStop {
+    /// They finish what they have, and end before it.
+    #[default]
+    End,
+    /// They go on serving, and the next controller adopts them.
+    Keep,
 }
 
 /// Makes the files that a proxy starts with, or says why they can't be made.
@@ -110,30 +129,28 @@ pub struct BootstrapInput<'a> {
     pub stats_port: u16,
 }
 
-/// Follows the published fleets until asked to stop; then all processes are taken down.
+/// Follows the published fleets and the settings until asked to stop; [`HostSettings::at_stop`] says what becomes of
+/// the processes then.
 ///
-/// Holding the runtime folder proves that no other controller has processes there; leftovers of one that was killed
-/// are ended first.
+/// Holding the runtime folder proves that no other controller has processes there. What an earlier one has left goes on
+/// serving until it is known which fleets there are.
 pub async fn run(
-    settings: Arc<HostSettings>,
+    mut settings: watch::Receiver<Arc<HostSettings>>,
     folder: RuntimeFolder,
     mut published: watch::Receiver<Option<Arc<Published>>>,
     reports: Arc<watch::Sender<Option<Reports>>>,
     metrics: Arc<Metrics>,
     mut stop: Stop,
 ) {
-    folder.end_leftovers().await;
     reports.send_replace(Some(Reports::new()));
-    let mut guard = settings.guard.as_deref().and_then(start_guard);
-    let (sender, mut to_guard) = mpsc::channel(GUARD_QUEUE);
-    let running = BTreeMap::new();
     let mut fleets = Fleets {
-        settings,
+        settings: Arc::clone(&settings.borrow_and_update()),
+        left: Process::adopt_all(folder.path()),
+        folder,
         reports,
         metrics,
-        guard: sender,
-        running,
-        leaving: JoinSet::new(),
+        running: BTreeMap::new(),
+        supervisors: JoinSet::new(),
     };
     loop {
         let state = published.borrow_and_update().clone();
@@ -143,91 +160,133 @@ pub async fn run(
         tokio::select! {
             () = stop.requested() => break,
             changed = published.changed() => if changed.is_err() { break },
-            _ = fleets.leaving.join_next(), if !fleets.leaving.is_empty() => {}
-            Some(message) = to_guard.recv() => tell(&mut guard, &message),
+            Ok(()) = settings.changed() => fleets.settings = Arc::clone(&settings.borrow_and_update()),
+            Some(ended) = fleets.supervisors.join_next_with_id(), if !fleets.supervisors.is_empty() => {
+                fleets.ended(ended);
+            }
         }
     }
-    fleets.follow(&Published::default());
-    while fleets.leaving.join_next().await.is_some() {}
+    let at_stop = settings.borrow().at_stop;
+    if at_stop == AtStop::End {
+        fleets.follow(&Published::default());
+        while let Some(ended) = fleets.supervisors.join_next_with_id().await {
+            fleets.ended(ended);
+        }
+    }
     fleets.reports.send_replace(None);
-    while let Ok(message) = to_guard.try_recv() {
-        tell(&mut guard, &message);
-    }
-}
-
-fn start_guard(edgegateway: &Path) -> Option<Guard> {
-    Guard::start(edgegateway)
-        .inspect_err(
-            |error| tracing::warn!(%error, "no guard over the proxies; they would outlive a killed controller"),
-        )
-        .ok()
-}
-
-fn tell(guard: &mut Option<Guard>, message: &GuardMessage) {
-    if let Some(guard) = guard {
-        guard.tell(message);
-    }
 }
 
 struct Fleets {
     settings: Arc<HostSettings>,
+    folder: RuntimeFolder,
+    /// Processes that an earlier controller has left, and that no supervisor has taken over yet.
+    left: Vec<Process>,
     reports: Arc<watch::Sender<Option<Reports>>>,
     metrics: Arc<Metrics>,
-    guard: mpsc::Sender<GuardMessage>,
-    running: BTreeMap<FleetKey, (watch::Sender<Arc<Infra>>, Task)>,
-    /// Supervisors that are taking their process down.
-    leaving: JoinSet<()>,
+    running: BTreeMap<FleetKey, Running>,
+    /// Supervisors, those of fleets that are gone included.
+    supervisors: JoinSet<FleetKey>,
+}
+
+/// The supervisor of a fleet.
+struct Running {
+    id: Id,
+    wanted: watch::Sender<Option<Wanted>>,
 }
 
 impl Fleets {
     fn follow(&mut self, state: &Published) {
-        let gone: Vec<FleetKey> = self
-            .running
-            .keys()
-            .filter(|key| !state.fleets.contains_key(*key))
-            .cloned()
-            .collect();
-        for key in gone {
-            if let Some((_, task)) = self.running.remove(&key) {
-                let reports = Arc::clone(&self.reports);
-                self.leaving.spawn(async move {
-                    task.stop(STOP_GRACE * 3).await;
-                    reports.send_modify(|reports| drop(reports.as_mut().and_then(|reports| reports.remove(&key))));
-                });
-            }
+        for process in self
+            .left
+            .extract_if(.., |process| !state.fleets.contains_key(process.fleet()))
+        {
+            let (fleet, pid) = (process.fleet(), process.id());
+            tracing::warn!(%fleet, pid, "a proxy is left whose fleet no Gateway makes any more; it leaves");
+            let (_, what) = watch::channel(WaitFor::Work);
+            let (key, patience) = (
+                process.fleet().clone(),
+                Duration::from_secs(launch::DEFAULT_DRAIN_SECONDS.into()),
+            );
+            self.supervisors.spawn(async move {
+                process.leave(what, patience).await;
+                key
+            });
+        }
+        let gone = self.running.extract_if(.., |key, _| !state.fleets.contains_key(key));
+        for (key, running) in gone {
+            tracing::warn!(fleet = %key, "no Gateway makes this fleet any more; its proxy leaves");
+            running.wanted.send_replace(None);
         }
         for (key, fleet) in &state.fleets {
+            let known = self.running.get(key).and_then(|running| {
+                let wanted = running.wanted.borrow();
+                wanted.as_ref().map(|wanted| Arc::clone(&wanted.infra))
+            });
             // What can't be used changes nothing: a proxy that runs stays as it is.
-            let Some(new) = &fleet.infra else { continue };
+            let Some(infra) = fleet.infra.clone().or(known) else {
+                continue;
+            };
+            let new = Wanted {
+                infra,
+                settings: Arc::clone(&self.settings),
+            };
             match self.running.get(key) {
-                Some((infra, _)) => {
-                    infra.send_if_modified(|old| {
-                        let differs = old.name != new.name || old.proxy != new.proxy;
-                        *old = Arc::clone(new);
-                        differs
-                    });
-                }
+                Some(running) => drop(running.wanted.send_if_modified(|old| follow_one(old, new))),
                 None => self.start(key, new),
             }
         }
     }
 
-    fn start(&mut self, key: &FleetKey, infra: &Arc<Infra>) {
-        let (sender, receiver) = watch::channel(Arc::clone(infra));
+    fn start(&mut self, key: &FleetKey, wanted: Wanted) {
+        let left = self.left.extract_if(.., |process| process.fleet() == key).collect();
         let reporter = Reporter {
             key: key.clone(),
             reports: Arc::clone(&self.reports),
         };
-        let supervisor = supervise::Supervisor::new(
-            Arc::clone(&self.settings),
-            receiver,
-            reporter,
-            Arc::clone(&self.metrics),
-            self.guard.clone(),
-        );
-        let task = Task::spawn("proxy supervisor", |stop| supervisor.run(stop));
-        self.running.insert(key.clone(), (sender, task));
+        let (sender, receiver) = watch::channel(Some(wanted.clone()));
+        let supervisor = Supervisor::new(wanted, reporter, Arc::clone(&self.metrics), left);
+        let id = self.supervisors.spawn(supervisor.run(receiver)).id();
+        self.running.insert(key.clone(), Running { id, wanted: sender });
     }
+
+    /// A supervisor has ended: by a fault, if its fleet is still there. The next look at the fleets starts another one,
+    /// which finds the processes by their records.
+    fn ended(&mut self, ended: Result<(Id, FleetKey), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => {
+                tracing::error!(%error, "the supervisor of a proxy failed");
+                error.id()
+            }
+        };
+        let failed = self
+            .running
+            .iter()
+            .find(|(_, running)| running.id == id)
+            .map(|(key, _)| key.clone());
+        if let Some(key) = failed {
+            self.running.remove(&key);
+            let left = Process::adopt_all(self.folder.path());
+            self.left
+                .extend(left.into_iter().filter(|process| *process.fleet() == key));
+        } else if let Ok((_, key)) = ended
+            && !self.running.contains_key(&key)
+        {
+            self.reports
+                .send_if_modified(|reports| reports.as_mut().is_some_and(|reports| reports.remove(&key).is_some()));
+        }
+    }
+}
+
+/// Says whether something about a fleet's process may have changed.
+fn follow_one(old: &mut Option<Wanted>, new: Wanted) -> bool {
+    let differs = old.as_ref().is_none_or(|old| {
+        !Arc::ptr_eq(&old.settings, &new.settings)
+            || old.infra.name != new.infra.name
+            || old.infra.proxy != new.infra.proxy
+    });
+    *old = Some(new);
+    differs
 }
 
 /// Says how one fleet is doing.

@@ -1,13 +1,13 @@
 //! Sockets, and what a changed configuration means for the parts of a running controller.
 
-use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, serve_pages, wants_metrics};
+use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, host_settings, serve_pages, wants_metrics};
 use crate::{
     Error,
     admin::Pages,
     certs::{CONTROLLER, ServerTls, TlsFiles},
     config::{Config, Proxies},
     http::listen,
-    infra::host::RuntimeFolder,
+    infra::host::{AtStop, RuntimeFolder},
     state::Input,
 };
 use std::{net::SocketAddr, sync::Arc};
@@ -73,12 +73,15 @@ impl Server {
         }
         if new.folders.config_home != self.config.folders.config_home
             || new.folders.state_home != self.config.folders.state_home
+            || new.folders.runtime_dir != self.config.folders.runtime_dir
             || new.metrics != self.config.metrics
         {
-            tracing::warn!("configHome, stateHome and telemetry.metrics.prometheus take effect at the next start");
+            tracing::warn!(
+                "configHome, stateHome, runtimeDir and telemetry.metrics.prometheus take effect at the next start"
+            );
         }
-        if new.proxies != self.config.proxies || new.folders.runtime_dir != self.config.folders.runtime_dir {
-            self.restart_proxies(&new).await;
+        if new.proxies != self.config.proxies {
+            self.change_proxies(&new).await;
         }
         new.ignored
             .iter()
@@ -131,21 +134,25 @@ impl Server {
         }
     }
 
-    async fn restart_proxies(&mut self, new: &Config) {
-        if let Some(proxies) = self.proxies.take() {
-            proxies.stop(PROCESS_GRACE).await;
-        }
-        if new.proxies == Proxies::Foreign {
-            return;
-        }
-        match RuntimeFolder::open(&new.folders.runtime_dir) {
-            Ok(folder) => {
-                let task = self
-                    .hub
-                    .run_proxies(new, &self.start, &self.certificates, self.xds_address, folder);
-                self.proxies = Some(task);
+    /// Running proxies go on until others are ready to take their place.
+    async fn change_proxies(&mut self, new: &Config) {
+        let folders = self.config.folders.clone();
+        let in_place = Config { folders, ..new.clone() };
+        let settings = |at_stop| host_settings(&in_place, at_stop, &self.certificates, self.xds_address);
+        match (self.proxies.take(), &new.proxies) {
+            (Some(proxies), Proxies::Processes(_)) => {
+                proxies.settings.send_replace(Arc::new(settings(self.start.at_stop)));
+                self.proxies = Some(proxies);
             }
-            Err(error) => tracing::error!("{error}; no proxies run until that is mended"),
+            (Some(proxies), Proxies::Foreign) => {
+                proxies.settings.send_replace(Arc::new(settings(AtStop::End)));
+                proxies.task.stop(PROCESS_GRACE).await;
+            }
+            (None, Proxies::Processes(_)) => match RuntimeFolder::open(&in_place.folders.runtime_dir) {
+                Ok(folder) => self.proxies = Some(self.hub.run_proxies(settings(self.start.at_stop), folder)),
+                Err(error) => tracing::error!("{error}; no proxies run until that is mended"),
+            },
+            (None, Proxies::Foreign) => {}
         }
     }
 }

@@ -3,13 +3,14 @@
 use super::{BootstrapInput, HostSettings, StartFiles, binary, log_file, ports};
 use crate::error::describe;
 use edge_ir::Infra;
+use serde::{Deserialize, Serialize};
 use std::{
-    ffi::OsString,
-    fs::{self, File},
+    fs::{self, File, Metadata},
     io::Write as _,
     net::SocketAddr,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Longest node name; it becomes part of metric names.
@@ -17,41 +18,50 @@ const MAX_NODE: usize = 64;
 /// Seconds that a proxy drains when nothing else is said.
 pub(super) const DEFAULT_DRAIN_SECONDS: u32 = 60;
 
+/// What tells one way of starting a process from another: as long as a running one was started like this, it may go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Start {
+    pub(super) program: PathBuf,
+    /// The version of the program's file: an upgrade in place is another program.
+    pub(super) version: Version,
+    pub(super) args: Vec<String>,
+    /// Ports of the admin interface and the statistics listener.
+    pub(super) ports: [u16; 2],
+    /// The bootstrap, and the two files that lead to the certificates.
+    pub(super) files: [PathBuf; 3],
+}
+
+/// What tells one version of a file from the next, replaced ones included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Version {
+    device: u64,
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+}
+
+/// How a fleet's process is to be started.
+#[derive(Debug)]
+pub(super) struct Plan {
+    start: Start,
+    rendered: StartFiles,
+}
+
 /// A process that is ready to be started.
 #[derive(Debug)]
 pub(super) struct Launch {
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<OsString>,
+    pub(super) start: Start,
     pub(super) log: File,
     pub(super) log_path: PathBuf,
     pub(super) admin: Option<SocketAddr>,
-    /// Files that are of no use once the process has ended.
-    pub(super) files: Vec<PathBuf>,
     pub(super) runtime_dir: PathBuf,
 }
 
 /// Gathers what a process needs, or says what is missing and how to mend it.
 pub(super) fn prepare(settings: &HostSettings, infra: &Infra) -> Result<Launch, String> {
-    let program = binary::find(settings.proxy_binary.as_deref())?;
     let port = || ports::free().map_err(|error| format!("no free port on loopback: {error}"));
-    let (admin_port, stats_port) = (port()?, port()?);
-    let file = |name: &str| {
-        settings
-            .folders
-            .runtime_dir
-            .join(format!("{}-{admin_port}.{name}.json", infra.name))
-    };
-    let paths = [file("bootstrap"), file("sds-certificate"), file("sds-authority")];
-    let rendered = (settings.bootstrap)(&BootstrapInput {
-        infra,
-        xds: settings.xds,
-        client: &settings.client,
-        sds_certificate: &paths[1],
-        sds_authority: &paths[2],
-        admin_port,
-        stats_port,
-    })?;
-    write_all(&paths, &rendered)?;
+    let Plan { start, rendered } = plan(settings, infra, [port()?, port()?])?;
+    write_all(&start.files, &rendered)?;
     let folders = [
         settings.folders.state_home.join("proxies"),
         settings.folders.runtime_dir.join("proxies"),
@@ -68,14 +78,70 @@ pub(super) fn prepare(settings: &HostSettings, infra: &Infra) -> Result<Launch, 
         tracing::warn!(%used, "state folder {wanted} can't be written; the proxy's log goes elsewhere");
     }
     Ok(Launch {
-        program,
-        args: arguments(infra, &paths[0]),
+        start,
         log,
         log_path,
         admin: rendered.admin,
-        files: paths.to_vec(),
         runtime_dir: settings.folders.runtime_dir.clone(),
     })
+}
+
+/// Whether a running process was started as one would be started now, the texts of its files included.
+pub(super) fn is_current(settings: &HostSettings, infra: &Infra, known: &Start) -> Result<bool, String> {
+    let Plan { start, rendered } = plan(settings, infra, known.ports)?;
+    let texts = [&rendered.bootstrap, &rendered.sds_certificate, &rendered.sds_authority];
+    let mut files = start.files.iter().zip(texts);
+    // A file that can't be read is none that we could vouch for.
+    Ok(start == *known && files.all(|(path, text)| fs::read_to_string(path).is_ok_and(|on_disk| on_disk == *text)))
+}
+
+fn plan(settings: &HostSettings, infra: &Infra, ports: [u16; 2]) -> Result<Plan, String> {
+    let program = binary::find(settings.proxy_binary.as_deref())?;
+    let version = fs::metadata(&program)
+        .map(|meta| Version::of(&meta))
+        .map_err(|error| format!("proxy binary {}: {}", program.display(), describe(&error)))?;
+    let [admin_port, stats_port] = ports;
+    let file = |name: &str| {
+        settings
+            .folders
+            .runtime_dir
+            .join(format!("{}-{admin_port}.{name}.json", infra.name))
+    };
+    let files = [file("bootstrap"), file("sds-certificate"), file("sds-authority")];
+    let rendered = (settings.bootstrap)(&BootstrapInput {
+        infra,
+        xds: settings.xds,
+        client: &settings.client,
+        sds_certificate: &files[1],
+        sds_authority: &files[2],
+        admin_port,
+        stats_port,
+    })?;
+    let start = Start {
+        args: arguments(infra, &files[0]),
+        program,
+        version,
+        ports,
+        files,
+    };
+    Ok(Plan { start, rendered })
+}
+
+impl Version {
+    fn of(meta: &Metadata) -> Self {
+        Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            length: meta.len(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+        }
+    }
+}
+
+/// How long what is open on a fleet's proxy may go on when the proxy leaves.
+pub(super) fn patience(infra: &Infra) -> Duration {
+    let seconds = infra.proxy.drain_timeout_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
+    Duration::from_secs(seconds.into())
 }
 
 fn write_all(paths: &[PathBuf; 3], rendered: &StartFiles) -> Result<(), String> {
@@ -94,7 +160,7 @@ fn write_all(paths: &[PathBuf; 3], rendered: &StartFiles) -> Result<(), String> 
 }
 
 /// The arguments of Envoy, which our own proxy takes too.
-fn arguments(infra: &Infra, bootstrap: &Path) -> Vec<OsString> {
+fn arguments(infra: &Infra, bootstrap: &Path) -> Vec<String> {
     let mut node = infra.name.to_string();
     node.truncate(node.floor_char_boundary(MAX_NODE));
     let proxy = &infra.proxy;
@@ -107,8 +173,8 @@ fn arguments(infra: &Infra, bootstrap: &Path) -> Vec<OsString> {
     }
     let drain = proxy.drain_timeout_seconds.unwrap_or(DEFAULT_DRAIN_SECONDS);
 
-    let mut args: Vec<OsString> = vec!["--config-path".into(), bootstrap.into()];
-    let mut add = |name: &str, value: String| args.extend([name.into(), value.into()]);
+    let mut args: Vec<String> = vec!["--config-path".into(), bootstrap.display().to_string()];
+    let mut add = |name: &str, value: String| args.extend([name.into(), value]);
     add("--service-cluster", infra.key.to_string());
     add("--service-node", node);
     add("--log-level", default_level.to_owned());
@@ -120,7 +186,7 @@ fn arguments(infra: &Infra, bootstrap: &Path) -> Vec<OsString> {
     }
     // Several Envoys share a machine only without their shared memory region.
     args.push("--disable-hot-restart".into());
-    args.extend(proxy.extra_args.iter().map(|arg| arg.to_string().into()));
+    args.extend(proxy.extra_args.iter().map(ToString::to_string));
     args
 }
 
@@ -140,11 +206,7 @@ mod tests {
             ..ProxySettings::default()
         };
         let infra = super::super::tests::infra("ns/gw", proxy);
-        let args: Vec<String> = arguments(&infra, Path::new("b.json"))
-            .into_iter()
-            .map(|a| a.into_string().unwrap())
-            .collect();
-        let joined = args.join(" ");
+        let joined = arguments(&infra, Path::new("b.json")).join(" ");
         assert_eq!(
             joined,
             "--config-path b.json --service-cluster ns/gw --service-node edge-ns-gw --log-level info \
@@ -156,6 +218,6 @@ mod tests {
             proxy: Arc::default(),
             ..Infra::clone(&infra)
         };
-        assert!(arguments(&long, Path::new("b")).contains(&OsString::from("n".repeat(64))));
+        assert!(arguments(&long, Path::new("b")).contains(&"n".repeat(64)));
     }
 }

@@ -1,69 +1,74 @@
-//! One proxy process: started, asked whether it is ready, drained, ended.
+//! One proxy process: started or adopted, asked whether it is ready, told to leave, ended.
+//!
+//! A proxy isn't bound to the controller's life: it has a process group of its own, so that a Ctrl-C at the terminal
+//! doesn't reach it, it writes to its log itself, and dropping a [`Process`] leaves it running for the next controller,
+//! unless it was told to leave already. A process that another controller has started isn't our child: a descriptor
+//! (pidfd_open(2)) makes sure that signals reach it and no other, and its end is looked for.
 
-use super::{STOP_GRACE, launch::Launch, log_file, record::Record};
+use super::{
+    STOP_GRACE,
+    launch::{Launch, Start},
+    log_file,
+    questions::{self, WaitFor},
+    record::{Facts, Phase, Record},
+};
 use crate::{
     error::describe,
-    guard::GuardMessage,
-    http::fetch,
-    process_name::{ProcessName, signal},
+    process_name::{ProcessName, is_running},
 };
-use http::{Method, StatusCode};
-use rustix::process::Signal;
+use edge_ir::FleetKey;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::{
-    fs,
-    future::Future,
     net::SocketAddr,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     time::Duration,
 };
 use tokio::{
     process::{Child, Command},
-    sync::mpsc,
-    time::{self, Instant, MissedTickBehavior},
+    sync::watch,
+    time::{self, Instant},
 };
 
-/// How often a starting proxy is asked whether it is ready, and a draining one whether it is idle.
-const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How often the end of a process is looked for that isn't our child.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A running process. Dropping it kills it.
+/// A running process.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: Child,
+    handle: Handle,
+    fleet: FleetKey,
+    start: Start,
     pub(super) admin: Option<SocketAddr>,
     pub(super) started: Instant,
-    log_path: PathBuf,
+    log: PathBuf,
     /// Length of the log when the process started: what it wrote lies behind.
     log_start: u64,
-    files: Vec<PathBuf>,
-    _guarded: Option<Guarded>,
+    /// None where the system doesn't say what is needed to know a process again.
+    record: Option<Record>,
+    on_drop: OnDrop,
 }
 
-/// A process that somebody ends if the controller can't any more.
+/// How we hold a process.
 #[derive(Debug)]
-struct Guarded {
-    name: ProcessName,
-    guard: mpsc::Sender<GuardMessage>,
-    _record: Record,
+enum Handle {
+    /// We have started it.
+    Child(Child),
+    /// An earlier controller has.
+    Adopted(ProcessName, OwnedFd),
 }
 
-impl Guarded {
-    fn new(name: ProcessName, folder: &Path, guard: &mpsc::Sender<GuardMessage>) -> Self {
-        let record = Record::write(folder, &name);
-        // Full or closed: the record alone has to do.
-        let _ = guard.try_send(GuardMessage::Add(name.clone()));
-        Self {
-            name,
-            guard: guard.clone(),
-            _record: record,
-        }
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        let _ = self.guard.try_send(GuardMessage::Remove(self.name.clone()));
-    }
+/// What becomes of a process that nobody holds any more.
+#[derive(Debug)]
+enum OnDrop {
+    /// It goes on, and the next controller adopts it.
+    Leave,
+    /// It was told to leave. If that was because another serves, the next controller waits for its end; if everything
+    /// is to end, there is no time left.
+    Follow(watch::Receiver<WaitFor>),
+    /// It was told to end; there is no time left.
+    Kill,
 }
 
 /// What became of a process.
@@ -73,117 +78,245 @@ pub(super) enum Fate {
     Ready,
     /// It ended, and how, for people.
     Ended(String),
+    /// It isn't ready after a time in which it should be, for people.
+    Late(String),
 }
 
 impl Process {
-    /// Starts a process in a group of its own, so that a Ctrl-C at the terminal reaches only the controller, which
-    /// ends the proxy in order.
-    pub(super) fn start(launch: Launch, guard: &mpsc::Sender<GuardMessage>) -> Result<Self, String> {
-        let shown = launch.program.display().to_string();
+    /// Starts a process for a fleet, and notes it in the runtime folder.
+    pub(super) fn start(launch: Launch, fleet: &FleetKey) -> Result<Self, String> {
+        let shown = launch.start.program.display().to_string();
         let errors = launch
             .log
             .try_clone()
             .map_err(|error| format!("{}: {error}", launch.log_path.display()))?;
         let log_start = launch.log.metadata().map_or(0, |meta| meta.len());
-        let child = Command::new(&launch.program)
-            .args(&launch.args)
+        let child = Command::new(&launch.start.program)
+            .args(&launch.start.args)
             .stdin(Stdio::null())
             .stdout(launch.log)
             .stderr(errors)
             .process_group(0)
-            .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("proxy binary {shown} can't be started: {}", describe(&error)))?;
+        let facts = |process| Facts {
+            process,
+            fleet: fleet.clone(),
+            phase: Phase::Starting,
+            start: launch.start.clone(),
+            admin: launch.admin,
+            log: launch.log_path.clone(),
+            log_start,
+        };
         let name = child.id().and_then(ProcessName::of);
-        let guarded = name.map(|name| Guarded::new(name, &launch.runtime_dir, guard));
+        let record = name.map(|name| Record::write(&launch.runtime_dir, facts(name)));
         Ok(Self {
-            child,
+            handle: Handle::Child(child),
+            fleet: fleet.clone(),
+            start: launch.start,
             admin: launch.admin,
             started: Instant::now(),
-            log_path: launch.log_path,
+            log: launch.log_path,
             log_start,
-            files: launch.files,
-            _guarded: guarded,
+            record,
+            on_drop: OnDrop::Leave,
         })
+    }
+
+    /// Takes over the processes of an earlier controller, as its records in a folder tell; the latest first.
+    pub(super) fn adopt_all(folder: &Path) -> Vec<Self> {
+        Record::read_all(folder).into_iter().filter_map(Self::adopt).collect()
+    }
+
+    fn adopt(record: Record) -> Option<Self> {
+        let facts = record.facts();
+        let pid = facts.process.pid();
+        let fd = match open(pid) {
+            Ok(fd) => fd,
+            Err(error) => {
+                tracing::warn!(fleet = %facts.fleet, pid, %error, "can't take over a proxy that runs already; end it yourself");
+                return None;
+            }
+        };
+        // Looked at only now: what the descriptor stands for can't become another process any more.
+        if !is_running(&facts.process) {
+            record.remove();
+            return None;
+        }
+        Some(Self {
+            handle: Handle::Adopted(facts.process.clone(), fd),
+            fleet: facts.fleet.clone(),
+            start: facts.start.clone(),
+            admin: facts.admin,
+            started: Instant::now(),
+            log: facts.log.clone(),
+            log_start: facts.log_start,
+            record: Some(record),
+            on_drop: OnDrop::Leave,
+        })
+    }
+
+    /// The fleet it serves.
+    pub(super) fn fleet(&self) -> &FleetKey {
+        &self.fleet
+    }
+
+    /// What it was started with.
+    pub(super) fn start_settings(&self) -> &Start {
+        &self.start
+    }
+
+    /// How far it has come.
+    pub(super) fn phase(&self) -> Phase {
+        self.record
+            .as_ref()
+            .map_or(Phase::Starting, |record| record.facts().phase)
+    }
+
+    /// Notes how far it has come.
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        if let Some(record) = &mut self.record {
+            record.set_phase(phase);
+        }
     }
 
     /// The process's id, while it runs.
     pub(super) fn id(&self) -> Option<u32> {
-        self.child.id()
+        match &self.handle {
+            Handle::Child(child) => child.id(),
+            Handle::Adopted(name, _) => Some(name.pid()),
+        }
     }
 
     /// Resolves when the process has ended, with how.
     pub(super) async fn ended(&mut self) -> String {
-        let status = self.child.wait().await;
-        let how = match status {
-            Ok(status) => self::ending(status),
-            Err(error) => format!("was lost: {error}"),
-        };
+        let how = self.handle.ended().await;
         let after = self.started.elapsed().as_secs_f64();
-        let last = log_file::last_words(&self.log_path, self.log_start).map_or_else(
+        format!("the proxy {how} after {after:.1} s; {}", self.last_words())
+    }
+
+    fn last_words(&self) -> String {
+        let last = log_file::last_words(&self.log, self.log_start).map_or_else(
             || "it wrote nothing".to_owned(),
             |line| format!("it wrote last: {line}"),
         );
-        format!(
-            "the proxy {how} after {after:.1} s; {last} (log: {})",
-            self.log_path.display()
-        )
+        format!("{last} (log: {})", self.log.display())
     }
 
-    /// Resolves when a starting process is ready or has ended.
-    pub(super) async fn starting(&mut self) -> Fate {
-        let admin = self.admin;
+    /// Resolves when a starting process is ready, has ended, or should have been ready long ago.
+    pub(super) async fn starting(&mut self, patience: Duration) -> Fate {
+        let (admin, until) = (self.admin, self.started + patience);
         tokio::select! {
             how = self.ended() => Fate::Ended(how),
-            () = ready(admin) => Fate::Ready,
+            () = questions::ready(admin) => Fate::Ready,
+            () = time::sleep_until(until) => {
+                let seconds = patience.as_secs();
+                Fate::Late(format!("the proxy isn't ready {seconds} s after its start; {}", self.last_words()))
+            }
         }
     }
 
-    /// Asks the process to end and waits; kills it after a while, or at once when `impatient` resolves.
-    pub(super) async fn stop(mut self, impatient: impl Future<Output = ()>) {
-        if let Some(pid) = self.child.id() {
-            signal(pid, Signal::TERM);
-        }
-        let ended = tokio::select! {
-            _ = self.child.wait() => true,
-            () = time::sleep(STOP_GRACE) => false,
-            () = impatient => false,
-        };
-        if !ended && let Err(error) = self.child.kill().await {
-            tracing::warn!(%error, "can't end a proxy");
-        }
-    }
-
-    /// Lets connections finish, at most for `patience`, then stops: the way out for a process that was replaced.
-    pub(super) async fn drain(self, patience: Duration) {
+    /// Ends the process in order. Clients are told, no new ones are taken, and what is open may finish within
+    /// `patience`; only then it is asked to end, and killed if it doesn't.
+    pub(super) async fn leave(mut self, what: watch::Receiver<WaitFor>, patience: Duration) {
+        self.on_drop = OnDrop::Follow(what.clone());
+        self.set_phase(Phase::Leaving);
         if let Some(admin) = self.admin {
-            let drain = fetch(Method::POST, admin, "/drain_listeners?graceful&skip_exit").await;
-            if matches!(&drain, Ok((StatusCode::OK, _))) {
+            let drained = async {
+                if questions::leave(admin).await {
+                    questions::idle(admin, &what).await;
+                }
+            };
+            tokio::select! {
                 // Out of patience is as good as idle: what is left is cut.
-                let _ = time::timeout(patience, idle(admin)).await;
+                _ = time::timeout(patience, drained) => {}
+                _ = self.handle.ended() => {}
             }
         }
-        self.stop(std::future::pending()).await;
+        self.end().await;
     }
 
-    /// Keeps the log at a sensible size.
-    pub(super) fn trim_log(&self) {
-        let path = self.log_path.clone();
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = log_file::trim(&path, log_file::LIMIT) {
-                tracing::debug!(path = %path.display(), %error, "can't cut a log");
-            }
-        });
+    /// Asks the process to end, and kills it if it doesn't: for one that never served.
+    pub(super) async fn end(mut self) {
+        self.on_drop = OnDrop::Kill;
+        self.handle.signal(Signal::TERM);
+        if time::timeout(STOP_GRACE, self.handle.ended()).await.is_err() {
+            self.handle.signal(Signal::KILL);
+            self.handle.ended().await;
+        }
+    }
+
+    /// Where its log is.
+    pub(super) fn log(&self) -> &Path {
+        &self.log
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        for file in &self.files {
-            // Gone already is as good.
-            let _ = fs::remove_file(file);
+        let has_ended = match (&mut self.handle, &self.record) {
+            (Handle::Child(child), _) => !matches!(child.try_wait(), Ok(None)),
+            (Handle::Adopted(..), record) => record
+                .as_ref()
+                .is_none_or(|record| !is_running(&record.facts().process)),
+        };
+        let is_left = match &self.on_drop {
+            OnDrop::Leave => true,
+            OnDrop::Follow(what) => *what.borrow() == WaitFor::Connections,
+            OnDrop::Kill => false,
+        };
+        match (has_ended, is_left) {
+            (true, _) => {}
+            (false, true) => return,
+            (false, false) => self.handle.signal(Signal::KILL),
+        }
+        if let Some(record) = self.record.take() {
+            record.remove();
         }
     }
+}
+
+impl Handle {
+    /// Resolves when the process has ended, with how; may be awaited again.
+    async fn ended(&mut self) -> String {
+        match self {
+            Self::Child(child) => match child.wait().await {
+                Ok(status) => ending(status),
+                Err(error) => format!("was lost: {error}"),
+            },
+            Self::Adopted(name, _) => {
+                let mut clock = time::interval(LOOK_EVERY);
+                while is_running(name) {
+                    clock.tick().await;
+                }
+                // The status of a process is for its parent alone.
+                "ended".into()
+            }
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let sent = match self {
+            // A child that wasn't waited for keeps its number.
+            Self::Child(child) => match child.id().and_then(pid) {
+                Some(pid) => kill_process(pid, signal),
+                None => Ok(()),
+            },
+            Self::Adopted(_, fd) => pidfd_send_signal(fd, signal),
+        };
+        if let Err(error) = sent {
+            tracing::debug!(%error, "can't signal a proxy");
+        }
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+fn open(number: u32) -> std::io::Result<OwnedFd> {
+    let pid = pid(number).ok_or_else(|| std::io::Error::other("no process has this number"))?;
+    Ok(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
 }
 
 fn ending(status: ExitStatus) -> String {
@@ -192,64 +325,5 @@ fn ending(status: ExitStatus) -> String {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was ended by signal {signal}"),
         (None, None) => "ended".to_owned(),
-    }
-}
-
-/// Resolves when the admin interface says that the proxy is ready; without one it is taken for ready at once.
-async fn ready(admin: Option<SocketAddr>) {
-    let Some(admin) = admin else { return };
-    let mut clock = ask_clock();
-    loop {
-        clock.tick().await;
-        if let Ok((StatusCode::OK, _)) = fetch(Method::GET, admin, "/ready").await {
-            return;
-        }
-    }
-}
-
-/// Resolves when no listener has a connection left, or nobody answers any more.
-async fn idle(admin: SocketAddr) {
-    let mut clock = ask_clock();
-    loop {
-        clock.tick().await;
-        match fetch(Method::GET, admin, "/stats?filter=downstream_cx_active").await {
-            Ok((_, page)) if open_connections(&String::from_utf8_lossy(&page)) > 0 => {}
-            _ => return,
-        }
-    }
-}
-
-fn ask_clock() -> time::Interval {
-    let mut clock = time::interval(ASK_EVERY);
-    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    clock
-}
-
-/// The sum over the listeners of a statistics page; those of the proxy itself and the per-worker shares don't count.
-fn open_connections(page: &str) -> u64 {
-    page.lines()
-        .filter_map(|line| line.split_once(": "))
-        .filter(|(name, _)| name.starts_with("listener.") && name.ends_with(".downstream_cx_active"))
-        .filter(|(name, _)| {
-            !["admin", "worker", "_19001.", "_19003."]
-                .iter()
-                .any(|own| name.contains(own))
-        })
-        .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
-        .sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_connections_of_clients_count() {
-        let page = "listener.0.0.0.0_8888.downstream_cx_active: 2\n\
-                    listener.0.0.0.0_8888.worker_0.downstream_cx_active: 2\n\
-                    listener.admin.downstream_cx_active: 1\n\
-                    listener.[__]_8443.downstream_cx_active: 3\n\
-                    http.x.downstream_cx_active: 7\n";
-        assert_eq!(open_connections(page), 5);
     }
 }

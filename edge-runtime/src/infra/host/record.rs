@@ -1,128 +1,138 @@
-//! Records of running processes, so that a controller that was killed leaves nothing behind for good.
+//! Records of running processes, by which the next controller knows them again.
 //!
-//! Every process has a file `<pid>.process` in the runtime folder with its id and the time at which it started (`/proc`, so on
-//! Linux; elsewhere there are no records). The next controller with the same folder ends what is still running. The
-//! folder is locked while a controller lives, so two of them can't end each other's processes.
+//! Proxies outlive their controller. Each has a file `<pid>.process` in the runtime folder that says who it is (its id
+//! and the time at which it started, so that a stranger who got the number later isn't taken for it), which fleet it
+//! serves, how far it has come, and what it was started with. Start times come from `/proc`, so on other systems than
+//! Linux there are no records, and a controller that was killed leaves proxies that nobody adopts.
 
-use super::STOP_GRACE;
+use super::launch::Start;
 use crate::{
-    Error,
     error::describe,
-    process_name::{ProcessName, is_running, signal_process},
+    process_name::{ProcessName, is_running},
 };
-use rustix::process::Signal;
+use edge_ir::FleetKey;
+use serde::{Deserialize, Serialize};
 use std::{
-    fs::{self, File, TryLockError},
-    io,
-    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    fs,
+    io::Write as _,
+    net::SocketAddr,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 const SUFFIX: &str = "process";
 
-/// The locked folder for what lives as long as the processes.
+/// How far a process has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Phase {
+    /// It hasn't been ready yet.
+    Starting,
+    /// It serves.
+    Serving,
+    /// It is on its way out.
+    Leaving,
+}
+
+/// What the next controller must know of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Facts {
+    /// Which process.
+    pub(super) process: ProcessName,
+    /// The fleet it serves.
+    pub(super) fleet: FleetKey,
+    /// How far it has come.
+    pub(super) phase: Phase,
+    /// What it was started with.
+    pub(super) start: Start,
+    /// Its admin interface.
+    pub(super) admin: Option<SocketAddr>,
+    /// Where it writes to.
+    pub(super) log: PathBuf,
+    /// Length of the log when it started: what it wrote lies behind.
+    pub(super) log_start: u64,
+}
+
+/// The record of one process.
 #[derive(Debug)]
-pub struct RuntimeFolder {
+pub(super) struct Record {
     path: PathBuf,
-    /// Unlocked when dropped.
-    _lock: File,
+    facts: Facts,
 }
-
-impl RuntimeFolder {
-    /// Makes the folder if needed and locks it.
-    pub fn open(path: &Path) -> Result<Self, Error> {
-        let fail = |source: io::Error, remedy: &str| Error::File {
-            purpose: "runtime folder",
-            path: path.to_owned(),
-            remedy: format!("{remedy} provider.custom.infrastructure.host.runtimeDir"),
-            source,
-        };
-        let lock = fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            // Bootstraps may hold what only their owner should read, also in a folder that somebody else made.
-            .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o700)))
-            .and_then(|()| File::create(path.join("lock")))
-            .map_err(|source| fail(source, "make it writable, or set"))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self {
-                path: path.to_owned(),
-                _lock: lock,
-            }),
-            Err(TryLockError::WouldBlock) => Err(fail(
-                io::Error::other("another edgegateway is using it"),
-                "stop that one, or give this one a folder of its own by",
-            )),
-            Err(TryLockError::Error(source)) => Err(fail(source, "set")),
-        }
-    }
-
-    /// Ends processes that a killed controller has left.
-    pub(super) async fn end_leftovers(&self) {
-        let records = fs::read_dir(&self.path).into_iter().flatten().flatten();
-        for path in records
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|e| e == SUFFIX))
-        {
-            if let Some(process) = fs::read_to_string(&path).ok().and_then(|text| text.parse().ok()) {
-                end(&process).await;
-            }
-            remove(&path);
-        }
-    }
-}
-
-/// The record of one process; it goes when this does.
-#[derive(Debug)]
-pub(super) struct Record(Option<PathBuf>);
 
 impl Record {
     /// Notes a process that was started.
-    pub(super) fn write(folder: &Path, process: &ProcessName) -> Self {
-        let path = folder.join(format!("{}.{SUFFIX}", process.pid()));
-        match fs::write(&path, process.to_string()) {
-            Ok(()) => Self(Some(path)),
-            Err(error) => {
-                let reason = describe(&error);
-                tracing::warn!(path = %path.display(), reason, "can't note a process");
-                Self(None)
+    pub(super) fn write(folder: &Path, facts: Facts) -> Self {
+        let path = folder.join(format!("{}.{SUFFIX}", facts.process.pid()));
+        let record = Self { path, facts };
+        record.save();
+        record
+    }
+
+    /// Records of processes that are still running. Those of others, and what can't be read, are removed.
+    pub(super) fn read_all(folder: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let records = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|e| e == SUFFIX));
+        let mut running = Vec::new();
+        for path in records {
+            match read(&path) {
+                Ok(facts) if is_running(&facts.process) => running.push(Self { path, facts }),
+                Ok(facts) => Self { path, facts }.remove(),
+                Err(problem) => {
+                    tracing::warn!(path = %path.display(), problem, "a process record can't be read and is left alone");
+                }
+            }
+        }
+        // The latest first.
+        running.sort_by_key(|record| std::cmp::Reverse(record.facts.process.start_ticks()));
+        running
+    }
+
+    /// What it says.
+    pub(super) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Notes how far the process has come.
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        if self.facts.phase != phase {
+            self.facts.phase = phase;
+            self.save();
+        }
+    }
+
+    /// The process has ended: its record goes, and with it what only it has read.
+    pub(super) fn remove(self) {
+        for path in self.facts.start.files.iter().chain([&self.path]) {
+            if let Err(error) = fs::remove_file(path) {
+                tracing::debug!(path = %path.display(), %error, "can't remove a file of a process that has ended");
             }
         }
     }
-}
 
-impl Drop for Record {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            remove(path);
+    fn save(&self) {
+        let partial = self.path.with_extension("partial");
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&partial);
+        let written = file.and_then(|mut file| {
+            file.write_all(&serde_json::to_vec(&self.facts)?)?;
+            fs::rename(&partial, &self.path)
+        });
+        if let Err(error) = written {
+            let reason = describe(&error);
+            tracing::warn!(path = %self.path.display(), reason, "can't note a proxy; the next controller won't know it");
         }
     }
 }
 
-fn remove(path: &Path) {
-    if let Err(error) = fs::remove_file(path) {
-        tracing::debug!(path = %path.display(), %error, "can't remove a process record");
-    }
-}
-
-async fn end(process: &ProcessName) {
-    if !is_running(process) {
-        return;
-    }
-    tracing::info!(
-        pid = process.pid(),
-        "ending a proxy that an earlier controller left behind"
-    );
-    let deadline = tokio::time::Instant::now() + STOP_GRACE;
-    signal_process(process, Signal::TERM);
-    // It isn't our child, so its end can only be looked for.
-    let mut look = tokio::time::interval(Duration::from_millis(20));
-    while is_running(process) && tokio::time::Instant::now() < deadline {
-        look.tick().await;
-    }
-    signal_process(process, Signal::KILL);
+fn read(path: &Path) -> Result<Facts, String> {
+    let text = fs::read_to_string(path).map_err(|error| describe(&error))?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -130,39 +140,50 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    #[tokio::test]
-    async fn leftovers_are_ended_but_not_a_stranger_with_their_number() {
-        let folder = tempfile::tempdir().unwrap();
-        let sleeper = || Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().unwrap();
-        let (mut left, mut stranger) = (sleeper(), sleeper());
-        // The records of a controller that was killed stay.
-        std::mem::forget(Record::write(folder.path(), &ProcessName::of(left.id()).unwrap()));
-        let other: ProcessName = format!("{} 1", stranger.id()).parse().unwrap();
-        std::mem::forget(Record::write(folder.path(), &other));
-
-        let runtime = RuntimeFolder::open(folder.path()).unwrap();
-        let ended = tokio::task::spawn_blocking(move || left.wait().unwrap());
-        runtime.end_leftovers().await;
-        assert!(!ended.await.unwrap().success());
-        assert!(
-            stranger.try_wait().unwrap().is_none(),
-            "another process of that number lives on"
-        );
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the lock stays");
-        stranger.kill().unwrap();
-        stranger.wait().unwrap();
+    fn facts(process: ProcessName, folder: &Path) -> Facts {
+        let file = |name: &str| {
+            let path = folder.join(name);
+            fs::write(&path, "{}").unwrap();
+            path
+        };
+        Facts {
+            fleet: "ns/a".into(),
+            phase: Phase::Starting,
+            start: Start {
+                files: ["1", "2", "3"].map(|n| file(&format!("{}.{n}.json", process.pid()))),
+                ..Start::default()
+            },
+            process,
+            admin: None,
+            log: folder.join("log"),
+            log_start: 7,
+        }
     }
 
     #[test]
-    fn a_folder_serves_one_controller() {
+    fn a_process_is_known_again_but_not_a_stranger_with_its_number() {
         let folder = tempfile::tempdir().unwrap();
-        let first = RuntimeFolder::open(folder.path()).unwrap();
-        let error = RuntimeFolder::open(folder.path()).unwrap_err().to_string();
-        assert!(
-            error.contains("another edgegateway is using it; stop that one"),
-            "{error}"
+        let mut child = Command::new("sleep").arg("600").stdout(Stdio::null()).spawn().unwrap();
+        let known = facts(ProcessName::of(child.id()).unwrap(), folder.path());
+        let mut record = Record::write(folder.path(), known.clone());
+        record.set_phase(Phase::Serving);
+        let stranger = ProcessName::new(1, "1");
+        Record::write(folder.path(), facts(stranger, folder.path()));
+
+        let found = Record::read_all(folder.path());
+        let serving = Facts {
+            phase: Phase::Serving,
+            ..known
+        };
+        assert_eq!(found.iter().map(Record::facts).collect::<Vec<_>>(), [&serving]);
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            4,
+            "of the other nothing is left"
         );
-        drop(first);
-        RuntimeFolder::open(folder.path()).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Record::read_all(folder.path()).len(), 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

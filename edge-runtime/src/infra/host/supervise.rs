@@ -1,20 +1,26 @@
 //! The supervisor of one fleet's process.
 //!
 //! At most two processes matter at a time: `current` serves, `next` is starting. A starting one that becomes ready
-//! takes the place of the current one, which then drains. Whatever ends too early is started again after a pause that
-//! doubles, and is forgiven after a run that was long enough.
+//! takes the place of the current one, which then leaves. Whatever ends too early, or doesn't become ready, is started
+//! again after a pause that doubles, and is forgiven after a run that was long enough. When what is wanted changes, or
+//! a process was adopted, the question is always the same: would it be started like this today?
 
-use super::{HostSettings, Reporter, launch, process::Fate, process::Process};
+use super::{
+    HostSettings, Reporter,
+    launch::{self, is_current, patience},
+    log_file,
+    process::{Fate, Process},
+    questions::WaitFor,
+    record::Phase,
+};
 use crate::{
-    guard::GuardMessage,
     metrics::{Counter, Metrics, Timer},
     state::Availability,
-    task::Stop,
 };
-use edge_ir::Infra;
+use edge_ir::{FleetKey, Infra};
 use std::{future, sync::Arc, time::Duration};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     task::JoinSet,
     time::{self, Instant},
 };
@@ -28,15 +34,25 @@ const STABLE: Duration = Duration::from_secs(30);
 /// How often the log's size is looked at.
 const TRIM_EVERY: Duration = Duration::from_secs(30);
 
+/// What a fleet's process must be.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// What the fleet asks for.
+    pub(super) infra: Arc<Infra>,
+    /// How processes are started.
+    pub(super) settings: Arc<HostSettings>,
+}
+
 pub(super) struct Supervisor {
-    settings: Arc<HostSettings>,
-    infra: watch::Receiver<Arc<Infra>>,
+    wanted: Wanted,
     reporter: Reporter,
     metrics: Arc<Metrics>,
-    guard: mpsc::Sender<GuardMessage>,
     current: Option<Process>,
     next: Option<Process>,
-    draining: JoinSet<()>,
+    /// Processes on their way out, and small things to do meanwhile.
+    aside: JoinSet<()>,
+    /// What those on their way out are waited for.
+    waiting: watch::Sender<WaitFor>,
     pause: Pause,
     /// When a process is to be started; `None`: none is wanted.
     start_at: Option<Instant>,
@@ -45,75 +61,98 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    pub(super) fn new(
-        settings: Arc<HostSettings>,
-        infra: watch::Receiver<Arc<Infra>>,
-        reporter: Reporter,
-        metrics: Arc<Metrics>,
-        guard: mpsc::Sender<GuardMessage>,
-    ) -> Self {
-        Self {
-            settings,
-            infra,
+    /// A supervisor that begins with the processes that are there already, the latest first.
+    pub(super) fn new(wanted: Wanted, reporter: Reporter, metrics: Arc<Metrics>, adopted: Vec<Process>) -> Self {
+        let mut supervisor = Self {
+            wanted,
             reporter,
             metrics,
-            guard,
             current: None,
             next: None,
-            draining: JoinSet::new(),
+            aside: JoinSet::new(),
+            waiting: watch::Sender::new(WaitFor::Connections),
             pause: Pause::default(),
             start_at: Some(Instant::now()),
             problem: None,
-        }
+        };
+        adopted.into_iter().for_each(|process| supervisor.adopt(process));
+        supervisor
     }
 
-    pub(super) async fn run(mut self, mut stop: Stop) {
-        self.reporter.report(Availability::Starting, None);
+    /// Runs until nothing is wanted any more, and then takes the processes down. If nobody is left to want something,
+    /// it returns and leaves them to the next controller.
+    pub(super) async fn run(mut self, mut wanted: watch::Receiver<Option<Wanted>>) -> FleetKey {
+        match &self.current {
+            Some(process) => self.reporter.report(Availability::Available(1), process.admin),
+            None => self.reporter.report(Availability::Starting, None),
+        }
+        self.follow();
         let mut trim = time::interval(TRIM_EVERY);
+        let patience = self.wanted.settings.ready_patience;
         loop {
             tokio::select! {
-                () = stop.requested() => break,
-                changed = self.infra.changed() => match changed {
-                    Ok(()) => self.replace(),
-                    Err(_) => break,
-                },
-                fate = fate_of(&mut self.next) => match fate {
-                    Fate::Ready => self.promote(),
-                    Fate::Ended(how) => {
-                        self.next = None;
-                        self.failed(how);
+                changed = wanted.changed() => {
+                    if changed.is_err() {
+                        return self.reporter.key;
                     }
-                },
+                    let Some(new) = wanted.borrow_and_update().clone() else { break };
+                    self.wanted = new;
+                    self.follow();
+                }
+                fate = fate_of(&mut self.next, patience) => self.decided(fate),
                 how = end_of(&mut self.current) => {
                     let ran = self.current.take().map(|process| process.started.elapsed());
                     self.pause.after(ran.unwrap_or_default());
                     self.failed(how);
                 }
                 () = moment(self.start_at) => self.start(),
-                _ = self.draining.join_next(), if !self.draining.is_empty() => {}
-                _ = trim.tick() => if let Some(process) = &self.current {
-                    process.trim_log();
-                },
+                _ = self.aside.join_next(), if !self.aside.is_empty() => {}
+                _ = trim.tick() => self.trim_log(),
             }
         }
-        self.shut_down().await;
+        self.shut_down().await
     }
 
-    /// Something that the process was started with has changed.
-    fn replace(&mut self) {
-        tracing::info!(fleet = %self.reporter.key, "the proxy's start-up settings changed; a new process takes over");
+    /// Takes in a process that an earlier controller has started.
+    fn adopt(&mut self, process: Process) {
+        let (fleet, pid) = (&self.reporter.key, process.id());
+        let place = match process.phase() {
+            Phase::Serving if self.current.is_none() => &mut self.current,
+            Phase::Starting if self.next.is_none() => &mut self.next,
+            _ => {
+                tracing::info!(%fleet, pid, "a proxy of an earlier controller is on its way out");
+                return self.dismiss(process);
+            }
+        };
+        tracing::info!(%fleet, pid, "a proxy that an earlier controller has started is taken over");
+        *place = Some(process);
+    }
+
+    /// Sees to it that the process is, or will be, started as is wanted now.
+    fn follow(&mut self) {
+        let settings = |process: &Option<Process>| process.as_ref().map(|process| process.start_settings().clone());
+        let (current, next) = (settings(&self.current), settings(&self.next));
+        let is_current = |start| is_current(&self.wanted.settings, &self.wanted.infra, &start);
+        // What can't be planned can't be started: that is told where it is tried.
+        if next.is_some_and(|start| is_current(start) == Ok(true)) {
+            return;
+        }
+        let is_right = current.is_some_and(|start| is_current(start) == Ok(true));
         // A process that never served may go at once.
         if let Some(process) = self.next.take() {
-            self.draining.spawn(process.stop(future::pending()));
+            self.aside.spawn(process.end());
         }
         self.pause = Pause::default();
-        self.start_at = Some(Instant::now());
+        self.start_at = (!is_right).then(Instant::now);
+        if !is_right && self.current.is_some() {
+            tracing::info!(fleet = %self.reporter.key, "the proxy's start-up settings changed; a new process takes over");
+        }
     }
 
     fn start(&mut self) {
         self.start_at = None;
-        let infra = Arc::clone(&self.infra.borrow());
-        let started = launch::prepare(&self.settings, &infra).and_then(|launch| Process::start(launch, &self.guard));
+        let Wanted { infra, settings } = &self.wanted;
+        let started = launch::prepare(settings, infra).and_then(|launch| Process::start(launch, &self.reporter.key));
         match started {
             Ok(process) => {
                 let (fleet, admin) = (&self.reporter.key, process.admin.map(tracing::field::display));
@@ -128,26 +167,44 @@ impl Supervisor {
         }
     }
 
+    /// It is known what becomes of the starting process.
+    fn decided(&mut self, fate: Fate) {
+        match fate {
+            Fate::Ready => self.promote(),
+            Fate::Ended(how) => {
+                self.next = None;
+                self.failed(how);
+            }
+            Fate::Late(how) => {
+                if let Some(process) = self.next.take() {
+                    self.aside.spawn(process.end());
+                }
+                self.failed(how);
+            }
+        }
+    }
+
     /// The starting process is ready: it serves from now on, and its predecessor may go.
     fn promote(&mut self) {
-        let Some(process) = self.next.take() else { return };
+        let Some(mut process) = self.next.take() else { return };
         self.metrics.count(Counter::ProxiesStarted);
         self.metrics.observe(Timer::ProxyStart, process.started.elapsed());
         tracing::info!(fleet = %self.reporter.key, pid = process.id(), "proxy is ready");
         self.problem = None;
+        process.set_phase(Phase::Serving);
         self.reporter.report(Availability::Available(1), process.admin);
         if let Some(old) = self.current.replace(process) {
-            let seconds = self
-                .infra
-                .borrow()
-                .proxy
-                .drain_timeout_seconds
-                .unwrap_or(launch::DEFAULT_DRAIN_SECONDS);
-            self.draining.spawn(old.drain(Duration::from_secs(seconds.into())));
+            self.dismiss(old);
         }
     }
 
-    /// A process has ended or could not be started: it will be tried again.
+    /// This process may finish what it has.
+    fn dismiss(&mut self, process: Process) {
+        let patience = patience(&self.wanted.infra);
+        self.aside.spawn(process.leave(self.waiting.subscribe(), patience));
+    }
+
+    /// A process has ended, isn't ready, or could not be started: it will be tried again.
     fn failed(&mut self, problem: String) {
         self.metrics.count(Counter::ProxiesFailed);
         let pause = self.pause.next();
@@ -168,21 +225,34 @@ impl Supervisor {
         self.problem = Some(problem);
     }
 
-    async fn shut_down(mut self) {
+    /// Keeps the log at a sensible size.
+    fn trim_log(&mut self) {
+        let Some(path) = self.current.as_ref().map(|process| process.log().to_owned()) else {
+            return;
+        };
+        self.aside.spawn_blocking(move || {
+            if let Err(error) = log_file::trim(&path, log_file::LIMIT) {
+                tracing::debug!(path = %path.display(), %error, "can't cut a log");
+            }
+        });
+    }
+
+    /// Takes everything down; how long that may take is the fleet's to say.
+    async fn shut_down(mut self) -> FleetKey {
         let begun = Instant::now();
-        for process in [self.next.take(), self.current.take()].into_iter().flatten() {
-            self.draining.spawn(process.stop(future::pending()));
+        // Also of those that were replaced: nobody serves any more, so there is no time for idle connections.
+        self.waiting.send_replace(WaitFor::Work);
+        if let Some(process) = self.next.take() {
+            self.aside.spawn(process.end());
+        }
+        if let Some(process) = self.current.take() {
+            self.dismiss(process);
             self.metrics.count(Counter::ProxiesStopped);
         }
-        // What drained for a replacement has no time left either.
-        let patient = time::timeout(super::STOP_GRACE * 2, async {
-            while self.draining.join_next().await.is_some() {}
-        });
-        if patient.await.is_err() {
-            self.draining.shutdown().await;
-        }
+        while self.aside.join_next().await.is_some() {}
         self.metrics.observe(Timer::ProxyStop, begun.elapsed());
         tracing::info!(fleet = %self.reporter.key, "proxy stopped");
+        self.reporter.key
     }
 }
 
@@ -192,9 +262,9 @@ fn same_problem(a: &str, b: &str) -> bool {
     words(a) == words(b)
 }
 
-async fn fate_of(process: &mut Option<Process>) -> Fate {
+async fn fate_of(process: &mut Option<Process>, patience: Duration) -> Fate {
     match process {
-        Some(process) => process.starting().await,
+        Some(process) => process.starting(patience).await,
         None => future::pending().await,
     }
 }

@@ -7,14 +7,17 @@ use super::*;
 use crate::{
     http,
     state::{Availability, FleetState},
-    task::StopSource,
+    task::Task,
 };
-use ::http::StatusCode;
 use edge_ir::ProxySettings;
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
     sync::atomic::{AtomicBool, Ordering},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
 };
 
 /// Infrastructure of a fleet.
@@ -34,33 +37,68 @@ pub(super) fn infra(key: &str, proxy: ProxySettings) -> Infra {
 
 const ADMIN_VARIABLE: &str = "EDGE_TEST_ADMIN_PORT";
 
-/// Not a test but the process that the others supervise: ready at once, until it is told to stop or drained.
+/// Not a test but the process that the others supervise. It is ready at once, unless a file `unready` lies in the
+/// folder it was started in, and busy as long as a file `busy` does.
 #[tokio::test]
 async fn stand_in() {
     let Ok(port) = std::env::var(ADMIN_VARIABLE) else {
         return;
     };
-    let address = SocketAddr::from(([127, 0, 0, 1], port.parse().unwrap()));
-    let (_source, stop) = StopSource::new();
-    let drained = Arc::new(AtomicBool::new(false));
-    let page = move |query: http::Query| {
-        let drained = Arc::clone(&drained);
-        async move {
-            if query.path == "/drain_listeners" {
-                drained.store(true, Ordering::Relaxed);
-            }
-            http::text(StatusCode::OK, "")
+    let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
+    let is_there = |name: &str| Path::new(name).exists();
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
         }
-    };
-    http::serve(http::listen(address, "the test", "").await.unwrap(), page, stop).await;
+        let head = String::from_utf8(head).unwrap();
+        let path = head.split([' ', '?']).nth(1).unwrap();
+        let (status, body) = match path {
+            "/ready" if is_there("unready") => (503, ""),
+            "/stats" if is_there("busy") => (200, "http.x.downstream_rq_active: 1\n"),
+            _ => (200, ""),
+        };
+        if path == "/drain_listeners" {
+            fs::write(format!("draining-{port}"), "").unwrap();
+        }
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
 }
 
+/// A folder, and a controller's part that runs proxies in it.
 struct Rig {
-    folder: tempfile::TempDir,
+    folder: Folder,
+    settings: watch::Sender<Arc<HostSettings>>,
     published: watch::Sender<Option<Arc<Published>>>,
     reports: watch::Receiver<Option<Reports>>,
     metrics: Arc<Metrics>,
     task: Task,
+}
+
+/// A folder that takes the proxies that run in it along.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        for record in record::Record::read_all(&self.path().join("run")) {
+            let pid = i32::try_from(record.facts().process.pid()).unwrap();
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_raw(pid).unwrap(),
+                rustix::process::Signal::KILL,
+            );
+        }
+    }
 }
 
 /// A bootstrap that says no more than where the admin interface is.
@@ -77,7 +115,7 @@ fn render_admin(input: &BootstrapInput<'_>) -> Result<StartFiles, String> {
 fn good_proxy() -> String {
     let program = std::env::current_exe().unwrap();
     format!(
-        "#!/bin/sh\n{ADMIN_VARIABLE}=$(cat \"$2\") exec {} --exact infra::host::tests::stand_in --nocapture\n",
+        "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{ADMIN_VARIABLE}=$(cat \"$2\") exec {} --exact infra::host::tests::stand_in --nocapture\n",
         program.display()
     )
 }
@@ -90,40 +128,61 @@ fn write_proxy(folder: &Path, text: &str) {
     fs::rename(partial, folder.join("proxy")).unwrap();
 }
 
+fn settings(folder: &Path, at_stop: AtStop) -> HostSettings {
+    HostSettings {
+        proxy_binary: Some(folder.join("proxy")),
+        folders: HostFolders {
+            config_home: folder.join("config"),
+            state_home: folder.join("state"),
+            runtime_dir: folder.join("run"),
+        },
+        xds: ([127, 0, 0, 1], 1).into(),
+        client: TlsFiles::below(folder, "edge"),
+        bootstrap: render_admin,
+        ready_patience: Duration::from_millis(300),
+        at_stop,
+    }
+}
+
 impl Rig {
     fn start(proxy: Option<&str>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder(tempfile::tempdir().unwrap());
         if let Some(text) = proxy {
             write_proxy(folder.path(), text);
         }
+        Self::start_in(folder, AtStop::End)
+    }
+
+    fn start_in(folder: Folder, at_stop: AtStop) -> Self {
         let settings = HostSettings {
-            proxy_binary: Some(folder.path().join("proxy")),
-            folders: HostFolders {
-                config_home: folder.path().join("config"),
-                state_home: folder.path().join("state"),
-                runtime_dir: folder.path().join("run"),
-            },
-            xds: ([127, 0, 0, 1], 1).into(),
-            client: TlsFiles::below(folder.path(), "edge"),
-            bootstrap: render_admin,
-            guard: None,
+            // A machine that tests is a busy one.
+            ready_patience: Duration::from_secs(20),
+            ..settings(folder.path(), at_stop)
         };
+        let runtime = RuntimeFolder::open(&settings.folders.runtime_dir).unwrap();
+        let (settings, followed) = watch::channel(Arc::new(settings));
         let (published, receiver) = watch::channel(None);
         let sender = Arc::new(watch::Sender::new(None));
         let reports = sender.subscribe();
         let metrics = Arc::new(Metrics::default());
         let measured = Arc::clone(&metrics);
-        let runtime = RuntimeFolder::open(&settings.folders.runtime_dir).unwrap();
-        let task = Task::spawn("host", |stop| {
-            run(Arc::new(settings), runtime, receiver, sender, measured, stop)
-        });
+        let task = Task::spawn("host", |stop| run(followed, runtime, receiver, sender, measured, stop));
         Self {
             folder,
+            settings,
             published,
             reports,
             metrics,
             task,
         }
+    }
+
+    /// The controller goes without a word, and another one begins in the same folder.
+    async fn succeed(self) -> Self {
+        let settings = settings(self.folder.path(), AtStop::Keep);
+        self.settings.send_replace(Arc::new(settings));
+        self.task.stop(Duration::from_secs(20)).await;
+        Self::start_in(self.folder, AtStop::End)
     }
 
     fn publish(&self, fleets: &[(&str, ProxySettings)]) {
@@ -193,6 +252,146 @@ async fn each_fleet_has_a_process_as_long_as_it_is_there() {
         1,
         "only the lock stays"
     );
+}
+
+/// Waits until nobody answers on an address.
+async fn gone(admin: Option<SocketAddr>) {
+    let gone = async { while http::fetch(::http::Method::GET, admin.unwrap(), "/").await.is_ok() {} };
+    tokio::time::timeout(Duration::from_secs(20), gone)
+        .await
+        .expect("it ends");
+}
+
+async fn answers(admin: Option<SocketAddr>) -> bool {
+    http::fetch(::http::Method::GET, admin.unwrap(), "/").await.is_ok()
+}
+
+#[tokio::test]
+async fn the_next_controller_adopts_what_a_killed_one_has_left() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let default = ProxySettings::default();
+    let changed = ProxySettings {
+        concurrency: Some(1),
+        ..ProxySettings::default()
+    };
+    let names = ["ns/kept", "ns/changed", "ns/gone"];
+    rig.publish(&names.map(|name| (name, default.clone())));
+    let before = rig
+        .until("all run", |r| names.iter().all(|name| is_available(r, name)))
+        .await;
+    let mut rig = rig.succeed().await;
+    for name in names {
+        assert!(answers(before[name].admin).await, "{name} outlives its controller");
+    }
+    rig.publish(&[("ns/kept", default.clone()), ("ns/changed", changed)]);
+    let after = rig
+        .until("both run", |r| {
+            is_available(r, "ns/kept")
+                && is_available(r, "ns/changed")
+                && r["ns/changed"].admin != before["ns/changed"].admin
+        })
+        .await;
+    assert_eq!(
+        after["ns/kept"].admin, before["ns/kept"].admin,
+        "nothing is different for it"
+    );
+    gone(before["ns/changed"].admin).await;
+    gone(before["ns/gone"].admin).await;
+    assert_eq!(rig.metrics.counted(crate::metrics::Counter::ProxiesStarted), 1);
+
+    // An adopted process is supervised like any other.
+    let pid = record::Record::read_all(&rig.folder.path().join("run"))
+        .iter()
+        .find(|record| record.facts().admin == before["ns/kept"].admin)
+        .map(|record| i32::try_from(record.facts().process.pid()).unwrap());
+    let pid = rustix::process::Pid::from_raw(pid.unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    rig.until("another runs", |r| {
+        is_available(r, "ns/kept") && r["ns/kept"].admin != before["ns/kept"].admin
+    })
+    .await;
+    rig.task.stop(Duration::from_secs(20)).await;
+    assert_eq!(fs::read_dir(rig.folder.path().join("run")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn proxies_may_stay_when_the_controller_stops() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let admin = rig.until("it runs", |reports| is_available(reports, "ns/a")).await["ns/a"].admin;
+    let settings = settings(rig.folder.path(), AtStop::Keep);
+    rig.settings.send_replace(Arc::new(settings));
+    rig.task.stop(Duration::from_secs(20)).await;
+    assert!(answers(admin).await);
+}
+
+#[tokio::test]
+async fn what_is_in_flight_is_waited_for_before_a_proxy_ends() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let busy = rig.folder.path().join("busy");
+    fs::write(&busy, "").unwrap();
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let admin = rig.until("it runs", |reports| is_available(reports, "ns/a")).await["ns/a"].admin;
+    rig.publish(&[]);
+    let told = rig.folder.path().join(format!("draining-{}", admin.unwrap().port()));
+    let draining = async {
+        while !told.exists() {
+            tokio::task::yield_now().await
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), draining).await.unwrap();
+    assert!(answers(admin).await, "a request is in flight");
+    fs::remove_file(busy).unwrap();
+    rig.until("it is gone", |reports| reports.is_empty()).await;
+    assert!(!answers(admin).await);
+}
+
+#[tokio::test]
+async fn a_proxy_that_never_becomes_ready_is_told_and_started_again() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let unready = rig.folder.path().join("unready");
+    fs::write(&unready, "").unwrap();
+    let settings = settings(rig.folder.path(), AtStop::End);
+    rig.settings.send_replace(Arc::new(settings));
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let is_told = |reports: &Reports| match reports.get("ns/a").map(|report| &report.availability) {
+        Some(Availability::Unavailable(reason)) => reason.contains("isn't ready"),
+        _ => false,
+    };
+    rig.until("it is told", is_told).await;
+    fs::remove_file(unready).unwrap();
+    rig.until("it runs", |reports| is_available(reports, "ns/a")).await;
+}
+
+#[tokio::test]
+async fn another_binary_takes_over_only_if_it_can() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let first = rig.until("it runs", |reports| is_available(reports, "ns/a")).await["ns/a"].admin;
+    let with = |path: &str| {
+        let binary = Some(rig.folder.path().join(path));
+        let settings = settings(rig.folder.path(), AtStop::End);
+        Arc::new(HostSettings {
+            proxy_binary: binary,
+            ready_patience: Duration::from_secs(20),
+            ..settings
+        })
+    };
+    let failures = rig.metrics.counted(crate::metrics::Counter::ProxiesFailed);
+    rig.settings.send_replace(with("absent"));
+    let tried = async {
+        while rig.metrics.counted(crate::metrics::Counter::ProxiesFailed) == failures {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), tried).await.unwrap();
+    assert!(answers(first).await, "what serves goes on");
+    assert!(is_available(rig.reports.borrow().as_ref().unwrap(), "ns/a"));
+    fs::copy(rig.folder.path().join("proxy"), rig.folder.path().join("other")).unwrap();
+    rig.settings.send_replace(with("other"));
+    rig.until("another runs", |r| is_available(r, "ns/a") && r["ns/a"].admin != first)
+        .await;
+    gone(first).await;
 }
 
 #[tokio::test]
@@ -267,7 +466,8 @@ async fn a_proxy_that_is_killed_comes_back() {
         .find(|path| path.extension().is_some_and(|e| e == "process"))
         .unwrap();
     let pid = record.file_stem().unwrap().to_str().unwrap().parse().unwrap();
-    crate::process_name::signal(pid, rustix::process::Signal::KILL);
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     rig.until("another runs", |reports| {
         is_available(reports, "ns/a") && reports["ns/a"].admin != first
     })

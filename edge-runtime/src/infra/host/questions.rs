@@ -1,0 +1,133 @@
+//! What a proxy is asked and told through its admin interface, which is Envoy's.
+
+use crate::http::fetch;
+use http::{Method, StatusCode};
+use std::{net::SocketAddr, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{self, MissedTickBehavior},
+};
+
+/// How often a starting proxy is asked whether it is ready, and a leaving one whether it is idle.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// What a leaving proxy is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WaitFor {
+    /// What is in flight: requests, and connections that aren't HTTP. Nobody takes its place, so waiting for clients
+    /// that only keep a connection would gain nothing.
+    Work,
+    /// Every connection: another process serves, and there is time.
+    Connections,
+}
+
+/// Resolves when the admin interface says that the proxy is ready; without one it is taken for ready at once.
+pub(super) async fn ready(admin: Option<SocketAddr>) {
+    let Some(admin) = admin else { return };
+    let mut clock = ask_clock();
+    loop {
+        clock.tick().await;
+        if let Ok((StatusCode::OK, _)) = fetch(Method::GET, admin, "/ready").await {
+            return;
+        }
+    }
+}
+
+/// Tells a proxy to leave: health checks fail, open connections hear that they should end, and no new ones are taken.
+/// Says whether it has understood.
+pub(super) async fn leave(admin: SocketAddr) -> bool {
+    let mut understood = true;
+    for path in [
+        "/healthcheck/fail",
+        "/drain_listeners?graceful&skip_exit",
+        "/drain_listeners",
+    ] {
+        understood &= matches!(fetch(Method::POST, admin, path).await, Ok((StatusCode::OK, _)));
+    }
+    understood
+}
+
+/// Resolves when a leaving proxy has nothing left to do, or doesn't answer any more. What it is waited for may change.
+pub(super) async fn idle(admin: SocketAddr, what: &watch::Receiver<WaitFor>) {
+    let mut clock = ask_clock();
+    loop {
+        clock.tick().await;
+        match fetch(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await {
+            Ok((StatusCode::OK, page)) if Open::of(&String::from_utf8_lossy(&page)).count(*what.borrow()) > 0 => {}
+            _ => return,
+        }
+    }
+}
+
+fn ask_clock() -> time::Interval {
+    let mut clock = time::interval(ASK_EVERY);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clock
+}
+
+/// What is open, as a statistics page says.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Open {
+    /// Connections of clients.
+    connections: u64,
+    /// Those of them that speak HTTP.
+    http: u64,
+    /// Requests in flight.
+    requests: u64,
+}
+
+impl Open {
+    /// Sums over a page; what the proxy has for itself and the per-worker shares don't count.
+    fn of(page: &str) -> Self {
+        let mut open = Self::default();
+        for (name, count) in page.lines().filter_map(|line| line.split_once(": ")) {
+            let is_own = ["admin", "worker", "_19001.", "_19003."]
+                .iter()
+                .any(|own| name.contains(own));
+            let (false, Ok(count)) = (is_own, count.trim().parse::<u64>()) else {
+                continue;
+            };
+            if name.starts_with("listener.") && name.ends_with(".downstream_cx_active") {
+                open.connections += count;
+            } else if name.starts_with("http.") && name.ends_with(".downstream_cx_active") {
+                open.http += count;
+            } else if name.starts_with("http.") && name.ends_with(".downstream_rq_active") {
+                open.requests += count;
+            }
+        }
+        open
+    }
+
+    fn count(&self, what: WaitFor) -> u64 {
+        match what {
+            WaitFor::Connections => self.connections,
+            WaitFor::Work => self.requests + self.connections.saturating_sub(self.http),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_clients_do_counts() {
+        let page = "http.admin.downstream_cx_active: 1\n\
+                    http.admin.downstream_rq_active: 1\n\
+                    http.http-8888.downstream_cx_active: 2\n\
+                    http.http-8888.downstream_rq_active: 5\n\
+                    listener.0.0.0.0_8888.downstream_cx_active: 2\n\
+                    listener.0.0.0.0_8888.worker_0.downstream_cx_active: 2\n\
+                    listener.admin.downstream_cx_active: 1\n\
+                    listener.[__]_8443.downstream_cx_active: 3\n";
+        let open = Open::of(page);
+        assert_eq!(open.count(WaitFor::Connections), 5);
+        assert_eq!(
+            open.count(WaitFor::Work),
+            5 + 3,
+            "requests, and connections that aren't HTTP"
+        );
+        let idle = "http.http-8888.downstream_cx_active: 2\nlistener.0.0.0.0_8888.downstream_cx_active: 2\n";
+        assert_eq!(Open::of(idle).count(WaitFor::Work), 0, "nobody waits for an answer");
+    }
+}
