@@ -39,9 +39,18 @@ pub(crate) enum Kind {
     Lifetime,
     /// Receiving the request (or its head).
     Request,
+    /// Taking leave of a client.
+    Drain,
 }
 
-const KINDS: [Kind; 5] = [Kind::Route, Kind::PerTry, Kind::Idle, Kind::Lifetime, Kind::Request];
+const KINDS: [Kind; 6] = [
+    Kind::Route,
+    Kind::PerTry,
+    Kind::Idle,
+    Kind::Lifetime,
+    Kind::Request,
+    Kind::Drain,
+];
 
 /// The deadlines of one thing. Tick 0 stands for "none".
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod connection;
+pub(crate) mod http2;
 pub(crate) mod io;
 mod recorded;
 pub(crate) mod registry;

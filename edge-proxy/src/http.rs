@@ -6,6 +6,7 @@
 pub(crate) mod body;
 mod edits;
 pub(crate) mod egress;
+pub(crate) mod exchange;
 mod forward;
 pub(crate) mod head;
 pub(crate) mod incoming;
@@ -19,7 +20,6 @@ pub(crate) mod request;
 mod respond;
 mod retry;
 mod rewrite;
-mod stream;
 
 use std::rc::Rc;
 
@@ -27,7 +27,6 @@ use bytes::Bytes;
 use http::header;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
-use hyper::upgrade::OnUpgrade;
 
 use crate::config::route::{Action, DirectResponse, Redirect, RedirectScheme, Route};
 use crate::config::table::TlsRequirement;
@@ -37,30 +36,23 @@ use crate::filters::cors::{self, Verdict};
 use body::ResponseBody;
 use edits::Scene;
 use egress::Echo;
+use exchange::Exchange;
 use head::Head;
 use incoming::Incoming;
 use ingress::{Notes, Refusal};
 use local_reply::Audience;
-use stream::Stream;
 
 /// A request that was taken in.
 pub(crate) struct Arrived {
-    stream: Stream,
+    exchange: Rc<Exchange>,
     head: Head,
     notes: Notes,
     body: Incoming,
-    /// The HTTP/2 stream of an extended CONNECT.
-    on_upgrade: Option<OnUpgrade>,
 }
 
-/// Serves one request. `on_upgrade` is the stream of an extended CONNECT.
-pub(crate) async fn serve(
-    connection: Rc<Connection>,
-    parts: Parts,
-    body: Incoming,
-    on_upgrade: Option<OnUpgrade>,
-) -> Response<ResponseBody> {
-    let stream = Stream::begin(Rc::clone(&connection));
+/// Serves one request.
+pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) -> Response<ResponseBody> {
+    let connection = Rc::clone(&exchange.connection);
     let mut echo = Echo::default();
     let (head, admitted) = ingress::admit(&connection, parts);
     let response = match admitted {
@@ -72,11 +64,10 @@ pub(crate) async fn serve(
                 Some(answer) => answer,
                 None => {
                     route(Arrived {
-                        stream,
+                        exchange,
                         head,
                         notes,
                         body,
-                        on_upgrade,
                     })
                     .await
                 }
@@ -119,7 +110,7 @@ fn redirect_to(status: StatusCode, location: &str) -> Response<ResponseBody> {
 }
 
 async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
-    let connection = Rc::clone(&arrived.stream.connection);
+    let connection = Rc::clone(&arrived.exchange.connection);
     let (head, internal) = (&mut arrived.head, arrived.notes.internal);
     let snapshot = connection.worker.snapshot();
     let table = snapshot.route_table(&connection.manager().routes);
@@ -224,7 +215,7 @@ mod tests {
     /// Every request moves its future once, so its size is time: what only some requests need belongs in a box.
     #[test]
     fn the_future_of_a_request_stays_small() {
-        fn size<A, B, C, D, F: Future>(_: fn(A, B, C, D) -> F) -> usize {
+        fn size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
             std::mem::size_of::<F>()
         }
         let size = size(super::serve);

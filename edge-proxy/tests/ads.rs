@@ -1,9 +1,11 @@
-//! The control half as a process against a configuration server: mutual TLS, activation, rejection, loss of the
-//! server, reconnection, graceful end.
+//! The proxy as a process: against a configuration server (mutual TLS, activation, rejection, loss of the server,
+//! reconnection, graceful end), and its memory.
 
 // Helpers of a test stop where they stand, as the test itself may.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "ads/memory.rs"]
+mod memory;
 #[path = "ads/support.rs"]
 mod support;
 

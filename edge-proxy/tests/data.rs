@@ -11,6 +11,8 @@
 mod cors;
 #[path = "data/http1.rs"]
 mod http1;
+#[path = "data/leaving.rs"]
+mod leaving;
 #[path = "data/lifecycle.rs"]
 mod lifecycle;
 #[path = "data/protocols.rs"]
@@ -23,3 +25,5 @@ mod routing;
 mod smuggling;
 #[path = "data/support.rs"]
 mod support;
+#[path = "data/unread.rs"]
+mod unread;

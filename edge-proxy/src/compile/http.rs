@@ -46,12 +46,12 @@ pub(super) fn manager(
         codec_type, stat_prefix, http_filters, common_http_protocol_options, http_protocol_options,
         http2_protocol_options, server_name, server_header_transformation, scheme_header_transformation,
         max_request_headers_kb, stream_idle_timeout, request_timeout, request_headers_timeout, drain_timeout,
-        delayed_close_timeout, use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append, via,
+        delayed_close_timeout, stream_flush_timeout, use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append, via,
         generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
         forward_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
         strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode;
         // Observation, HTTP/3, and what only shapes Envoy's own codecs.
-        ignore tracing, http1_safe_max_connection_duration, http3_protocol_options, stream_flush_timeout,
+        ignore tracing, http1_safe_max_connection_duration, http3_protocol_options,
                drain_timeout_jitter, access_log, access_log_flush_interval, flush_access_log_on_new_request,
                access_log_options, stream_error_on_invalid_http_message, append_local_overload,
                add_proxy_protocol_connection_state, proxy_100_continue, request_id_extension;
@@ -68,7 +68,7 @@ pub(super) fn manager(
     let timeouts = timeouts(
         at,
         &common,
-        stream_idle_timeout.as_ref(),
+        (stream_idle_timeout.as_ref(), stream_flush_timeout.as_ref()),
         request_timeout.as_ref(),
         request_headers_timeout.as_ref(),
         (drain_timeout.as_ref(), delayed_close_timeout.as_ref()),
@@ -115,11 +115,12 @@ pub(super) fn manager(
     })
 }
 
-/// Deadlines; the last two are of the end of a connection: to drain, and to close after the last response.
+/// Deadlines; the last two are of the end of a connection: to drain, and to close after the last response. The first
+/// two are of a stream that stands still: at any time, and when only the client's reading is missing.
 fn timeouts(
     at: &At<'_>,
     common: &protocol::CommonOptions,
-    stream_idle: Option<&ProtoDuration>,
+    (stream_idle, flush): (Option<&ProtoDuration>, Option<&ProtoDuration>),
     request: Option<&ProtoDuration>,
     request_headers: Option<&ProtoDuration>,
     (drain, delayed_close): (Option<&ProtoDuration>, Option<&ProtoDuration>),
@@ -128,6 +129,9 @@ fn timeouts(
     Ok(DownstreamTimeouts {
         idle: common.idle_timeout,
         stream_idle: deadline(&at.field("stream_idle_timeout"), stream_idle, five_minutes)?,
+        flush: flush
+            .map(|flush| deadline(&at.field("stream_flush_timeout"), Some(flush), None))
+            .transpose()?,
         request: deadline(&at.field("request_timeout"), request, None)?,
         request_headers: deadline(&at.field("request_headers_timeout"), request_headers, None)?,
         max_connection_duration: common.max_connection_duration,

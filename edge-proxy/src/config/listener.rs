@@ -447,6 +447,8 @@ pub struct DownstreamTimeouts {
     pub idle: Option<Duration>,
     /// A stream without any progress.
     pub stream_idle: Option<Duration>,
+    /// A response of which nothing but the client's reading is missing; unset: as long as a stream may be idle.
+    pub flush: Option<Option<Duration>>,
     /// Receiving the whole request.
     pub request: Option<Duration>,
     /// Receiving the head.

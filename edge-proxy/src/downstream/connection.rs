@@ -3,7 +3,7 @@
 //! What: addresses, the settings it was accepted with, and a small state of ends: idle, too long a head, too old,
 //! asked to leave. The task that drives HTTP asks [`Connection::poll_command`] whenever it runs.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use http::HeaderValue;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::listener::{FilterChain, HttpManager, Listener};
-use crate::downstream::tunnel::Tunnel;
+use crate::downstream::http2::budget::Budget;
+use crate::http1::buffers::LARGE_READ;
 use crate::shared::Drain;
 use crate::stats::ConnectionManagerCells;
 use crate::transport::Transport;
@@ -34,8 +35,10 @@ pub(crate) enum Protocol {
 pub(crate) enum Command {
     /// Serve on.
     Serve,
-    /// Finish what runs, take nothing new.
+    /// Finish what runs, take nothing new (in HTTP/2: tell the client first).
     Finish,
+    /// The client has been told long enough: take nothing new, end as soon as nothing runs.
+    Refuse,
     /// Close now.
     Close,
 }
@@ -75,14 +78,14 @@ pub(crate) struct Connection {
     pub(crate) protocol: Protocol,
     /// The client has shown a certificate, and it was accepted.
     pub(crate) mutual_tls: bool,
-    /// Set by the request that ended HTTP on this connection.
-    pub(crate) tunnel: RefCell<Option<Tunnel>>,
     /// The transport, once HTTP/2 has let go of it.
     pub(crate) leftover: RefCell<Option<Transport>>,
     timer: Timer,
     active: Cell<u32>,
     requests: Cell<u32>,
     leaving: Cell<Leaving>,
+    /// What its streams share in HTTP/2.
+    budget: OnceCell<Rc<Budget>>,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -133,12 +136,12 @@ impl Connection {
             server_name,
             protocol,
             mutual_tls,
-            tunnel: RefCell::new(None),
             leftover: RefCell::new(None),
             timer,
             active: Cell::new(0),
             requests: Cell::new(0),
             leaving: Cell::new(leaving),
+            budget: OnceCell::new(),
             waker: RefCell::new(None),
         })
     }
@@ -151,6 +154,17 @@ impl Connection {
     /// This worker's `http.<prefix>.` counters.
     pub(crate) fn cells(&self) -> &ConnectionManagerCells {
         self.http.stats.cells(self.worker.index)
+    }
+
+    /// How much its streams may hold for the client in HTTP/2.
+    pub(crate) fn budget(&self) -> Rc<Budget> {
+        let budget = || Budget::new(self.listener.per_connection_buffer_limit);
+        Rc::clone(self.budget.get_or_init(budget))
+    }
+
+    /// How much should be read of a backend at a time.
+    pub(crate) fn room(&self) -> usize {
+        self.budget.get().map_or(LARGE_READ, |budget| budget.room())
     }
 
     /// True over TLS.
@@ -245,13 +259,9 @@ impl Connection {
     pub(crate) fn poll_command(&self, cx: &mut Context<'_>) -> Command {
         match self.leaving.get() {
             Leaving::AfterResponse if self.protocol == Protocol::Http2 => {
-                self.leaving.set(Leaving::Told);
-                return Command::Finish;
+                return self.tell();
             }
-            Leaving::WhenIdle => {
-                self.leaving.set(Leaving::Told);
-                return Command::Finish;
-            }
+            Leaving::WhenIdle => return self.tell(),
             _ => {}
         }
         let mut waker = self.waker.borrow_mut();
@@ -271,18 +281,27 @@ impl Connection {
         match kind {
             Kind::Lifetime => {
                 cells.downstream_cx_max_duration_reached.inc();
-                self.leaving.set(Leaving::Told);
-                Command::Finish
+                self.tell()
             }
+            Kind::Drain => Command::Refuse,
             Kind::Request => {
                 cells.downstream_rq_header_timeout.inc();
                 Command::Close
             }
             _ => {
                 cells.downstream_cx_idle_timeout.inc();
-                self.leaving.set(Leaving::Told);
-                Command::Finish
+                self.tell()
             }
         }
+    }
+
+    /// The driver hears that the connection is to end. A client that is told so over HTTP/2 has the drain time to take
+    /// it in.
+    fn tell(&self) -> Command {
+        if self.leaving.replace(Leaving::Told) != Leaving::Told && self.protocol == Protocol::Http2 {
+            let now = self.worker.clock.now();
+            self.timer.set(Kind::Drain, now, Some(self.http.timeouts.drain));
+        }
+        Command::Finish
     }
 }

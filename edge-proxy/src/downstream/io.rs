@@ -1,9 +1,9 @@
-//! The byte stream of a client connection as hyper's HTTP/2 sees it.
+//! The byte stream of a client connection as the codec of HTTP/2 sees it.
 //!
 //! What: replays the bytes that were read to find out the protocol, then reads on. When HTTP/2 lets go of it, the
 //! transport goes back to the connection, which closes it in good order.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -63,6 +63,20 @@ impl AsyncRead for ClientIo {
 impl AsyncWrite for ClientIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.transport()?.poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.transport()?.poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.transport
+            .as_ref()
+            .is_some_and(tokio::io::AsyncWrite::is_write_vectored)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -1,26 +1,16 @@
 //! Running HTTP on a client connection.
 //!
-//! What: finds out the protocol in cleartext and runs its codec: our own for HTTP/1 ([`crate::http1::server`]), hyper's
-//! for HTTP/2. What serves requests ([`crate::http`]) sees `http` types and knows of neither.
+//! What: finds out the protocol in cleartext and runs its driver: [`crate::http1::server`] or [`http2`]. What serves requests ([`crate::http`]) sees `http` types and knows of neither.
 
-use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tracing::debug;
 
-use crate::downstream::connection::{Accepted, Command, Connection, Protocol};
-use crate::downstream::io::ClientIo;
-use crate::http::body::ResponseBody;
-use crate::http::incoming::Incoming;
+use crate::downstream::connection::{Accepted, Connection, Protocol};
+use crate::downstream::http2;
 use crate::http1;
 use crate::http1::server::Ended;
 use crate::transport::Transport;
@@ -104,9 +94,8 @@ pub(super) async fn run(
 
 async fn serve_http1(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> io::Result<()> {
     let ended = http1::server::serve(connection, transport, replay).await;
-    let tunnel = connection.tunnel.borrow_mut().take();
-    match (ended, tunnel) {
-        (Ended::Switched(transport, read), Some(tunnel)) => {
+    match ended {
+        Ended::Switched(transport, read, tunnel) => {
             let cells = connection.cells();
             cells.downstream_cx_upgrades_total.inc();
             cells.downstream_cx_upgrades_active.inc();
@@ -115,8 +104,8 @@ async fn serve_http1(connection: &Rc<Connection>, transport: Transport, replay: 
             cells.downstream_cx_upgrades_active.dec();
             return copied;
         }
-        (Ended::Closed(transport), _) => close(connection, transport).await,
-        (Ended::Switched(..) | Ended::Cut, _) => {}
+        Ended::Closed(transport) => close(connection, transport).await,
+        Ended::Cut => {}
     }
     Ok(())
 }
@@ -134,67 +123,10 @@ async fn close(connection: &Connection, mut transport: Transport) {
 }
 
 async fn serve_http2(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> io::Result<()> {
-    let io = ClientIo::new(transport, replay, Rc::clone(connection));
-    let manager = connection.manager();
-    let mut builder = hyper::server::conn::http2::Builder::new(LocalExecutor);
-    builder
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(manager.http2.max_concurrent_streams)
-        .initial_stream_window_size(manager.http2.initial_stream_window)
-        .initial_connection_window_size(manager.http2.initial_connection_window)
-        .max_header_list_size(u32::try_from(manager.max_request_headers_bytes).unwrap_or(u32::MAX))
-        .max_send_buf_size(
-            connection
-                .listener
-                .per_connection_buffer_limit
-                .clamp(64 * 1024, 1024 * 1024),
-        );
-    if let Some((interval, timeout)) = manager.http2.keepalive {
-        builder.keep_alive_interval(interval).keep_alive_timeout(timeout);
-    }
-    if manager.http2.allow_connect {
-        builder.enable_connect_protocol();
-    }
-    let service = {
-        let connection = Rc::clone(connection);
-        service_fn(move |request| serve_stream(Rc::clone(&connection), request))
-    };
-    let mut http = Box::pin(builder.serve_connection(TokioIo::new(io), service));
-    poll_fn(|cx| {
-        match connection.poll_command(cx) {
-            Command::Serve => {}
-            Command::Finish => http.as_mut().graceful_shutdown(),
-            Command::Close => return Poll::Ready(()),
-        }
-        http.as_mut().poll(cx).map(|ended| {
-            if let Err(error) = ended {
-                connection.http_failed(&error);
-            }
-        })
-    })
-    .await;
-    drop(http);
+    http2::serve(connection, transport, replay).await;
     let leftover = connection.leftover.borrow_mut().take();
     if let Some(transport) = leftover {
         close(connection, transport).await;
     }
     Ok(())
-}
-
-async fn serve_stream(
-    connection: Rc<Connection>,
-    mut request: Request<hyper::body::Incoming>,
-) -> Result<Response<ResponseBody>, Infallible> {
-    let on_upgrade = (request.method() == Method::CONNECT).then(|| hyper::upgrade::on(&mut request));
-    let (parts, body) = request.into_parts();
-    Ok(crate::http::serve(connection, parts, Incoming::Http2(body), on_upgrade).await)
-}
-
-impl Connection {
-    fn http_failed(&self, error: &hyper::Error) {
-        debug!(peer = %self.peer, %error, "HTTP ended with an error");
-        if error.is_parse() {
-            self.cells().downstream_cx_protocol_error.inc();
-        }
-    }
 }

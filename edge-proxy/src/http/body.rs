@@ -17,9 +17,9 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::{Kind, Timer};
+use crate::http::exchange::Exchange;
 use crate::http::incoming::Incoming;
 use crate::http::replay::Reader;
-use crate::http::stream::Stream;
 use crate::http1::Failure;
 use crate::upstream::{Lease, RequestGuard};
 
@@ -28,10 +28,10 @@ use crate::upstream::{Lease, RequestGuard};
 pub(crate) enum Broken {
     /// The other side failed in HTTP/1.
     Http1(Failure),
-    /// The other side failed in HTTP/2.
+    /// The backend failed in HTTP/2.
     Http2(hyper::Error),
-    /// A deadline passed.
-    Deadline(Kind),
+    /// The client failed in HTTP/2.
+    Client(h2::Error),
     /// More than may be kept for another reader.
     TooLarge,
 }
@@ -41,7 +41,7 @@ impl fmt::Display for Broken {
         match self {
             Self::Http1(failure) => failure.fmt(f),
             Self::Http2(error) => error.fmt(f),
-            Self::Deadline(kind) => write!(f, "the {kind:?} deadline passed"),
+            Self::Client(error) => error.fmt(f),
             Self::TooLarge => f.write_str("the body is larger than the buffer limit"),
         }
     }
@@ -52,6 +52,7 @@ impl std::error::Error for Broken {
         match self {
             Self::Http1(failure) => Some(failure),
             Self::Http2(error) => Some(error),
+            Self::Client(error) => Some(error),
             _ => None,
         }
     }
@@ -184,18 +185,16 @@ pub(crate) struct UpstreamBody {
     /// Until the response is complete or broken off.
     lease: Option<Lease>,
     guard: RequestGuard,
-    stream: Stream,
-    idle: Option<Duration>,
+    exchange: Rc<Exchange>,
 }
 
 impl UpstreamBody {
     /// The body of a response whose head has arrived.
-    pub(crate) fn new(lease: Lease, guard: RequestGuard, stream: Stream, idle: Option<Duration>) -> Self {
+    pub(crate) fn new(lease: Lease, guard: RequestGuard, exchange: Rc<Exchange>) -> Self {
         let mut body = Self {
             lease: Some(lease),
             guard,
-            stream,
-            idle,
+            exchange,
         };
         if body.is_end_stream() {
             body.finish();
@@ -217,7 +216,7 @@ impl UpstreamBody {
     /// The exchange is complete: the connection may serve again.
     fn finish(&mut self) {
         if let Some(lease) = self.lease.take() {
-            lease.release(&self.stream.connection.worker, self.guard.pool());
+            lease.release(&self.exchange.connection.worker, self.guard.pool());
         }
     }
 
@@ -225,13 +224,15 @@ impl UpstreamBody {
         let Some(lease) = &mut self.lease else {
             return Poll::Ready(None);
         };
+        lease.read_at_most(self.exchange.connection.room());
         match lease.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
                 if lease.is_end_stream() {
                     self.finish();
-                } else if self.idle.is_some() {
-                    let timer = &self.stream.timer;
-                    timer.set(Kind::Idle, timer.clock().now(), self.idle);
+                    self.exchange.took(bytes);
+                } else {
+                    self.exchange.moved(bytes);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
@@ -246,14 +247,7 @@ impl UpstreamBody {
                 pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
                 Poll::Ready(Some(Err(error)))
             }
-            Poll::Pending => match self.stream.timer.poll_expired(cx) {
-                Poll::Pending => Poll::Pending,
-                Poll::Ready(kind) => {
-                    self.lease = None;
-                    self.stream.count_expired(kind, Some(self.guard.pool()));
-                    Poll::Ready(Some(Err(Broken::Deadline(kind))))
-                }
-            },
+            Poll::Pending => Poll::Pending,
         }
     }
 }
@@ -265,6 +259,19 @@ impl Drop for UpstreamBody {
             self.finish();
         } else {
             self.guard.pool().cells().upstream_rq_tx_reset.inc();
+        }
+    }
+}
+
+impl ResponseBody {
+    /// A deadline of the exchange has passed: nothing more comes, and the backend's connection is given up.
+    pub(crate) fn expire(&mut self, exchange: &Exchange, kind: Kind) {
+        match self {
+            Self::Upstream(body) => {
+                body.lease = None;
+                exchange.expire(kind, Some(body.guard.pool()));
+            }
+            Self::Empty | Self::Full(_) => exchange.expire(kind, None),
         }
     }
 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use http::header::HeaderName;
 use http::{HeaderValue, Response};
-use hyper::upgrade::OnUpgrade;
 use smallvec::SmallVec;
 
 use crate::clock::Kind;
@@ -23,11 +22,11 @@ use crate::downstream::connection::Connection;
 use crate::fault::Fault;
 use crate::http::body::{Arrival, RequestBody, ResponseBody};
 use crate::http::edits::{self, Scene};
+use crate::http::exchange::Exchange;
 use crate::http::head::{Head, NotATarget};
 use crate::http::incoming::Incoming;
 use crate::http::ingress::Notes;
 use crate::http::replay::{Pull, SharedBody};
-use crate::http::stream::Stream;
 use crate::http::{Arrived, audience, local_reply, mirror, rewrite};
 use crate::upstream::connect::Speak;
 use crate::upstream::{Lease, RequestGuard};
@@ -45,16 +44,12 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) response_edits: &'a HeaderSteps,
     /// The route's name.
     pub(crate) route_name: &'a str,
-    /// The request as the connection manager counts it.
-    pub(crate) stream: Stream,
+    /// The exchange that it is part of.
+    pub(crate) exchange: Rc<Exchange>,
     /// How far its body has arrived.
     pub(crate) arrival: Arrival,
-    /// The stream idle timeout.
-    pub(crate) idle: Option<Duration>,
     /// The protocol to switch to.
     pub(crate) upgrade: Option<Box<str>>,
-    /// The HTTP/2 stream to switch.
-    pub(crate) on_upgrade: Option<OnUpgrade>,
     host_rewrite: Option<&'a HostRewrite>,
     limits: Limits,
     te_trailers: bool,
@@ -92,13 +87,12 @@ pub(crate) async fn forward(
     arrived: Arrived,
 ) -> Response<ResponseBody> {
     let Arrived {
-        stream,
+        exchange,
         mut head,
         notes,
         body,
-        on_upgrade,
     } = arrived;
-    let connection = Rc::clone(&stream.connection);
+    let connection = Rc::clone(&exchange.connection);
     let chosen = match choose(snapshot, route, settings, &head) {
         Ok(chosen) => chosen,
         Err(fault) => {
@@ -123,7 +117,7 @@ pub(crate) async fn forward(
     }
     let manager = connection.manager();
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
-    let arrival = start_clock(&stream, settings, limits, idle, &body);
+    let arrival = start_clock(&exchange, settings, limits, idle, &body);
     let source = body_source(body, &arrival, settings, chosen.entry);
     let kept = if let Source::Shared(shared) = &source {
         Some(shared)
@@ -136,11 +130,9 @@ pub(crate) async fn forward(
         entry: chosen.entry,
         response_edits: chosen.response_edits,
         route_name: &route.name,
-        stream,
+        exchange,
         arrival,
-        idle,
         upgrade: notes.upgrade,
-        on_upgrade,
         host_rewrite,
         limits,
         te_trailers: notes.te_trailers,
@@ -313,15 +305,15 @@ fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward, 
 }
 
 fn start_clock(
-    stream: &Stream,
+    exchange: &Exchange,
     settings: &Forward,
     limits: Limits,
     idle: Option<Duration>,
     body: &Incoming,
 ) -> Arrival {
-    let (timer, now) = (&stream.timer, stream.started);
-    let timeouts = &stream.connection.manager().timeouts;
-    timer.set(Kind::Idle, now, idle);
+    let (timer, now) = (&exchange.timer, exchange.started);
+    let timeouts = &exchange.connection.manager().timeouts;
+    exchange.set_idle(now, idle);
     timer.set(
         Kind::Lifetime,
         now,

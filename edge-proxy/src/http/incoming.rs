@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::downstream::http2;
 use crate::http::body::Broken;
 use crate::http1::server::InboundBody;
 
@@ -19,7 +20,7 @@ pub(crate) enum Incoming {
     /// Of a message in HTTP/1.
     Http1(InboundBody),
     /// Of a stream of HTTP/2.
-    Http2(hyper::body::Incoming),
+    Http2(http2::body::InboundBody),
 }
 
 impl Body for Incoming {
@@ -30,7 +31,7 @@ impl Body for Incoming {
         match &mut *self {
             Self::Empty => Poll::Ready(None),
             Self::Http1(body) => body.poll_frame(cx).map_err(Broken::Http1),
-            Self::Http2(body) => Pin::new(body).poll_frame(cx).map_err(Broken::Http2),
+            Self::Http2(body) => body.poll_frame(cx).map_err(Broken::Client),
         }
     }
 

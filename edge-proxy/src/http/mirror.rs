@@ -19,6 +19,7 @@ use crate::http::body::RequestBody;
 use crate::http::head::Head;
 use crate::http::replay::{Pull, SharedBody};
 use crate::http::request::{Extras, Outgoing};
+use crate::http1::buffers::LARGE_READ;
 use crate::upstream::RequestGuard;
 use crate::upstream::connect::Speak;
 use crate::worker::{Pinned, Worker};
@@ -88,9 +89,12 @@ async fn send(
     };
     let outgoing = Outgoing { head, body, extras };
     let response = lease
-        .send(outgoing, worker, |cx| {
-            timer.poll_expired(cx).map(|_| Fault::RouteTimeout)
-        })
+        .send(
+            outgoing,
+            worker,
+            || LARGE_READ,
+            |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout),
+        )
         .await;
     response.map_err(|failure| failure.fault)?;
     let complete = poll_fn(|cx| {

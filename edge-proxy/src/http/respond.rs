@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use http::header;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 
 use crate::clock::Kind;
+use crate::downstream::connection::Protocol;
 use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
 use crate::http::body::{ResponseBody, UpstreamBody};
@@ -26,7 +26,7 @@ pub(crate) async fn respond(
     head: Option<&Head>,
     attempts: u32,
 ) -> Response<ResponseBody> {
-    let connection = Rc::clone(&forwarding.stream.connection);
+    let connection = Rc::clone(&forwarding.exchange.connection);
     let now = connection.worker.clock.now();
     let took = now.saturating_duration_since(answer.sent);
     let pool = answer.guard.pool();
@@ -53,9 +53,9 @@ pub(crate) async fn respond(
         headers.insert(manager.prefixed.attempt_count.clone(), HeaderValue::from(attempts));
     }
     edit(&mut headers, &forwarding, head);
-    let timer = &forwarding.stream.timer;
-    timer.set(Kind::Idle, now, forwarding.idle);
-    let body = UpstreamBody::new(lease, guard, forwarding.stream, forwarding.idle);
+    let exchange = forwarding.exchange;
+    exchange.set_idle(now, exchange.idle());
+    let body = UpstreamBody::new(lease, guard, exchange);
     let mut response = Response::new(ResponseBody::Upstream(body));
     *response.status_mut() = parts.status;
     *response.headers_mut() = headers;
@@ -66,7 +66,7 @@ fn edit(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head
     if forwarding.response_edits.is_empty() {
         return;
     }
-    let connection = &forwarding.stream.connection;
+    let connection = &forwarding.exchange.connection;
     let scene = Scene {
         connection,
         cluster: &forwarding.entry.cluster.name,
@@ -118,33 +118,23 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     let mut headers = response.into_parts().0.headers;
     remove_hop_by_hop(&mut headers);
     edit(&mut headers, &forwarding, head);
-    let timer = forwarding.stream.timer.share();
+    let exchange = &forwarding.exchange;
+    let timer = exchange.timer.share();
     timer.clear(Kind::Route);
     let tunnel = Tunnel {
         upstream,
         early,
         timer,
-        idle: forwarding.idle,
+        idle: exchange.idle(),
         guard,
         counted,
     };
+    *exchange.tunnel.borrow_mut() = Some(tunnel);
     let mut response = Response::new(ResponseBody::Empty);
-    match forwarding.on_upgrade {
-        Some(on_upgrade) => {
-            // Extended CONNECT: 200, and the stream itself is the tunnel (RFC 8441 §4).
-            tokio::task::spawn_local(async move {
-                if let Ok(upgraded) = on_upgrade.await
-                    && let Err(error) = tunnel.run(TokioIo::new(upgraded), &[]).await
-                {
-                    tracing::debug!(%error, "tunnel ended");
-                }
-            });
-        }
-        None => {
-            restore_upgrade(&mut headers, &protocol);
-            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-            *forwarding.stream.connection.tunnel.borrow_mut() = Some(tunnel);
-        }
+    // Extended CONNECT is answered 200, and the stream itself is the tunnel (RFC 8441 §4).
+    if exchange.connection.protocol == Protocol::Http1 {
+        restore_upgrade(&mut headers, &protocol);
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     }
     headers.remove(header::CONTENT_LENGTH);
     *response.headers_mut() = headers;

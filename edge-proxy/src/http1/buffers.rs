@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 
 /// Room for a read while a head is awaited.
 pub(crate) const READ: usize = 16 * 1024;
@@ -18,6 +18,7 @@ pub(crate) const LARGE_READ: usize = 96 * 1024;
 const KEPT: usize = 32;
 /// Larger buffers for writing are not kept.
 const LARGEST_WRITE: usize = 128 * 1024;
+const DATE: &str = "date: ";
 
 /// Room for the next read of a body of which so much is still to come, if that is known. One byte more, because a read
 /// that fills its room does not tell that there is nothing more, and costs another one to find out.
@@ -46,6 +47,14 @@ struct Date {
 impl Buffers {
     /// Makes room for so many bytes in a connection's buffer, if it has none yet with one that was used before.
     pub(crate) fn make_room(&self, buffer: &mut BytesMut, room: usize) {
+        if room < READ {
+            // Somebody saves memory: no more than that.
+            if buffer.is_empty() {
+                *buffer = BytesMut::with_capacity(room);
+            }
+            buffer.reserve(room);
+            return;
+        }
         if buffer.capacity() == 0
             && let Some(used) = self.reads.borrow_mut().pop()
         {
@@ -99,6 +108,13 @@ impl Buffers {
         }
     }
 
+    /// The value of the field `date`.
+    pub(crate) fn date_value(&self, now: Instant) -> Option<HeaderValue> {
+        let line = self.date(now);
+        let value = line.slice(DATE.len()..line.len().saturating_sub(2));
+        HeaderValue::from_maybe_shared(value).ok()
+    }
+
     /// The field `date` (RFC 9110 §6.6.1) as a line.
     pub(crate) fn date(&self, now: Instant) -> Bytes {
         let mut date = self.date.borrow_mut();
@@ -107,7 +123,7 @@ impl Buffers {
             let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let rest = Duration::from_secs(1).saturating_sub(Duration::from_nanos(since.subsec_nanos().into()));
             date.until = Some(now + rest);
-            date.line = Bytes::from(format!("date: {}\r\n", httpdate::HttpDate::from(time)));
+            date.line = Bytes::from(format!("{DATE}{}\r\n", httpdate::HttpDate::from(time)));
         }
         date.line.clone()
     }
@@ -153,5 +169,7 @@ mod tests {
         let buffers = Buffers::default();
         let date = buffers.date(Instant::now());
         assert!(date.starts_with(b"date: ") && date.ends_with(b" GMT\r\n"), "{date:?}");
+        let value = buffers.date_value(Instant::now()).expect("a value");
+        assert_eq!(value.as_bytes(), &date[DATE.len()..date.len() - 2]);
     }
 }

@@ -11,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use http::header::CONTENT_LENGTH;
 use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
@@ -78,6 +78,8 @@ pub(crate) struct Client {
     room: usize,
     /// A read of this exchange was a large one.
     large: bool,
+    /// Whoever the response is for has no room for more at a time.
+    most: usize,
 }
 
 impl Client {
@@ -96,6 +98,7 @@ impl Client {
             flushing: false,
             room: READ,
             large: false,
+            most: LARGE_READ,
         }
     }
 
@@ -111,6 +114,12 @@ impl Client {
         self.flushing = self.transport.holds_back();
         self.room = if self.large { LARGE_READ } else { READ };
         self.large = false;
+        self.most = LARGE_READ;
+    }
+
+    /// Bounds what is read at a time.
+    pub(crate) fn read_at_most(&mut self, room: usize) {
+        self.most = room;
     }
 
     /// True once bytes of the request have been written.
@@ -282,8 +291,12 @@ impl Client {
             Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Pending => return Poll::Pending,
         }
+        let room = room.min(self.most);
         self.buffers.make_room(&mut self.read, room);
-        let polled = pin!(self.transport.read_buf(&mut self.read)).poll(cx);
+        let polled = match room {
+            READ.. => pin!(self.transport.read_buf(&mut self.read)).poll(cx),
+            _ => pin!(self.transport.read_buf(&mut (&mut self.read).limit(room))).poll(cx),
+        };
         match polled {
             Poll::Pending => self.buffers.recycle(&mut self.read),
             Poll::Ready(Ok(READ..)) => self.large = true,

@@ -18,8 +18,10 @@ use http::request::Parts;
 use http::{Method, Request, Version};
 
 use crate::downstream::connection::{Command, Connection};
+use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
 use crate::http::egress::{self, Echo};
+use crate::http::exchange::Exchange;
 use crate::http::incoming::Incoming;
 use crate::http::local_reply::{self, Audience};
 use crate::http1::Malformed;
@@ -35,8 +37,8 @@ pub(crate) enum Ended {
     Closed(Transport),
     /// A response broke off, or the client did: the transport is to be dropped.
     Cut,
-    /// Another protocol is spoken now; the client sent these bytes already.
-    Switched(Transport, Bytes),
+    /// Another protocol is spoken now, through a tunnel; the client sent these bytes already.
+    Switched(Transport, Bytes, Box<Tunnel>),
 }
 
 /// Serves a connection until HTTP ends on it.
@@ -48,24 +50,24 @@ pub(crate) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
             Some(Err(malformed)) => refuse(connection, &inbound, malformed).await,
             None => Next::Close,
         };
-        if next != Next::Request {
+        if !matches!(next, Next::Request) {
             break next;
         }
     };
     match (next, inbound.take()) {
-        (Next::Switch, Some((transport, read))) => Ended::Switched(transport, read),
+        (Next::Switch(tunnel), Some((transport, read))) => Ended::Switched(transport, read, tunnel),
         (Next::Close, Some((transport, _))) => Ended::Closed(transport),
         _ => Ended::Cut,
     }
 }
 
 /// What follows an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Next {
     Request,
     Close,
     Cut,
-    Switch,
+    Switch(Box<Tunnel>),
 }
 
 /// `None` when there is none: the client has gone, or it is time to leave.
@@ -80,7 +82,7 @@ async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option
         Command::Serve => inbound
             .poll_head(cx, connection, &mut unfinished, limits)
             .map(Result::transpose),
-        Command::Finish | Command::Close => Poll::Ready(None),
+        Command::Finish | Command::Refuse | Command::Close => Poll::Ready(None),
     })
     .await
 }
@@ -108,11 +110,12 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     parts.uri = uri;
     parts.version = version;
     parts.headers = headers;
-    let mut serving = pin!(crate::http::serve(Rc::clone(connection), parts, body, None));
+    let exchange = Exchange::begin(connection);
+    let mut serving = pin!(crate::http::serve(Rc::clone(&exchange), parts, body));
     let response = poll_fn(|cx| {
         match connection.poll_command(cx) {
             Command::Serve => {}
-            Command::Finish => asked.keep_alive = false,
+            Command::Finish | Command::Refuse => asked.keep_alive = false,
             Command::Close => return Poll::Ready(None),
         }
         if let Poll::Ready(response) = serving.as_mut().poll(cx) {
@@ -122,18 +125,24 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     })
     .await;
     let Some(response) = response else { return Next::Cut };
-    answer(connection, inbound, Reply::new(connection, inbound, &asked, response)).await
+    answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
 }
 
-async fn answer(connection: &Rc<Connection>, inbound: &Rc<Inbound>, mut reply: Reply) -> Next {
+async fn answer(inbound: &Rc<Inbound>, exchange: &Exchange, mut reply: Reply) -> Next {
+    let connection = &exchange.connection;
     let written = poll_fn(|cx| {
         match connection.poll_command(cx) {
             Command::Serve => {}
-            Command::Finish => reply.keep_alive = false,
+            Command::Finish | Command::Refuse => reply.keep_alive = false,
             Command::Close => return Poll::Ready(false),
         }
         if let Poll::Ready(written) = reply.poll(cx) {
             return Poll::Ready(written.is_ok());
+        }
+        // Whether the client takes bytes or not: nobody keeps a backend's connection beyond its time.
+        if let Poll::Ready(kind) = exchange.poll_deadline(cx) {
+            reply.expire(exchange, kind);
+            return Poll::Ready(false);
         }
         inbound.poll_gone(cx).map(|()| false)
     })
@@ -143,10 +152,15 @@ async fn answer(connection: &Rc<Connection>, inbound: &Rc<Inbound>, mut reply: R
     if inbound.is_malformed() {
         connection.cells().downstream_cx_protocol_error.inc();
     }
-    match (written, inbound.end_exchange()) {
-        (false, _) => Next::Cut,
-        (true, true) if switches => Next::Switch,
-        (true, true) if keep_alive => Next::Request,
+    if !written {
+        inbound.end_exchange();
+        return Next::Cut;
+    }
+    exchange.complete();
+    let tunnel = exchange.tunnel.take().filter(|_| switches);
+    match (inbound.end_exchange(), tunnel) {
+        (true, Some(tunnel)) => Next::Switch(Box::new(tunnel)),
+        (true, None) if keep_alive && !switches => Next::Request,
         _ => Next::Close,
     }
 }
@@ -170,7 +184,8 @@ async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, malformed: M
         version: Version::HTTP_11,
         keep_alive: false,
     };
+    let exchange = Exchange::begin(connection);
     let response = local_reply::of_fault(fault, Audience::Http);
     let response = egress::finish(connection, response, Echo::default());
-    answer(connection, inbound, Reply::new(connection, inbound, &asked, response)).await
+    answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
 }

@@ -132,6 +132,7 @@ cells! {
         counter downstream_rq_header_timeout = "downstream_rq_header_timeout";
         counter downstream_rq_idle_timeout = "downstream_rq_idle_timeout";
         counter downstream_rq_max_duration_reached = "downstream_rq_max_duration_reached";
+        counter downstream_rq_too_many_premature_resets = "downstream_rq_too_many_premature_resets";
         counter downstream_rq_non_relative_path = "downstream_rq_non_relative_path";
         counter downstream_rq_rx_reset = "downstream_rq_rx_reset";
         counter downstream_rq_too_large = "downstream_rq_too_large";

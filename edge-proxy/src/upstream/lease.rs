@@ -48,16 +48,17 @@ impl From<Fault> for SendFailure {
 }
 
 impl Lease {
-    /// Sends a request and waits for the head of the response; the lease then holds its body. `poll_limit` is asked
-    /// whenever nothing moves, and may end the wait with a fault.
+    /// Sends a request and waits for the head of the response; the lease then holds its body. `room` says how much may be
+    /// read at a time, `poll_limit` is asked whenever nothing moves, and may end the wait with a fault.
     pub(crate) async fn send(
         &mut self,
         outgoing: Outgoing<'_>,
         worker: &Worker,
+        room: impl Fn() -> usize,
         poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
     ) -> Result<Response<()>, SendFailure> {
         match self {
-            Self::Http1(connection) => send_http1(connection, outgoing, worker, poll_limit).await,
+            Self::Http1(connection) => send_http1(connection, outgoing, worker, room, poll_limit).await,
             // Boxed: HTTP/1 need not have room for it.
             Self::Http2(stream) => Box::pin(send_http2(stream, outgoing, poll_limit)).await,
         }
@@ -72,6 +73,13 @@ impl Lease {
             }
             // An HTTP/2 connection says which streams it has not looked at.
             Self::Http2(_) => false,
+        }
+    }
+
+    /// Bounds what is read of the backend at a time. (In HTTP/2 that is for the windows to say.)
+    pub(crate) fn read_at_most(&mut self, room: usize) {
+        if let Self::Http1(connection) = self {
+            connection.client.read_at_most(room);
         }
     }
 
@@ -118,6 +126,7 @@ async fn send_http1(
     connection: &mut Http1Connection,
     outgoing: Outgoing<'_>,
     worker: &Worker,
+    room: impl Fn() -> usize,
     mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
 ) -> Result<Response<()>, SendFailure> {
     let Outgoing { head, body, extras } = outgoing;
@@ -126,15 +135,18 @@ async fn send_http1(
     client.begin(&head, body, extras.upgrade);
     // Kept until it is certain that no other connection must take the request.
     let mut head = Some(head);
-    let answered = std::future::poll_fn(|cx| match client.poll_response(cx) {
-        Poll::Ready(answered) => Poll::Ready(Ok(answered)),
-        Poll::Pending => {
-            if client.has_written()
-                && let Some(head) = head.take()
-            {
-                worker.buffers.recycle_headers(head.headers);
+    let answered = std::future::poll_fn(|cx| {
+        client.read_at_most(room());
+        match client.poll_response(cx) {
+            Poll::Ready(answered) => Poll::Ready(Ok(answered)),
+            Poll::Pending => {
+                if client.has_written()
+                    && let Some(head) = head.take()
+                {
+                    worker.buffers.recycle_headers(head.headers);
+                }
+                poll_limit(cx).map(Err)
             }
-            poll_limit(cx).map(Err)
         }
     })
     .await?;

@@ -252,6 +252,11 @@ impl Proxy {
         Self { child, admin }
     }
 
+    /// Its number.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends SIGTERM and returns the exit code.
     pub(crate) fn terminate(mut self) -> Option<i32> {
         let killed = Command::new("kill")

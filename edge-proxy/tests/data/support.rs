@@ -17,12 +17,14 @@ mod backend;
 mod client;
 #[path = "support/config.rs"]
 mod config;
+#[path = "support/frames.rs"]
+pub(crate) mod frames;
 
 pub(crate) use backend::{Backend, Speaks};
 pub(crate) use client::{Http1, Reply, get, http2};
 pub(crate) use config::{
-    Config, catch_all, chain, cluster, entry, forward, listener, manager, route, simple, snapshot, snapshot_with,
-    table, with_forward, with_routes,
+    Config, catch_all, chain, cluster, entry, forward, listener, manager, manager_of, route, simple, snapshot,
+    snapshot_with, table, with_forward, with_routes,
 };
 
 /// How long a test waits for what must happen. Only a failing test reaches it.

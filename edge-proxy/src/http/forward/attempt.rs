@@ -18,10 +18,10 @@ use crate::config::route::{HostRewrite, RetryPolicy};
 use crate::config::tls::Sni;
 use crate::fault::Fault;
 use crate::http::body::{RequestBody, ResponseBody};
+use crate::http::exchange::Exchange;
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::head::Head;
 use crate::http::request::{Extras, Outgoing};
-use crate::http::stream::Stream;
 use crate::http::{audience, local_reply, respond, retry, rewrite};
 use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure};
 
@@ -75,7 +75,7 @@ impl<'a> Forwarding<'a> {
     }
 
     fn may_retry(&self, policy: &RetryPolicy, attempt: u32, source: &Source) -> bool {
-        let cells = self.entry.cluster.stats.cells(self.stream.connection.worker.index);
+        let cells = self.entry.cluster.stats.cells(self.exchange.connection.worker.index);
         if attempt > policy.max_retries {
             cells.upstream_rq_retry_limit_exceeded.inc();
             return false;
@@ -85,7 +85,7 @@ impl<'a> Forwarding<'a> {
 
     /// Waits for the back-off, counted against the cluster's limit on retries.
     async fn pause(&self, policy: &RetryPolicy, attempt: u32) -> Result<(), Fault> {
-        let worker = &self.stream.connection.worker;
+        let worker = &self.exchange.connection.worker;
         let cells = self.entry.cluster.stats.cells(worker.index);
         let Some(_retrying) = worker
             .upstreams
@@ -115,11 +115,11 @@ impl<'a> Forwarding<'a> {
     }
 
     async fn attempt(&mut self, mut head: Head, source: &mut Source, number: u32) -> Result<Answer, Fault> {
-        let connection = Rc::clone(&self.stream.connection);
+        let connection = Rc::clone(&self.exchange.connection);
         let worker = &connection.worker;
         let pool = self.pick(&head)?;
         if self.limits.per_try.is_some() {
-            self.stream
+            self.exchange
                 .timer
                 .set(Kind::PerTry, worker.clock.now(), self.limits.per_try);
         }
@@ -142,14 +142,19 @@ impl<'a> Forwarding<'a> {
         // An idle connection may have been closed by the backend a moment ago. What is safe to send twice (RFC 9110
         // §9.2.2) is then sent once more on a new one.
         let spare =
-            (self.is_safe_twice(&head, source) && lease.may_be_stale(self.stream.started)).then(|| head.clone());
+            (self.is_safe_twice(&head, source) && lease.may_be_stale(self.exchange.started)).then(|| head.clone());
         let extras = Extras {
             upgrade: self.upgrade.as_deref(),
             te_trailers: self.te_trailers,
         };
         let outgoing = Outgoing { head, body, extras };
         let sent = worker.clock.recent();
-        let sending = lease.send(outgoing, worker, |cx| self.poll_limits(cx, Some(&pool)));
+        let sending = lease.send(
+            outgoing,
+            worker,
+            || connection.room(),
+            |cx| self.poll_limits(cx, Some(&pool)),
+        );
         let failure = match sending.await {
             Ok(response) => return Ok(self.answered(response, lease, guard, sent)),
             Err(failure) => failure,
@@ -177,9 +182,14 @@ impl<'a> Forwarding<'a> {
         pool.drop_idle();
         let mut lease = self.open(pool, &head).await?;
         let outgoing = Outgoing { head, body, extras };
-        let worker = &self.stream.connection.worker;
+        let worker = &self.exchange.connection.worker;
         let sent = lease
-            .send(outgoing, worker, |cx| self.poll_limits(cx, Some(pool)))
+            .send(
+                outgoing,
+                worker,
+                || self.exchange.connection.room(),
+                |cx| self.poll_limits(cx, Some(pool)),
+            )
             .await;
         let response = sent.map_err(|failure| self.failed(failure.fault, pool))?;
         Ok((response, lease))
@@ -195,7 +205,7 @@ impl<'a> Forwarding<'a> {
     }
 
     fn pick(&mut self, head: &Head) -> Result<Rc<HostPool>, Fault> {
-        let worker = &self.stream.connection.worker;
+        let worker = &self.exchange.connection.worker;
         let (entry, cells) = (self.entry, self.entry.cluster.stats.cells(worker.index));
         let workers = worker.shared.workers;
         let limit = entry.cluster.limits.max_requests;
@@ -231,7 +241,7 @@ impl<'a> Forwarding<'a> {
     }
 
     async fn open(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
-        let worker = &self.stream.connection.worker;
+        let worker = &self.exchange.connection.worker;
         let name = crate::config::table::without_port(head.authority_text());
         // Boxed: large, and the usual request finds a connection.
         let opening = Box::pin(pool.acquire(worker, self.speak, Some(name)));
@@ -242,7 +252,7 @@ impl<'a> Forwarding<'a> {
     }
 
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
-        self.stream.timer.clear(Kind::PerTry);
+        self.exchange.timer.clear(Kind::PerTry);
         Answer {
             response,
             lease,
@@ -266,10 +276,10 @@ impl<'a> Forwarding<'a> {
 
     /// Ready when a deadline of the request has passed.
     fn poll_limits(&self, cx: &mut Context<'_>, pool: Option<&Rc<HostPool>>) -> Poll<Fault> {
-        self.stream.timer.poll_expired(cx).map(|kind| {
-            self.stream.timer.clear(kind);
-            self.stream.count_expired(kind, pool);
-            Stream::fault_of(kind, self.arrival.is_done())
+        self.exchange.timer.poll_expired(cx).map(|kind| {
+            self.exchange.timer.clear(kind);
+            self.exchange.count_expired(kind, pool);
+            Exchange::fault_of(kind, self.arrival.is_done())
         })
     }
 
@@ -283,7 +293,7 @@ impl<'a> Forwarding<'a> {
     }
 
     fn give_up(&self, fault: Fault, audience: local_reply::Audience) -> Response<ResponseBody> {
-        let connection = &self.stream.connection;
+        let connection = &self.exchange.connection;
         tracing::debug!(
             cluster = %self.entry.cluster.name,
             route = self.route_name,

@@ -12,8 +12,9 @@ use http::response::Parts;
 use http::{Method, Response, StatusCode, Version};
 use http_body::Body;
 
-use crate::downstream::connection::Connection;
+use crate::clock::Kind;
 use crate::http::body::ResponseBody;
+use crate::http::exchange::Exchange;
 use crate::http1::buffers::Buffers;
 use crate::http1::encode::{self, BodyEncoder, Outlet, Stay};
 use crate::http1::framing::has_content;
@@ -37,6 +38,7 @@ pub(super) struct Cut;
 /// A response that is being written.
 #[derive(Debug)]
 pub(super) struct Reply {
+    exchange: Rc<Exchange>,
     inbound: Rc<Inbound>,
     buffers: Rc<Buffers>,
     outlet: Outlet,
@@ -54,7 +56,7 @@ pub(super) struct Reply {
 impl Reply {
     /// Begins a response.
     pub(super) fn new(
-        connection: &Connection,
+        exchange: &Rc<Exchange>,
         inbound: &Rc<Inbound>,
         asked: &Asked,
         response: Response<ResponseBody>,
@@ -70,6 +72,7 @@ impl Reply {
             (false, true) if asked.version == Version::HTTP_10 => Stay::KeepAlive,
             (false, true) => Stay::Implied,
         };
+        let connection = &exchange.connection;
         let worker = &connection.worker;
         let mut outlet = Outlet::default();
         outlet.adopt(worker.buffers.writing());
@@ -78,6 +81,7 @@ impl Reply {
         worker.buffers.recycle_headers(headers);
         inbound.begin_response();
         Self {
+            exchange: Rc::clone(exchange),
             inbound: Rc::clone(inbound),
             buffers: Rc::clone(&worker.buffers),
             outlet,
@@ -95,8 +99,18 @@ impl Reply {
         loop {
             // What came before a cut is written first: the client may want it, broken off or not.
             let gathered = self.gather(cx);
-            if std::task::ready!(self.inbound.poll_write(&mut self.outlet, cx)).is_err() {
-                return Poll::Ready(Err(Cut));
+            match self.inbound.poll_write(&mut self.outlet, cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) => return Poll::Ready(Err(Cut)),
+                Poll::Pending => {
+                    let progress = self.outlet.take_begun();
+                    if matches!(gathered, Ok(More::Never)) {
+                        self.exchange.flushing(progress);
+                    } else if progress {
+                        self.exchange.moved(0);
+                    }
+                    return Poll::Pending;
+                }
             }
             match gathered {
                 Err(cut) => return Poll::Ready(Err(cut)),
@@ -105,6 +119,11 @@ impl Reply {
                 Ok(More::Now) => {}
             }
         }
+    }
+
+    /// A deadline has passed: the response breaks off here.
+    pub(super) fn expire(&mut self, exchange: &Exchange, kind: Kind) {
+        self.body.expire(exchange, kind);
     }
 
     /// Takes pieces of the body while there is room and they are there.

@@ -142,6 +142,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         timeouts: DownstreamTimeouts {
             idle: Some(Duration::from_secs(3600)),
             stream_idle: Some(Duration::from_secs(300)),
+            flush: None,
             request: None,
             request_headers: None,
             max_connection_duration: None,
@@ -158,6 +159,13 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         forward_client_cert: ForwardClientCert::Sanitize,
         stats: Arc::new(HttpStats::new("http.in.", "in", 2)),
     }
+}
+
+/// The settings of HTTP on the only listener of a snapshot.
+pub(crate) fn manager_of(snapshot: &Snapshot) -> Arc<HttpManager> {
+    let listener = snapshot.listeners.values().next().unwrap();
+    let chain = listener.chain_for(None).unwrap();
+    Arc::clone(chain.network.http().unwrap())
 }
 
 pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {

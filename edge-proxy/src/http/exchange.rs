@@ -1,0 +1,185 @@
+//! One request and its response: who owns its deadlines, and what became of it.
+//!
+//! What: whoever drives a client connection begins an [`Exchange`] with the head of a request and keeps it until the
+//! client has taken the last byte of the response. Its deadlines are asked for on every wake of the connection, whether
+//! or not the client takes bytes: a client that stops reading must not keep a backend's connection beyond them.
+//! Once nothing more comes from the backend the only question is whether the client takes the rest.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::clock::{Kind, Timer};
+use crate::downstream::connection::{Connection, Protocol};
+use crate::downstream::tunnel::Tunnel;
+use crate::fault::Fault;
+use crate::upstream::HostPool;
+
+/// A request that is being served. Dropped when its response is complete or broken off.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// The connection it came on.
+    pub(crate) connection: Rc<Connection>,
+    /// Its deadlines.
+    pub(crate) timer: Timer,
+    /// When its head had arrived.
+    pub(crate) started: Instant,
+    /// Set when another protocol is to be spoken behind the response.
+    pub(crate) tunnel: RefCell<Option<Tunnel>>,
+    /// How long nothing may move.
+    idle: Cell<Option<Duration>>,
+    /// Nothing more is to come from the backend.
+    flushing: Cell<bool>,
+    /// Content of the response that was taken over for the client.
+    sent: Cell<u64>,
+    outcome: Cell<Outcome>,
+}
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// It has not, or the client left.
+    Unfinished,
+    /// The response was handed over to its end.
+    Complete,
+    /// A deadline passed.
+    Expired(Kind),
+}
+
+impl Exchange {
+    /// A request whose head has arrived.
+    pub(crate) fn begin(connection: &Rc<Connection>) -> Rc<Self> {
+        let started = connection.worker.clock.now();
+        let timer = connection.worker.clock.timer();
+        connection.begin_request();
+        let cells = connection.cells();
+        cells.downstream_rq_total.inc();
+        cells.downstream_rq_active.inc();
+        match connection.protocol {
+            Protocol::Http1 => cells.downstream_rq_http1_total.inc(),
+            Protocol::Http2 => cells.downstream_rq_http2_total.inc(),
+        }
+        Rc::new(Self {
+            connection: Rc::clone(connection),
+            timer,
+            started,
+            tunnel: RefCell::new(None),
+            idle: Cell::new(connection.manager().timeouts.stream_idle),
+            flushing: Cell::new(false),
+            sent: Cell::new(0),
+            outcome: Cell::new(Outcome::Unfinished),
+        })
+    }
+
+    /// How long nothing may move.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        self.idle.get()
+    }
+
+    /// Sets how long nothing may move, counted from `from`.
+    pub(crate) fn set_idle(&self, from: Instant, idle: Option<Duration>) {
+        self.idle.set(idle);
+        self.timer.set(Kind::Idle, from, idle);
+    }
+
+    /// The last content has been taken over for the client.
+    pub(crate) fn took(&self, bytes: usize) {
+        self.sent.set(self.sent.get() + bytes as u64);
+    }
+
+    /// Content has been taken over for the client, and more is to come.
+    pub(crate) fn moved(&self, bytes: usize) {
+        self.took(bytes);
+        if let idle @ Some(_) = self.idle.get() {
+            self.timer.set(Kind::Idle, self.timer.clock().now(), idle);
+        }
+    }
+
+    /// All of the response is on its way, and the client has not taken it yet. What was to bound the backend is over;
+    /// from now on the client must take something in time. `progress`: it has, since this was said last.
+    pub(crate) fn flushing(&self, progress: bool) {
+        let first = !self.flushing.replace(true);
+        if first {
+            for kind in [Kind::Route, Kind::PerTry, Kind::Request] {
+                self.timer.clear(kind);
+            }
+        }
+        if first || progress {
+            let limit = self.connection.manager().timeouts.flush.unwrap_or(self.idle.get());
+            self.timer.set(Kind::Idle, self.timer.clock().now(), limit);
+        }
+    }
+
+    /// The client has all of the response.
+    pub(crate) fn complete(&self) {
+        self.outcome.set(Outcome::Complete);
+    }
+
+    /// Ready when a deadline has passed while the response goes to the client.
+    pub(crate) fn poll_deadline(&self, cx: &mut Context<'_>) -> Poll<Kind> {
+        self.timer.poll_expired(cx)
+    }
+
+    /// Notes and counts a deadline that has passed.
+    pub(crate) fn expire(&self, kind: Kind, pool: Option<&Rc<HostPool>>) {
+        self.outcome.set(Outcome::Expired(kind));
+        self.count_expired(kind, pool);
+    }
+
+    /// Counts a deadline that has passed.
+    pub(crate) fn count_expired(&self, kind: Kind, pool: Option<&Rc<HostPool>>) {
+        let cells = self.connection.cells();
+        match kind {
+            Kind::Idle => cells.downstream_rq_idle_timeout.inc(),
+            Kind::Lifetime => cells.downstream_rq_max_duration_reached.inc(),
+            Kind::Request => cells.downstream_rq_timeout.inc(),
+            Kind::Route | Kind::PerTry | Kind::Drain => {}
+        }
+        let Some(pool) = pool else { return };
+        match kind {
+            Kind::Route => pool.cells().upstream_rq_timeout.inc(),
+            Kind::PerTry => pool.cells().upstream_rq_per_try_timeout.inc(),
+            _ => return,
+        }
+        pool.host
+            .stats
+            .rq_timeout
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The fault that a passed deadline means while the head of the response is awaited.
+    pub(crate) fn fault_of(kind: Kind, request_complete: bool) -> Fault {
+        match kind {
+            Kind::Route => Fault::RouteTimeout,
+            Kind::PerTry => Fault::PerTryTimeout,
+            Kind::Idle if request_complete => Fault::IdleResponse,
+            Kind::Idle => Fault::IdleRequest,
+            Kind::Lifetime | Kind::Drain => Fault::MaxDuration,
+            Kind::Request => Fault::RequestTimeout,
+        }
+    }
+
+    /// How long the request has run.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.connection
+            .worker
+            .clock
+            .recent()
+            .saturating_duration_since(self.started)
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let outcome = self.outcome.get();
+        if outcome != Outcome::Complete {
+            tracing::debug!(peer = %self.connection.peer, sent = self.sent.get(), ?outcome, "exchange ended early");
+        }
+        let cells = self.connection.cells();
+        cells.downstream_rq_active.dec();
+        cells.downstream_rq_completed.inc();
+        cells.downstream_rq_time.record(self.elapsed());
+        self.connection.end_request();
+    }
+}
