@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use ::http::HeaderName;
 
-pub use field::{At, Rejection};
+pub use field::{At, Rejection, Rejections};
 pub use files::Files;
 use ids::Ids;
 use scopes::Scopes;

@@ -46,7 +46,7 @@ pub enum Progress {
 }
 
 /// What the first configuration of the server still lacks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Awaited {
     /// No answer about clusters yet.
     pub clusters: bool,
@@ -74,6 +74,7 @@ pub struct Control {
     files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
     progress: Cell<Progress>,
     accepting: Cell<bool>,
+    impatient: Cell<bool>,
     binding: Cell<bool>,
 }
 
@@ -93,6 +94,7 @@ impl Control {
             files: RefCell::new(BTreeMap::new()),
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
+            impatient: Cell::new(false),
             binding: Cell::new(true),
         })
     }
@@ -101,6 +103,24 @@ impl Control {
     /// configuration that is only validated.
     pub fn leave_sockets_alone(&self) {
         self.binding.set(false);
+    }
+
+    /// Whether listeners may be asked for: every cluster can be used, or is no longer waited for.
+    pub fn clusters_ready(&self) -> bool {
+        self.impatient.get() || self.read(Assembly::clusters_ready)
+    }
+
+    /// What the server has not sent is waited for no longer; what needs it stays closed until it comes.
+    pub fn stop_waiting(self: &Rc<Self>) {
+        if self.progress.get() != Progress::Live && !self.impatient.replace(true) {
+            tracing::warn!("the server leaves resources unanswered that others refer to; serving without them");
+            self.settle();
+        }
+    }
+
+    /// The server has begun to answer about the next type.
+    pub fn wait_again(&self) {
+        self.impatient.set(false);
     }
 
     /// Reads the assembly.
@@ -191,13 +211,14 @@ impl Control {
         if self.progress.get() == Progress::Live {
             return;
         }
-        let assembly = self.assembly.borrow();
         let awaited = self.awaited.get();
-        if !assembly.clusters_ready() && self.progress.get() == Progress::PreInitializing {
+        let clusters_ready = self.clusters_ready();
+        if !clusters_ready && self.progress.get() == Progress::PreInitializing {
             return;
         }
         self.progress.set(Progress::Initializing);
-        if assembly.clusters_ready() && assembly.listeners_ready() && !awaited.clusters && !awaited.listeners {
+        let listeners_ready = self.impatient.get() || self.read(Assembly::listeners_ready);
+        if clusters_ready && listeners_ready && !awaited.clusters && !awaited.listeners {
             self.progress.set(Progress::Live);
             self.shared.stats.control().live.set(1);
             tracing::info!("all dependencies initialized, starting to accept connections");

@@ -53,10 +53,33 @@ impl Kind {
 }
 
 /// A resource that can't be honoured.
+///
+/// In the `error_detail` of a NACK each line is about one place in one resource:
+///
+/// ```text
+/// <resource>: [virtual host "<name>": ][route "<name>": ]<field>: <reason>
+/// ```
+///
+/// for instance `http-80: virtual host "shop": route "httproute/shop/www/rule/0": match.path_separated_prefix: must
+/// begin with "/": "shop"`. Names of virtual hosts and routes are written with `\"`, `\\` and `\n` for what would end
+/// them early; resources have no `: ` in their names. The field is that of the innermost part that is named. A virtual
+/// host or route without a name is found by its place in the field (`virtual_hosts[0].routes[2].match`). Of a
+/// resource 20 places are told, and then `<resource>: and <n> more`. A reason is never more than its line.
+///
+/// Resources of the response that no line begins with were taken. Those that one begins with stay in the version
+/// before, if there is one; the proxy takes a good version of them at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The resource.
     pub name: String,
-    /// The field and what is wrong with it.
+    /// The places and what is wrong there, one a line.
     pub reason: String,
+}
+
+impl Rejected {
+    /// The lines of a NACK about this resource.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let reasons = self.reason.lines();
+        reasons.map(|reason| format!("{}: {reason}", self.name))
+    }
 }

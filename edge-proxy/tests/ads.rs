@@ -220,6 +220,48 @@ async fn a_proxy_is_configured_corrected_abandoned_and_found_again() {
     assert_eq!(code, Some(0));
 }
 
+/// One bad route of one table, from the start: all else opens, and the NACK names the route.
+#[tokio::test]
+async fn a_proxy_that_starts_beside_a_bad_table_serves_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let backend = backend("first");
+    let mut ads = Ads::start(folder.path(), 0).await;
+    let address = || SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let (admin, good, bad) = (address(), address(), address());
+    let proxy = Proxy::start(&bootstrap(folder.path(), ads.address, admin), admin);
+    let mut session = ads.session().await;
+    session.request(CLUSTER).await;
+    session.push(CLUSTER, &[("a", "1", cluster("a", ""))], &[]).await;
+    session.request(ENDPOINTS).await;
+    session
+        .push(ENDPOINTS, &[("a", "1", endpoints("a", backend))], &[])
+        .await;
+    session.request(LISTENER).await;
+    let other = listener(bad.port())
+        .replace("tcp-80", "tcp-81")
+        .replace("_name: r", "_name: s");
+    let both = [("tcp-80", "1", listener(good.port())), ("tcp-81", "1", other)];
+    assert!(session.push(LISTENER, &both, &[]).await.error_detail.is_none());
+    assert_eq!(session.request(ROUTES).await.resource_names_subscribe, ["r", "s"]);
+    let routes_of = |prefix: &str| {
+        format!(
+            "{{name: s, virtual_hosts: [{{name: shop, domains: ['*'], routes: [{{name: rule/0, match: \
+             {{path_separated_prefix: {prefix}}}, route: {{cluster: a}}}}]}}]}}"
+        )
+    };
+    let tables = [("s", "1", routes_of("shop")), ("r", "1", routes("a"))];
+    let nack = session.push(ROUTES, &tables, &[]).await.error_detail.expect("a NACK");
+    let line = r#"s: virtual host "shop": route "rule/0": match.path_separated_prefix: must begin with "/": "shop""#;
+    assert_eq!(nack.message, line);
+    wait_for(proxy.admin, "/ready", 200, "LIVE").await;
+    wait_for(good, "/", 200, "first").await;
+    wait_for(bad, "/shop", 404, "").await;
+    session.push(ROUTES, &[("s", "2", routes_of("/shop"))], &[]).await;
+    wait_for(bad, "/shop", 200, "first").await;
+    drop(proxy);
+}
+
 async fn admin_interface(admin: SocketAddr) {
     wait_for(admin, "/config_dump?include_eds", 200, "dynamic_endpoint_configs").await;
     wait_for(admin, "/config_dump", 200, "lb_policy: not supported").await;

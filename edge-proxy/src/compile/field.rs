@@ -6,14 +6,100 @@ use std::time::Duration;
 use envoy_types::pb::google::protobuf::{Any, BoolValue, Duration as ProtoDuration, UInt32Value};
 use prost::{Message, Name};
 
-/// Why a resource can't be honoured.
+/// Why a resource can't be honoured. Its text is one line: see [`Rejected`](crate::xds::Rejected).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
 pub struct Rejection {
-    /// The field, e.g. `filter_chains[0].filters[0].typed_config.codec_type`.
+    /// The virtual host that it is about, if it has a name.
+    pub virtual_host: Option<String>,
+    /// The route that it is about, if it has a name.
+    pub route: Option<String>,
+    /// The field of the route, else of the virtual host, else of the resource, e.g.
+    /// `filter_chains[0].filters[0].typed_config.codec_type`.
     pub field: String,
     /// What is wrong with it.
     pub reason: String,
+}
+
+impl Rejection {
+    /// Says in which route.
+    pub(super) fn of_route(self, name: &str) -> Self {
+        let route = Some(name).filter(|name| !name.is_empty()).map(str::to_owned);
+        Self { route, ..self }
+    }
+
+    /// Says in which virtual host.
+    pub(super) fn of_virtual_host(self, name: &str) -> Self {
+        let virtual_host = Some(name).filter(|name| !name.is_empty()).map(str::to_owned);
+        Self { virtual_host, ..self }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.virtual_host {
+            write!(f, "virtual host {name:?}: ")?;
+        }
+        if let Some(name) = &self.route {
+            write!(f, "route {name:?}: ")?;
+        }
+        write!(f, "{}: {}", self.field, self.reason)
+    }
+}
+
+/// Everything that is wrong with a resource, a line for each; at least one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Rejections {
+    first: Rejection,
+    more: Vec<Rejection>,
+}
+
+impl Rejections {
+    /// So many are written; of the others only how many there are.
+    const SHOWN: usize = 20;
+
+    /// Adds what is wrong elsewhere.
+    pub(super) fn collect(into: &mut Option<Self>, other: impl Into<Self>) {
+        let other: Self = other.into();
+        match into {
+            Some(all) => all.more.extend(std::iter::once(other.first).chain(other.more)),
+            None => *into = Some(other),
+        }
+    }
+
+    /// All of them changed.
+    pub(super) fn map(self, change: impl Fn(Rejection) -> Rejection) -> Self {
+        Self {
+            first: change(self.first),
+            more: self.more.into_iter().map(change).collect(),
+        }
+    }
+}
+
+impl From<Rejection> for Rejections {
+    fn from(first: Rejection) -> Self {
+        let more = Vec::new();
+        Self { first, more }
+    }
+}
+
+/// The first stands for all where only one can be told.
+impl From<Rejections> for Rejection {
+    fn from(all: Rejections) -> Self {
+        all.first
+    }
+}
+
+impl fmt::Display for Rejections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        for rejection in self.more.iter().take(Self::SHOWN - 1) {
+            write!(f, "\n{rejection}")?;
+        }
+        match self.more.len().saturating_sub(Self::SHOWN - 1) {
+            0 => Ok(()),
+            rest => write!(f, "\nand {rest} more"),
+        }
+    }
 }
 
 /// A place in a message. Lives on the stack; it is only written out when something is wrong.
@@ -39,6 +125,11 @@ impl<'a> At<'a> {
         }
     }
 
+    /// Whether this is the whole message.
+    pub(super) fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
     /// A field of this message.
     pub fn field(&'a self, name: &'a str) -> At<'a> {
         At {
@@ -57,9 +148,16 @@ impl<'a> At<'a> {
 
     /// A rejection of this place.
     pub fn error(&self, reason: impl Into<String>) -> Rejection {
+        let mut reason: String = reason.into();
+        if reason.contains(['\n', '\r']) {
+            // A rejection is a line.
+            reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
         Rejection {
+            virtual_host: None,
+            route: None,
             field: self.to_string(),
-            reason: reason.into(),
+            reason,
         }
     }
 
@@ -97,7 +195,7 @@ macro_rules! fields {
         #[allow(deprecated, clippy::unneeded_field_pattern)]
         let $first $(:: $rest)* { $($used,)* $($ignored: _,)* $($refused,)* } = $message;
         $(if !$crate::compile::field::is_unset($refused) {
-            return Err($at.unsupported(stringify!($refused)));
+            return Err($at.unsupported(stringify!($refused)).into());
         })*
     };
 }

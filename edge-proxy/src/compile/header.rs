@@ -20,7 +20,14 @@ pub fn full_regex(at: &At<'_>, matcher: &RegexMatcher) -> Result<Regex, Rejectio
 }
 
 fn regex(at: &At<'_>, pattern: &str) -> Result<Regex, Rejection> {
-    Regex::new(pattern).map_err(|error| at.field("regex").error(error.to_string()))
+    Regex::new(pattern).map_err(|error| {
+        let text = error.to_string();
+        // The lines before show the place with a marker under it.
+        let reason = text.lines().next_back().unwrap_or_default();
+        let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+        at.field("regex")
+            .error(format!("is not a regular expression: {reason}"))
+    })
 }
 
 /// A replacement by regular expression; `\1` of RE2 becomes `${1}`.

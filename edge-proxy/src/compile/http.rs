@@ -172,8 +172,10 @@ fn codec(at: &At<'_>, value: i32) -> Result<Codec, Rejection> {
 
 fn routes(context: &mut Context, at: &At<'_>, message: Option<&RouteSpecifier>) -> Result<RouteSource, Rejection> {
     match message {
-        Some(RouteSpecifier::RouteConfig(message)) => route_table::inline(context, &at.field("route_config"), message)
-            .map(|table| RouteSource::Inline(Arc::new(table))),
+        Some(RouteSpecifier::RouteConfig(message)) => {
+            let table = route_table::inline(context, &at.field("route_config"), message)?;
+            Ok(RouteSource::Inline(Arc::new(table)))
+        }
         Some(RouteSpecifier::Rds(rds)) => {
             let at = at.field("rds");
             match rds

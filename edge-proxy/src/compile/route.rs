@@ -12,7 +12,7 @@ use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
 use crate::compile::cors;
-use crate::compile::field::{At, Rejection, fields, unpack};
+use crate::compile::field::{At, Rejection, Rejections, fields, unpack};
 use crate::compile::header::{full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
 use crate::compile::route_table::Outline;
@@ -88,7 +88,7 @@ pub(super) fn virtual_host(
     at: &At<'_>,
     message: &ProtoVirtualHost,
     outline: &Outline<'_>,
-) -> Result<VirtualHost, Rejection> {
+) -> Result<VirtualHost, Rejections> {
     fields!(at, message => ProtoVirtualHost {
         name, routes, require_tls, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
         response_headers_to_remove, include_request_attempt_count, include_attempt_count_in_response, retry_policy,
@@ -103,7 +103,7 @@ pub(super) fn virtual_host(
         Ok(TlsRequirementType::None) => TlsRequirement::None,
         Ok(TlsRequirementType::ExternalOnly) => TlsRequirement::ExternalOnly,
         Ok(TlsRequirementType::All) => TlsRequirement::All,
-        Err(_) => return Err(at.unsupported("require_tls")),
+        Err(_) => return Err(at.unsupported("require_tls").into()),
     };
     let own = edits_of!(
         at,
@@ -130,12 +130,7 @@ pub(super) fn virtual_host(
         attempt_count_in_request: *include_request_attempt_count,
         attempt_count_in_response: *include_attempt_count_in_response,
     };
-    let list = at.field("routes");
-    let routes = routes
-        .iter()
-        .enumerate()
-        .map(|(index, message)| route(context, &list.index(index), message, &inherited))
-        .collect::<Result<Box<[Route]>, _>>()?;
+    let routes = self::routes(context, at, routes, &inherited)?;
     let index = PathIndex::new(&routes);
     Ok(VirtualHost {
         name: name.as_str().into(),
@@ -143,6 +138,27 @@ pub(super) fn virtual_host(
         index,
         require_tls,
     })
+}
+
+/// Compiles all routes, for each bad one is told. What is wrong with a route that has a name is told by that name.
+fn routes(
+    context: &mut Context,
+    at: &At<'_>,
+    messages: &[ProtoRoute],
+    inherited: &Inherited<'_>,
+) -> Result<Box<[Route]>, Rejections> {
+    let list = at.field("routes");
+    let mut compiled = Vec::with_capacity(messages.len());
+    let mut bad = None;
+    for (index, message) in messages.iter().enumerate() {
+        let (root, element) = (At::root(), list.index(index));
+        let by_name = at.is_root() && !message.name.is_empty();
+        match route(context, if by_name { &root } else { &element }, message, inherited) {
+            Ok(route) => compiled.push(route),
+            Err(rejection) => Rejections::collect(&mut bad, rejection.of_route(&message.name)),
+        }
+    }
+    bad.map_or(Ok(compiled.into()), Err)
 }
 
 fn route(
@@ -253,10 +269,8 @@ fn path_condition(at: &At<'_>, message: Option<&PathSpecifier>, folds: bool) -> 
         Some(PathSpecifier::Path(path)) => PathCondition::Exact(text(path)),
         Some(PathSpecifier::PathSeparatedPrefix(prefix)) => {
             // The API's own rule for this field; the index relies on it.
-            if !prefix.starts_with('/') || prefix.ends_with('/') || prefix.contains(['?', '#']) {
-                return Err(at.field("path_separated_prefix").error(format!(
-                    "{prefix:?} must start with '/', must not end with it, and has neither '?' nor '#'"
-                )));
+            if let Some(rule) = broken_rule(prefix) {
+                return Err(at.field("path_separated_prefix").error(format!("{rule}: {prefix:?}")));
             }
             if folds {
                 PathCondition::SeparatedIgnoreCase(text(prefix))
@@ -271,6 +285,19 @@ fn path_condition(at: &At<'_>, message: Option<&PathSpecifier>, folds: bool) -> 
         Some(PathSpecifier::PathMatchPolicy(_)) => return Err(at.unsupported("path_match_policy")),
         None => return Err(at.error("a path condition is required")),
     })
+}
+
+/// What a prefix of whole segments must be and isn't.
+fn broken_rule(prefix: &str) -> Option<&'static str> {
+    if !prefix.starts_with('/') {
+        Some("must begin with \"/\"")
+    } else if prefix.ends_with('/') {
+        Some("must not end with \"/\"")
+    } else if prefix.contains(['?', '#']) {
+        Some("must not contain \"?\" or \"#\": it is compared with the path alone")
+    } else {
+        None
+    }
 }
 
 /// A share in hundredths, ten thousandths or millionths.

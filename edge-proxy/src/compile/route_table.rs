@@ -22,7 +22,7 @@ use prost::{DecodeError, Message};
 use rustc_hash::FxHashMap;
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, fields};
+use crate::compile::field::{At, Rejection, Rejections, fields};
 use crate::compile::route::{Edits, edits_of, virtual_host};
 use crate::config::table::{HostTable, RouteTable, VirtualHost, WildcardHosts};
 
@@ -76,54 +76,76 @@ pub(super) struct Outline<'a> {
 }
 
 /// Compiles a message that is decoded already: a table inside a listener.
-pub fn inline(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) -> Result<RouteTable, Rejection> {
+pub fn inline(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) -> Result<RouteTable, Rejections> {
     let outline = outline(at, message)?;
     let list = at.field("virtual_hosts");
     let mut hosts = HostTable::default();
+    let mut bad = None;
     for (index, message) in message.virtual_hosts.iter().enumerate() {
         let at = list.index(index);
-        let (domains, host) = compile_host(context, &at, message, &outline)?;
-        add(&at, &mut hosts, &domains, &host)?;
+        let compiled = compile_host(context, &at, message, &outline);
+        let entered = compiled.and_then(|(domains, host)| Ok(add(&at, &mut hosts, &domains, &host)?));
+        entered.unwrap_or_else(|rejections| Rejections::collect(&mut bad, rejections));
     }
-    Ok(finish(&outline, hosts))
+    bad.map_or_else(|| Ok(finish(&outline, hosts)), Err)
 }
 
-/// Compiles a received message; hosts that are in `before` with the same bytes are not compiled again.
+/// Compiles a received message; hosts that are in `before` with the same bytes are not compiled again. All that is
+/// wrong with its hosts and routes is told, not only the first.
 pub fn received(
     context: &mut Context,
     name: &str,
     body: &Bytes,
     before: Option<&CompiledTable>,
-) -> Result<CompiledTable, Rejection> {
+) -> Result<CompiledTable, Rejections> {
     let at = At::root();
     let cut = Cut::new(body).map_err(|error| undecodable(&at, &error))?;
     let message = RouteConfiguration::decode(cut.rest.as_slice()).map_err(|error| undecodable(&at, &error))?;
     if message.name != name && !message.name.is_empty() {
         let reason = format!("{:?} was sent as {name:?}", message.name);
-        return Err(at.field("name").error(reason));
+        return Err(at.field("name").error(reason).into());
     }
     let outline = outline(&at, &message)?;
     let mut known = Known::new(before.filter(|before| before.rest == cut.rest));
     let list = at.field("virtual_hosts");
     let mut table = HostTable::default();
     let mut hosts = Vec::with_capacity(cut.hosts.len());
+    let mut bad = None;
     for (index, bytes) in cut.hosts.into_iter().enumerate() {
-        let at = list.index(index);
-        let (domains, host) = match known.find(&bytes) {
-            Some(same) => (same.domains.clone(), same.host.clone()),
-            None => {
-                let message = ProtoVirtualHost::decode(bytes.clone()).map_err(|error| undecodable(&at, &error))?;
-                compile_host(context, &at, &message, &outline)?
-            }
+        let compiled = match known.find(&bytes) {
+            Some(same) => Ok((same.domains.clone(), same.host.clone())),
+            None => decode_host(context, &list.index(index), &bytes, &outline),
         };
-        add(&at, &mut table, &domains, &host)?;
-        hosts.push(CompiledHost { bytes, domains, host });
+        let entered = compiled.and_then(|(domains, host)| {
+            let (root, element) = (At::root(), list.index(index));
+            let at = if host.name.is_empty() { &element } else { &root };
+            add(at, &mut table, &domains, &host)?;
+            hosts.push(CompiledHost { bytes, domains, host });
+            Ok(())
+        });
+        entered.unwrap_or_else(|rejections| Rejections::collect(&mut bad, rejections));
     }
-    Ok(CompiledTable {
-        table: Arc::new(finish(&outline, table)),
-        rest: cut.rest,
-        hosts,
-    })
+    match bad {
+        Some(bad) => Err(bad),
+        None => Ok(CompiledTable {
+            table: Arc::new(finish(&outline, table)),
+            rest: cut.rest,
+            hosts,
+        }),
+    }
+}
+
+/// What is wrong with a virtual host that has a name is told by that name, else by its place.
+fn decode_host(
+    context: &mut Context,
+    at: &At<'_>,
+    bytes: &Bytes,
+    outline: &Outline<'_>,
+) -> Result<(Arc<[Domain]>, Arc<VirtualHost>), Rejections> {
+    let message = ProtoVirtualHost::decode(bytes.clone()).map_err(|error| undecodable(at, &error))?;
+    let root = At::root();
+    let at = if message.name.is_empty() { at } else { &root };
+    compile_host(context, at, &message, outline)
 }
 
 fn undecodable(at: &At<'_>, error: &DecodeError) -> Rejection {
@@ -225,17 +247,18 @@ fn compile_host(
     at: &At<'_>,
     message: &ProtoVirtualHost,
     outline: &Outline<'_>,
-) -> Result<(Arc<[Domain]>, Arc<VirtualHost>), Rejection> {
-    let host = virtual_host(context, at, message, outline)?;
+) -> Result<(Arc<[Domain]>, Arc<VirtualHost>), Rejections> {
+    let named = |rejection: Rejection| rejection.of_virtual_host(&message.name);
+    let host = virtual_host(context, at, message, outline).map_err(|all| all.map(named))?;
     let at_domains = at.field("domains");
     if message.domains.is_empty() {
-        return Err(at_domains.error("must name at least one domain"));
+        return Err(named(at_domains.error("must name at least one domain")).into());
     }
     let domains = message.domains.iter().enumerate();
     let domains = domains
         .map(|(index, text)| domain(&at_domains.index(index), text))
-        .collect::<Result<_, _>>()?;
-    Ok((domains, Arc::new(host)))
+        .collect::<Result<_, _>>();
+    Ok((domains.map_err(named)?, Arc::new(host)))
 }
 
 fn domain(at: &At<'_>, text: &str) -> Result<Domain, Rejection> {
@@ -264,7 +287,8 @@ fn add(at: &At<'_>, table: &mut HostTable, domains: &[Domain], host: &Arc<Virtua
         };
         if let Some(other) = previous {
             let reason = format!("domain {domain} is also in virtual host {:?}", other.name);
-            return Err(at.field("domains").index(index).error(reason));
+            let rejection = at.field("domains").index(index).error(reason);
+            return Err(rejection.of_virtual_host(&host.name));
         }
     }
     Ok(())

@@ -29,7 +29,8 @@ fn rejected_cluster(yaml: &str) -> String {
 }
 
 fn table(yaml: &str) -> Result<crate::config::table::RouteTable, Rejection> {
-    route_table::inline(&mut context(), &At::root(), &message::<RouteConfiguration>(yaml))
+    let inline = route_table::inline(&mut context(), &At::root(), &message::<RouteConfiguration>(yaml));
+    inline.map_err(Rejection::from)
 }
 
 #[test]

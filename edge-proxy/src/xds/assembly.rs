@@ -28,7 +28,7 @@ use crate::compile::endpoint::{EndpointInput, Resolved, endpoints};
 use crate::compile::listener::{self, ListenerSpec};
 use crate::compile::route_table::{self, CompiledTable};
 use crate::compile::secret::{self, SecretKey, Secrets};
-use crate::compile::{At, Context, Rejection};
+use crate::compile::{At, Context, Rejection, Rejections};
 use crate::config::Snapshot;
 use crate::config::cluster::ClusterEntry;
 use crate::config::listener::{ListenAddress, Listener};
@@ -138,11 +138,11 @@ impl Assembly {
         let mut rejected = Vec::new();
         for resource in added {
             let result = match kind {
-                Kind::Cluster => self.put_cluster(origin, resource),
-                Kind::Assignment => self.put_assignment(resource),
-                Kind::Listener => self.put_listener(origin, resource),
+                Kind::Cluster => self.put_cluster(origin, resource).map_err(Rejections::from),
+                Kind::Assignment => self.put_assignment(resource).map_err(Rejections::from),
+                Kind::Listener => self.put_listener(origin, resource).map_err(Rejections::from),
                 Kind::Routes => self.put_routes(resource),
-                Kind::Secret => self.put_secret(resource),
+                Kind::Secret => self.put_secret(resource).map_err(Rejections::from),
             };
             let key = (kind, resource.name.clone());
             match result {
@@ -155,6 +155,7 @@ impl Assembly {
                         reason: error.to_string(),
                     };
                     self.failures.insert(key, bad.clone());
+                    self.wait_no_longer(kind, &bad.name);
                     rejected.push(bad);
                 }
             }
@@ -164,6 +165,29 @@ impl Assembly {
             self.remove(kind, name);
         }
         rejected
+    }
+
+    /// Whoever waits for the first version of a resource goes on without it, as there will be no other for now: a
+    /// listener with a route table that has no routes, a cluster without endpoints. (Nothing goes on without a secret.)
+    fn wait_no_longer(&mut self, kind: Kind, name: &str) {
+        match kind {
+            Kind::Routes => self.wake_listeners_of(name),
+            Kind::Assignment => self.changes.clusters.extend(self.services.clusters_of(name).cloned()),
+            Kind::Cluster | Kind::Listener | Kind::Secret => {}
+        }
+    }
+
+    fn wake_listeners_of(&mut self, table: &str) {
+        for (listener, state) in &self.listeners {
+            if state.pending && state.spec.route_tables().any(|wanted| **wanted == *table) {
+                self.changes.listeners.insert(listener.clone());
+            }
+        }
+    }
+
+    /// Whether a resource was sent, or asked for, and there is nothing of it to be had.
+    fn has_failed(&self, kind: Kind, name: &str) -> bool {
+        self.failures.contains_key(&(kind, name.to_owned()))
     }
 
     fn put_cluster(&mut self, origin: Origin, resource: &Incoming) -> Result<(), Rejection> {
@@ -266,7 +290,7 @@ impl Assembly {
         Ok(())
     }
 
-    fn put_routes(&mut self, resource: &Incoming) -> Result<(), Rejection> {
+    fn put_routes(&mut self, resource: &Incoming) -> Result<(), Rejections> {
         let before = self.tables.get(resource.name.as_str());
         let before = before.and_then(|held| held.value.as_ref());
         let table = route_table::received(&mut self.context, &resource.name, &resource.body, before)?;
@@ -276,11 +300,7 @@ impl Assembly {
     }
 
     fn hold_table(&mut self, name: Arc<str>, version: String, body: Bytes, value: Option<CompiledTable>) {
-        for (listener, state) in &self.listeners {
-            if state.pending && state.spec.route_tables().any(|table| *table == name) {
-                self.changes.listeners.insert(listener.clone());
-            }
-        }
+        self.wake_listeners_of(&name);
         self.changes.tables.insert(name.clone());
         self.tables.insert(
             name,
@@ -347,8 +367,19 @@ impl Assembly {
             }
             Kind::Assignment => self.hold_assignment(name.into(), String::new(), Bytes::new(), None),
             Kind::Routes => self.hold_table(name.into(), String::new(), Bytes::new(), None),
-            // A certificate that is gone must not take down what serves with it.
-            Kind::Secret => {}
+            Kind::Secret => self.note_absent_secret(name),
+        }
+    }
+
+    /// A certificate that is gone must not take down what serves with it; one that never was there keeps what needs it
+    /// closed, and nothing else.
+    fn note_absent_secret(&mut self, name: &str) {
+        if !self.secrets.contains_key(&SecretKey::Named(name.to_owned())) {
+            let bad = Rejected {
+                name: name.to_owned(),
+                reason: "the server has no secret of this name".to_owned(),
+            };
+            self.failures.insert((Kind::Secret, name.to_owned()), bad);
         }
     }
 

@@ -3,6 +3,7 @@
 //! While the server is away everything goes on with the last good configuration.
 
 use std::hash::{BuildHasher, RandomState};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::control::{Awaited, Control};
+use crate::control::{Awaited, Control, Progress};
 use crate::xds::Kind;
 use crate::xds::assembly::Origin;
 use crate::xds::connect::{chain, connect};
@@ -23,6 +25,9 @@ const MAX_MESSAGE: usize = 256 << 20;
 
 /// Requests that wait to be written. When it is full the stream is not read on until the server takes some.
 const QUEUE: usize = 32;
+
+/// So long what the server sends may refer to what it doesn't: Envoy's default for `initial_fetch_timeout`.
+const INITIAL_FETCH: Duration = Duration::from_secs(15);
 
 /// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.
 #[derive(Debug)]
@@ -113,7 +118,9 @@ async fn session(
     let mut responses = response.map_err(|error| chain(&error))?.into_inner();
     tracing::info!("connected to the configuration server");
     control.shared.stats.control().control_plane_connected.set(1);
+    let mut patience = pin!(tokio::time::sleep(INITIAL_FETCH));
     loop {
+        let awaited = control.awaited.get();
         tokio::select! {
             message = responses.message() => match message {
                 Ok(Some(response)) => {
@@ -124,6 +131,14 @@ async fn session(
                 Err(error) => return Err(chain(&error)),
             },
             () = control.progressed.notified() => {}
+            () = &mut patience, if control.progress() != Progress::Live => {
+                control.stop_waiting();
+                patience.as_mut().reset(Instant::now() + INITIAL_FETCH);
+            }
+        }
+        if control.awaited.get() != awaited {
+            control.wait_again();
+            patience.as_mut().reset(Instant::now() + INITIAL_FETCH);
         }
         subscribe(control, delta, &requests).await?;
     }
@@ -166,7 +181,7 @@ async fn receive(
 /// meets a cluster that isn't there yet.
 async fn subscribe(control: &Rc<Control>, delta: &mut DeltaClient, requests: &Requests) -> Result<(), String> {
     let awaited = control.awaited.get();
-    let ready = !awaited.clusters && (!awaited.listeners || control.read(|assembly| assembly.clusters_ready()));
+    let ready = !awaited.clusters && (!awaited.listeners || control.clusters_ready());
     for kind in Kind::ALL {
         if kind == Kind::Listener && !ready {
             continue;

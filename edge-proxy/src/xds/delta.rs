@@ -187,11 +187,11 @@ impl DeltaClient {
             .malformed
             .iter()
             .chain(rejected)
-            .map(|bad| format!("{}: {}", bad.name, bad.reason))
+            .flat_map(Rejected::lines)
             .collect();
         let error_detail = (!reasons.is_empty()).then(|| Status {
             code: INVALID_ARGUMENT,
-            message: reasons.join("; "),
+            message: reasons.join("\n"),
             ..Status::default()
         });
         DeltaDiscoveryRequest {

@@ -72,8 +72,8 @@ fn what_the_table_says_about_its_hosts_compiles_them_again() {
 #[test]
 fn a_domain_in_two_hosts_is_refused_with_both_names() {
     let error = received(&mut context(), "r", &table_of(&[(1, 1), (1, 2)], ""), None).expect_err("two of a name");
-    assert_eq!(error.field, "virtual_hosts[1].domains[0]");
-    assert_eq!(error.reason, "domain \"h1.example.com\" is also in virtual host \"h1\"");
+    let text = r#"virtual host "h1": domains[0]: domain "h1.example.com" is also in virtual host "h1""#;
+    assert_eq!(error.to_string(), text);
 }
 
 #[test]
@@ -82,7 +82,8 @@ fn a_message_that_ends_early_is_refused() {
     let mut refused = 0;
     for end in 0..whole.len() {
         if let Err(error) = received(&mut context(), "", &whole.slice(..end), None) {
-            assert!(error.reason.contains("decode") || error.field == "name", "{error}");
+            let text = error.to_string();
+            assert!(text.contains("decode") || text.starts_with("name: "), "{text}");
             refused += 1;
         }
     }
@@ -120,4 +121,41 @@ proptest! {
             held = Some(next);
         }
     }
+}
+
+/// Every culprit is named by the names that its owner knows, each in a line.
+#[test]
+fn all_that_is_wrong_with_a_table_is_told() {
+    let bad = r#"{name: r, virtual_hosts: [
+      {name: shop, domains: [shop.example], routes: [
+        {name: good, match: {prefix: /}, route: {cluster: a}},
+        {name: httproute/a/b/rule/0, match: {path_separated_prefix: shop}, route: {cluster: a}},
+        {name: 'a "quoted" name', match: {safe_regex: {regex: "(a"}}, route: {cluster: a}},
+        {match: {prefix: /}, route: {cluster: a, hash_policy: [{terminal: true}]}}]},
+      {name: plain, domains: [plain.example], routes: [{match: {prefix: /}, route: {cluster: a}}]},
+      {name: empty, domains: []},
+      {domains: [other.example], routes: [{name: no-match, route: {cluster: a}}]}]}"#;
+    let body = message(bad).encode_to_vec().into();
+    let error = received(&mut context(), "r", &body, None).expect_err("a bad table");
+    let lines = [
+        r#"virtual host "shop": route "httproute/a/b/rule/0": match.path_separated_prefix: must begin with "/": "shop""#,
+        r#"virtual host "shop": route "a \"quoted\" name": match.safe_regex.regex: is not a regular expression: unclosed group"#,
+        r#"virtual host "shop": routes[3].route.hash_policy: not supported by this proxy"#,
+        r#"virtual host "empty": domains: must name at least one domain"#,
+        r#"route "no-match": virtual_hosts[3].routes[0].match: is required"#,
+    ];
+    assert_eq!(error.to_string(), lines.join("\n"));
+}
+
+#[test]
+fn many_culprits_are_counted() {
+    let hosts: Vec<String> = (0..30).map(|n| format!("{{name: h{n}, domains: []}}")).collect();
+    let body = message(&format!("{{name: r, virtual_hosts: [{}]}}", hosts.join(", ")))
+        .encode_to_vec()
+        .into();
+    let error = received(&mut context(), "r", &body, None)
+        .expect_err("a bad table")
+        .to_string();
+    assert_eq!(error.lines().count(), 21);
+    assert!(error.ends_with("\nand 10 more"), "{error}");
 }

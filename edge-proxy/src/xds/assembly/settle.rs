@@ -125,6 +125,10 @@ impl Assembly {
                     received = ClusterLoadAssignment::decode(held.body.clone()).map_err(|error| error.to_string())?;
                     (&received, None)
                 }
+                None if self.has_failed(Kind::Assignment, service) => {
+                    received = ClusterLoadAssignment::default();
+                    (&received, None)
+                }
                 None => return Ok(None),
             },
             Discovery::Dns(dns) => match self.resolved.get(name) {
@@ -193,15 +197,16 @@ impl Assembly {
     ) -> bool {
         let mut changed = changes.removed_listeners;
         for name in &changes.listeners {
-            let Some(state) = self.listeners.get_mut(name) else {
+            let Some(state) = self.listeners.get(name) else {
                 changed = true;
                 continue;
             };
+            let answered = |table: &Arc<str>| self.tables.contains_key(table) || self.has_failed(Kind::Routes, table);
             let ready = state.spec.secrets().all(|key| self.secrets.contains_key(key))
-                && state.spec.route_tables().all(|table| self.tables.contains_key(table));
-            if !ready {
+                && state.spec.route_tables().all(answered);
+            let Some(state) = self.listeners.get_mut(name).filter(|_| ready) else {
                 continue;
-            }
+            };
             match state.spec.finish(&self.secrets, state.active.as_deref()) {
                 Ok(listener) => {
                     state.active = Some(Arc::new(listener));

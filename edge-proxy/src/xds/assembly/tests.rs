@@ -230,3 +230,59 @@ fn ids_of_names_that_are_gone_are_used_again() {
         assembly.snapshot().clusters.len()
     );
 }
+
+/// A first version that is rejected comes from a server that has no other: the rest must not wait for it.
+#[test]
+fn what_is_rejected_at_the_start_keeps_nothing_else_closed() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Cluster, cluster("a", ""));
+    put(&mut assembly, Kind::Cluster, cluster("b", ""));
+    put(&mut assembly, Kind::Assignment, assignment("a", 1));
+    assert!(!assembly.clusters_ready());
+    let mut bad = assignment("b", 1);
+    bad.body = Bytes::from_static(b"\xff");
+    assert_eq!(assembly.apply(Kind::Assignment, Origin::Dynamic, &[bad], &[]).len(), 1);
+    assembly.settle();
+    assert!(assembly.clusters_ready() && assembly.snapshot().cluster_by_name("b").is_some());
+
+    put(&mut assembly, Kind::Listener, listener("good", "r"));
+    put(&mut assembly, Kind::Listener, listener("bad", "s"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    assert!(!assembly.listeners_ready());
+    let mut bad = routes("s", "a");
+    bad.body = Bytes::from_static(b"\xff");
+    assert_eq!(assembly.apply(Kind::Routes, Origin::Dynamic, &[bad], &[]).len(), 1);
+    assembly.settle();
+    assert!(assembly.listeners_ready());
+    let open = assembly.snapshot().listeners.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(open, ["bad".into(), "good".into()] as [Arc<str>; 2]);
+    // Its port answers 404 until there are routes, as Envoy's does.
+    assert_eq!(assembly.snapshot().route_tables.iter().flatten().count(), 1);
+    put(&mut assembly, Kind::Routes, routes("s", "a"));
+    assert_eq!(assembly.snapshot().route_tables.iter().flatten().count(), 2);
+}
+
+#[test]
+fn a_listener_without_its_certificate_keeps_no_other_closed() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Listener, listener("plain", "r"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    let tls = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+    let mut message = ProtoListener::decode(listener("tls", "r").body).expect("a listener");
+    let socket = format!(
+        "{{name: tls, typed_config: {{\"@type\": {tls}, common_tls_context: {{tls_certificate_sds_secret_configs: \
+         [{{name: c, sds_config: {{ads: {{}}}}}}]}}}}}}"
+    );
+    message.filter_chains[0].transport_socket =
+        Some(edge_xds::json::from_json(serde_yaml::from_str(&socket).expect("YAML")).expect("a socket"));
+    let mut resource = listener("tls", "r");
+    resource.body = message.encode_to_vec().into();
+    put(&mut assembly, Kind::Listener, resource);
+    assert!(!assembly.listeners_ready());
+    // The server says that there is no such secret.
+    assembly.apply(Kind::Secret, Origin::Dynamic, &[], &["c".to_owned()]);
+    assembly.settle();
+    assert!(assembly.listeners_ready());
+    let open = assembly.snapshot().listeners.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(open, ["plain".into()] as [Arc<str>; 1]);
+}

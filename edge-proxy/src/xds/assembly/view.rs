@@ -110,6 +110,14 @@ impl Assembly {
             self.tables.remove(&name);
             self.changes.tables.insert(name);
         }
+        // A failure that nobody asks about any more says nothing about a resource that is wanted again later.
+        let (assignments, secrets) = (self.wanted(Kind::Assignment), self.wanted(Kind::Secret));
+        self.failures.retain(|(kind, name), _| match kind {
+            Kind::Routes => tables.contains(name),
+            Kind::Assignment => assignments.contains(name),
+            Kind::Secret => secrets.contains(name),
+            Kind::Cluster | Kind::Listener => true,
+        });
         let wanted: BTreeSet<SecretKey> = self.wanted_secrets().into_iter().cloned().collect();
         let versions = &mut self.secret_versions;
         self.secrets.retain(|key, _| match key {
@@ -130,14 +138,26 @@ impl Assembly {
         active.chain(&state.spec.addresses).any(|used| used.address == address)
     }
 
-    /// True when every cluster is active.
+    /// True when nothing more is to be awaited of clusters: each is active, or can't be as things stand.
     pub fn clusters_ready(&self) -> bool {
-        self.clusters.values().all(|state| state.active.is_some())
+        let mut clusters = self.clusters.iter();
+        clusters
+            .all(|(name, state)| state.active.is_some() || self.is_hopeless(Kind::Cluster, name, state.spec.secrets()))
     }
 
-    /// True when every listener is active.
+    /// The same for listeners. One that can't open must not keep the others closed.
     pub fn listeners_ready(&self) -> bool {
-        self.listeners.values().all(|state| state.active.is_some())
+        let mut listeners = self.listeners.iter();
+        listeners
+            .all(|(name, state)| state.active.is_some() || self.is_hopeless(Kind::Listener, name, state.spec.secrets()))
+    }
+
+    fn is_hopeless<'a>(&self, kind: Kind, name: &str, mut secrets: impl Iterator<Item = &'a SecretKey>) -> bool {
+        let missing = |key: &SecretKey| match key {
+            SecretKey::Named(secret) => !self.secrets.contains_key(key) && self.has_failed(Kind::Secret, secret),
+            _ => false,
+        };
+        self.has_failed(kind, name) || secrets.any(missing)
     }
 
     /// Resources that were rejected last, by type and name.
