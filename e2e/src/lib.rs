@@ -7,4 +7,19 @@ pub mod load;
 pub mod ports;
 pub mod process;
 pub mod stack;
+pub mod tls;
+pub mod traffic;
 pub mod world;
+
+/// Makes two tests of each scenario, a function of the caller's module from a [`stack::DataPlane`] to a result: one a data plane.
+#[macro_export]
+macro_rules! with_each_data_plane {
+    ($($scenario:ident,)+) => {
+        mod edge_proxy {
+            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&$crate::stack::DataPlane::EdgeProxy) })+
+        }
+        mod envoy {
+            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&$crate::stack::DataPlane::envoy()?) })+
+        }
+    };
+}

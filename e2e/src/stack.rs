@@ -177,9 +177,20 @@ impl Site {
 
     /// Starts the echo backend.
     pub fn start_echo(&self) -> Result<Process> {
+        self.echo_on(self.ports.echo, "echo")
+    }
+
+    /// Starts a second echo backend, on a port of its own.
+    pub fn start_another_echo(&self) -> Result<Backend> {
+        let [port] = ports::free()?;
+        let process = self.echo_on(port, "another-echo")?;
+        Ok(Backend { process, port })
+    }
+
+    fn echo_on(&self, port: u16, name: &str) -> Result<Process> {
         let mut command = Command::new(program("edgectl")?);
-        command.args(["x", "echo", "--port", &self.ports.echo.to_string()]);
-        let mut echo = Process::start("echo", self.folder.path(), &mut command)?;
+        command.args(["x", "echo", "--port", &port.to_string()]);
+        let mut echo = Process::start(name, self.folder.path(), &mut command)?;
         echo.wait_for_output("echo backend on", PATIENCE)?;
         Ok(echo)
     }
@@ -203,6 +214,15 @@ impl Drop for Site {
             let _ = signal(pid, Signal::Kill);
         }
     }
+}
+
+/// A backend beside the quickstart's.
+#[derive(Debug)]
+pub struct Backend {
+    /// The process; it ends with this.
+    pub process: Process,
+    /// Its port.
+    pub port: u16,
 }
 
 /// A running quickstart.
@@ -257,6 +277,12 @@ impl Stack {
             Ok(((), time)) => Ok(time),
             Err(error) => bail!("{error:#}\n{}", self.logs()),
         }
+    }
+
+    /// The status document, as the admin page has it.
+    pub fn status(&self) -> Result<serde_json::Value> {
+        let address = (Ipv4Addr::LOCALHOST, self.site.ports.admin).into();
+        http::send(address, &Request::get("localhost", "/status?format=json"))?.json()
     }
 
     /// Puts a file into the watched folder, by rename as editors do.

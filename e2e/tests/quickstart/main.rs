@@ -11,6 +11,7 @@ use e2e::{
     http::{self, Request},
     process::{Signal, signal, wait_for},
     stack::{DataPlane, PATIENCE, Stack},
+    tls,
 };
 use std::{
     fs,
@@ -20,22 +21,9 @@ use std::{
     thread,
 };
 
-mod tls;
 mod websocket;
 
-/// Every scenario is two tests.
-macro_rules! with_each_data_plane {
-    ($($scenario:ident,)+) => {
-        mod edge_proxy {
-            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&super::DataPlane::EdgeProxy) })+
-        }
-        mod envoy {
-            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&super::DataPlane::envoy()?) })+
-        }
-    };
-}
-
-with_each_data_plane! {
+e2e::with_each_data_plane! {
     answers_and_headers_are_those_of_the_contract,
     a_copied_file_serves_and_a_deleted_one_stops,
     a_broken_file_changes_nothing_and_is_reported,

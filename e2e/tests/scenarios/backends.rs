@@ -1,0 +1,74 @@
+//! Backends of other protocols than the echo backend's: what comes back is what was sent, in capitals.
+
+use anyhow::Result;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{Ipv4Addr, TcpListener, UdpSocket},
+    sync::Arc,
+    thread,
+};
+
+/// Answers each line over TCP. Gives its port; it lives as long as the test process.
+pub(crate) fn tcp() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || answer_lines(stream));
+        }
+    });
+    Ok(port)
+}
+
+/// The same inside TLS.
+pub(crate) fn tls(config: &Arc<ServerConfig>) -> Result<u16> {
+    let config = Arc::clone(config);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || {
+                if let Ok(connection) = ServerConnection::new(config) {
+                    answer_lines(StreamOwned::new(connection, stream));
+                }
+            });
+        }
+    });
+    Ok(port)
+}
+
+/// Answers each datagram.
+pub(crate) fn udp() -> Result<u16> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = socket.local_addr()?.port();
+    thread::spawn(move || {
+        let mut buffer = [0; 1500];
+        while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+            let _ = socket.send_to(&buffer[..n].to_ascii_uppercase(), from);
+        }
+    });
+    Ok(port)
+}
+
+fn answer_lines(stream: impl Read + Write) {
+    let mut stream = BufReader::new(stream);
+    let mut line = Vec::new();
+    while matches!(stream.read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        // A peer that has left isn't worth a word.
+        let _ = stream.get_mut().write_all(&line.to_ascii_uppercase());
+        let _ = stream.get_mut().flush();
+        line.clear();
+    }
+}
+
+/// Sends a line and gives the line that comes back.
+pub(crate) fn say(stream: impl Read + Write, words: &str) -> Result<String> {
+    let mut stream = BufReader::new(stream);
+    writeln!(stream.get_mut(), "{words}")?;
+    stream.get_mut().flush()?;
+    let mut answer = String::new();
+    stream.read_line(&mut answer)?;
+    Ok(answer.trim_end().to_owned())
+}

@@ -1,0 +1,105 @@
+//! A gRPC backend and a call, down at HTTP/2: one message there and back, and the status in the trailers
+//! (gRPC over HTTP/2, "Requests" and "Responses").
+
+use anyhow::{Context, Result, ensure};
+use bytes::{Buf as _, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Request, Response};
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Runtime},
+};
+
+/// Serves calls until dropped.
+pub(crate) struct Backend {
+    /// Its port.
+    pub(crate) port: u16,
+    _runtime: Runtime,
+}
+
+impl Backend {
+    /// Starts one on a port of its own.
+    pub(crate) fn start() -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
+        let port = listener.local_addr()?.port();
+        runtime.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                // Connections end with the proxy.
+                tokio::spawn(async move { serve(stream).await });
+            }
+        });
+        Ok(Self {
+            port,
+            _runtime: runtime,
+        })
+    }
+}
+
+async fn serve(stream: TcpStream) -> Result<()> {
+    let mut connection = h2::server::handshake(stream).await?;
+    while let Some(call) = connection.accept().await {
+        let (request, mut respond) = call?;
+        tokio::spawn(async move {
+            let path = request.uri().path().to_owned();
+            let message = read(request.into_body()).await?;
+            let head = Response::builder()
+                .header("content-type", "application/grpc")
+                .body(())?;
+            let mut body = respond.send_response(head, false)?;
+            let answer = [path.as_bytes(), b" ", &message].concat();
+            body.send_data(frame(&answer), false)?;
+            let trailers = HeaderMap::from_iter([("grpc-status".parse()?, HeaderValue::from_static("0"))]);
+            body.send_trailers(trailers)?;
+            anyhow::Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// Makes a call with one message and gives the one that comes back.
+pub(crate) fn call(gateway: SocketAddr, host: &str, method: &str, message: &[u8]) -> Result<String> {
+    Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let (mut client, connection) = h2::client::handshake(TcpStream::connect(gateway).await?).await?;
+        // It ends with the runtime.
+        tokio::spawn(connection);
+        let request = Request::post(format!("http://{host}{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(())?;
+        let (response, mut body) = client.send_request(request, false)?;
+        body.send_data(frame(message), true)?;
+        let response = response.await?;
+        ensure!(response.status() == 200, "status {}", response.status());
+        // A call that never reached a backend has its status beside the head.
+        let refused = response.headers().get("grpc-status");
+        ensure!(refused.is_none(), "refused: {:?}", response.headers());
+        let mut body = response.into_body();
+        let message = read_stream(&mut body).await?;
+        let trailers = body.trailers().await?.context("no trailers")?;
+        ensure!(trailers.get("grpc-status").is_some_and(|s| s == "0"), "{trailers:?}");
+        Ok(String::from_utf8(message)?)
+    })
+}
+
+/// A message with its five bytes of prefix.
+fn frame(message: &[u8]) -> Bytes {
+    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
+    [&[0], &length.to_be_bytes()[..], message].concat().into()
+}
+
+async fn read(mut body: h2::RecvStream) -> Result<Vec<u8>> {
+    read_stream(&mut body).await
+}
+
+async fn read_stream(body: &mut h2::RecvStream) -> Result<Vec<u8>> {
+    let mut bytes = BytesMut::new();
+    while let Some(data) = body.data().await {
+        let data = data?;
+        body.flow_control().release_capacity(data.len())?;
+        bytes.extend_from_slice(&data);
+    }
+    ensure!(bytes.len() >= 5, "a message without prefix");
+    bytes.advance(5);
+    Ok(bytes.to_vec())
+}
