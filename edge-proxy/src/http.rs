@@ -113,7 +113,17 @@ async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
     let connection = Rc::clone(&arrived.exchange.connection);
     let (head, internal) = (&mut arrived.head, arrived.notes.internal);
     let snapshot = connection.worker.snapshot();
-    let table = snapshot.route_table(&connection.manager().routes);
+    // The connection must not ask this configuration for routes that only the one before knows by that name.
+    connection.follow(&snapshot);
+    let manager = connection.manager();
+    let last;
+    let table = match snapshot.route_table(&manager.routes) {
+        Some(table) => Some(table),
+        None => {
+            last = connection.last_routes(&manager.routes);
+            last.as_ref()
+        }
+    };
     let host = table.and_then(|table| table.virtual_host(head.authority_text()));
     if let Some(host) = host
         && needs_tls(&connection, host.require_tls, internal)

@@ -11,12 +11,14 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
-use crate::config::Snapshot;
 use crate::config::listener::Listener;
+use crate::config::table::RouteTable;
+use crate::config::{RouteTableId, Snapshot};
 use crate::downstream::accept::Acceptors;
 use crate::downstream::registry::Registry;
 use crate::http::number::Numbers;
@@ -49,6 +51,8 @@ pub(crate) struct Worker {
     pub(crate) upstreams: Upstreams,
     /// Those that were followed last.
     listeners: RefCell<Arc<BTreeMap<Arc<str>, Arc<Listener>>>>,
+    /// Route tables that are no part of the configuration any more, for connections that leave with them.
+    last_routes: RefCell<FxHashMap<RouteTableId, Arc<RouteTable>>>,
     cache: RefCell<SnapshotCache>,
     pinned: RefCell<Rc<Pinned>>,
     drain: Cell<Drain>,
@@ -82,6 +86,7 @@ impl Worker {
             listeners_changed: Notify::new(),
             upstreams: Upstreams::default(),
             listeners: RefCell::default(),
+            last_routes: RefCell::default(),
             cache: RefCell::new(cache),
             pinned,
             drain: Cell::new(drain),
@@ -95,9 +100,32 @@ impl Worker {
         let current = cache.current();
         let mut pinned = self.pinned.borrow_mut();
         if !Arc::ptr_eq(current, &pinned.0) {
+            self.keep_routes(&pinned, current);
             *pinned = Rc::new(Pinned(Arc::clone(current)));
         }
         Rc::clone(&pinned)
+    }
+
+    /// Remembers the route tables that a new configuration does not have any more.
+    fn keep_routes(&self, before: &Snapshot, now: &Snapshot) {
+        if Arc::ptr_eq(&before.route_tables, &now.route_tables) {
+            return;
+        }
+        let mut last = self.last_routes.borrow_mut();
+        for (index, table) in before.route_tables.iter().enumerate() {
+            let is_there = now.route_tables.get(index).is_some_and(Option::is_some);
+            if let Some(table) = table.as_ref().filter(|_| !is_there)
+                && let Ok(index) = u32::try_from(index)
+            {
+                last.insert(RouteTableId(index), Arc::clone(table));
+            }
+        }
+        last.retain(|id, _| now.route_tables.get(id.0 as usize).is_none_or(Option::is_none));
+    }
+
+    /// The last version of a route table that has gone.
+    pub(crate) fn last_routes(&self, id: RouteTableId) -> Option<Arc<RouteTable>> {
+        self.last_routes.borrow().get(&id).cloned()
     }
 
     /// How far the process is on its way out.
@@ -158,10 +186,14 @@ impl Worker {
     }
 
     fn follow_snapshot(&self, snapshot: &Arc<Snapshot>) -> bool {
-        self.connections.follow(snapshot);
+        // Keeps what this configuration drops, before anybody asks for it.
+        self.snapshot();
         self.upstreams.follow(snapshot);
         let before = self.listeners.replace(Arc::clone(&snapshot.listeners));
         if !Arc::ptr_eq(&before, &snapshot.listeners) {
+            self.connections.follow(snapshot);
+            let needed = self.connections.last_routes();
+            self.last_routes.borrow_mut().retain(|id, _| needed.contains(id));
             self.listeners_changed.notify_waiters();
         }
         true

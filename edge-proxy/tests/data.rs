@@ -15,6 +15,8 @@ mod http1;
 mod leaving;
 #[path = "data/lifecycle.rs"]
 mod lifecycle;
+#[path = "data/listeners.rs"]
+mod listeners;
 #[path = "data/protocols.rs"]
 mod protocols;
 #[path = "data/resilience.rs"]

@@ -56,6 +56,7 @@ struct ChainSpec {
     tls: Option<DownstreamTlsSpec>,
     network: Network,
     fingerprint: u64,
+    transport: u64,
     is_default: bool,
 }
 
@@ -291,6 +292,9 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         tls,
         network,
         fingerprint: xxh3_64(&message.encode_to_vec()),
+        transport: transport_socket
+            .as_ref()
+            .map_or(0, |socket| xxh3_64(&socket.encode_to_vec())),
         is_default,
     })
 }
@@ -373,10 +377,11 @@ impl ListenerSpec {
         let at = At::root();
         let chains = self.index(
             |chain| {
-                let mut fingerprint = chain.fingerprint;
+                let (mut fingerprint, mut transport) = (chain.fingerprint, chain.transport);
                 for key in chain.tls.iter().flat_map(DownstreamTlsSpec::secrets) {
                     let hash = secrets.get(key).map_or(0, |secret| secret.hash);
                     fingerprint = fingerprint.rotate_left(7) ^ hash;
+                    transport = transport.rotate_left(7) ^ hash;
                 }
                 if let Some(same) = known.iter().find(|known| known.fingerprint == fingerprint) {
                     return Ok(Arc::clone(same));
@@ -388,6 +393,7 @@ impl ListenerSpec {
                     tls,
                     network,
                     fingerprint,
+                    transport,
                 }))
             },
             &at,

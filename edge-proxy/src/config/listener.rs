@@ -142,6 +142,9 @@ pub struct FilterChain {
     pub network: Network,
     /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
     pub fingerprint: u64,
+    /// Hash of its transport alone: of the TLS settings and their secrets. A connection that was accepted by one may be
+    /// served by another with the same.
+    pub transport: u64,
 }
 
 /// What a chain does with the bytes of a connection.

@@ -3,23 +3,27 @@
 //! What: addresses, the settings it was accepted with, and a small state of ends: idle, too long a head, too old,
 //! asked to leave. The task that drives HTTP asks [`Connection::poll_command`] whenever it runs.
 
+mod terms;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use http::HeaderValue;
 
 use crate::clock::{Kind, Timer};
-use crate::config::Snapshot;
 use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::http2::budget::Budget;
 use crate::http1::buffers::LARGE_READ;
 use crate::shared::Drain;
-use crate::stats::ConnectionManagerCells;
+use crate::stats::{ConnectionManagerCells, HttpStats};
 use crate::transport::Transport;
 use crate::worker::Worker;
+pub(crate) use terms::Manager;
+use terms::Terms;
 
 /// The protocol of a client connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +64,17 @@ enum Leaving {
 pub(crate) struct Connection {
     /// The worker it lives on.
     pub(crate) worker: Rc<Worker>,
-    /// The listener as it was when the connection was accepted.
-    pub(crate) listener: Arc<Listener>,
-    /// The chain that serves it.
-    pub(crate) chain: Arc<FilterChain>,
-    /// How that chain serves it.
-    http: Arc<HttpManager>,
+    /// The chain that it was accepted by.
+    chain: Arc<FilterChain>,
+    /// What serves it.
+    terms: RefCell<Rc<Terms>>,
+    /// The counters stay those that it was counted in first.
+    stats: Arc<HttpStats>,
+    /// The version of the configuration that was looked at last.
+    followed: Cell<u64>,
+    /// What serves it is no part of the configuration any more.
+    left: Cell<bool>,
+    accepted: Instant,
     /// The client's address.
     pub(crate) peer: SocketAddr,
     /// Its text, for headers.
@@ -127,9 +136,12 @@ impl Connection {
         };
         Rc::new(Self {
             worker,
-            listener,
             chain,
-            http,
+            stats: Arc::clone(&http.stats),
+            terms: RefCell::new(Rc::new(Terms { listener, http })),
+            followed: Cell::new(0),
+            left: Cell::new(false),
+            accepted: now,
             peer,
             peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),
             local,
@@ -147,18 +159,18 @@ impl Connection {
     }
 
     /// The settings of HTTP.
-    pub(crate) fn manager(&self) -> &HttpManager {
-        &self.http
+    pub(crate) fn manager(&self) -> Manager {
+        Manager(Rc::clone(&self.terms.borrow()))
     }
 
     /// This worker's `http.<prefix>.` counters.
     pub(crate) fn cells(&self) -> &ConnectionManagerCells {
-        self.http.stats.cells(self.worker.index)
+        self.stats.cells(self.worker.index)
     }
 
     /// How much its streams may hold for the client in HTTP/2.
     pub(crate) fn budget(&self) -> Rc<Budget> {
-        let budget = || Budget::new(self.listener.per_connection_buffer_limit);
+        let budget = || Budget::new(self.terms.borrow().listener.per_connection_buffer_limit);
         Rc::clone(self.budget.get_or_init(budget))
     }
 
@@ -172,18 +184,13 @@ impl Connection {
         self.chain.tls.is_some()
     }
 
-    /// Leaves when its listener has gone or would serve it by other settings now.
-    pub(crate) fn follow(&self, snapshot: &Snapshot) {
-        match snapshot.listeners.get(&self.listener.name) {
-            None => self.drain(),
-            Some(now) if Arc::ptr_eq(now, &self.listener) => {}
-            Some(now) => {
-                let chain = now.chain_for(self.server_name.as_deref());
-                let http = chain.and_then(|chain| chain.network.http());
-                if !http.is_some_and(|http| Arc::ptr_eq(http, &self.http)) {
-                    self.discourage();
-                }
-            }
+    /// Other settings hold from now on: the deadlines that run do so by them.
+    fn restart_clock(&self) {
+        let timeouts = self.manager().timeouts;
+        self.timer
+            .set(Kind::Lifetime, self.accepted, timeouts.max_connection_duration);
+        if self.active.get() == 0 {
+            self.timer.set(Kind::Idle, self.worker.clock.now(), timeouts.idle);
         }
     }
 
@@ -194,7 +201,7 @@ impl Connection {
         self.timer.clear(Kind::Idle);
         self.timer.clear(Kind::Request);
         if self
-            .http
+            .manager()
             .max_requests_per_connection
             .is_some_and(|max| self.requests.get() >= max)
         {
@@ -208,7 +215,7 @@ impl Connection {
         self.active.set(active);
         if active == 0 {
             self.timer
-                .set(Kind::Idle, self.worker.clock.recent(), self.http.timeouts.idle);
+                .set(Kind::Idle, self.worker.clock.recent(), self.manager().timeouts.idle);
             if self.leaving.get() >= Leaving::AfterResponse && self.protocol == Protocol::Http2 {
                 self.wake();
             }
@@ -219,7 +226,7 @@ impl Connection {
     /// streams that stand still.
     pub(crate) fn bytes_arrived(&self) {
         if self.active.get() == 0 && !self.timer.is_set(Kind::Request) {
-            let timeouts = &self.http.timeouts;
+            let timeouts = self.manager().timeouts;
             let limit = timeouts.request_headers.or(timeouts.stream_idle);
             if limit.is_some() {
                 self.timer.set(Kind::Request, self.worker.clock.now(), limit);
@@ -300,7 +307,7 @@ impl Connection {
     fn tell(&self) -> Command {
         if self.leaving.replace(Leaving::Told) != Leaving::Told && self.protocol == Protocol::Http2 {
             let now = self.worker.clock.now();
-            self.timer.set(Kind::Drain, now, Some(self.http.timeouts.drain));
+            self.timer.set(Kind::Drain, now, Some(self.manager().timeouts.drain));
         }
         Command::Finish
     }

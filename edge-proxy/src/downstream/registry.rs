@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::config::Snapshot;
+use rustc_hash::FxHashSet;
+
+use crate::config::{RouteTableId, Snapshot};
 use crate::downstream::connection::Connection;
 
 /// Open connections; a place is used again after its connection has gone.
@@ -52,10 +54,16 @@ impl Registry {
         self.each(which, Connection::drain);
     }
 
-    /// Connections of a removed listener drain; those of a changed one go on with the old settings until their client
-    /// has been told to come back on a new connection.
+    /// Lets connections take over what a new configuration says about them.
     pub(crate) fn follow(&self, snapshot: &Snapshot) {
         self.each(|_| true, |connection| connection.follow(snapshot));
+    }
+
+    /// Route tables that connections on their way out still need.
+    pub(crate) fn last_routes(&self) -> FxHashSet<RouteTableId> {
+        let places = self.places.borrow();
+        let open = places.open.iter().flatten();
+        open.filter_map(|connection| connection.leaves_with()).collect()
     }
 
     fn each(&self, which: impl Fn(&Connection) -> bool, act: impl Fn(&Connection)) {

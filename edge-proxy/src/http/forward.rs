@@ -17,6 +17,7 @@ use crate::config::Snapshot;
 use crate::config::cluster::{ClusterEntry, UpstreamProtocol};
 use crate::config::endpoint::HostId;
 use crate::config::header::HeaderSteps;
+use crate::config::listener::Upgrade;
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
@@ -204,15 +205,14 @@ fn speak(
 }
 
 fn allows_upgrade(settings: &Forward, connection: &Connection, protocol: &str) -> bool {
-    let own = settings.upgrades.iter().find(|upgrade| &*upgrade.protocol == protocol);
-    own.or_else(|| {
-        connection
-            .manager()
-            .upgrades
-            .iter()
-            .find(|upgrade| &*upgrade.protocol == protocol)
-    })
-    .is_some_and(|upgrade| upgrade.enabled)
+    let manager = connection.manager();
+    let of = |upgrades: &[Upgrade]| {
+        let found = upgrades.iter().find(|upgrade| &*upgrade.protocol == protocol);
+        found.map(|upgrade| upgrade.enabled)
+    };
+    of(&settings.upgrades)
+        .or_else(|| of(&manager.upgrades))
+        .unwrap_or(false)
 }
 
 /// The route's timeouts, which a trusted caller may override, and the header that tells the backend.

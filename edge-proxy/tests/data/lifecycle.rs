@@ -1,21 +1,19 @@
 //! Configuration changes and drains while connections are open.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use edge_proxy::config::RouteTableId;
 use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
-use edge_proxy::config::listener::{FilterChains, HealthCheckFilter, HttpFilter, RouteSource, ServerHeader};
+use edge_proxy::config::listener::{HealthCheckFilter, HttpFilter};
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Response, StatusCode};
 use http_body_util::Full;
 use tokio::net::TcpStream;
 
 use crate::support::{
-    Backend, Config, Proxy, Reply, Speaks, catch_all, chain, cluster, entry, forward, get, http2, listener, manager,
-    route, run, simple, snapshot, table, until,
+    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, http2, route, run, simple,
+    snapshot, table, until,
 };
 
 #[test]
@@ -52,35 +50,6 @@ fn connections_to_endpoints_that_are_gone_are_closed() {
             gone.cx_active.load(std::sync::atomic::Ordering::SeqCst) == 0
         })
         .await;
-    });
-}
-
-#[test]
-fn a_changed_listener_serves_new_connections_and_lets_old_ones_finish() {
-    run(async {
-        let backend = Backend::named("a").await;
-        let proxy = Proxy::start(simple(backend.address));
-        let mut old = proxy.http1().await;
-        assert_eq!(old.get("h", "/").await.header("server"), "edge");
-        proxy.publish(|next| {
-            let mut changed = manager(RouteSource::Dynamic {
-                name: Arc::from("rt"),
-                id: RouteTableId(0),
-            });
-            changed.server_header = ServerHeader::Overwrite(HeaderValue::from_static("new"));
-            let listener = listener(FilterChains {
-                default: Some(chain(changed)),
-                ..FilterChains::default()
-            });
-            next.listeners = Arc::new(BTreeMap::from([(Arc::from("in"), listener)]));
-        });
-        let mut asked_to_leave = false;
-        while !asked_to_leave {
-            let reply = old.get("h", "/").await;
-            assert_eq!((reply.status, reply.header("server")), (200, "edge"));
-            asked_to_leave = reply.header("connection") == "close";
-        }
-        assert_eq!(proxy.get("h", "/").await.header("server"), "new");
     });
 }
 

@@ -229,6 +229,7 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
         tls,
         network: Network::Http(Arc::new(http)),
         fingerprint: 0,
+        transport: 0,
     })
 }
 

@@ -174,6 +174,7 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
         tls: None,
         network: Network::Http(Arc::new(manager)),
         fingerprint: 0,
+        transport: 0,
     })
 }
 

@@ -1,0 +1,109 @@
+//! Which settings a connection is served by, while the configuration changes under it.
+//!
+//! What: a connection follows its socket. As long as something listens where it was accepted, and a chain would take it
+//! by the same TLS, that chain's settings and routes serve its next request, whatever they are called by now. A
+//! connection whose client was let in by other rules (certificates, trusted authorities), or whose listener has gone,
+//! is told to leave with its next response, and until then goes on with what it had, the last routes included.
+
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::clock::Kind;
+use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, RouteSource};
+use crate::config::table::RouteTable;
+use crate::config::{RouteTableId, Snapshot};
+use crate::downstream::connection::{Connection, Protocol};
+
+/// The settings of a connection.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) listener: Arc<Listener>,
+    pub(super) http: Arc<HttpManager>,
+}
+
+/// The settings of HTTP as they are for what begins now; they stay the same while this is held.
+#[derive(Clone, Debug)]
+pub(crate) struct Manager(pub(super) Rc<Terms>);
+
+impl Deref for Manager {
+    type Target = HttpManager;
+
+    fn deref(&self) -> &HttpManager {
+        &self.0.http
+    }
+}
+
+impl Connection {
+    /// Takes over what the configuration says about it now. Costs a comparison when that was done already.
+    pub(crate) fn follow(&self, snapshot: &Snapshot) {
+        if self.followed.replace(snapshot.version) == snapshot.version {
+            return;
+        }
+        let terms = Rc::clone(&self.terms.borrow());
+        let Some(listener) = successor(&terms.listener, snapshot) else {
+            return self.abandon();
+        };
+        if Arc::ptr_eq(listener, &terms.listener) {
+            return;
+        }
+        let chain = listener.chain_for(self.server_name.as_deref());
+        let Some((chain, http)) = chain.and_then(|chain| Some((chain, chain.network.http()?))) else {
+            return self.abandon();
+        };
+        if !self.may_be_served_by(chain, http) {
+            return self.abandon();
+        }
+        let same = Arc::ptr_eq(http, &terms.http);
+        let (listener, http) = (Arc::clone(listener), Arc::clone(http));
+        *self.terms.borrow_mut() = Rc::new(Terms { listener, http });
+        if !same {
+            self.restart_clock();
+        }
+    }
+
+    fn may_be_served_by(&self, chain: &FilterChain, http: &HttpManager) -> bool {
+        let speaks = match http.codec {
+            Codec::Auto => true,
+            Codec::Http1 => self.protocol == Protocol::Http1,
+            Codec::Http2 => self.protocol == Protocol::Http2,
+        };
+        speaks && chain.transport == self.chain.transport
+    }
+
+    /// Nothing serves it any more. Its client hears so with the next response, or the drain time ends it.
+    fn abandon(&self) {
+        self.left.set(true);
+        self.discourage();
+        if self.protocol == Protocol::Http1 {
+            let drain_time = self.worker.shared.flags.drain_time();
+            self.timer.set(Kind::Drain, self.worker.clock.now(), Some(drain_time));
+        }
+    }
+
+    /// The routes that it still needs although the configuration has them no more.
+    pub(crate) fn leaves_with(&self) -> Option<RouteTableId> {
+        match self.terms.borrow().http.routes {
+            RouteSource::Dynamic { id, .. } if self.left.get() => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The routes for a request that find none in the configuration: those that there were last, for a connection that
+    /// is on its way out with what they belonged to.
+    pub(crate) fn last_routes(&self, source: &RouteSource) -> Option<Arc<RouteTable>> {
+        match source {
+            RouteSource::Dynamic { id, .. } if self.left.get() => self.worker.last_routes(*id),
+            _ => None,
+        }
+    }
+}
+
+/// What listens now where a listener did.
+fn successor<'a>(listener: &Listener, snapshot: &'a Snapshot) -> Option<&'a Arc<Listener>> {
+    let mut others = snapshot.listeners.values();
+    snapshot.listeners.get(&listener.name).or_else(|| {
+        let address = listener.addresses.first()?;
+        others.find(|other| other.addresses.first() == Some(address))
+    })
+}
