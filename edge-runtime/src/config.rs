@@ -1,8 +1,8 @@
 //! The controller's configuration: from the EdgeGateway file to what the runners need.
 //!
 //! What the file may hold and how it is checked belongs to `edge-translate`; here stands what it means on this machine:
-//! folders, addresses, defaults, and which parts this mode doesn't have. Relative paths are taken from the folder of
-//! the file.
+//! the mode and what belongs to it, folders, addresses, defaults. Relative paths are taken from the folder of the file.
+//! No field is ignored in silence: see [`unused`].
 
 use crate::{
     Error,
@@ -13,13 +13,13 @@ use crate::{
     xds_server::Limits,
 };
 use edge_translate::{
-    Feature, Platform, Settings,
+    Feature, Settings,
     api::{DurationText, Quantity},
     config::{
-        EdgeGateway, LogEncoder, parse,
+        EdgeGateway, LogEncoder, parse_and_judge,
         provider::{HostInfrastructure, InfrastructureProviderType, ProviderType, ResourceProviderType},
     },
-    load::Source,
+    load::{LoadFinding, Source},
 };
 use edge_xds::bootstrap::check_patch;
 use std::{
@@ -32,6 +32,7 @@ use std::{
 mod follow;
 #[cfg(test)]
 mod tests;
+mod unused;
 
 pub use follow::follow;
 
@@ -45,16 +46,10 @@ pub struct Overrides {
 /// The configuration as the runners need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The name that a GatewayClass binds to.
-    pub controller_name: Arc<str>,
-    /// Whether kind Backend may be used.
-    pub backend_api: Feature,
-    /// Files and folders with resources.
-    pub paths: Arc<[PathBuf]>,
-    /// Folders of this machine.
-    pub folders: HostFolders,
-    /// Whether and how proxies are started here.
-    pub proxies: Proxies,
+    /// Where resources come from and where proxies run.
+    pub mode: Mode,
+    /// What translation depends on.
+    pub settings: Settings,
     /// What is logged.
     pub logging: Logging,
     /// Where the admin pages are.
@@ -63,8 +58,28 @@ pub struct Config {
     pub metrics: Feature,
     /// Bounds of the xDS server.
     pub xds: Limits,
-    /// Parts of the file that this mode doesn't have, one sentence each.
-    pub ignored: Vec<String>,
+    /// The file with all defaults, if it is to be logged.
+    pub dump: Option<String>,
+    /// Fields that change nothing, each with its place.
+    pub remarks: Vec<LoadFinding>,
+}
+
+/// Where resources come from and where proxies run, with what only that mode has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Files of this machine, and processes of this machine.
+    Standalone(Standalone),
+}
+
+/// Settings of standalone mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standalone {
+    /// Files and folders with resources.
+    pub paths: Arc<[PathBuf]>,
+    /// Folders of this machine.
+    pub folders: HostFolders,
+    /// Whether and how proxies are started here.
+    pub proxies: Proxies,
 }
 
 /// Who looks after the proxies.
@@ -74,19 +89,6 @@ pub enum Proxies {
     Processes(Option<PathBuf>),
     /// Somebody else does.
     Foreign,
-}
-
-impl Config {
-    /// What translation depends on.
-    pub fn settings(&self) -> Settings {
-        Settings {
-            controller_name: Arc::clone(&self.controller_name),
-            platform: Platform::Host,
-            backend_api: self.backend_api,
-            check_bootstrap: Some(check_patch),
-            ..Settings::default()
-        }
-    }
 }
 
 /// Reads and checks the file; without one everything has its default.
@@ -109,16 +111,16 @@ pub fn read(path: Option<&Path>, overrides: &Overrides) -> Result<Config, Error>
             (text, shown)
         }
     };
-    let file = parse(&Source {
+    let source = Source {
         name: &name,
         text: &text,
-    })
-    .map_err(|findings| {
+    };
+    let (file, remarks) = parse_and_judge(&source, unused::unused).map_err(|findings| {
         let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
         Error::Config(lines.join("\n"))
     })?;
-    let read = Reading { file, name, folder };
-    read.config(overrides)
+    let reading = Reading { file, name, folder };
+    reading.config(overrides, remarks)
 }
 
 struct Reading {
@@ -128,7 +130,31 @@ struct Reading {
 }
 
 impl Reading {
-    fn config(&self, overrides: &Overrides) -> Result<Config, Error> {
+    fn config(&self, overrides: &Overrides, remarks: Vec<LoadFinding>) -> Result<Config, Error> {
+        let mode = match self.file.provider.r#type {
+            ProviderType::Custom => Mode::Standalone(self.standalone(overrides)?),
+            _ => {
+                let problem = "this build doesn't run in a cluster; set it to Custom, which is standalone mode";
+                return Err(self.fault("provider.type", problem));
+            }
+        };
+        let settings = Settings::of(&self.file, Some(check_patch));
+        settings
+            .check_default_proxy()
+            .map_err(|problem| self.fault("edgeProxy", &problem))?;
+        Ok(Config {
+            mode,
+            settings,
+            logging: self.logging(),
+            admin: self.admin()?,
+            metrics: self.metrics(),
+            xds: self.limits(),
+            dump: self.dump(),
+            remarks,
+        })
+    }
+
+    fn standalone(&self, overrides: &Overrides) -> Result<Standalone, Error> {
         let host = self.host()?;
         let binary = overrides
             .proxy_binary
@@ -139,18 +165,10 @@ impl Reading {
             None => Proxies::Foreign,
         };
         let none = HostInfrastructure::default();
-        let settings = Settings::of(&self.file, Some(check_patch));
-        Ok(Config {
-            controller_name: settings.controller_name,
-            backend_api: settings.backend_api,
+        Ok(Standalone {
             paths: self.paths()?,
             folders: self.folders(host.unwrap_or(&none))?,
             proxies,
-            logging: self.logging(),
-            admin: self.admin()?,
-            metrics: self.metrics(),
-            xds: self.limits(),
-            ignored: self.ignored(),
         })
     }
 
@@ -168,11 +186,7 @@ impl Reading {
     }
 
     fn paths(&self) -> Result<Arc<[PathBuf]>, Error> {
-        let provider = &self.file.provider;
-        if provider.r#type != ProviderType::Custom {
-            return Err(self.fault("provider.type", "this build has standalone mode only; set it to Custom"));
-        }
-        let resource = provider.custom.as_ref().map(|custom| &custom.resource);
+        let resource = self.file.provider.custom.as_ref().map(|custom| &custom.resource);
         if resource.is_some_and(|resource| resource.r#type == ResourceProviderType::Cluster) {
             return Err(self.fault(
                 "provider.custom.resource.type",
@@ -272,35 +286,8 @@ impl Reading {
         }
     }
 
-    fn ignored(&self) -> Vec<String> {
-        let file = &self.file;
-        let metrics = file.telemetry.as_ref().and_then(|telemetry| telemetry.metrics.as_ref());
-        let parts = [
-            (
-                file.rate_limit.is_some(),
-                "rateLimit: standalone mode has no rate limit service",
-            ),
-            (
-                file.extension_manager.is_some() || !file.extension_managers.is_empty(),
-                "extensionManager: this build calls no extension services",
-            ),
-            (
-                metrics.is_some_and(|metrics| !metrics.sinks.is_empty()),
-                "telemetry.metrics.sinks: scrape /metrics instead",
-            ),
-            (
-                file.admin.enable_pprof,
-                "admin.enablePprof: this build has no profiling pages",
-            ),
-            (
-                file.edge_proxy.is_some(),
-                "edgeProxy: defaults of all fleets come from an EdgeProxy of the GatewayClass",
-            ),
-        ];
-        parts
-            .iter()
-            .filter(|(is_set, _)| *is_set)
-            .map(|(_, sentence)| format!("{sentence}; the field is ignored"))
-            .collect()
+    fn dump(&self) -> Option<String> {
+        let wanted = self.file.admin.enable_dump_config;
+        wanted.then(|| serde_json::to_string(&self.file).unwrap_or_else(|error| error.to_string()))
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     Error,
     admin::Pages,
     certs::{self, CONTROLLER, Existing, Outcome, PROXY, ServerTls, TlsFiles},
-    config::{self, Config, Overrides, Proxies},
+    config::{self, Config, Mode, Overrides, Proxies, Standalone},
     http::{self, Query, Reply},
     infra::host::{self, AtStop, HostSettings, RuntimeFolder},
     logging::LogControl,
@@ -20,7 +20,7 @@ use crate::{
     world::{self, Outputs, Pace, Terms},
     xds_server::{self, Shared},
 };
-use edge_translate::Feature;
+use edge_translate::{Feature, load::LoadFinding};
 use serde_json::{Value, json};
 use std::{
     future::Future,
@@ -146,21 +146,22 @@ struct Hub {
 
 impl Server {
     async fn start(config: Config, start: Start) -> Result<Self, Error> {
-        let certificates = config.folders.config_home.join("certs");
+        let Mode::Standalone(standalone) = &config.mode;
+        let certificates = standalone.folders.config_home.join("certs");
         make_certificates(&config, &certificates)?;
         let tls = ServerTls::read(TlsFiles::below(&certificates, CONTROLLER))?;
         let sockets = Sockets::open(&config, &start.addresses).await?;
-        let folder = match config.proxies {
-            Proxies::Processes(_) => Some(RuntimeFolder::open(&config.folders.runtime_dir)?),
+        let folder = match standalone.proxies {
+            Proxies::Processes(_) => Some(RuntimeFolder::open(&standalone.folders.runtime_dir)?),
             Proxies::Foreign => None,
         };
         greet(&config, &start, &sockets);
 
-        let (hub, core) = Hub::start(&config, info(&config, &start, &sockets));
+        let (hub, core) = Hub::start(&config, standalone, info(&config, &start, &sockets));
         let xds_address = sockets.xds_address();
         let xds = hub.serve_xds(sockets.xds, tls, &config);
         let proxies = folder.map(|folder| {
-            let settings = host_settings(&config, start.at_stop, &certificates, xds_address);
+            let settings = host_settings(standalone, start.at_stop, &certificates, xds_address);
             hub.run_proxies(settings, folder)
         });
         let admin = serve_pages("admin pages", sockets.admin, &hub.pages, Pages::admin);
@@ -216,15 +217,16 @@ type FileChannels = (
 impl Core {
     fn start(
         config: &Config,
+        standalone: &Standalone,
         inputs: mpsc::Receiver<Input>,
         outputs: Outputs,
         sources: Sources,
         (watched, world, found): FileChannels,
     ) -> Self {
-        let path = config.folders.state_home.join("status.yaml");
+        let path = standalone.folders.state_home.join("status.yaml");
         let metrics = Arc::clone(&outputs.metrics);
         let terms = Terms {
-            settings: config.settings(),
+            settings: config.settings.clone(),
             providers: [file::NAME].into(),
             pace: Pace::default(),
         };
@@ -238,12 +240,12 @@ impl Core {
 
 impl Hub {
     /// Makes the channels and starts the tasks that only need these.
-    fn start(config: &Config, info: Value) -> (Self, Core) {
+    fn start(config: &Config, standalone: &Standalone, info: Value) -> (Self, Core) {
         let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
         let (published, published_state) = watch::channel(None);
         let (status_messages, status_queue) = mpsc::channel(STATUS_QUEUE);
         let (found, findings) = watch::channel(Findings::default());
-        let (paths, watched) = watch::channel(Arc::clone(&config.paths));
+        let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
         let metrics = Arc::new(Metrics::default());
         let reports = Arc::new(watch::Sender::new(None));
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
@@ -267,7 +269,14 @@ impl Hub {
             info: Arc::new(info),
             started: Instant::now(),
         };
-        let core = Core::start(config, world_inputs, outputs, sources, (watched, inputs.clone(), found));
+        let core = Core::start(
+            config,
+            standalone,
+            world_inputs,
+            outputs,
+            sources,
+            (watched, inputs.clone(), found),
+        );
         let published = published_state;
         let hub = Self {
             inputs,
@@ -285,7 +294,7 @@ impl Hub {
         let shared = Shared {
             published: self.published.clone(),
             rejections: Arc::clone(&self.rejections),
-            namespace: config.settings().controller_namespace,
+            namespace: Arc::clone(&config.settings.controller_namespace),
             metrics: Arc::clone(&self.metrics),
         };
         let limits = config.xds.clone();
@@ -306,13 +315,13 @@ impl Hub {
 }
 
 /// How proxies are started on this machine.
-fn host_settings(config: &Config, at_stop: AtStop, certificates: &Path, xds: SocketAddr) -> HostSettings {
+fn host_settings(standalone: &Standalone, at_stop: AtStop, certificates: &Path, xds: SocketAddr) -> HostSettings {
     HostSettings {
-        proxy_binary: match &config.proxies {
+        proxy_binary: match &standalone.proxies {
             Proxies::Processes(binary) => binary.clone(),
             Proxies::Foreign => None,
         },
-        folders: config.folders.clone(),
+        folders: standalone.folders.clone(),
         xds,
         client: TlsFiles::below(certificates, PROXY),
         bootstrap: host::render,
@@ -332,7 +341,7 @@ where
 }
 
 fn make_certificates(config: &Config, folder: &Path) -> Result<(), Error> {
-    let settings = config.settings();
+    let settings = &config.settings;
     let outcome = certs::ensure(
         folder,
         &settings.controller_namespace,
@@ -356,30 +365,44 @@ fn greet(config: &Config, start: &Start, sockets: &Sockets) {
         .as_ref()
         .map(|path| tracing::field::display(path.display()));
     tracing::info!(version, config = file, "edge gateway controller, standalone mode");
-    for path in config.paths.iter() {
+    let Mode::Standalone(standalone) = &config.mode;
+    for path in standalone.paths.iter() {
         tracing::info!(path = %path.display(), "resources are read from here and followed");
     }
     let (xds, health) = (sockets.xds_address(), start.addresses.health);
     tracing::info!(%xds, admin = %config.admin, %health, metrics = %start.addresses.metrics, "listening");
-    let status = config.folders.state_home.join("status.yaml");
+    let status = standalone.folders.state_home.join("status.yaml");
     tracing::info!(file = %status.display(), page = format!("http://{}/status", config.admin), "statuses are here");
-    match &config.proxies {
+    match &standalone.proxies {
         Proxies::Processes(_) => {
-            let logs = config.folders.state_home.join("proxies");
+            let logs = standalone.folders.state_home.join("proxies");
             tracing::info!(logs = %logs.display(), "proxies run as processes of this machine");
         }
         Proxies::Foreign => tracing::info!("no infrastructure is configured: start proxies yourself"),
     }
-    config.ignored.iter().for_each(|sentence| tracing::warn!("{sentence}"));
+    tell(config, None);
+}
+
+/// Says of a configuration what its reader should know and hasn't been told yet.
+fn tell(config: &Config, told: Option<&Config>) {
+    let is_new = |remark: &&LoadFinding| told.is_none_or(|told| !told.remarks.contains(remark));
+    let remarks = config.remarks.iter().filter(is_new);
+    remarks.for_each(|remark| tracing::warn!("{remark}"));
+    if let Some(dump) = &config.dump
+        && told.is_none_or(|told| told.dump.as_ref() != Some(dump))
+    {
+        tracing::info!(config = dump, "the configuration in force");
+    }
 }
 
 fn info(config: &Config, start: &Start, sockets: &Sockets) -> Value {
+    let Mode::Standalone(standalone) = &config.mode;
     let mut info = version();
     info["mode"] = "standalone".into();
-    info["controllerName"] = (*config.controller_name).into();
+    info["controllerName"] = (*config.settings.controller_name).into();
     info["configPath"] = json!(start.config_path);
-    info["watched"] = json!(config.paths);
-    info["statusFile"] = json!(config.folders.state_home.join("status.yaml"));
+    info["watched"] = json!(standalone.paths);
+    info["statusFile"] = json!(standalone.folders.state_home.join("status.yaml"));
     info["addresses"] = json!({
         "xds": sockets.xds_address(),
         "admin": config.admin,

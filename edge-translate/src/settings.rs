@@ -1,6 +1,10 @@
 //! What a translation depends on besides the resources: the controller's own configuration, as data.
 
-use crate::config::{EdgeGateway, provider::ProviderType};
+use crate::{
+    api::{EdgeProxy, edge_proxy::EdgeProxySpec},
+    config::{EdgeGateway, provider::ProviderType},
+    phase::gateways::proxy_settings,
+};
 use edge_ir::BootstrapPatch;
 use std::sync::Arc;
 
@@ -21,6 +25,8 @@ pub struct Settings {
     /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
     /// is the data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
+    /// The EdgeProxy of every fleet whose class and Gateway name none.
+    pub edge_proxy: Option<Arc<EdgeProxy>>,
 }
 
 /// Returns why a bootstrap customisation can't be used.
@@ -60,12 +66,30 @@ impl Settings {
                 false => Feature::Disabled,
             },
             check_bootstrap,
+            edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
             ..Self::default()
         }
     }
 
+    /// Why the default EdgeProxy can't be used, if it can't.
+    pub fn check_default_proxy(&self) -> Result<(), String> {
+        match &self.edge_proxy {
+            Some(proxy) => proxy_settings::check(proxy, self),
+            None => Ok(()),
+        }
+    }
+}
+
+fn default_proxy(spec: &EdgeProxySpec) -> Arc<EdgeProxy> {
+    Arc::new(EdgeProxy {
+        spec: spec.clone(),
+        ..EdgeProxy::default()
+    })
+}
+
+impl PartialEq for Settings {
     /// Whether translation comes out the same; the bootstrap check is taken to be the same function.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    fn eq(&self, other: &Self) -> bool {
         let Self {
             controller_name,
             controller_namespace,
@@ -73,6 +97,7 @@ impl Settings {
             platform,
             backend_api,
             check_bootstrap,
+            edge_proxy,
         } = self;
         *controller_name == other.controller_name
             && *controller_namespace == other.controller_namespace
@@ -80,6 +105,7 @@ impl Settings {
             && *platform == other.platform
             && *backend_api == other.backend_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
+            && *edge_proxy == other.edge_proxy
     }
 }
 
@@ -92,6 +118,71 @@ impl Default for Settings {
             platform: Platform::Cluster,
             backend_api: Feature::Enabled,
             check_bootstrap: None,
+            edge_proxy: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Change, Translator,
+        api::{DurationText, edge_proxy::ShutdownConfig},
+        load::{Limits, Source, load},
+    };
+
+    const GATEWAYS: &str = "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: plain }
+spec: { controllerName: gateway.edge/gatewayclass-controller }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: plain, namespace: ns }
+spec: { gatewayClassName: plain, listeners: [{ name: http, protocol: HTTP, port: 80 }] }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: own, namespace: ns }
+spec:
+  gatewayClassName: plain
+  infrastructure: { parametersRef: { group: gateway.edge, kind: EdgeProxy, name: own } }
+  listeners: [{ name: http, protocol: HTTP, port: 80 }]
+---
+apiVersion: gateway.edge/v1alpha1
+kind: EdgeProxy
+metadata: { name: own, namespace: ns }
+spec: { shutdown: { drainTimeout: 5s } }
+";
+
+    #[test]
+    fn the_default_edge_proxy_shapes_fleets_that_name_none_and_is_followed() {
+        let source = Source {
+            name: "test",
+            text: GATEWAYS,
+        };
+        let spec = |time: &str| EdgeProxySpec {
+            shutdown: Some(ShutdownConfig {
+                drain_timeout: Some(DurationText::from(time)),
+                ..ShutdownConfig::default()
+            }),
+            ..EdgeProxySpec::default()
+        };
+        let settings = |time: &str| Settings {
+            edge_proxy: Some(default_proxy(&spec(time))),
+            ..Settings::default()
+        };
+        let mut translator = Translator::new(settings("7s"));
+        for found in load(&source, &Limits::default()).objects {
+            translator.apply(Change::Put(found.object));
+        }
+        let drains = |translator: &mut Translator| {
+            let infra = translator.translate().infra;
+            ["ns/plain", "ns/own"].map(|key| infra[key].proxy.drain_timeout_seconds)
+        };
+        assert_eq!(drains(&mut translator), [Some(7), Some(5)]);
+        translator.set_settings(settings("8s"));
+        assert_eq!(drains(&mut translator), [Some(8), Some(5)]);
     }
 }

@@ -106,7 +106,7 @@ impl World {
 
     /// Takes new settings; says whether they differ.
     pub(crate) fn set_settings(&mut self, settings: Settings) -> bool {
-        let differ = !self.settings.is_same(&settings);
+        let differ = *self.settings != settings;
         self.settings = Arc::new(settings);
         differ
     }

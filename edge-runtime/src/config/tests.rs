@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::task::Task;
-use std::time::Duration;
+use edge_translate::Platform;
+use std::{collections::BTreeSet, time::Duration};
 use tokio::sync::mpsc;
 
 const STANDALONE: &str = "apiVersion: gateway.edge/v1alpha1
@@ -28,22 +29,25 @@ fn paths_are_taken_from_the_folder_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), STANDALONE);
     let config = read(Some(&path), &Overrides::default()).unwrap();
+    let Mode::Standalone(standalone) = config.mode;
     assert_eq!(
-        *config.paths,
+        *standalone.paths,
         [folder.path().join("gateway.d"), "/etc/more.yaml".into()]
     );
-    assert_eq!(config.folders.state_home, folder.path().join("state"));
+    assert_eq!(standalone.folders.state_home, folder.path().join("state"));
     assert_eq!(
-        config.proxies,
+        standalone.proxies,
         Proxies::Processes(Some(folder.path().join("bin/envoy")))
     );
     assert_eq!(config.admin, "127.0.0.1:19000".parse().unwrap());
-    assert_eq!(config.backend_api, Feature::Enabled);
+    assert_eq!(config.settings.backend_api, Feature::Enabled);
+    assert_eq!(config.settings.platform, Platform::Host);
     let overrides = Overrides {
         proxy_binary: Some("/opt/envoy".into()),
     };
     let config = read(Some(&path), &overrides).unwrap();
-    assert_eq!(config.proxies, Proxies::Processes(Some("/opt/envoy".into())));
+    let Mode::Standalone(standalone) = config.mode;
+    assert_eq!(standalone.proxies, Proxies::Processes(Some("/opt/envoy".into())));
 }
 
 #[test]
@@ -61,7 +65,7 @@ fn what_cannot_be_used_is_told_with_its_place() {
     );
     let cluster = error("apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\n");
     assert!(
-        cluster.contains("provider.type: this build has standalone mode only"),
+        cluster.contains("provider.type: this build doesn't run in a cluster; set it to Custom"),
         "{cluster}"
     );
     let missing = read(Some(&folder.path().join("none")), &Overrides::default())
@@ -81,19 +85,91 @@ fn what_cannot_be_used_is_told_with_its_place() {
     );
 }
 
+/// Every field that standalone mode doesn't follow, set.
+const UNUSED: &str = "apiVersion: gateway.edge/v1alpha1
+kind: EdgeGateway
+provider:
+  type: Custom
+  cluster: {}
+  custom:
+    resource: { type: File, file: { paths: [x] }, cluster: {} }
+    infrastructure: { type: Host, host: { dataHome: x }, remote: { service: { host: x } } }
+admin: { enablePprof: true }
+telemetry: { metrics: { sinks: [{ type: OpenTelemetry, openTelemetry: { host: x, protocol: grpc } }] }, traces: {} }
+rateLimit: { backend: { type: Redis, redis: { url: x } } }
+extensionManager: { hooks: {}, service: { host: x } }
+extensionApis: { enableEdgePatchPolicy: true, enableLua: true, enableSDSSecretRef: true }
+gatewayAPI: { enabled: [XListenerSet] }
+runtimeFlags: { enabled: [XDSNameSchemeV2] }
+";
+
+/// The field that a remark is about.
+fn field(remark: &LoadFinding) -> String {
+    remark.message.split(':').next().unwrap_or_default().to_owned()
+}
+
 #[test]
-fn parts_that_standalone_mode_lacks_are_named() {
+fn every_field_that_changes_nothing_is_named_where_it_stands_and_in_the_documentation() {
+    let folder = tempfile::tempdir().unwrap();
+    let remarks = |text: &str| {
+        read(Some(&write(folder.path(), text)), &Overrides::default())
+            .unwrap()
+            .remarks
+    };
+    let first = remarks(UNUSED);
+    // What can't be set together is set in turn.
+    let second = UNUSED.replace("enableLua", "disableLua").replace(
+        "extensionManager: { hooks: {}, service: { host: x } }",
+        "extensionManagers: [{ name: a, hooks: {}, service: { host: x } }]",
+    );
+    let named: BTreeSet<String> = first.iter().chain(&remarks(&second)).map(field).collect();
+    assert_eq!(named.len(), 16, "{named:?}");
+    let traces = first.iter().find(|remark| field(remark) == "telemetry.traces").unwrap();
+    assert_eq!(
+        (traces.line, traces.severity),
+        (10, edge_translate::load::Severity::Warning)
+    );
+    let documentation = include_str!("../../../docs/configuration.md");
+    for field in &named {
+        assert!(
+            documentation.contains(&format!("`{field}`")),
+            "docs/configuration.md doesn't say that {field} is ignored"
+        );
+    }
+}
+
+#[test]
+fn limits_and_dumps_are_followed_and_an_unused_field_is_no_fault() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!(
-        "{STANDALONE}admin: {{ enablePprof: true }}\nxdsServer: {{ maxConnectionAge: 5m, maxReceiveMessageSize: 8Mi }}\n"
+        "{STANDALONE}admin: {{ enableDumpConfig: true }}\nxdsServer: {{ maxConnectionAge: 5m, maxReceiveMessageSize: 8Mi }}\n"
     );
     let config = read(Some(&write(folder.path(), &text)), &Overrides::default()).unwrap();
-    assert_eq!(
-        config.ignored,
-        ["admin.enablePprof: this build has no profiling pages; the field is ignored"]
+    assert_eq!(config.remarks, []);
+    assert!(
+        config
+            .dump
+            .is_some_and(|dump| dump.contains("\"maxConnectionAge\":\"5m\""))
     );
     assert_eq!(config.xds.connection_age, Some(Duration::from_secs(300)));
     assert_eq!(config.xds.message_size, 8 << 20);
+}
+
+#[test]
+fn the_default_of_all_fleets_is_part_of_what_translation_depends_on_and_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |text: &str| read(Some(&write(folder.path(), text)), &Overrides::default());
+    let plain = of(STANDALONE).unwrap();
+    let shaped = of(&format!("{STANDALONE}edgeProxy: {{ routingType: Service }}\n")).unwrap();
+    assert_ne!(plain.settings, shaped.settings);
+    let error = of(&format!(
+        "{STANDALONE}edgeProxy: {{ mergeGateways: true, mergeBackends: {{}} }}\n"
+    ));
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("edge-gateway.yaml: edgeProxy: mergeGateways and mergeBackends"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -112,5 +188,6 @@ async fn a_valid_change_is_sent_and_an_invalid_one_is_not() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(config.paths[0], folder.path().join("other.d"));
+    let Mode::Standalone(standalone) = config.mode;
+    assert_eq!(standalone.paths[0], folder.path().join("other.d"));
 }

@@ -1,11 +1,11 @@
 //! Sockets, and what a changed configuration means for the parts of a running controller.
 
-use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, host_settings, serve_pages, wants_metrics};
+use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, host_settings, serve_pages, tell, wants_metrics};
 use crate::{
     Error,
     admin::Pages,
     certs::{CONTROLLER, ServerTls, TlsFiles},
-    config::{Config, Proxies},
+    config::{Config, Mode, Proxies, Standalone},
     http::listen,
     infra::host::{AtStop, RuntimeFolder},
     state::Input,
@@ -58,12 +58,14 @@ impl Server {
         if let Some(log) = &self.start.log {
             log.follow(&new.logging);
         }
-        if (&new.controller_name, new.backend_api) != (&self.config.controller_name, self.config.backend_api) {
+        tell(&new, Some(&self.config));
+        if new.settings != self.config.settings {
             // The world ends only with the controller.
-            let _ = self.hub.inputs.send(Input::Settings(Box::new(new.settings()))).await;
-        }
-        if new.paths != self.config.paths {
-            self.hub.paths.send_replace(Arc::clone(&new.paths));
+            let _ = self
+                .hub
+                .inputs
+                .send(Input::Settings(Box::new(new.settings.clone())))
+                .await;
         }
         if new.admin != self.config.admin {
             self.move_admin(&new).await;
@@ -71,23 +73,29 @@ impl Server {
         if new.xds != self.config.xds {
             self.restart_xds(&new).await;
         }
-        if new.folders.config_home != self.config.folders.config_home
-            || new.folders.state_home != self.config.folders.state_home
-            || new.folders.runtime_dir != self.config.folders.runtime_dir
-            || new.metrics != self.config.metrics
-        {
-            tracing::warn!(
-                "configHome, stateHome, runtimeDir and telemetry.metrics.prometheus take effect at the next start"
-            );
+        if new.metrics != self.config.metrics {
+            tracing::warn!("telemetry.metrics.prometheus takes effect at the next start");
         }
-        if new.proxies != self.config.proxies {
-            self.change_proxies(&new).await;
-        }
-        new.ignored
-            .iter()
-            .filter(|s| !self.config.ignored.contains(s))
-            .for_each(|sentence| tracing::warn!("{sentence}"));
+        let Mode::Standalone(standalone) = &new.mode;
+        self.follow_standalone(standalone).await;
         self.config = new;
+    }
+
+    async fn follow_standalone(&mut self, new: &Standalone) {
+        let Mode::Standalone(old) = self.config.mode.clone();
+        if new.paths != old.paths {
+            self.hub.paths.send_replace(Arc::clone(&new.paths));
+        }
+        if new.folders != old.folders {
+            tracing::warn!("configHome, stateHome and runtimeDir take effect at the next start");
+        }
+        if new.proxies != old.proxies {
+            let in_place = Standalone {
+                folders: old.folders,
+                ..new.clone()
+            };
+            self.change_proxies(&in_place).await;
+        }
     }
 
     async fn move_admin(&mut self, new: &Config) {
@@ -135,10 +143,8 @@ impl Server {
     }
 
     /// Running proxies go on until others are ready to take their place.
-    async fn change_proxies(&mut self, new: &Config) {
-        let folders = self.config.folders.clone();
-        let in_place = Config { folders, ..new.clone() };
-        let settings = |at_stop| host_settings(&in_place, at_stop, &self.certificates, self.xds_address);
+    async fn change_proxies(&mut self, new: &Standalone) {
+        let settings = |at_stop| host_settings(new, at_stop, &self.certificates, self.xds_address);
         match (self.proxies.take(), &new.proxies) {
             (Some(proxies), Proxies::Processes(_)) => {
                 proxies.settings.send_replace(Arc::new(settings(self.start.at_stop)));
@@ -148,7 +154,7 @@ impl Server {
                 proxies.settings.send_replace(Arc::new(settings(AtStop::End)));
                 proxies.task.stop(PROCESS_GRACE).await;
             }
-            (None, Proxies::Processes(_)) => match RuntimeFolder::open(&in_place.folders.runtime_dir) {
+            (None, Proxies::Processes(_)) => match RuntimeFolder::open(&new.folders.runtime_dir) {
                 Ok(folder) => self.proxies = Some(self.hub.run_proxies(settings(self.start.at_stop), folder)),
                 Err(error) => tracing::error!("{error}; no proxies run until that is mended"),
             },

@@ -13,6 +13,17 @@ use crate::load::{Fault, Limits, LoadFinding, Severity, Source, checked_split, p
 
 /// Reads and checks the configuration file; an empty one gives the defaults.
 pub fn parse(source: &Source<'_>) -> Result<EdgeGateway, Vec<LoadFinding>> {
+    parse_and_judge(source, |_| Vec::new()).map(|(config, _)| config)
+}
+
+/// Says of a configuration which of its fields, named by path, its reader has remarks about.
+pub type Remarks = fn(&EdgeGateway) -> Vec<(&'static str, &'static str)>;
+
+/// The same, with what whoever runs by it has to remark, each with its place.
+pub fn parse_and_judge(
+    source: &Source<'_>,
+    remarks: Remarks,
+) -> Result<(EdgeGateway, Vec<LoadFinding>), Vec<LoadFinding>> {
     let limits = Limits {
         bytes: 1_000_000,
         documents: 1,
@@ -20,14 +31,20 @@ pub fn parse(source: &Source<'_>) -> Result<EdgeGateway, Vec<LoadFinding>> {
     };
     let chunks = checked_split(source, &limits).map_err(|finding| vec![*finding])?;
     let Some(chunk) = chunks.first() else {
-        return Ok(EdgeGateway::default());
+        return Ok(Default::default());
     };
     let finding = |fault: Fault| place(source, chunk, fault, Severity::Error);
     let roots = read_chunk(source, chunk, &limits).map_err(|fault| vec![finding(fault)])?;
     let Some(root) = roots.first() else {
-        return Ok(EdgeGateway::default());
+        return Ok(Default::default());
     };
-    read(root).map_err(|faults| faults.into_iter().map(finding).collect())
+    let config = read(root).map_err(|faults| faults.into_iter().map(finding).collect::<Vec<_>>())?;
+    let remark = |(path, message): (&str, &str)| {
+        let fault = fault_at(root, path, &format!("{path}: {message}"));
+        place(source, chunk, fault, Severity::Warning)
+    };
+    let remarks = remarks(&config).into_iter().map(remark).collect();
+    Ok((config, remarks))
 }
 
 fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {

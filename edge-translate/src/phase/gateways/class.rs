@@ -5,6 +5,7 @@ use crate::{
     api::{self, EdgeProxy},
     engine::reader::Reader,
     name::{Id, Sym},
+    settings::Settings,
 };
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
         return Some(Class::Foreign);
     }
     let Some(parameters) = &class.spec.parameters_ref else {
-        return Some(Class::Accepted { proxy: None });
+        return Some(default_proxy(reader.settings()));
     };
     Some(match proxy_of(reader, parameters) {
         Ok(proxy) => Class::Accepted { proxy: Some(proxy) },
@@ -48,6 +49,18 @@ pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
             proxy: named_proxy(reader, parameters).cloned(),
         },
     })
+}
+
+/// What a class gets that names no parameters.
+fn default_proxy(settings: &Settings) -> Class {
+    let proxy = settings.edge_proxy.clone();
+    match settings.check_default_proxy() {
+        Ok(()) => Class::Accepted { proxy },
+        Err(error) => Class::Refused {
+            error: format!("edgeProxy in the controller's configuration: {error}"),
+            proxy,
+        },
+    }
 }
 
 fn named_proxy<'a>(reader: &Reader<'a>, parameters: &api::ParametersRef) -> Option<&'a Arc<EdgeProxy>> {

@@ -1,0 +1,182 @@
+//! Fields of the file that this mode doesn't use: each is named where it stands, so that none is ignored in silence.
+//!
+//! Every type is taken apart completely. A field that is added to one doesn't compile here until it is either followed
+//! (and then bound to `_` below, with the others that are) or remarked on.
+
+use edge_translate::config::{
+    EdgeGateway, ExtensionApis,
+    provider::{CustomProvider, HostInfrastructure, InfrastructureProvider, Provider, ResourceProvider},
+    service::{Admin, Metrics, Telemetry},
+};
+
+/// A field, by its path, and why it changes nothing.
+pub(super) type Remark = (&'static str, &'static str);
+
+const ALWAYS_READ: &str = "every kind that this version knows is read; the field is ignored";
+const NO_KIND: &str = "this version has no such kind or setting; the field is ignored";
+const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
+
+/// Everything that is set and not followed.
+pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
+    let EdgeGateway {
+        gateway: _,
+        provider,
+        // Moved into the provider while the file was read.
+        infrastructure: _,
+        logging: _,
+        admin,
+        telemetry,
+        xds_server: _,
+        rate_limit,
+        extension_manager,
+        extension_managers,
+        extension_apis,
+        gateway_api,
+        runtime_flags,
+        edge_proxy: _,
+    } = file;
+    let Admin {
+        address: _,
+        enable_dump_config: _,
+        enable_pprof,
+    } = admin;
+    let set = [
+        (
+            rate_limit.is_some(),
+            (
+                "rateLimit",
+                "standalone mode has no rate limit service; the field is ignored",
+            ),
+        ),
+        (
+            extension_manager.is_some(),
+            (
+                "extensionManager",
+                "no extension services are called; the field is ignored",
+            ),
+        ),
+        (
+            !extension_managers.is_empty(),
+            (
+                "extensionManagers",
+                "no extension services are called; the field is ignored",
+            ),
+        ),
+        (gateway_api.is_some(), ("gatewayAPI", ALWAYS_READ)),
+        (
+            runtime_flags.is_some(),
+            (
+                "runtimeFlags",
+                "nothing is in transition in this version; the field is ignored",
+            ),
+        ),
+        (
+            *enable_pprof,
+            (
+                "admin.enablePprof",
+                "there are no profiling pages; the field is ignored",
+            ),
+        ),
+    ];
+    let mut remarks: Vec<Remark> = set
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, remark)| remark)
+        .collect();
+    remarks.extend(apis(extension_apis));
+    remarks.extend(telemetry.iter().flat_map(|telemetry| of_telemetry(telemetry)));
+    remarks.extend(of_provider(provider));
+    remarks
+}
+
+fn apis(apis: &ExtensionApis) -> impl Iterator<Item = Remark> {
+    let ExtensionApis {
+        enable_edge_patch_policy,
+        enable_backend: _,
+        disable_lua,
+        enable_lua,
+        enable_sds_secret_ref,
+    } = apis;
+    let set = [
+        (*enable_edge_patch_policy, "extensionApis.enableEdgePatchPolicy"),
+        (disable_lua.is_some(), "extensionApis.disableLua"),
+        (enable_lua.is_some(), "extensionApis.enableLua"),
+        (*enable_sds_secret_ref, "extensionApis.enableSDSSecretRef"),
+    ];
+    set.into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, path)| (path, NO_KIND))
+}
+
+fn of_telemetry(telemetry: &Telemetry) -> Vec<Remark> {
+    let Telemetry { metrics, traces } = telemetry;
+    let mut remarks = Vec::new();
+    if let Some(Metrics { sinks, prometheus: _ }) = metrics
+        && !sinks.is_empty()
+    {
+        let reason = "metrics are scraped from /metrics and sent nowhere; the field is ignored";
+        remarks.push(("telemetry.metrics.sinks", reason));
+    }
+    if traces.is_some() {
+        remarks.push((
+            "telemetry.traces",
+            "the controller records no traces; the field is ignored",
+        ));
+    }
+    remarks
+}
+
+fn of_provider(provider: &Provider) -> Vec<Remark> {
+    let Provider {
+        r#type: _,
+        cluster,
+        custom,
+    } = provider;
+    let mut remarks = Vec::new();
+    if cluster.is_some() {
+        remarks.push(("provider.cluster", CLUSTER_ONLY));
+    }
+    let Some(CustomProvider {
+        resource,
+        infrastructure,
+    }) = custom.as_deref()
+    else {
+        return remarks;
+    };
+    let ResourceProvider {
+        r#type: _,
+        file: _,
+        cluster,
+    } = resource;
+    if cluster.is_some() {
+        let reason = "resources come from files; the field is ignored";
+        remarks.push(("provider.custom.resource.cluster", reason));
+    }
+    let Some(InfrastructureProvider {
+        r#type: _,
+        host,
+        remote,
+    }) = infrastructure
+    else {
+        return remarks;
+    };
+    if remote.is_some() {
+        let reason = "proxies run on this host; the field is ignored";
+        remarks.push(("provider.custom.infrastructure.remote", reason));
+    }
+    let data_home = host.as_ref().and_then(|host| {
+        let HostInfrastructure {
+            config_home: _,
+            data_home,
+            state_home: _,
+            runtime_dir: _,
+            proxy_binary: _,
+        } = host;
+        data_home.as_ref()
+    });
+    if data_home.is_some() {
+        let reason = "no programs are downloaded, so none are kept; the field is ignored";
+        remarks.push(("provider.custom.infrastructure.host.dataHome", reason));
+    }
+    remarks
+}
