@@ -489,7 +489,7 @@ async fn a_proxy_outlives_its_controller_and_ends_with_the_next() {
         .expect("it stops when asked")
         .unwrap();
     assert!(ended.success(), "{}", place.log());
-    assert!(!is_running(&proxy));
+    assert!(!is_running(&proxy), "{}", place.log());
     assert!(
         !place.log().contains("proxy started"),
         "the same one all along: {}",

@@ -135,6 +135,7 @@ impl Supervisor {
         let is_current = |start| is_current(&self.wanted.settings, &self.wanted.infra, &start);
         // What can't be planned can't be started: that is told where it is tried.
         if next.is_some_and(|start| is_current(start) == Ok(true)) {
+            self.start_at = None;
             return;
         }
         let is_right = current.is_some_and(|start| is_current(start) == Ok(true));
