@@ -200,7 +200,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
-        Key::Members(_) | Key::ListenerRoutes(_) => return None,
+        Key::Members(_) | Key::PortClaims(..) | Key::ListenerRoutes(_) => return None,
         Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,
         Key::ListenerSets(_) | Key::Features(_) => return None,
     })

@@ -74,3 +74,69 @@ fn a_port_of_the_proxy_itself_is_unavailable() {
     assert_eq!(bound(&translation), [("tcp-80".to_owned(), 10080)]);
     assert!(statuses.contains("used by the proxy itself"), "{statuses}");
 }
+
+/// Two Gateways that want the same ports.
+fn rivals(second: &str) -> String {
+    let gateway = |name: &str, listeners: &str| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: {name}}}\n\
+             spec: {{gatewayClassName: edge, listeners: [{listeners}]}}\n"
+        )
+    };
+    let listener = |port: u16, protocol: &str| format!("{{name: l-{port}, port: {port}, protocol: {protocol}}}");
+    let first = gateway("a", &listener(8080, "HTTP"));
+    let both = format!("{}, {}", listener(8080, second), listener(9090, "HTTP"));
+    format!("\n{first}---\n{}", gateway("b", &both))
+}
+
+#[test]
+fn on_a_shared_machine_a_port_belongs_to_the_oldest_gateway_that_names_it() {
+    let (translation, statuses) = translate(&rivals("HTTP"), Platform::Host);
+    assert_eq!(
+        bound(&translation),
+        [("tcp-8080".to_owned(), 8080), ("tcp-9090".to_owned(), 9090)]
+    );
+    assert!(statuses.contains("PortUnavailable"), "{statuses}");
+    assert!(
+        statuses.contains("Port 8080 of this machine belongs to Gateway default/a, the oldest that names it."),
+        "{statuses}"
+    );
+    let ports: Vec<u16> = translation
+        .infra
+        .values()
+        .flat_map(|i| i.ports.iter().map(|p| p.port))
+        .collect();
+    assert_eq!(ports, [8080, 9090], "nobody else binds it");
+}
+
+#[test]
+fn fleets_with_machines_of_their_own_and_other_protocols_share_no_port() {
+    for (second, platform) in [("HTTP", Platform::Cluster), ("UDP", Platform::Host)] {
+        let (_, statuses) = translate(&rivals(second), platform);
+        assert!(!statuses.contains("PortUnavailable"), "{statuses}");
+    }
+}
+
+#[test]
+fn a_port_that_is_given_up_goes_to_the_next() {
+    let text = rivals("HTTP");
+    let source = Source {
+        name: "test.yaml",
+        text: &format!("{CLASS}---{text}"),
+    };
+    let objects = load(&source, &Limits::default()).objects;
+    let first = objects[1].object.key();
+    let mut translator = Translator::new(Settings {
+        platform: Platform::Host,
+        ..Settings::default()
+    });
+    objects
+        .into_iter()
+        .for_each(|object| translator.apply(Change::Put(object.object)));
+    translator.translate();
+    translator.apply(Change::Remove(first));
+    assert_eq!(
+        bound(&translator.translate()),
+        [("tcp-8080".to_owned(), 8080), ("tcp-9090".to_owned(), 9090)]
+    );
+}

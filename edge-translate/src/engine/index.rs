@@ -4,7 +4,7 @@ use crate::{
     name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
     phase::hostname::Specificity,
 };
-use edge_ir::HttpFeature;
+use edge_ir::{HttpFeature, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::hash::Hash;
@@ -18,10 +18,14 @@ pub(crate) struct HostRoutes {
     pub(crate) reserved: bool,
 }
 
+/// A port that a Gateway wants.
+pub(crate) type PortClaim = (PortProtocol, u16);
+
 /// All indexes.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     members: FxHashMap<FleetId, Vec<Id>>,
+    port_claims: FxHashMap<PortClaim, Vec<(FleetId, Id)>>,
     hosts: FxHashMap<HostId, HostRoutes>,
     /// TLS, TCP and UDP routes, in no order.
     listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
@@ -59,6 +63,23 @@ impl Index {
             list.retain(|id| *id != gateway);
             if list.is_empty() {
                 self.members.remove(&fleet);
+            }
+        }
+    }
+
+    pub(crate) fn port_claims(&self, claim: PortClaim) -> &[(FleetId, Id)] {
+        self.port_claims.get(&claim).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(crate) fn add_port_claim(&mut self, claim: PortClaim, fleet: FleetId, gateway: Id) {
+        self.port_claims.entry(claim).or_default().push((fleet, gateway));
+    }
+
+    pub(crate) fn remove_port_claim(&mut self, claim: PortClaim, fleet: FleetId, gateway: Id) {
+        if let Some(list) = self.port_claims.get_mut(&claim) {
+            list.retain(|known| *known != (fleet, gateway));
+            if list.is_empty() {
+                self.port_claims.remove(&claim);
             }
         }
     }

@@ -4,6 +4,7 @@ use crate::{
     api::Kind,
     name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
 };
+use edge_ir::PortProtocol;
 
 /// A node of the memo table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +27,8 @@ pub(crate) enum Key {
     // Indexes, kept from the values of units.
     /// The Gateways of a fleet.
     Members(FleetId),
+    /// The Gateways of all fleets that want a port of a machine that fleets share.
+    PortClaims(PortProtocol, u16),
     /// TLS, TCP and UDP routes of a listener.
     ListenerRoutes(ListenerId),
     /// The classes and Gateways that name an EdgeProxy.

@@ -21,7 +21,7 @@ use crate::{
     settings::Settings,
     world::{Reach, World},
 };
-use edge_ir::{ClusterName, EndpointSetName, HttpFeature};
+use edge_ir::{ClusterName, EndpointSetName, HttpFeature, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -214,6 +214,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn members(&self, fleet: FleetId) -> &'a [Id] {
         self.reads.note(Key::Members(fleet));
         self.index.members(fleet)
+    }
+
+    /// The Gateways of all fleets that want a port of a machine that fleets share, in no order.
+    pub(crate) fn port_claims(&self, protocol: PortProtocol, port: u16) -> &'a [(FleetId, Id)] {
+        self.reads.note(Key::PortClaims(protocol, port));
+        self.index.port_claims((protocol, port))
     }
 
     /// The routes of a host. Only its own unit asks, and is woken when they change, so there is nothing to record.

@@ -132,7 +132,7 @@ macro_rules! units {
 units! {
     inputs { Settings Object Slices Grants Guards ProxyUsers TlsPolicies ListenerSets }
     indexes {
-        1: Members;
+        1: Members PortClaims;
         5: ListenerRoutes Attached Ancestors Features;
     }
     units {

@@ -5,7 +5,7 @@
 
 use super::{
     Translator,
-    index::CountChange,
+    index::{CountChange, PortClaim},
     key::Key,
     unit::Subject,
     value::{PlacedHost, Value},
@@ -27,7 +27,10 @@ impl Translator {
     /// Called after the value of `key` changed.
     pub(super) fn keep_up(&mut self, key: Key, was: Option<&Value>, now: Option<&Value>) {
         match key {
-            Key::Gateway(id) => self.keep_members(id, fleet_of(was), fleet_of(now)),
+            Key::Gateway(id) => {
+                self.keep_members(id, fleet_of(was), fleet_of(now));
+                self.keep_port_claims(id, member_of(was), member_of(now));
+            }
             Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
             Key::Attach(route) => self.keep_attachments(route, was, now),
             Key::Uses(route) => self.keep_users(route, was, now),
@@ -56,6 +59,25 @@ impl Translator {
         for fleet in [was, now].into_iter().flatten().filter(|_| was != now) {
             self.memo.touch(Key::Members(fleet));
             self.wake(Subject::Fleet(fleet));
+        }
+    }
+
+    fn keep_port_claims(&mut self, gateway: Id, was: Option<&Member>, now: Option<&Member>) {
+        let claims = |member: Option<&Member>| -> BTreeSet<(PortClaim, FleetId)> {
+            let ports = member
+                .into_iter()
+                .flat_map(|member| member.port_claims.iter().map(|claim| (*claim, member.fleet)));
+            ports.collect()
+        };
+        let (was, now) = (claims(was), claims(now));
+        for (claim, fleet) in was.difference(&now) {
+            self.index.remove_port_claim(*claim, *fleet, gateway);
+        }
+        for (claim, fleet) in now.difference(&was) {
+            self.index.add_port_claim(*claim, *fleet, gateway);
+        }
+        for ((protocol, port), _) in was.symmetric_difference(&now) {
+            self.memo.touch(Key::PortClaims(*protocol, *port));
         }
     }
 
@@ -219,9 +241,13 @@ impl Translator {
 }
 
 fn fleet_of(value: Option<&Value>) -> Option<FleetId> {
+    member_of(value).map(|member| member.fleet)
+}
+
+fn member_of(value: Option<&Value>) -> Option<&Member> {
     match value {
         Some(Value::Gateway(gateway)) => match &**gateway {
-            Gateway::Member(Member { fleet, .. }) => Some(*fleet),
+            Gateway::Member(member) => Some(member),
             Gateway::Foreign => None,
         },
         _ => None,

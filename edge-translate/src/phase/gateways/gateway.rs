@@ -5,11 +5,13 @@ use super::{
     proxy_settings::{self, ProxyProblem},
 };
 use crate::{
-    api::{self, EdgeProxy},
+    api::{self, EdgeProxy, Protocol},
     engine::reader::Reader,
     name::{FleetId, Id, Sym},
+    settings::Platform,
 };
-use std::sync::Arc;
+use edge_ir::PortProtocol;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The judgement on a Gateway.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +33,8 @@ pub(crate) struct Member {
     pub(crate) merge: Merge,
     /// Its EdgeProxy: the Gateway's own, else that of the class.
     pub(crate) proxy: Option<Arc<EdgeProxy>>,
+    /// The ports of the machine that it wants, sorted; on a platform where each fleet has its own there is no need to know.
+    pub(crate) port_claims: Vec<(PortProtocol, u16)>,
     /// Why it isn't accepted, if it isn't. Its listeners serve all the same: a slip in an infrastructure setting must
     /// not stop traffic.
     pub(crate) problem: Option<GatewayProblem>,
@@ -95,8 +99,28 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
         class: class_name,
         merge,
         proxy: own.or(class_proxy),
+        port_claims: port_claims(gateway, reader.settings().platform),
         problem,
     }))
+}
+
+fn port_claims(gateway: &api::Gateway, platform: Platform) -> Vec<(PortProtocol, u16)> {
+    if platform != Platform::Host {
+        return Vec::new();
+    }
+    let listeners = gateway.spec.listeners.iter();
+    let claims: BTreeSet<_> = listeners
+        .map(|listener| (transport(&listener.protocol), listener.port))
+        .collect();
+    claims.into_iter().collect()
+}
+
+/// What a listener of a protocol binds its port for.
+pub(crate) fn transport(protocol: &Protocol) -> PortProtocol {
+    match protocol {
+        Protocol::Udp => PortProtocol::Udp,
+        _ => PortProtocol::Tcp,
+    }
 }
 
 fn invalid_parameters(message: String) -> GatewayProblem {

@@ -2,29 +2,39 @@
 //!
 //! On the cluster low ports are shifted (80 becomes 10080), so that port 80 and port 10080 of one fleet would be the
 //! same socket; the proxy would refuse the second. The port whose listener comes first (oldest Gateway, spec order)
-//! keeps it, and the other listeners say `PortUnavailable`.
+//! keeps it, and the other listeners say `PortUnavailable`. On a machine that fleets share, a port belongs to the fleet
+//! whose Gateway is the oldest that names it: two proxies on one port would each get some of the connections.
 
 use super::{
     finding::Finding,
     fleet::{Candidate, container_port},
 };
-use crate::{api::Protocol, settings::Platform};
-use std::collections::BTreeMap;
+use crate::{
+    engine::reader::Reader,
+    name::FleetId,
+    phase::{gateways::gateway::transport, precedence::Seniority},
+    settings::Platform,
+};
+use edge_ir::PortProtocol;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Administration, statistics and readiness of a proxy in a cluster. On a shared machine each process has its own.
 const OWN: [u16; 3] = [19000, 19001, 19003];
 
 /// Refuses listeners whose port can't be bound.
-pub(crate) fn check(candidates: &mut [Candidate], platform: Platform) {
-    let mut taken: BTreeMap<(bool, u16), u16> = BTreeMap::new();
+pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candidate]) {
+    let platform = reader.settings().platform;
+    let mut taken: BTreeMap<(PortProtocol, u16), u16> = BTreeMap::new();
     for candidate in candidates.iter_mut().filter(|c| c.is_sound()) {
         let port = candidate.spec().port;
         let bound = container_port(port, platform);
-        let is_udp = candidate.spec().protocol == Protocol::Udp;
-        let message = if platform == Platform::Cluster && !is_udp && OWN.contains(&bound) {
+        let protocol = transport(&candidate.spec().protocol);
+        let message = if platform == Platform::Cluster && protocol == PortProtocol::Tcp && OWN.contains(&bound) {
             format!("Port {port} is used by the proxy itself.")
+        } else if let Some(owner) = other_owner(reader, fleet, (protocol, port)) {
+            format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")
         } else {
-            let owner = *taken.entry((is_udp, bound)).or_insert(port);
+            let owner = *taken.entry((protocol, bound)).or_insert(port);
             if owner == port {
                 continue;
             }
@@ -32,4 +42,19 @@ pub(crate) fn check(candidates: &mut [Candidate], platform: Platform) {
         };
         candidate.findings.push(Finding::accepted("PortUnavailable", message));
     }
+}
+
+/// The Gateway of another fleet that a port of a shared machine belongs to. A Gateway's own listeners go before what
+/// ListenerSets add, which make no claim.
+fn other_owner(reader: &Reader<'_>, fleet: FleetId, (protocol, port): (PortProtocol, u16)) -> Option<Arc<str>> {
+    if reader.settings().platform != Platform::Host {
+        return None;
+    }
+    let claims = reader.port_claims(protocol, port).iter();
+    let claimants = claims.filter_map(|(fleet, gateway)| {
+        let seniority = Seniority::of(&reader.gateway_object(*gateway)?.metadata);
+        Some((seniority, *fleet))
+    });
+    let (oldest, owner) = claimants.min_by(|(a, _), (b, _)| a.cmp(b))?;
+    (owner != fleet).then(|| format!("{}/{}", oldest.namespace, oldest.name).into())
 }

@@ -188,7 +188,7 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     }
     conflict::check(&mut candidates);
     candidates.iter_mut().for_each(refuse_unserved);
-    bound_ports::check(&mut candidates, reader.settings().platform);
+    bound_ports::check(reader, fleet, &mut candidates);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
     let states: Vec<ListenerState> = candidates
