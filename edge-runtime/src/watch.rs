@@ -12,15 +12,23 @@ use notify::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 mod settle;
 
 pub use settle::{Settling, Timing};
 
-/// Events that wait to be looked at. When it is full, events are dropped: those that wait lead to a look anyway.
+/// Events that wait to be looked at. When it is full, events are dropped, and it is noted that some are missing.
 const QUEUE: usize = 1024;
+
+/// How often to look when events alone don't tell every change.
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Something happened to a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,32 +55,46 @@ pub enum Stage {
 /// Watches a changing set of folders.
 #[derive(Debug)]
 pub struct FolderWatch {
-    watcher: RecommendedWatcher,
+    /// None, and why, where the system can't watch at all.
+    watcher: Result<RecommendedWatcher, String>,
+    /// Keeps the channel open where there is no watcher.
+    _events: mpsc::Sender<Touch>,
+    /// Whether events were dropped because too many waited.
+    dropped: Arc<AtomicBool>,
     watched: BTreeSet<PathBuf>,
     failed: BTreeMap<PathBuf, String>,
+    /// Folders whose changes the system tells in part: those of other machines are missing.
+    remote: BTreeSet<PathBuf>,
 }
 
 impl FolderWatch {
-    /// A watch on nothing yet, and its events.
-    pub fn new() -> notify::Result<(Self, mpsc::Receiver<Touch>)> {
+    /// A watch on nothing yet, and its events. Where the system can't watch, every folder is one that
+    /// [has failed](Self::failed), and there are no events.
+    pub fn new() -> (Self, mpsc::Receiver<Touch>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
+        let dropped = Arc::new(AtomicBool::new(false));
+        let full = Arc::clone(&dropped);
+        let events = sender.clone();
         let watcher = RecommendedWatcher::new(
             move |event: notify::Result<Event>| {
                 for touch in touches(event) {
-                    // Full: see QUEUE. Closed: nobody looks any more.
-                    let _ = sender.try_send(touch);
+                    // Closed: nobody looks any more.
+                    if let Err(TrySendError::Full(_)) = sender.try_send(touch) {
+                        full.store(true, Ordering::Relaxed);
+                    }
                 }
             },
             Config::default().with_follow_symlinks(false),
-        )?;
-        Ok((
-            Self {
-                watcher,
-                watched: BTreeSet::new(),
-                failed: BTreeMap::new(),
-            },
-            receiver,
-        ))
+        );
+        let watch = Self {
+            watcher: watcher.map_err(|error| reason(&error)),
+            _events: events,
+            dropped,
+            watched: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            remote: BTreeSet::new(),
+        };
+        (watch, receiver)
     }
 
     /// Watches exactly these folders. Says whether a watch is new, in which case the caller must look again: something
@@ -80,9 +102,7 @@ impl FolderWatch {
     pub fn follow(&mut self, folders: &BTreeSet<PathBuf>) -> bool {
         let gone: Vec<PathBuf> = self.watched.difference(folders).cloned().collect();
         for folder in gone {
-            // A folder that was removed has no watch any more.
-            let _ = self.watcher.unwatch(&folder);
-            self.watched.remove(&folder);
+            self.unwatch(&folder);
         }
         self.failed.retain(|folder, _| folders.contains(folder));
         let mut is_new = false;
@@ -90,30 +110,50 @@ impl FolderWatch {
             if self.watched.contains(folder) {
                 continue;
             }
-            match self.watcher.watch(folder, RecursiveMode::NonRecursive) {
+            let watched = match &mut self.watcher {
+                Ok(watcher) => watcher
+                    .watch(folder, RecursiveMode::NonRecursive)
+                    .map_err(|error| reason(&error)),
+                Err(reason) => Err(reason.clone()),
+            };
+            match watched {
                 Ok(()) => {
                     self.watched.insert(folder.clone());
+                    if is_remote(folder) {
+                        self.remote.insert(folder.clone());
+                    }
                     self.failed.remove(folder);
                     is_new = true;
                 }
-                Err(error) => drop(self.failed.insert(folder.clone(), reason(&error))),
+                Err(reason) => drop(self.failed.insert(folder.clone(), reason)),
             }
         }
         is_new
     }
 
-    /// Forgets folders that were removed or moved, so that they are watched anew if they come back.
-    pub fn forget(&mut self, gone: &BTreeSet<PathBuf>) {
-        let lost: Vec<PathBuf> = self
-            .watched
-            .iter()
-            .filter(|folder| gone.iter().any(|path| folder.starts_with(path)))
-            .cloned()
-            .collect();
+    /// Forgets folders that were removed or moved in a burst, so that they are watched anew if they come back. When
+    /// events were lost, that may be any of them.
+    pub fn forget(&mut self, burst: &Settling) {
+        let is_any = self.dropped.swap(false, Ordering::Relaxed) || burst.is_lossy();
+        let is_gone = |folder: &&PathBuf| is_any || burst.gone().iter().any(|path| folder.starts_with(path));
+        let lost: Vec<PathBuf> = self.watched.iter().filter(is_gone).cloned().collect();
         for folder in lost {
-            let _ = self.watcher.unwatch(&folder);
-            self.watched.remove(&folder);
+            self.unwatch(&folder);
         }
+    }
+
+    fn unwatch(&mut self, folder: &Path) {
+        if let Ok(watcher) = &mut self.watcher {
+            // A folder that was removed has no watch any more.
+            let _ = watcher.unwatch(folder);
+        }
+        self.watched.remove(folder);
+        self.remote.remove(folder);
+    }
+
+    /// Whether events alone don't tell every change, so that the caller must look from time to time.
+    pub fn is_partial(&self) -> bool {
+        !self.failed.is_empty() || !self.remote.is_empty()
     }
 
     /// Folders that can't be watched, and why.
@@ -131,6 +171,34 @@ fn reason(error: &notify::Error) -> String {
         notify::ErrorKind::PathNotFound => "it doesn't exist".into(),
         _ => error.to_string(),
     }
+}
+
+/// File systems that other machines write to, or a program behind FUSE: what happens there causes no events here.
+const REMOTE: [u32; 8] = [
+    0x6969,      // NFS
+    0x517b,      // SMB
+    0xff53_4d42, // CIFS
+    0xfe53_4d42, // SMB 2
+    0x0102_1997, // 9P
+    0x00c3_6400, // Ceph
+    0x5346_414f, // AFS
+    0x6573_5546, // FUSE
+];
+
+#[cfg(target_os = "linux")]
+fn is_remote(folder: &Path) -> bool {
+    // The number has 32 bits; some systems keep it in a signed word.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the low 32 bits are the number"
+    )]
+    rustix::fs::statfs(folder).is_ok_and(|found| REMOTE.contains(&(found.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_remote(_: &Path) -> bool {
+    false
 }
 
 fn touches(event: notify::Result<Event>) -> Vec<Touch> {
@@ -200,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn files_written_in_a_watched_folder_are_noticed_and_reading_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut watch, mut events) = FolderWatch::new().unwrap();
+        let (mut watch, mut events) = FolderWatch::new();
         assert!(watch.follow(&[folder.path().to_owned()].into()));
         assert!(!watch.follow(&[folder.path().to_owned()].into()), "watched already");
         fs::write(folder.path().join("other"), "x").unwrap();
@@ -220,7 +288,7 @@ mod tests {
     #[tokio::test]
     async fn a_folder_that_cannot_be_watched_is_known() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut watch, _events) = FolderWatch::new().unwrap();
+        let (mut watch, _events) = FolderWatch::new();
         let missing = folder.path().join("missing");
         assert!(!watch.follow(&[missing.clone()].into()));
         assert_eq!(
@@ -230,5 +298,46 @@ mod tests {
         fs::create_dir(&missing).unwrap();
         assert!(watch.follow(&[missing].into()));
         assert!(watch.failed().is_empty());
+    }
+
+    #[tokio::test]
+    async fn after_lost_events_every_folder_is_watched_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders: BTreeSet<PathBuf> = [folder.path().to_owned()].into();
+        let (mut watch, mut events) = FolderWatch::new();
+        watch.follow(&folders);
+        let mut lossy = Settling::new(Timing::default(), tokio::time::Instant::now());
+        watch.forget(&lossy);
+        assert!(!watch.follow(&folders), "nothing was lost");
+        let overflow = Touch {
+            path: None,
+            stage: Stage::Whole,
+        };
+        lossy.note(overflow, tokio::time::Instant::now());
+        watch.forget(&lossy);
+        assert!(watch.follow(&folders), "the system's queue was full");
+
+        // Nobody looks while more happens than the queue holds.
+        for n in 0..=QUEUE {
+            fs::write(folder.path().join("a"), n.to_string()).unwrap();
+        }
+        while !watch.dropped.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
+        let burst = settled(&mut events, Timing::default(), |_| true).await.unwrap();
+        assert!(burst.gone().is_empty());
+        watch.forget(&burst);
+        assert!(watch.follow(&folders), "our own queue was full");
+    }
+
+    #[test]
+    fn where_nothing_can_be_watched_every_folder_has_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut watch, _events) = FolderWatch::new();
+        watch.watcher = Err("too many instances".into());
+        assert!(!watch.is_partial());
+        assert!(!watch.follow(&[folder.path().to_owned()].into()));
+        assert!(watch.is_partial());
+        assert_eq!(watch.failed().values().collect::<Vec<_>>(), ["too many instances"]);
     }
 }

@@ -3,10 +3,10 @@
 use super::{Config, Overrides, read};
 use crate::{
     task::Stop,
-    watch::{FolderWatch, Timing, settled},
+    watch::{FolderWatch, LOOK_EVERY, Timing, settled},
 };
 use std::path::{Path, PathBuf};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time};
 
 /// Sends every new valid configuration. An invalid one is logged, once, and nothing changes.
 pub async fn follow(
@@ -17,13 +17,7 @@ pub async fn follow(
     mut stop: Stop,
 ) {
     let path = std::path::absolute(&path).unwrap_or(path);
-    let (mut watch, mut events) = match FolderWatch::new() {
-        Ok(watch) => watch,
-        Err(error) => {
-            tracing::warn!(%error, "changes of the configuration file will not be seen");
-            return;
-        }
-    };
+    let (mut watch, mut events) = FolderWatch::new();
     let mut problem = None;
     loop {
         // The file may be a link, as in a mounted volume: where it leads may change as well as what is there.
@@ -58,9 +52,10 @@ pub async fn follow(
         tokio::select! {
             () = stop.requested() => return,
             burst = settled(&mut events, Timing::default(), is_relevant) => match burst {
-                Some(burst) => watch.forget(burst.gone()),
+                Some(burst) => watch.forget(&burst),
                 None => return,
             },
+            () = time::sleep(LOOK_EVERY), if watch.is_partial() => {}
         }
     }
 }

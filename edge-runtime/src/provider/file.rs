@@ -3,13 +3,14 @@
 //! [`run`] waits for the watch to settle, lists what is there, reads what changed, and sends the difference. Looking
 //! is always a comparison of everything with everything (a `stat` a file), so no sequence of events can be
 //! misunderstood: atomic renames, editors that save by replacing, swapped symbolic links, folders that come later.
-//! Pure parts are apart: what a set of files means is [`table`], what lies below a path is [`list`].
+//! What doesn't look finished, or can't be read for a reason that passes, is looked at again. Pure parts are apart: what
+//! a set of files means is [`table`], what lies below a path is [`list`].
 
 use crate::{
     error::describe,
     state::{Batch, Findings, Input, ProviderName},
     task::Stop,
-    watch::{FolderWatch, Timing, Touch, settled},
+    watch::{FolderWatch, LOOK_EVERY, Timing, settled},
 };
 use edge_translate::{
     Change,
@@ -20,7 +21,6 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -29,19 +29,18 @@ use tokio::{
 
 pub mod list;
 pub mod parts;
+mod patience;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
 use list::{Listing, Stamp, list};
 use parts::Parts;
+use patience::{Patience, Waits};
 use table::{Table, of_file};
 
 /// What this provider is called.
 pub const NAME: ProviderName = ProviderName("file");
-
-/// How often everything is looked at when some folder can't be watched.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Follows the files below `paths` until asked to stop. After the first look it is synced, whatever was found.
 pub async fn run(
@@ -50,25 +49,23 @@ pub async fn run(
     findings: watch::Sender<Findings>,
     mut stop: Stop,
 ) {
-    let (mut folders, mut events) = match FolderWatch::new() {
-        Ok(watch) => watch,
-        Err(error) => {
-            tracing::error!(%error, "the system can't watch files; changes of resources will not be seen");
-            return;
-        }
-    };
+    let (mut folders, mut events) = FolderWatch::new();
     let mut reader = Reader::default();
+    let mut patience = Patience::default();
     let mut since = Instant::now();
     let mut is_first = true;
     loop {
         let roots = Arc::clone(&paths.borrow_and_update());
         let mut look;
-        (reader, look) = match tokio::task::spawn_blocking(move || reader.look(&roots)).await {
+        let waits = patience.waits(Instant::now());
+        let looked_at = Arc::clone(&roots);
+        (reader, look) = match tokio::task::spawn_blocking(move || reader.look(&looked_at, &waits)).await {
             Ok(done) => done,
             Err(error) => return tracing::error!(%error, "reading resources failed"),
         };
         let is_new = folders.follow(&look.listing.folders);
         report(&findings, &look, &folders);
+        patience.note_emptied(std::mem::take(&mut look.emptied), Instant::now());
         let changes = std::mem::take(&mut look.changes);
         if !changes.is_empty() {
             tracing::info!(changes = changes.len(), objects = look.n_objects, "resources were read");
@@ -80,35 +77,33 @@ pub async fn run(
             return;
         }
         // Something may have happened in a folder between the look and the watch.
-        let next = match is_new {
-            true => Some(Instant::now()),
-            false => moment(&mut paths, &look.listing, &mut folders, &mut events, &mut stop).await,
-        };
-        match next {
-            Some(seen) => since = seen,
-            None => return,
+        if is_new {
+            since = Instant::now();
+            continue;
+        }
+        let is_partial = folders.is_partial() || look.is_partial;
+        tokio::select! {
+            () = stop.requested() => return,
+            changed = paths.changed() => match changed {
+                Ok(()) => since = Instant::now(),
+                Err(_) => return,
+            },
+            burst = settled(&mut events, Timing::default(), |path| look.listing.concerns(&roots, path)) => {
+                let Some(burst) = burst else { return };
+                folders.forget(&burst);
+                patience.note(&burst, Instant::now());
+                since = burst.first();
+            }
+            () = until(patience.next()) => since = Instant::now(),
+            () = time::sleep(LOOK_EVERY), if is_partial => since = Instant::now(),
         }
     }
 }
 
-/// Waits for the moment to look again and says when its reason was seen. `None`: no more looks.
-async fn moment(
-    paths: &mut watch::Receiver<Arc<[PathBuf]>>,
-    listing: &Listing,
-    folders: &mut FolderWatch,
-    events: &mut mpsc::Receiver<Touch>,
-    stop: &mut Stop,
-) -> Option<Instant> {
-    let roots = Arc::clone(&paths.borrow());
-    tokio::select! {
-        () = stop.requested() => None,
-        changed = paths.changed() => changed.ok().map(|()| Instant::now()),
-        burst = settled(events, Timing::default(), |path| listing.concerns(&roots, path)) => {
-            let burst = burst?;
-            folders.forget(burst.gone());
-            Some(burst.first())
-        }
-        () = time::sleep(LOOK_EVERY), if !folders.failed().is_empty() => Some(Instant::now()),
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -155,6 +150,8 @@ struct Reader {
     /// The version of each file that was read last.
     read: BTreeMap<PathBuf, Stamp>,
     parts: BTreeMap<PathBuf, Parts>,
+    /// Watched paths that were folders at the last look that found them.
+    folders: BTreeSet<PathBuf>,
 }
 
 /// What a look found.
@@ -164,12 +161,17 @@ struct Look {
     changes: Vec<Change>,
     findings: Vec<LoadFinding>,
     n_objects: usize,
+    /// Files that held objects and are empty now; whether that is meant is not known yet.
+    emptied: BTreeSet<PathBuf>,
+    /// Whether something couldn't be read for a reason that may pass without an event.
+    is_partial: bool,
 }
 
 impl Reader {
     /// Lists everything and reads what changed. Takes a thread's time, hence by value: it runs on one of its own.
-    fn look(mut self, roots: &[PathBuf]) -> (Self, Look) {
-        let listing = list(roots);
+    fn look(mut self, roots: &[PathBuf], waits: &Waits) -> (Self, Look) {
+        let mut listing = list(roots);
+        self.keep_vanished(roots, &mut listing);
         let listed: BTreeSet<PathBuf> = listing.files.keys().cloned().collect();
         for path in self.table.vanished(&listed) {
             if !listing.unreadable.iter().any(|problem| path.starts_with(problem)) {
@@ -178,10 +180,17 @@ impl Reader {
                 self.parts.remove(&path);
             }
         }
+        let mut emptied = BTreeSet::new();
+        let mut is_partial = listing.is_partial;
         for (path, stamp) in &listing.files {
-            if self.read.get(path) != Some(stamp) {
-                self.read(path, *stamp);
+            if self.read.get(path) == Some(stamp) || waits.is_written(path) {
+                continue;
             }
+            if stamp.len == 0 && self.table.holds_something(path) && !waits.empty.contains(path) {
+                emptied.insert(path.clone());
+                continue;
+            }
+            is_partial |= !self.read(path, *stamp);
         }
         let changes = self.table.take_changes();
         let mut findings = self.table.findings();
@@ -194,11 +203,29 @@ impl Reader {
                 changes,
                 findings,
                 n_objects,
+                emptied,
+                is_partial,
             },
         )
     }
 
-    fn read(&mut self, path: &Path, stamp: Stamp) {
+    /// A watched folder that is gone is most likely moved, or not mounted: its files aren't taken for removed.
+    fn keep_vanished(&mut self, roots: &[PathBuf], listing: &mut Listing) {
+        self.folders.retain(|folder| roots.contains(folder));
+        for root in roots {
+            if listing.folders.contains(root) {
+                self.folders.insert(root.clone());
+            } else if listing.problems.contains_key(root) && self.folders.contains(root) {
+                let problem = "the folder is gone; what it held stays in force until it is back. To remove its objects, \
+                               remove the files from it, or the folder from the configuration";
+                listing.problems.insert(root.clone(), problem.into());
+                listing.unreadable.insert(root.clone());
+            }
+        }
+    }
+
+    /// Reads a file. Says whether that is settled: what can't be read now may be readable later without having changed.
+    fn read(&mut self, path: &Path, stamp: Stamp) -> bool {
         let limits = Limits::default();
         let problem = match usize::try_from(stamp.len) {
             Ok(len) if len <= limits.bytes => match fs::read(path).map(String::from_utf8) {
@@ -211,18 +238,20 @@ impl Reader {
                     let parts = self.parts.entry(path.to_owned()).or_default();
                     self.table.load(path, parts.load(&source, &limits));
                     self.read.insert(path.to_owned(), stamp);
-                    return;
+                    return true;
                 }
                 Ok(Err(error)) => {
                     let at = error.utf8_error().valid_up_to();
                     format!("it is no UTF-8 text (byte {at}); save it as UTF-8")
                 }
                 // Removed since it was listed: the event of that leads to another look.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return,
-                Err(error) => format!(
-                    "it can't be read: {}; what it held before stays in force",
-                    describe(&error)
-                ),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return true,
+                Err(error) => {
+                    let cause = describe(&error);
+                    let problem = format!("it can't be read: {cause}; what it held before stays in force");
+                    self.table.fail(path, &problem);
+                    return false;
+                }
             },
             _ => format!(
                 "the file has {} bytes, more than the {} that are read; split it into smaller files",
@@ -231,5 +260,6 @@ impl Reader {
         };
         self.table.fail(path, &problem);
         self.read.insert(path.to_owned(), stamp);
+        true
     }
 }

@@ -29,7 +29,9 @@ pub struct Settling {
     first: Instant,
     last: Instant,
     writing: BTreeSet<PathBuf>,
+    finished: BTreeSet<PathBuf>,
     gone: BTreeSet<PathBuf>,
+    is_lossy: bool,
 }
 
 impl Settling {
@@ -40,22 +42,28 @@ impl Settling {
             first: now,
             last: now,
             writing: BTreeSet::new(),
+            finished: BTreeSet::new(),
             gone: BTreeSet::new(),
+            is_lossy: false,
         }
     }
 
     /// One more event.
     pub fn note(&mut self, touch: Touch, now: Instant) {
         self.last = now;
-        let Some(path) = touch.path else { return };
-        match touch.stage {
-            Stage::Writing => drop(self.writing.insert(path)),
-            Stage::Closed | Stage::Whole => drop(self.writing.remove(&path)),
-            Stage::Gone => {
-                self.writing.remove(&path);
-                self.gone.insert(path);
-            }
+        let Some(path) = touch.path else {
+            self.is_lossy = true;
+            return;
+        };
+        if touch.stage == Stage::Writing {
+            self.writing.insert(path);
+            return;
         }
+        self.writing.remove(&path);
+        if touch.stage == Stage::Gone {
+            self.gone.insert(path.clone());
+        }
+        self.finished.insert(path);
     }
 
     /// When the burst is over, if nothing else happens: sooner when no file is half-written.
@@ -70,6 +78,21 @@ impl Settling {
     /// When it began.
     pub fn first(&self) -> Instant {
         self.first
+    }
+
+    /// Files that were written to and not closed since.
+    pub fn writing(&self) -> &BTreeSet<PathBuf> {
+        &self.writing
+    }
+
+    /// Paths that were closed, or came, changed or went as a whole.
+    pub fn finished(&self) -> &BTreeSet<PathBuf> {
+        &self.finished
+    }
+
+    /// Whether events were lost, so that more may have happened than is known.
+    pub fn is_lossy(&self) -> bool {
+        self.is_lossy
     }
 
     /// Paths that vanished in it, even if something else is there by now.

@@ -27,6 +27,8 @@ pub struct Listing {
     pub problems: BTreeMap<PathBuf, String>,
     /// Those of them that are there, so that what was known below them must not be taken for removed.
     pub unreadable: BTreeSet<PathBuf>,
+    /// Whether some of them may become usable without an event.
+    pub is_partial: bool,
 }
 
 /// What tells one version of a file from the next, replaced ones included.
@@ -170,6 +172,7 @@ impl Walk {
         };
         if error.kind() != io::ErrorKind::NotFound {
             self.listing.unreadable.insert(path.to_owned());
+            self.listing.is_partial |= error.raw_os_error() != Some(ELOOP);
         }
         self.problem(path, problem);
     }

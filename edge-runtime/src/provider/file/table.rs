@@ -100,6 +100,11 @@ impl Table {
         }
     }
 
+    /// Whether a file is known to hold objects.
+    pub fn holds_something(&self, path: &Path) -> bool {
+        self.files.get(path).is_some_and(|entry| !entry.objects.is_empty())
+    }
+
     /// Whether a file is known.
     pub fn knows(&self, path: &Path) -> bool {
         self.files.contains_key(path)

@@ -3,7 +3,7 @@
 use super::*;
 use crate::task::Task;
 use edge_translate::api::ObjectKey;
-use std::os::unix::fs::symlink;
+use std::{os::unix::fs::symlink, time::Duration};
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -205,4 +205,76 @@ async fn a_saved_file_is_on_its_way_within_25_ms() {
     }
     // The best of ten: what the code needs, not what a busy machine adds.
     assert!(best < Duration::from_millis(25), "{best:?}");
+}
+
+/// Objects of a second file arrive, so everything that was done before has been looked at.
+async fn everything_is_seen(rig: &mut Rig, mark: &str, others: &[&str]) {
+    rig.write(&format!("z-{mark}.yaml"), &service(mark));
+    let mut all: Vec<&str> = others.iter().copied().chain([mark]).collect();
+    all.sort_unstable();
+    rig.expect(&all).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_is_waited_for() {
+    use std::io::Write as _;
+    let mut rig = Rig::start(|folder| vec![folder.to_owned()]).await;
+    rig.write("a.yaml", &(service("a") + &service("b")));
+    rig.expect(&["a", "b"]).await;
+    let mut file = fs::File::create(rig.path("a.yaml")).unwrap();
+    file.write_all(service("a").as_bytes()).unwrap();
+    everything_is_seen(&mut rig, "m", &["a", "b"]).await;
+    file.write_all(service("c").as_bytes()).unwrap();
+    drop(file);
+    rig.expect(&["a", "c", "m"]).await;
+}
+
+#[tokio::test]
+async fn a_file_that_became_empty_is_waited_for_until_it_stays_so() {
+    let mut rig = Rig::start(|folder| vec![folder.to_owned()]).await;
+    rig.write("a.yaml", &service("a"));
+    rig.expect(&["a"]).await;
+    rig.write("a.yaml", "");
+    everything_is_seen(&mut rig, "m", &["a"]).await;
+    rig.expect(&["m"]).await;
+}
+
+#[tokio::test]
+async fn a_watched_folder_that_vanishes_keeps_what_it_held() {
+    let mut rig = Rig::start(|folder| {
+        for name in ["one", "two"] {
+            fs::create_dir(folder.join(name)).unwrap();
+            fs::write(folder.join(name).join(format!("{name}.yaml")), service(name)).unwrap();
+        }
+        vec![folder.join("one"), folder.join("two")]
+    })
+    .await;
+    rig.expect(&["one", "two"]).await;
+    fs::rename(rig.path("one"), rig.path("away")).unwrap();
+    rig.expect_finding("the folder is gone; what it held stays in force")
+        .await;
+    rig.write("two/more.yaml", &service("more"));
+    rig.expect(&["more", "one", "two"]).await;
+    fs::rename(rig.path("away"), rig.path("one")).unwrap();
+    fs::remove_file(rig.path("one/one.yaml")).unwrap();
+    rig.expect(&["more", "two"]).await;
+    // The configuration is the place to say that a folder is not meant any more.
+    fs::rename(rig.path("two"), rig.path("away")).unwrap();
+    rig.paths.send_replace([rig.path("one")].into());
+    rig.expect(&[]).await;
+}
+
+#[test]
+fn what_could_not_be_read_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    // Reading the beginning of one's own memory is an error of the device.
+    symlink("/proc/self/mem", folder.path().join("a.yaml")).unwrap();
+    let roots = [folder.path().to_owned()];
+    let (reader, look) = Reader::default().look(&roots, &Waits::default());
+    assert!(
+        look.findings[0].message.contains("it can't be read"),
+        "{:?}",
+        look.findings
+    );
+    assert!(look.is_partial && reader.read.is_empty());
 }

@@ -1,0 +1,112 @@
+//! Files that are not read yet because they don't look finished.
+//!
+//! A file that is open for writing is waited for, and so is one that has become empty: whoever saves by truncating
+//! first is about to write. Both waits end, for a writer may keep its file open for ever, and an empty file may be meant.
+
+use crate::watch::Settling;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// How long a file may stay as it is before it is taken for finished.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// Until when files are waited for.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    written: BTreeMap<PathBuf, Instant>,
+    emptied: BTreeMap<PathBuf, Instant>,
+}
+
+/// The files that are waited for at one look.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waits {
+    /// Open for writing.
+    pub(super) written: BTreeSet<PathBuf>,
+    /// Empty for so long that they are meant to be.
+    pub(super) empty: BTreeSet<PathBuf>,
+}
+
+impl Waits {
+    /// Whether a file is being written. Events name what a link leads to.
+    pub(super) fn is_written(&self, path: &Path) -> bool {
+        let real = || path.canonicalize().is_ok_and(|real| self.written.contains(&real));
+        self.written.contains(path) || (!self.written.is_empty() && real())
+    }
+}
+
+impl Patience {
+    /// Takes in what happened.
+    pub(super) fn note(&mut self, burst: &Settling, now: Instant) {
+        self.written.retain(|path, _| !burst.finished().contains(path));
+        let until = now + LONGEST;
+        self.written
+            .extend(burst.writing().iter().map(|path| (path.clone(), until)));
+    }
+
+    /// Takes in which files a look has found emptied.
+    pub(super) fn note_emptied(&mut self, found: BTreeSet<PathBuf>, now: Instant) {
+        self.emptied.retain(|path, _| found.contains(path));
+        for path in found {
+            self.emptied.entry(path).or_insert(now + LONGEST);
+        }
+    }
+
+    /// What a look has to leave alone, and what not any more.
+    pub(super) fn waits(&mut self, now: Instant) -> Waits {
+        self.written.retain(|_, until| *until > now);
+        let is_over = |(path, until): (&PathBuf, &Instant)| (*until <= now).then(|| path.clone());
+        Waits {
+            written: self.written.keys().cloned().collect(),
+            empty: self.emptied.iter().filter_map(is_over).collect(),
+        }
+    }
+
+    /// When the first wait is over.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.written.values().chain(self.emptied.values()).min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::{Stage, Timing, Touch};
+
+    #[tokio::test]
+    async fn every_wait_ends() {
+        let start = Instant::now();
+        let mut patience = Patience::default();
+        let burst = |stage| {
+            let mut burst = Settling::new(Timing::default(), start);
+            let path = Some("a".into());
+            burst.note(Touch { path, stage }, start);
+            burst
+        };
+        patience.note(&burst(Stage::Writing), start);
+        assert_eq!(patience.waits(start).written, ["a".into()].into());
+        assert_eq!(patience.next(), Some(start + LONGEST));
+        patience.note(&burst(Stage::Closed), start);
+        assert!(patience.waits(start).written.is_empty() && patience.next().is_none());
+        patience.note(&burst(Stage::Writing), start);
+        assert!(
+            patience.waits(start + LONGEST).written.is_empty(),
+            "its writer keeps it open"
+        );
+
+        let later = start + LONGEST / 2;
+        patience.note_emptied(["b".into()].into(), start);
+        patience.note_emptied(["b".into()].into(), later);
+        assert!(patience.waits(later).empty.is_empty());
+        assert_eq!(
+            patience.waits(start + LONGEST).empty,
+            ["b".into()].into(),
+            "counted from the first look"
+        );
+        patience.note_emptied(BTreeSet::new(), later);
+        assert_eq!(patience.next(), None);
+    }
+}
