@@ -25,8 +25,10 @@ pub struct Status {
 /// The shapes of status.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StatusBody {
-    /// `conditions` on the object itself: GatewayClass, Backend.
+    /// `conditions` on the object itself: Backend.
     Conditions(Vec<Condition>),
+    /// A GatewayClass.
+    Class(ClassStatus),
     /// A Gateway.
     Gateway(GatewayStatus),
     /// A ListenerSet.
@@ -45,6 +47,15 @@ pub enum StatusBody {
         /// One entry a Gateway or class that it affects.
         ancestors: Vec<ParentStatus>,
     },
+}
+
+/// Status of a GatewayClass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassStatus {
+    /// On the class itself.
+    pub conditions: Vec<Condition>,
+    /// Features of the Gateway API that its Gateways have, sorted.
+    pub features: &'static [&'static str],
 }
 
 /// Status of a Gateway. Addresses and `Programmed` need infrastructure and are added by who knows it.

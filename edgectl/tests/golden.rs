@@ -147,7 +147,7 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
     };
     [
         ("ir.yaml", yaml(&ir)),
-        ("status.yaml", yaml(&statuses(&outcome))),
+        ("status.yaml", yaml(&statuses(topic, &outcome))),
         ("xds.yaml", xds(topic, &outcome)),
     ]
 }
@@ -183,15 +183,19 @@ struct Statuses {
     statuses: BTreeMap<String, Option<Value>>,
 }
 
-fn statuses(outcome: &Outcome) -> Statuses {
+fn statuses(topic: &str, outcome: &Outcome) -> Statuses {
     let existing = |key: &ObjectKey| {
         let object = outcome.objects.iter().find(|o| o.object.key() == *key)?;
         object.object.to_value().unwrap().get("status").cloned()
     };
     let shown = outcome.translation.statuses.iter().map(|(key, status)| {
-        let status = status
+        let mut status = status
             .as_ref()
             .map(|status| show::status_of(existing(key).as_ref(), status));
+        // The same long list in every case would only hide what matters.
+        if let Some(Value::Object(fields)) = status.as_mut().filter(|_| topic != "class") {
+            fields.remove("supportedFeatures");
+        }
         (key.to_string(), status)
     });
     Statuses {

@@ -5,7 +5,7 @@ use crate::state::{Address, Availability, Rejections, Report};
 use edge_ir::Origin;
 use edge_translate::{
     api::{Kind, ObjectKey},
-    status::{Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, Status, StatusBody},
+    status::{ClassStatus, Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, Status, StatusBody},
 };
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
@@ -99,7 +99,9 @@ pub fn add_rejections(status: &mut Status, rejected: &[Rejected]) {
         let message = format!("Rejected by the data plane: {}", rejection.detail);
         let condition = Condition::no(PROGRAMMED, "Invalid", message);
         match &mut status.body {
-            StatusBody::Conditions(conditions) => set(conditions, condition),
+            StatusBody::Conditions(conditions) | StatusBody::Class(ClassStatus { conditions, .. }) => {
+                set(conditions, condition);
+            }
             StatusBody::Gateway(GatewayStatus {
                 conditions, listeners, ..
             })

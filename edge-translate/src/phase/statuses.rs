@@ -12,6 +12,7 @@ mod backend_tls_policy;
 mod class;
 mod edge_proxy;
 mod fault;
+mod features;
 mod gateway;
 mod listener_set;
 mod route;

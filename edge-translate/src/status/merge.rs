@@ -31,6 +31,14 @@ pub fn merge(existing: Option<&Value>, ours: &Status, now: Option<&str>) -> Valu
         StatusBody::Conditions(list) => {
             new.insert("conditions".into(), stamp.conditions(old.get("conditions"), list));
         }
+        StatusBody::Class(class) => {
+            new.insert(
+                "conditions".into(),
+                stamp.conditions(old.get("conditions"), &class.conditions),
+            );
+            let features: Vec<_> = class.features.iter().map(|name| json!({ "name": name })).collect();
+            new.insert("supportedFeatures".into(), Value::Array(features));
+        }
         StatusBody::Gateway(gateway) => {
             stamp.listeners(old, &gateway.conditions, &gateway.listeners, &mut new);
             if gateway.attached_listener_sets > 0 || new.contains_key("attachedListenerSets") {
@@ -102,7 +110,12 @@ impl Stamp<'_> {
         let (mine, foreign): (Vec<_>, Vec<_>) = items(old).partition(|e| e["controllerName"] == *controller);
         let mut list: Vec<Value> = foreign.into_iter().cloned().collect();
         let room = limit.saturating_sub(list.len());
-        for (i, entry) in ours.iter().take(room).enumerate() {
+        let mut kept: Vec<&ParentStatus> = ours.iter().collect();
+        if by == ANCESTOR && ours.len() > room {
+            // What is wrong is never what is cut off.
+            kept.sort_by_key(|entry| urgency(&entry.conditions));
+        }
+        for (i, entry) in kept.into_iter().take(room).enumerate() {
             let parent = serde_json::to_value(&*entry.parent).unwrap_or_default();
             let before = mine.iter().find(|e| e[by] == parent).and_then(|e| e.get("conditions"));
             let mut conditions = entry.conditions.clone();
@@ -171,6 +184,18 @@ const OUR_TYPES: [&str; 14] = [
     "Aggregated",
     "Invalid",
 ];
+
+/// Which entries stay where there is room for some: what isn't accepted, then what is overridden, then the rest.
+fn urgency(conditions: &[Condition]) -> u8 {
+    let says = |kind: &str, truth| conditions.iter().any(|c| c.kind == kind && c.status == truth);
+    if says("Accepted", Truth::False) {
+        0
+    } else if says("Overridden", Truth::True) {
+        1
+    } else {
+        2
+    }
+}
 
 /// Says on the last ancestor that there are more.
 fn aggregated() -> Condition {

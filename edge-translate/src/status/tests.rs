@@ -70,6 +70,35 @@ fn entries_of_other_controllers_survive_and_count_against_the_limit() {
 }
 
 #[test]
+fn what_is_wrong_stays_when_ancestors_are_cut_off() {
+    let ancestor = |i: usize, condition: Condition| ParentStatus {
+        parent: Arc::new(serde_json::from_value(json!({"name": format!("gw{i:02}")})).unwrap()),
+        conditions: vec![condition],
+    };
+    let mut ancestors: Vec<_> = (0..16)
+        .map(|i| ancestor(i, Condition::yes("Accepted", "Accepted", "fine")))
+        .collect();
+    ancestors.push(ancestor(16, Condition::yes("Overridden", "Overridden", "by another")));
+    ancestors.push(ancestor(17, Condition::no("Accepted", "Invalid", "broken")));
+    let ours = Status {
+        observed_generation: 1,
+        body: StatusBody::Ancestors {
+            controller_name: "us".into(),
+            ancestors,
+        },
+    };
+    let merged = merge(None, &ours, None);
+    let list = merged["ancestors"].as_array().unwrap();
+    let names: Vec<_> = list
+        .iter()
+        .map(|e| e["ancestorRef"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names[..3], ["gw17", "gw16", "gw00"]);
+    assert_eq!(names.len(), 16);
+    assert_eq!(list[15]["conditions"][1]["type"], "Aggregated");
+}
+
+#[test]
 fn a_long_message_is_cut_at_a_character() {
     let condition = Condition::yes("Accepted", "R", "é".repeat(20000));
     assert!(condition.message.len() <= 32768);

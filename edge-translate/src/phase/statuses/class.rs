@@ -1,13 +1,14 @@
 //! GatewayClass.
 
+use super::features::SUPPORTED;
 use crate::{
     engine::reader::Reader,
     name::Id,
     phase::gateways::class::Class,
-    status::{Condition, Status, StatusBody},
+    status::{ClassStatus, Condition, Status, StatusBody},
 };
 
-/// Whether the class is ours, and its parameters good.
+/// Whether the class is ours and its parameters good, and what we support.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.class_object(id)?;
     let condition = match &**reader.class(id.name)? {
@@ -19,7 +20,10 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             format!("Invalid parametersRef: {error}"),
         ),
     };
-    let body = StatusBody::Conditions(vec![condition]);
+    let body = StatusBody::Class(ClassStatus {
+        conditions: vec![condition],
+        features: SUPPORTED,
+    });
     Some(Some(Status {
         observed_generation: object.metadata.generation,
         body,
