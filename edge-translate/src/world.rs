@@ -22,8 +22,8 @@ use std::{
 
 mod guards;
 
-pub(crate) use guards::Reach;
 use guards::{Guard, Guards, guards_of};
+pub(crate) use guards::{NamedTarget, Reach, named_targets, protects};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -246,10 +246,7 @@ impl World {
         }
         self.point_tls_policy(id, before.as_ref(), object.as_ref(), &mut touched);
         self.point_listener_set(id, before.as_ref(), object.as_ref(), &mut touched);
-        for (guard, step) in self.guard_steps(before.as_ref(), object.as_ref()) {
-            self.guards.step(guard, step);
-            touched.keys.extend(self.guarded_places(guard));
-        }
+        self.move_guards((kind, id), before.as_ref(), object.as_ref(), &mut touched);
         touched
     }
 
@@ -325,11 +322,17 @@ impl World {
         self.proxy_users.get(&proxy).into_iter().flatten().copied()
     }
 
-    /// What a policy covered before and covers now.
-    fn guard_steps(&self, before: Option<&Object>, after: Option<&Object>) -> Vec<(Guard, i32)> {
-        let of = |object: Option<&Object>| object.map(|o| guards_of(self, o)).unwrap_or_default();
-        let gone = of(before).into_iter().map(|g| (g, -1));
-        gone.chain(of(after).into_iter().map(|g| (g, 1))).collect()
+    /// Keeps the list of what policies protect.
+    fn move_guards(&mut self, policy: (Kind, Id), was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
+        let [was, now] = [was, now].map(|object| object.map(|o| guards_of(self, o)).unwrap_or_default());
+        for guard in &was {
+            self.guards.remove(*guard, policy);
+        }
+        for guard in &now {
+            self.guards.add(*guard, policy);
+        }
+        let places = was.into_iter().chain(now).flat_map(|guard| self.guarded_places(guard));
+        touched.keys.extend(places);
     }
 
     /// Where a policy may cover something.
@@ -346,13 +349,13 @@ impl World {
         }
     }
 
-    /// Whether a policy of its own namespace that can't be honoured covers the object.
-    pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
-        self.guards.covers(kind, id)
+    /// Policies of its own namespace that can't be honoured and cover the object.
+    pub(crate) fn guards(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
+        self.guards.near(kind, id)
     }
 
     /// Policies of other namespaces that can't be honoured, and that cover objects of a kind where they are let in.
-    pub(crate) fn guards_beyond(&self, kind: Kind) -> impl Iterator<Item = Reach> {
+    pub(crate) fn guards_beyond(&self, kind: Kind) -> impl Iterator<Item = (Reach, &BTreeSet<Id>)> {
         self.guards.beyond(kind)
     }
 

@@ -60,6 +60,7 @@ topics! {
     listener_sets "listener-set",
     listeners "listener",
     matches "match",
+    policies "policy",
     precedence "precedence",
     retries "retry",
     security_policies "security-policy",

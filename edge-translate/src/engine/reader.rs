@@ -156,28 +156,30 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a policy that this version can't honour protects the object: then it must not be open.
-    pub(crate) fn is_guarded(&self, kind: Kind, id: Id) -> bool {
+    /// Policies that this version can't honour and that protect the object, in no order: it must not be open.
+    pub(crate) fn guards(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
         self.reads.note(Key::Guards(kind, id.namespace));
-        self.world.is_guarded(kind, id) || self.is_guarded_from_outside(kind, id)
+        let beyond = self.world.guards_beyond(kind);
+        let beyond = beyond.filter(move |(reach, _)| self.lets_in(*reach, id));
+        let beyond = beyond.flat_map(|(reach, ids)| ids.iter().map(move |policy| (reach.policy, *policy)));
+        self.world.guards(kind, id).chain(beyond)
     }
 
-    fn is_guarded_from_outside(&self, kind: Kind, id: Id) -> bool {
-        self.world.guards_beyond(kind).any(|Reach { policy, from, .. }| {
-            let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(from));
-            let from = Referrer {
-                group: policy.group(),
-                kind: policy.as_str(),
-                namespace: &own,
-            };
-            let to = Referent {
-                group: kind.group(),
-                kind: kind.as_str(),
-                namespace: &namespace,
-                name: &name,
-            };
-            is_permitted(self, from, to)
-        })
+    /// Whether a ReferenceGrant lets the policies of another namespace cover an object.
+    fn lets_in(&self, reach: Reach, id: Id) -> bool {
+        let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(reach.from));
+        let from = Referrer {
+            group: reach.policy.group(),
+            kind: reach.policy.as_str(),
+            namespace: &own,
+        };
+        let to = Referent {
+            group: reach.target.group(),
+            kind: reach.target.as_str(),
+            namespace: &namespace,
+            name: &name,
+        };
+        is_permitted(self, from, to)
     }
 
     /// Classes and Gateways that name an EdgeProxy as their parameters.

@@ -15,6 +15,7 @@ mod fault;
 mod features;
 mod gateway;
 mod listener_set;
+mod policy;
 mod route;
 
 pub(crate) use backend::backend_problem;
@@ -39,6 +40,7 @@ fn by_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
         Kind::Backend => backend::status(reader, id),
         Kind::EdgeProxy => edge_proxy::status(reader, id),
         Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
+        kind if policy::is_policy(kind) => policy::status(reader, kind, id),
         _ => route::status(
             reader,
             RouteId {
@@ -60,5 +62,5 @@ pub(crate) fn has_status(kind: Kind) -> bool {
             | Kind::EdgeProxy
             | Kind::BackendTlsPolicy
     );
-    is_own || RouteKind::of(kind).is_some()
+    is_own || policy::is_policy(kind) || RouteKind::of(kind).is_some()
 }

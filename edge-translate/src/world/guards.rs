@@ -1,7 +1,8 @@
 //! Policies that protect something in a way that this version can't honour.
 //!
 //! A route that somebody put behind authentication must not be open because we don't know the policy yet. So the
-//! targets of such policies are remembered, and what they cover answers 500. Each policy kind leaves this list when its translation arrives.
+//! targets of such policies are remembered, and what they cover answers 500. Each policy kind leaves this list when its
+//! translation arrives.
 
 use crate::{
     api::{Kind, Object},
@@ -10,7 +11,7 @@ use crate::{
 };
 use rustc_hash::FxHashMap;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a policy covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,63 +36,105 @@ pub(crate) struct Reach {
     pub(crate) from: Sym,
 }
 
-/// What policies cover, and how many of them.
+/// What policies cover, and which they are.
 #[derive(Default)]
 pub(crate) struct Guards {
-    near: FxHashMap<Guard, u32>,
-    beyond: BTreeMap<Reach, u32>,
+    near: FxHashMap<Guard, BTreeSet<(Kind, Id)>>,
+    beyond: BTreeMap<Reach, BTreeSet<Id>>,
 }
 
 impl Guards {
-    /// A policy begins (1) or ceases (-1) to cover something.
-    pub(crate) fn step(&mut self, guard: Guard, step: i32) {
-        let rest = |count: u32| Some(count.saturating_add_signed(step)).filter(|n| *n > 0);
+    /// A policy begins to cover something.
+    pub(crate) fn add(&mut self, guard: Guard, (kind, id): (Kind, Id)) {
         match guard {
-            Guard::Beyond(reach) => match rest(self.beyond.get(&reach).copied().unwrap_or_default()) {
-                Some(n) => drop(self.beyond.insert(reach, n)),
-                None => drop(self.beyond.remove(&reach)),
-            },
-            near => match rest(self.near.get(&near).copied().unwrap_or_default()) {
-                Some(n) => drop(self.near.insert(near, n)),
-                None => drop(self.near.remove(&near)),
-            },
+            Guard::Beyond(reach) => self.beyond.entry(reach).or_default().insert(id),
+            near => self.near.entry(near).or_default().insert((kind, id)),
+        };
+    }
+
+    /// A policy ceases to cover something.
+    pub(crate) fn remove(&mut self, guard: Guard, (kind, id): (Kind, Id)) {
+        match guard {
+            Guard::Beyond(reach) => {
+                let ids = self.beyond.entry(reach).or_default();
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.beyond.remove(&reach);
+                }
+            }
+            near => {
+                let policies = self.near.entry(near).or_default();
+                policies.remove(&(kind, id));
+                if policies.is_empty() {
+                    self.near.remove(&near);
+                }
+            }
         }
     }
 
-    /// Whether a policy of its own namespace covers an object.
-    pub(crate) fn covers(&self, kind: Kind, id: Id) -> bool {
-        self.near.contains_key(&Guard::One(kind, id)) || self.near.contains_key(&Guard::All(kind, id.namespace))
+    /// Policies of its own namespace that cover an object.
+    pub(crate) fn near(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
+        let places = [Guard::One(kind, id), Guard::All(kind, id.namespace)];
+        let policies = places.into_iter().filter_map(|place| self.near.get(&place));
+        policies.flatten().copied()
     }
 
     /// Policies that look for a kind in other namespaces than their own.
-    pub(crate) fn beyond(&self, kind: Kind) -> impl Iterator<Item = Reach> {
-        let reaches = self.beyond.keys().copied();
-        reaches.filter(move |reach| reach.target == kind)
+    pub(crate) fn beyond(&self, kind: Kind) -> impl Iterator<Item = (Reach, &BTreeSet<Id>)> {
+        let reaches = self.beyond.iter().map(|(reach, ids)| (*reach, ids));
+        reaches.filter(move |(reach, _)| reach.target == kind)
+    }
+}
+
+/// Whether an object is a policy that protects what it covers, so that this must be closed.
+pub(crate) fn protects(object: &Object) -> bool {
+    match object {
+        Object::SecurityPolicy(_) => true,
+        Object::ClientTrafficPolicy(policy) => policy.spec["tls"].get("clientValidation").is_some(),
+        _ => false,
     }
 }
 
 /// What an object covers, if it is such a policy.
 pub(crate) fn guards_of(world: &World, object: &Object) -> Vec<Guard> {
-    let namespace = &object.metadata().namespace;
     match object {
-        Object::SecurityPolicy(policy) => targets(world, object.kind(), namespace, &policy.spec),
-        Object::ClientTrafficPolicy(policy) if policy.spec["tls"].get("clientValidation").is_some() => {
-            targets(world, object.kind(), namespace, &policy.spec)
+        Object::SecurityPolicy(policy) | Object::ClientTrafficPolicy(policy) if protects(object) => {
+            targets(world, object.kind(), &policy.metadata.namespace, &policy.spec)
         }
         _ => Vec::new(),
     }
 }
 
+/// A target as a policy names it, in its own namespace.
+pub(crate) struct NamedTarget<'a> {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// A listener or rule of it.
+    pub(crate) section: Option<&'a str>,
+}
+
+/// The targets that a policy names; kinds that we don't read are left out.
+pub(crate) fn named_targets(spec: &Value) -> impl Iterator<Item = NamedTarget<'_>> {
+    let list = spec["targetRefs"].as_array().into_iter().flatten();
+    list.chain(spec.get("targetRef")).filter_map(|target| {
+        let text = |field: &str| target[field].as_str();
+        Some(NamedTarget {
+            kind: Kind::of(text("group").unwrap_or_default(), text("kind")?)?,
+            name: text("name")?,
+            section: text("sectionName"),
+        })
+    })
+}
+
 fn targets(world: &World, policy: Kind, namespace: &str, spec: &Value) -> Vec<Guard> {
-    let text = |v: &Value, field: &str| v[field].as_str().unwrap_or_default().to_owned();
-    let list = |field: &str| spec[field].as_array().cloned().unwrap_or_default();
-    let kind = |v: &Value| Kind::of(&text(v, "group"), &text(v, "kind"));
-    let named = list("targetRefs").into_iter().chain(spec.get("targetRef").cloned());
-    let named = named.filter_map(|t| Some(Guard::One(kind(&t)?, world.id(namespace, &text(&t, "name")))));
-    let chosen = list("targetSelectors").into_iter().flat_map(|t| {
-        let group = t["group"].as_str().unwrap_or("gateway.networking.k8s.io");
-        let target = Kind::of(group, &text(&t, "kind"));
-        let is_near = matches!(t["namespaces"]["from"].as_str(), None | Some("Same"));
+    let named = named_targets(spec).map(|target| Guard::One(target.kind, world.id(namespace, target.name)));
+    let selectors = spec["targetSelectors"].as_array().into_iter().flatten();
+    let chosen = selectors.flat_map(|selector| {
+        let group = selector["group"].as_str().unwrap_or("gateway.networking.k8s.io");
+        let target = Kind::of(group, selector["kind"].as_str().unwrap_or_default());
+        let is_near = matches!(selector["namespaces"]["from"].as_str(), None | Some("Same"));
         let from = world.sym(namespace);
         let near = target.map(|kind| Guard::All(kind, from));
         let beyond = target

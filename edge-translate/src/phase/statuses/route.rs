@@ -5,6 +5,7 @@ use crate::{
     name::{BackendKind, BackendPort, RouteId},
     phase::{
         backends::endpoints::Readiness,
+        policies::guard,
         routes::{
             attach::{Parent, Refusal},
             rules::{Effect, RuleFinding, Rules, Use, every_rule_failed, failed_rules},
@@ -31,6 +32,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             let mut conditions = Vec::with_capacity(1 + shared.len());
             conditions.extend(rules.map(|rules| accepted(parent, rules, kind)));
             conditions.extend(shared.iter().cloned());
+            conditions.extend(closed(reader, route, parent));
             ParentStatus {
                 parent: Arc::clone(&parent.reference),
                 conditions,
@@ -68,6 +70,26 @@ fn accepted(parent: &Parent, rules: &Rules, kind: &str) -> Condition {
         }
         Ok(_) => Condition::yes("Accepted", "Accepted", "Route is accepted"),
     }
+}
+
+/// Where policies that can't be honoured close the route. It is accepted all the same, and so are its listeners: what
+/// is missing is that the data plane does as it says.
+fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condition> {
+    let attached = parent.verdict.as_ref().ok()?;
+    let policies = guard::names(reader, route, attached.iter().map(|a| a.listener));
+    if policies.is_empty() {
+        return None;
+    }
+    let effect = match route.kind.is_by_host() {
+        true => "requests are answered with 500",
+        false => "nothing is let through",
+    };
+    let policies: Vec<String> = policies.into_iter().collect();
+    let message = format!(
+        "Protected by {}, which this version can't honour: {effect}.",
+        policies.join(" and ")
+    );
+    Some(Condition::no("Programmed", "Invalid", message))
 }
 
 fn failures(rules: &Rules) -> impl Iterator<Item = &RuleFinding> {

@@ -1,0 +1,128 @@
+//! Policies that are read and not honoured yet, under each Gateway and ListenerSet that their targets hang under: none of
+//! them is accepted, and the message says what becomes of what they cover.
+
+use crate::{
+    api::{Generic, Kind, Object, ParentReference, text::Symbol},
+    engine::reader::Reader,
+    name::{Id, RouteId, RouteKind},
+    phase::{gateways::gateway::Gateway, listeners::listener_set},
+    status::{Condition, ParentStatus, Status, StatusBody},
+    world::{NamedTarget, named_targets, protects},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Whether a kind is such a policy.
+pub(super) fn is_policy(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::BackendTrafficPolicy | Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy | Kind::SecurityPolicy
+    )
+}
+
+/// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.
+pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
+    let object = reader.object(kind, id)?;
+    let policy = generic(object)?;
+    let ancestors: BTreeMap<AncestorKey, ParentReference> = named_targets(&policy.spec)
+        .flat_map(|target| ancestors_of(reader, id, &target))
+        .map(|ancestor| (sort_key(&ancestor), ancestor))
+        .collect();
+    if ancestors.is_empty() {
+        return Some(None);
+    }
+    let refused = Condition::no("Accepted", "Invalid", message(kind, object));
+    let entry = |ancestor| ParentStatus {
+        parent: Arc::new(ancestor),
+        conditions: vec![refused.clone()],
+    };
+    let body = StatusBody::Ancestors {
+        controller_name: reader.settings().controller_name.clone(),
+        ancestors: ancestors.into_values().map(entry).collect(),
+    };
+    Some(Some(Status {
+        observed_generation: policy.metadata.generation,
+        body,
+    }))
+}
+
+fn generic(object: &Object) -> Option<&Generic> {
+    match object {
+        Object::BackendTrafficPolicy(policy)
+        | Object::ClientTrafficPolicy(policy)
+        | Object::EdgeExtensionPolicy(policy)
+        | Object::SecurityPolicy(policy) => Some(policy),
+        _ => None,
+    }
+}
+
+fn message(kind: Kind, object: &Object) -> String {
+    let (what, effect) = match (kind, protects(object)) {
+        (Kind::ClientTrafficPolicy, true) => (
+            "Validation of client certificates by a ClientTrafficPolicy".to_owned(),
+            "until the policy goes, what it covers answers 500, and nothing is let through that isn't HTTP",
+        ),
+        (kind, true) => (
+            kind.as_str().to_owned(),
+            "until the policy goes, what it covers answers 500, and nothing is let through that isn't HTTP",
+        ),
+        (kind, false) => (kind.as_str().to_owned(), "the policy has no effect"),
+    };
+    format!("{what} is not supported by this version: {effect}.")
+}
+
+/// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is ours.
+fn ancestors_of(reader: &Reader<'_>, policy: Id, target: &NamedTarget<'_>) -> Vec<ParentReference> {
+    let id = Id {
+        namespace: policy.namespace,
+        name: reader.sym(target.name),
+    };
+    let is_ours = |gateway: Id| {
+        reader
+            .gateway(gateway)
+            .is_some_and(|g| matches!(**g, Gateway::Member(_)))
+    };
+    match target.kind {
+        Kind::Gateway if is_ours(id) => vec![reference(reader, Kind::Gateway, id, target.section)],
+        Kind::ListenerSet => {
+            let set = reader
+                .listener_set(id)
+                .and_then(|set| listener_set::parent(reader, set));
+            let ours = set.filter(|gateway| is_ours(*gateway));
+            ours.map(|_| reference(reader, Kind::ListenerSet, id, target.section))
+                .into_iter()
+                .collect()
+        }
+        kind => {
+            let route = RouteKind::of(kind).map(|kind| RouteId { kind, id });
+            let attachments = route.and_then(|route| reader.attachments(route));
+            let parents = attachments.into_iter().flat_map(|a| &a.parents);
+            parents
+                .map(|parent| reference(reader, Kind::Gateway, parent.gateway, None))
+                .collect()
+        }
+    }
+}
+
+fn reference(reader: &Reader<'_>, kind: Kind, id: Id, section: Option<&str>) -> ParentReference {
+    ParentReference {
+        group: Symbol::new(kind.group()),
+        kind: Symbol::new(kind.as_str()),
+        namespace: Some((&*reader.text(id.namespace)).into()),
+        name: (&*reader.text(id.name)).into(),
+        section_name: section.map(Into::into),
+        port: None,
+    }
+}
+
+/// Namespace, name, kind and section.
+type AncestorKey = (Option<Box<str>>, Box<str>, Symbol, Option<Box<str>>);
+
+/// By namespace, then name (interned names have no order of their own), each ancestor once.
+fn sort_key(ancestor: &ParentReference) -> AncestorKey {
+    (
+        ancestor.namespace.clone(),
+        ancestor.name.clone(),
+        ancestor.kind.clone(),
+        ancestor.section_name.clone(),
+    )
+}
