@@ -23,6 +23,8 @@ mod cost;
 mod guards;
 #[path = "laws/history.rs"]
 mod history;
+#[path = "laws/meaning.rs"]
+mod meaning;
 #[path = "laws/minimal.rs"]
 mod minimal;
 #[path = "laws/platform.rs"]
@@ -93,6 +95,27 @@ proptest! {
             for (key, fleet) in engine.fleets() {
                 let wrong = guards::open(fleet, &world.objects);
                 prop_assert!(wrong.is_empty(), "{key}: {wrong:#?}");
+            }
+        }
+    }
+
+    /// The tables mean what the objects say: whoever answers a request is who should, or nobody.
+    #[test]
+    fn requests_go_where_the_api_says(edits in history(0..50), requests in vec(routes::request(), 40)) {
+        let mut world = World::after(&edits);
+        let tamed: Vec<_> = world.objects.values().filter_map(meaning::tame).map(words::read).collect();
+        world.objects = tamed.into_iter().map(|object| (object.key(), object)).collect();
+        let engine = world.translate();
+        for fleet in engine.fleets().values() {
+            for socket in fleet.listeners.iter().filter(|socket| socket.udp.is_none()) {
+                for request in &requests {
+                    let found = meaning::by_tables(fleet, socket, request);
+                    let wanted = meaning::by_objects(&world.objects, socket, request);
+                    prop_assert!(
+                        wanted.contains(&found),
+                        "{} {}: {request:?}: {found:?} instead of {wanted:?}", fleet.key, socket.name
+                    );
+                }
             }
         }
     }
@@ -503,6 +526,10 @@ fn generated_worlds_are_worth_looking_at() {
         );
         let routes = || fleets.iter().flat_map(|f| check::routes(f));
         note("cross-origin rules", routes().any(|(_, r)| r.cors.is_some()));
+        note(
+            "misdirected requests",
+            routes().any(|(_, r)| &*r.name == "misdirected-request"),
+        );
         note("TLS to backends", upstream().next().is_some());
         note(
             "a certificate shown to backends",
