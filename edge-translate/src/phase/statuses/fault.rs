@@ -19,6 +19,7 @@ pub(super) fn mark(status: &mut Status, faults: &[(&'static str, &str)]) {
     };
     match &mut status.body {
         StatusBody::Conditions(conditions) => mark(conditions),
+        StatusBody::Class(class) => mark(&mut class.conditions),
         StatusBody::Gateway(gateway) => mark(&mut gateway.conditions),
         StatusBody::ListenerSet(set) => mark(&mut set.conditions),
         StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
