@@ -101,7 +101,7 @@ proptest! {
 
     /// The tables mean what the objects say: whoever answers a request is who should, or nobody.
     #[test]
-    fn requests_go_where_the_api_says(edits in history(0..50), requests in vec(routes::request(), 40)) {
+    fn requests_go_where_the_api_says(edits in history(0..50), requests in vec(meaning::request(), 40)) {
         let mut world = World::after(&edits);
         let tamed: Vec<_> = world.objects.values().filter_map(meaning::tame).map(words::read).collect();
         world.objects = tamed.into_iter().map(|object| (object.key(), object)).collect();

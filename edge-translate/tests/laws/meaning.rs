@@ -4,8 +4,10 @@
 //! Which listeners serve is taken from the sockets, as conflicts and certificates have tests of their own. Worlds are
 //! tamed before: only exact values, no calls, no order of the source, so that the second answer stays short.
 
+use super::words::{maybe, one_of};
 use edge_ir::{FilterChain, Fleet, Listener, Network, Origin, RouteAction, RouteMatch, ServerNames, ValueMatcher};
 use edge_translate::api::{self, Kind, Object, ObjectKey, StringMap};
+use proptest::prelude::Strategy;
 use serde_json::{Value, json};
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -22,6 +24,33 @@ pub(crate) struct Request {
     pub(crate) header: Option<&'static str>,
     /// Value of the parameter `x`.
     pub(crate) parameter: Option<&'static str>,
+}
+
+/// Requests that some of the routes are for.
+pub(crate) fn request() -> impl Strategy<Value = Request> {
+    const HOSTS: &[&str] = &[
+        "example.com",
+        "a.example.com",
+        "b.a.example.com",
+        "c.example.com",
+        "other.org",
+    ];
+    (
+        maybe(HOSTS),
+        one_of(HOSTS),
+        one_of(&["/", "/a", "/a/", "/a/b", "/ab"]),
+        one_of(&["GET", "POST"]),
+        maybe(&["1", "2"]),
+        maybe(&["1", "2"]),
+    )
+        .prop_map(|(server_name, host, path, method, header, parameter)| Request {
+            server_name,
+            host,
+            path,
+            method,
+            header,
+            parameter,
+        })
 }
 
 /// What answers.

@@ -1,6 +1,5 @@
 //! Generated routes: all matches, all filters, all kinds of references, good and bad.
 
-use super::meaning::Request;
 use super::words::{
     BACKENDS, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, SETS, maybe, metadata, number,
     one_of,
@@ -253,32 +252,5 @@ pub(crate) fn stream_route() -> impl Strategy<Value = Value> {
                 "apiVersion": "gateway.networking.k8s.io/v1alpha2", "kind": kind, "metadata": metadata,
                 "spec": {"parentRefs": parents, "rules": rules},
             })
-        })
-}
-
-/// Requests that some of the routes are for.
-pub(crate) fn request() -> impl Strategy<Value = Request> {
-    const HOSTS: &[&str] = &[
-        "example.com",
-        "a.example.com",
-        "b.a.example.com",
-        "c.example.com",
-        "other.org",
-    ];
-    (
-        maybe(HOSTS),
-        one_of(HOSTS),
-        one_of(&["/", "/a", "/a/", "/a/b", "/ab"]),
-        one_of(&["GET", "POST"]),
-        maybe(&["1", "2"]),
-        maybe(&["1", "2"]),
-    )
-        .prop_map(|(server_name, host, path, method, header, parameter)| Request {
-            server_name,
-            host,
-            path,
-            method,
-            header,
-            parameter,
         })
 }
