@@ -141,6 +141,11 @@ impl Kind {
         match section.get(&name) {
             Some(entry) if known => self.want(entry),
             Some(entry) => {
+                // Who wants everything names a resource only because it could take now what it had to reject: edge-proxy
+                // does when a port has become free.
+                if self.wildcard {
+                    self.rejected.remove(&name);
+                }
                 if self.rejected.get(&name) != Some(&entry.version) {
                     self.forced.insert(Arc::clone(&name));
                     self.pending.insert(name);

@@ -283,6 +283,21 @@ fn a_rejection_names_resources_and_objects_and_is_not_repeated() {
     assert!(sent(stream.on_snapshot(&snapshot(&[(1, "c1")], &["c1", "c2", "c3"]), client.now)).is_empty());
 }
 
+/// edge-proxy does so when the port of a listener that it rejected has become free.
+#[test]
+fn a_rejected_resource_is_sent_again_to_who_wants_everything_and_names_it() {
+    let (mut stream, client) = settled(snapshot(&[(1, "c1")], &["c1"]));
+    let clusters = only(stream.on_snapshot(&snapshot(&[(1, "c1")], &["c1", "c2"]), client.now));
+    assert_eq!(names(&clusters), ["c2"]);
+    assert!(sent(stream.on_request(&nack(&clusters, "c2: address: in use"), client.now)).is_empty());
+    let again = only(stream.on_request(&subscribe(ResourceType::Cluster, &["c2"]), client.now));
+    assert_eq!(names(&again), ["c2"]);
+    assert!(matches!(
+        stream.on_request(&ack(&again), client.now).as_slice(),
+        [Action::Acknowledged { .. }]
+    ));
+}
+
 #[test]
 fn a_rejected_table_keeps_the_clusters_that_its_last_good_version_uses() {
     let (mut stream, client) = settled(snapshot(&[(1, "c1")], &["c1"]));
