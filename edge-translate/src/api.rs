@@ -20,6 +20,7 @@ pub mod object;
 pub mod route_filter;
 pub mod routes;
 pub mod secret;
+pub mod shape;
 pub mod text;
 pub mod tls;
 
@@ -61,5 +62,6 @@ pub use routes::{
     StreamRule, TcpRoute, TlsRoute, TlsRouteSpec, UdpRoute,
 };
 pub use secret::{Secret, SecretBytes};
+pub use shape::BackendTarget;
 pub use text::{DurationText, Hostname, IntOrText, Quantity, Symbol, TextError};
 pub use tls::{AlpnProtocol, BackendTlsConfig, TlsFingerprint, TlsVersion};

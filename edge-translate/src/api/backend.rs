@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::grants::WellKnownCa;
-use crate::api::meta::{LocalObjectRef, Metadata, SecretRef, StatusAsRead};
+use crate::api::meta::{LocalObjectRef, Metadata, StatusAsRead};
+use crate::api::shape::tls_settings;
 use crate::api::text::{is_default, open_enum};
-use crate::api::tls::{AlpnProtocol, TlsFingerprint, TlsVersion};
 
 /// Endpoints named by address, host name or socket path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -109,47 +109,23 @@ pub struct UnixSocket {
     pub path: Box<str>,
 }
 
-/// TLS towards the endpoints of a Backend.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackendTlsSettings {
-    /// Trust anchors.
-    #[serde(rename = "caCertificateRefs", default, skip_serializing_if = "is_default")]
-    pub ca_certificate_refs: Box<[LocalObjectRef]>,
-    /// Trust anchors that exist already.
-    #[serde(rename = "wellKnownCACertificates", default, skip_serializing_if = "is_default")]
-    pub well_known_ca_certificates: Option<WellKnownCa>,
-    /// Takes any certificate.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub insecure_skip_verify: bool,
-    /// Server name asked for.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub sni: Option<Box<str>>,
-    /// Asks for the endpoint's host name.
-    #[serde(rename = "autoSNIFromEndpointHostname", default, skip_serializing_if = "is_default")]
-    pub auto_sni_from_endpoint_hostname: bool,
-    /// Client certificate.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub client_certificate_ref: Option<Box<SecretRef>>,
-    /// Lowest version.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub min_version: Option<TlsVersion>,
-    /// Highest version.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub max_version: Option<TlsVersion>,
-    /// Cipher suites up to TLS 1.2.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ciphers: Box<[Box<str>]>,
-    /// Key exchange groups.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ecdh_curves: Box<[Box<str>]>,
-    /// Signature algorithms.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub signature_algorithms: Box<[Box<str>]>,
-    /// Protocols offered; an empty list offers none.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub alpn_protocols: Option<Box<[AlpnProtocol]>>,
-    /// Client fingerprints to compute (listeners).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub fingerprints: Box<[TlsFingerprint]>,
+tls_settings! {
+    /// TLS towards the endpoints of a Backend.
+    pub struct BackendTlsSettings {
+        /// Trust anchors.
+        #[serde(rename = "caCertificateRefs", default, skip_serializing_if = "is_default")]
+        pub ca_certificate_refs: Box<[LocalObjectRef]>,
+        /// Trust anchors that exist already.
+        #[serde(rename = "wellKnownCACertificates", default, skip_serializing_if = "is_default")]
+        pub well_known_ca_certificates: Option<WellKnownCa>,
+        /// Takes any certificate.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub insecure_skip_verify: bool,
+        /// Server name asked for.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub sni: Option<Box<str>>,
+        /// Asks for the endpoint's host name.
+        #[serde(rename = "autoSNIFromEndpointHostname", default, skip_serializing_if = "is_default")]
+        pub auto_sni_from_endpoint_hostname: bool,
+    }
 }

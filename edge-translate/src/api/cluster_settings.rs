@@ -4,33 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::health_check::HealthCheck;
 use crate::api::load_balancer::LoadBalancer;
-use crate::api::route_filter::{Fraction, one, service_kind};
-use crate::api::text::{DurationText, Quantity, Symbol, is_default, open_enum};
+use crate::api::route_filter::{Fraction, one};
+use crate::api::shape::backend_ref;
+use crate::api::text::{DurationText, Quantity, is_default, open_enum};
 
-/// A backend with weight and rank, as gateway.edge kinds refer to it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackendRef {
-    /// API group; empty is core.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub group: Symbol,
-    /// Kind.
-    #[serde(default = "service_kind")]
-    pub kind: Symbol,
-    /// Name.
-    pub name: Box<str>,
-    /// Namespace; absent means that of the referrer.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
-    /// Port; required for Services.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub port: Option<u16>,
-    /// Share of the requests.
-    #[serde(default = "one")]
-    pub weight: u32,
-    /// Used only when the others fail.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub fallback: Option<bool>,
+backend_ref! {
+    /// A backend with weight and rank, as gateway.edge kinds refer to it.
+    pub struct BackendRef {
+        /// Share of the requests.
+        #[serde(default = "one")]
+        pub weight: u32,
+        /// Used only when the others fail.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub fallback: Option<bool>,
+    }
 }
 
 /// Settings of the connections to a backend.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::api::meta::{Metadata, ParentReference, StatusAsRead};
-use crate::api::route_filter::{RouteFilter, one, service_kind};
-use crate::api::text::{DurationText, Symbol, is_default, open_enum};
+use crate::api::route_filter::{RouteFilter, one};
+use crate::api::shape::backend_ref;
+use crate::api::text::{DurationText, is_default, open_enum};
 
 /// Rules that send HTTP requests to backends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -159,30 +160,16 @@ pub struct HttpQueryParamMatch {
     pub value: Box<str>,
 }
 
-/// A backend of a route with its weight and its own filters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RouteBackendRef {
-    /// API group; empty is core.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub group: Symbol,
-    /// Kind.
-    #[serde(default = "service_kind")]
-    pub kind: Symbol,
-    /// Name.
-    pub name: Box<str>,
-    /// Namespace; absent means the route's.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
-    /// Port; required for Services.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub port: Option<u16>,
-    /// Share of the requests.
-    #[serde(default = "one")]
-    pub weight: u32,
-    /// Filters for this backend only (HTTPRoute and GRPCRoute).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub filters: Box<[RouteFilter]>,
+backend_ref! {
+    /// A backend of a route with its weight and its own filters.
+    pub struct RouteBackendRef {
+        /// Share of the requests.
+        #[serde(default = "one")]
+        pub weight: u32,
+        /// Filters for this backend only (HTTPRoute and GRPCRoute).
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub filters: Box<[RouteFilter]>,
+    }
 }
 
 /// Time limits of a rule.

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::meta::LocalObjectRef;
-use crate::api::text::{Symbol, is_default, open_enum};
+use crate::api::shape::backend_ref;
+use crate::api::text::{is_default, open_enum};
 
 /// A filter of HTTPRoute or GRPCRoute: the type names the one member that is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,24 +91,10 @@ pub struct RequestMirror {
     pub fraction: Option<Fraction>,
 }
 
-/// A backend without weight.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct MirrorBackendRef {
-    /// API group; empty is core.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub group: Symbol,
-    /// Kind.
-    #[serde(default = "service_kind")]
-    pub kind: Symbol,
-    /// Name.
-    pub name: Box<str>,
-    /// Namespace; absent means the route's.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
-    /// Port; required for Services.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub port: Option<u16>,
+backend_ref! {
+    /// A backend without weight.
+    pub struct MirrorBackendRef {
+    }
 }
 
 /// A share.
@@ -258,10 +245,6 @@ pub struct ForwardBody {
     /// Bytes; 0 means nothing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub max_size: i32,
-}
-
-pub(crate) fn service_kind() -> Symbol {
-    Symbol::new("Service")
 }
 
 fn five() -> u32 {

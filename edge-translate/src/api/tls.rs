@@ -1,9 +1,7 @@
 //! TLS settings that several gateway.edge kinds share.
 
-use serde::{Deserialize, Serialize};
-
-use crate::api::meta::SecretRef;
-use crate::api::text::{is_default, open_enum};
+use crate::api::shape::tls_settings;
+use crate::api::text::open_enum;
 
 open_enum! {
     /// A TLS version.
@@ -33,32 +31,8 @@ open_enum! {
     }
 }
 
-/// TLS defaults towards every backend, with the client certificate.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BackendTlsConfig {
-    /// Client certificate.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub client_certificate_ref: Option<Box<SecretRef>>,
-    /// Lowest version.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub min_version: Option<TlsVersion>,
-    /// Highest version.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub max_version: Option<TlsVersion>,
-    /// Cipher suites up to TLS 1.2.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ciphers: Box<[Box<str>]>,
-    /// Key exchange groups.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub ecdh_curves: Box<[Box<str>]>,
-    /// Signature algorithms.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub signature_algorithms: Box<[Box<str>]>,
-    /// Protocols offered; an empty list offers none.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub alpn_protocols: Option<Box<[AlpnProtocol]>>,
-    /// Client fingerprints to compute (listeners).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub fingerprints: Box<[TlsFingerprint]>,
+tls_settings! {
+    /// TLS defaults towards every backend, with the client certificate.
+    pub struct BackendTlsConfig {
+    }
 }

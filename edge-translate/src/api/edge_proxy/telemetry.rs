@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::cluster_settings::{BackendRef, ClusterSettings};
 use crate::api::edge_proxy::tracing::ProxyTracing;
 use crate::api::meta::StringMap;
 use crate::api::route_filter::HttpHeader;
+use crate::api::shape::{collector, otlp_collector};
 use crate::api::text::{Quantity, is_default, open_enum};
 
 /// Access logs, traces, metrics and request ids.
@@ -126,27 +126,18 @@ pub struct FileSink {
     pub path: Option<Box<str>>,
 }
 
-/// A gRPC access log service.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AlsAccessLog {
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_ref: Option<Box<BackendRef>>,
-    /// The service.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_refs: Box<[BackendRef]>,
-    /// Settings of the connections to it.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_settings: Option<Box<ClusterSettings>>,
-    /// Name sent along.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub log_name: Option<Box<str>>,
-    /// Kind of entries.
-    pub r#type: AlsType,
-    /// Headers to include.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub http: Option<Box<AlsHttp>>,
+collector! {
+    /// A gRPC access log service.
+    pub struct AlsAccessLog {
+        /// Name sent along.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub log_name: Option<Box<str>>,
+        /// Kind of entries.
+        pub r#type: AlsType,
+        /// Headers to include.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub http: Option<Box<AlsHttp>>,
+    }
 }
 
 open_enum! {
@@ -172,34 +163,19 @@ pub struct AlsHttp {
     pub response_trailers: Box<[Box<str>]>,
 }
 
-/// An OpenTelemetry collector of log records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OpenTelemetryAccessLog {
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_ref: Option<Box<BackendRef>>,
-    /// The collector.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_refs: Box<[BackendRef]>,
-    /// Settings of the connections to it.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_settings: Option<Box<ClusterSettings>>,
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub host: Option<Box<str>>,
-    /// Port of `host`.
-    #[serde(default = "otlp")]
-    pub port: u16,
-    /// Older form of `resourceAttributes`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub resources: StringMap,
-    /// Attributes of the resource.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub resource_attributes: StringMap,
-    /// Further metadata.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub headers: Box<[HttpHeader]>,
+otlp_collector! {
+    /// An OpenTelemetry collector of log records.
+    pub struct OpenTelemetryAccessLog {
+        /// Older form of `resourceAttributes`.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub resources: StringMap,
+        /// Attributes of the resource.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub resource_attributes: StringMap,
+        /// Further metadata.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub headers: Box<[HttpHeader]>,
+    }
 }
 
 /// Metrics of the proxy.
@@ -292,37 +268,22 @@ open_enum! {
     }
 }
 
-/// An OpenTelemetry collector of metrics.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OpenTelemetryMetrics {
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_ref: Option<Box<BackendRef>>,
-    /// The collector.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_refs: Box<[BackendRef]>,
-    /// Settings of the connections to it.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_settings: Option<Box<ClusterSettings>>,
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub host: Option<Box<str>>,
-    /// Port of `host`.
-    #[serde(default = "otlp")]
-    pub port: u16,
-    /// Counters as differences.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub report_counters_as_deltas: bool,
-    /// Histograms as differences.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub report_histograms_as_deltas: bool,
-    /// Further metadata.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub headers: Box<[HttpHeader]>,
-    /// Attributes of the resource.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub resource_attributes: StringMap,
+otlp_collector! {
+    /// An OpenTelemetry collector of metrics.
+    pub struct OpenTelemetryMetrics {
+        /// Counters as differences.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub report_counters_as_deltas: bool,
+        /// Histograms as differences.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub report_histograms_as_deltas: bool,
+        /// Further metadata.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub headers: Box<[HttpHeader]>,
+        /// Attributes of the resource.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub resource_attributes: StringMap,
+    }
 }
 
 /// A condition on a text.
@@ -403,8 +364,4 @@ open_enum! {
         Success = "Success",
         HealthyTransition = "HealthyTransition",
     }
-}
-
-pub(crate) fn otlp() -> u16 {
-    4317
 }

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::cluster_settings::{BackendRef, ClusterSettings};
-use crate::api::edge_proxy::telemetry::otlp;
 use crate::api::meta::StringMap;
 use crate::api::route_filter::{Fraction, HttpHeader};
+use crate::api::shape::otlp_collector;
 use crate::api::text::{is_default, open_enum};
 
 /// Traces of requests.
@@ -95,37 +94,22 @@ pub struct SpanName {
     pub server: Box<str>,
 }
 
-/// Where traces go.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TracingProvider {
-    /// Protocol.
-    #[serde(default)]
-    pub r#type: TracingProviderType,
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_ref: Option<Box<BackendRef>>,
-    /// The collector.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_refs: Box<[BackendRef]>,
-    /// Settings of the connections to it.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub backend_settings: Option<Box<ClusterSettings>>,
-    /// Older form of `backendRefs`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub host: Option<Box<str>>,
-    /// Port of `host`.
-    #[serde(default = "otlp")]
-    pub port: u16,
-    /// Service name of the spans.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub service_name: Option<Box<str>>,
-    /// Settings for Zipkin.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub zipkin: Option<ZipkinTracing>,
-    /// Settings for OpenTelemetry.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub open_telemetry: Option<Box<OpenTelemetryTracing>>,
+otlp_collector! {
+    /// Where traces go.
+    pub struct TracingProvider {
+        /// Protocol.
+        #[serde(default)]
+        pub r#type: TracingProviderType,
+        /// Service name of the spans.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub service_name: Option<Box<str>>,
+        /// Settings for Zipkin.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub zipkin: Option<ZipkinTracing>,
+        /// Settings for OpenTelemetry.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub open_telemetry: Option<Box<OpenTelemetryTracing>>,
+    }
 }
 
 open_enum! {

@@ -2,7 +2,7 @@
 
 use super::Compilation;
 use crate::{
-    api::{self, AppProtocol as OwnProtocol, BackendTlsSettings, Kind, MirrorBackendRef, RouteBackendRef, ServiceType},
+    api::{self, AppProtocol as OwnProtocol, BackendTarget, BackendTlsSettings, Kind, ServiceType},
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target},
     phase::{
@@ -14,39 +14,6 @@ use crate::{
     world::transport,
 };
 use edge_ir::{AppProtocol, PortProtocol};
-
-/// A reference to a backend, from whatever field.
-pub(super) struct BackendRef<'a> {
-    group: &'a str,
-    kind: &'a str,
-    namespace: Option<&'a str>,
-    name: &'a str,
-    port: Option<u16>,
-}
-
-impl<'a> BackendRef<'a> {
-    /// From `backendRefs[]`.
-    pub(super) fn from_route(r: &'a RouteBackendRef) -> Self {
-        Self {
-            group: &r.group,
-            kind: &r.kind,
-            namespace: r.namespace.as_deref(),
-            name: &r.name,
-            port: r.port,
-        }
-    }
-
-    /// From a mirror filter.
-    pub(super) fn from_mirror(r: &'a MirrorBackendRef) -> Self {
-        Self {
-            group: &r.group,
-            kind: &r.kind,
-            namespace: r.namespace.as_deref(),
-            name: &r.name,
-            port: r.port,
-        }
-    }
-}
 
 /// Why a reference doesn't lead to a backend.
 pub(super) struct Problem {
@@ -66,7 +33,7 @@ impl Problem {
 }
 
 /// Follows a reference. Permission comes before existence.
-pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: &BackendRef<'_>) -> Result<BackendId, Problem> {
+pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>) -> Result<BackendId, Problem> {
     let kind = kind_of(reference)?;
     let namespace = reference.namespace.unwrap_or(c.namespace);
     let name = reference.name;
@@ -117,7 +84,7 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: &BackendRef<'_>) -
     }
 }
 
-fn kind_of(reference: &BackendRef<'_>) -> Result<BackendKind, Problem> {
+fn kind_of(reference: BackendTarget<'_>) -> Result<BackendKind, Problem> {
     if let Some(kind) = BackendKind::of(reference.group, reference.kind) {
         return Ok(kind);
     }
@@ -169,7 +136,8 @@ fn not_found(reader: &Reader<'_>, what: &str, id: Id) -> Problem {
 
 fn specified(port: Option<u16>) -> Result<u16, Problem> {
     let message = "A valid port number corresponding to a port on the Service must be specified";
-    port.ok_or_else(|| Problem::new("PortNotSpecified", message))
+    port.filter(|port| *port > 0)
+        .ok_or_else(|| Problem::new("PortNotSpecified", message))
 }
 
 fn backend_at(

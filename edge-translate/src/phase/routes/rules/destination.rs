@@ -1,8 +1,7 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Compilation, Effect, RuleParts, Use, admissible,
-    backend::{self, BackendRef},
+    Compilation, Effect, RuleParts, Use, admissible, backend,
     filter::{self, Filters, Rewrite, Side},
     internal_error,
 };
@@ -51,7 +50,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     c.n_references = rule.backend_refs.len();
     check_weights(c, rule.backend_refs.iter());
     for (i, reference) in rule.backend_refs.iter().enumerate() {
-        let resolved = backend::resolve(c, &BackendRef::from_route(reference));
+        let resolved = backend::resolve(c, reference.target());
         let share = match resolved {
             Ok(backend) => {
                 c.backends.push(backend);

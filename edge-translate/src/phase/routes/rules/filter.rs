@@ -1,13 +1,9 @@
 //! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules.
 
-use super::{
-    Compilation, Effect, RuleParts, Use, admissible,
-    backend::{self, BackendRef},
-    cors,
-};
+use super::{Compilation, Effect, RuleParts, Use, admissible, backend, cors};
 use crate::{
     api::{
-        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, PathMatchType, PathModifier, PathModifierType,
+        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, PathMatchType, PathModifier, PathModifierType,
         RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
     name::RouteKind,
@@ -127,13 +123,40 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
                 ..
             },
         ) => {
-            let message = format!(
-                "Invalid filter ExtensionRef: unknown kind {}/{}.",
-                reference.group, reference.kind
-            );
+            let message = match Kind::of(&reference.group, &reference.kind) {
+                Some(kind @ Kind::HttpRouteFilter) => {
+                    format!("Invalid filter ExtensionRef: kind {kind} is not supported by this version.")
+                }
+                _ => format!(
+                    "Invalid filter ExtensionRef: unknown kind {}/{}.",
+                    reference.group, reference.kind
+                ),
+            };
             c.fail("UnsupportedValue", message);
         }
-        (kind, _) => c.fail("UnsupportedValue", format!("Unsupported filter type: {kind}.")),
+        (kind, filter) => {
+            let message = unusable(kind, filter);
+            c.fail("UnsupportedValue", message);
+        }
+    }
+}
+
+/// Why a filter can't be used by anybody.
+fn unusable(kind: &RouteFilterType, filter: &RouteFilter) -> String {
+    use RouteFilterType as F;
+    let (member, is_there) = match kind {
+        F::RequestHeaderModifier => ("requestHeaderModifier", filter.request_header_modifier.is_some()),
+        F::ResponseHeaderModifier => ("responseHeaderModifier", filter.response_header_modifier.is_some()),
+        F::RequestMirror => ("requestMirror", filter.request_mirror.is_some()),
+        F::RequestRedirect => ("requestRedirect", filter.request_redirect.is_some()),
+        F::UrlRewrite => ("urlRewrite", filter.url_rewrite.is_some()),
+        F::Cors => ("cors", filter.cors.is_some()),
+        F::ExtensionRef => ("extensionRef", filter.extension_ref.is_some()),
+        F::ExternalAuth | F::Other(_) => ("", true),
+    };
+    match is_there {
+        true => format!("Unsupported filter type: {kind}."),
+        false => format!("A filter of type {kind} needs the field `{member}`."),
     }
 }
 
@@ -388,10 +411,9 @@ fn path_rewrite(
 
 /// A mirror that can't be resolved is left out: the request itself goes on.
 fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Mirror> {
-    let reference = BackendRef::from_mirror(&mirror.backend_ref);
     check_fraction(c, mirror);
     let fraction = fraction(mirror);
-    match backend::resolve(c, &reference) {
+    match backend::resolve(c, mirror.backend_ref.target()) {
         Ok(backend) => {
             c.backends.push(backend);
             c.wanting.push((backend.port, Use::Mirror));

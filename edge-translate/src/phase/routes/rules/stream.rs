@@ -1,10 +1,6 @@
 //! TLSRoute, TCPRoute and UDPRoute: backends by weight, nothing to match.
 
-use super::{
-    Compilation, Compiled, Effect, Rules, Use,
-    backend::{self, BackendRef},
-    destination,
-};
+use super::{Compilation, Compiled, Effect, Rules, Use, backend, destination};
 use crate::{
     api::{Metadata, StreamRule},
     engine::reader::Reader,
@@ -54,7 +50,7 @@ pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metad
 }
 
 fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut StreamProxy) {
-    match backend::resolve(c, &BackendRef::from_route(reference)) {
+    match backend::resolve(c, reference.target()) {
         Ok(backend) => {
             c.backends.push(backend);
             c.wanting.push((backend.port, Use::Destination));

@@ -1,0 +1,147 @@
+//! Shapes that several types have besides fields of their own, each written once.
+//!
+//! As macros and not as inner structs: `serde(flatten)` would read such a type through a buffer, which forgets the places
+//! of faults and calls no field unknown.
+
+/// Declares a reference to a backend with further fields.
+macro_rules! backend_ref {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// API group; empty is core.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub group: crate::api::text::Symbol,
+            /// Kind.
+            #[serde(default = "crate::api::shape::service_kind")]
+            pub kind: crate::api::text::Symbol,
+            /// Name.
+            pub name: Box<str>,
+            /// Namespace; absent means that of the referrer.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub namespace: Option<Box<str>>,
+            /// Port; required for Services.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub port: Option<u16>,
+            $($own)*
+        }
+
+        impl $name {
+            /// What it refers to.
+            pub fn target(&self) -> crate::api::shape::BackendTarget<'_> {
+                crate::api::shape::BackendTarget {
+                    group: &self.group,
+                    kind: &self.kind,
+                    namespace: self.namespace.as_deref(),
+                    name: &self.name,
+                    port: self.port,
+                }
+            }
+        }
+    };
+}
+pub(crate) use backend_ref;
+
+/// What a reference to a backend refers to, whatever the type of the reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackendTarget<'a> {
+    /// API group; empty is core.
+    pub group: &'a str,
+    /// Kind.
+    pub kind: &'a str,
+    /// Namespace; absent means that of the referrer.
+    pub namespace: Option<&'a str>,
+    /// Name.
+    pub name: &'a str,
+    /// Port; required for Services.
+    pub port: Option<u16>,
+}
+
+/// Declares a service that data is sent to, with further fields.
+macro_rules! collector {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// Older form of `backendRefs`.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub backend_ref: Option<Box<crate::api::cluster_settings::BackendRef>>,
+            /// The service.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub backend_refs: Box<[crate::api::cluster_settings::BackendRef]>,
+            /// Settings of the connections to it.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub backend_settings: Option<Box<crate::api::cluster_settings::ClusterSettings>>,
+            $($own)*
+        }
+    };
+}
+pub(crate) use collector;
+
+/// Declares a service that data is sent to by OTLP, with further fields.
+macro_rules! otlp_collector {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        crate::api::shape::collector! {
+            $(#[$meta])*
+            pub struct $name {
+                /// Older form of `backendRefs`.
+                #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+                pub host: Option<Box<str>>,
+                /// Port of `host`.
+                #[serde(default = "crate::api::shape::otlp")]
+                pub port: u16,
+                $($own)*
+            }
+        }
+    };
+}
+pub(crate) use otlp_collector;
+
+/// Declares settings of TLS connections, with further fields.
+macro_rules! tls_settings {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($own)*
+            /// Client certificate.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub client_certificate_ref: Option<Box<crate::api::meta::SecretRef>>,
+            /// Lowest version.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub min_version: Option<crate::api::tls::TlsVersion>,
+            /// Highest version.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub max_version: Option<crate::api::tls::TlsVersion>,
+            /// Cipher suites up to TLS 1.2.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub ciphers: Box<[Box<str>]>,
+            /// Key exchange groups.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub ecdh_curves: Box<[Box<str>]>,
+            /// Signature algorithms.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub signature_algorithms: Box<[Box<str>]>,
+            /// Protocols offered; an empty list offers none.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub alpn_protocols: Option<Box<[crate::api::tls::AlpnProtocol]>>,
+            /// Client fingerprints to compute (listeners).
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub fingerprints: Box<[crate::api::tls::TlsFingerprint]>,
+        }
+    };
+}
+pub(crate) use tls_settings;
+
+/// The kind of a backend that says none.
+pub(crate) fn service_kind() -> crate::api::text::Symbol {
+    crate::api::text::Symbol::new("Service")
+}
+
+/// The port of OTLP over gRPC.
+pub(crate) fn otlp() -> u16 {
+    4317
+}
