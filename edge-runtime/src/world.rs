@@ -11,7 +11,7 @@ use crate::{
     state::{FleetState, Input, ProviderName, Published, StatusMessage},
 };
 use edge_ir::{Fleet, FleetKey};
-use edge_translate::{Settings, Translation, Translator};
+use edge_translate::{Settings, Translation, Translator, status::StatusBody};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +23,15 @@ use tokio::{
     sync::{mpsc, watch},
     time::{self, Instant},
 };
+
+/// Objects that lead to nothing of ours have no status to say so in.
+fn warn_of_unattached(translation: &Translation) {
+    for (key, status) in &translation.statuses {
+        if let Some(StatusBody::Unattached(reasons)) = status.as_ref().map(|status| &status.body) {
+            reasons.iter().for_each(|reason| tracing::warn!("{key}: {reason}"));
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests;
@@ -154,6 +163,7 @@ impl World {
         metrics.count(Counter::Publications);
         tracing::debug!(fleets = published.fleets.len(), took = ?begun.elapsed(), "translated");
         self.outputs.published.send_replace(Some(Arc::new(published)));
+        warn_of_unattached(&translation);
         if !translation.statuses.is_empty() {
             // Nobody listens when the controller is about to end.
             let _ = self

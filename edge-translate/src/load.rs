@@ -15,6 +15,7 @@ pub(crate) mod node;
 mod object;
 mod scalar;
 mod split;
+mod unsupported;
 
 use std::sync::Arc;
 

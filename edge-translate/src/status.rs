@@ -40,6 +40,8 @@ pub enum StatusBody {
         /// One entry a parentRef that leads to us.
         parents: Vec<ParentStatus>,
     },
+    /// Nothing is written into the object, because it leads to nothing of ours: why, a sentence each.
+    Unattached(Vec<String>),
     /// `ancestors`: policies and EdgeProxy.
     Ancestors {
         /// The controller name that marks our entries.

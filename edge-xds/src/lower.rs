@@ -29,10 +29,7 @@ mod upstream_tls;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use route::INTERNAL_ERROR;
-pub(crate) use table::{encode_host_alone, replace_hosts};
-
-use crate::snapshot::{Entry, ResourceType, Section, Snapshot, Source};
+use crate::snapshot::{Entry, ResourceType, Section, Snapshot};
 use edge_ir::{Cluster, EndpointSet, Fleet, FleetSettings, Listener, Secret};
 use std::{cmp::Ordering, sync::Arc};
 use table::Tables;
@@ -93,20 +90,11 @@ impl Lowering {
 /// A piece of IR that becomes a resource of its own.
 trait Named {
     fn name(&self) -> &str;
-
-    /// The piece as an entry keeps it.
-    fn source(self: &Arc<Self>) -> Source {
-        Source::Other
-    }
 }
 
 impl Named for Cluster {
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn source(self: &Arc<Self>) -> Source {
-        Source::Cluster(Arc::clone(self))
     }
 }
 
@@ -125,10 +113,6 @@ impl Named for Secret {
 impl Named for Listener {
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn source(self: &Arc<Self>) -> Source {
-        Source::Listener(Arc::clone(self))
     }
 }
 
@@ -167,7 +151,7 @@ impl<T: Named + PartialEq> Kept<T> {
             let kept = seek(&mut before, piece.name(), |(before, _)| before.name());
             entries.push(match kept {
                 Some((before, entry)) if Arc::ptr_eq(before, piece) || before == piece => Arc::clone(entry),
-                _ => Arc::new(encode(piece).made_from(piece.source())),
+                _ => Arc::new(encode(piece)),
             });
         }
         let unchanged = self.entries.len() == entries.len()

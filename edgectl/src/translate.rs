@@ -9,7 +9,9 @@ use anyhow::Result;
 use edge_ir::FleetKey;
 use edge_translate::{
     Change, Settings, Translation, Translator,
+    api::ObjectKey,
     load::{LoadFinding, LoadedObject, Severity},
+    status::StatusBody,
 };
 use edge_xds::{dump::DumpKind, lower::Lowering, snapshot::Snapshot};
 use std::{
@@ -133,12 +135,41 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         .iter()
         .map(|(key, fleet)| (key.clone(), Lowering::new().lower(fleet)))
         .collect();
+    loaded.findings.extend(unattached(&loaded.objects, &translation));
     Outcome {
         objects: loaded.objects,
         findings: loaded.findings,
         translation,
         snapshots,
     }
+}
+
+/// A warning for each object that leads to nothing of ours: no status has room for it.
+fn unattached(objects: &[LoadedObject], translation: &Translation) -> Vec<LoadFinding> {
+    let told = translation
+        .statuses
+        .iter()
+        .filter_map(|(key, status)| match &status.as_ref()?.body {
+            StatusBody::Unattached(reasons) => Some((key, reasons)),
+            _ => None,
+        });
+    let told: BTreeMap<&ObjectKey, &Vec<String>> = told.collect();
+    if told.is_empty() {
+        return Vec::new();
+    }
+    let findings = objects.iter().flat_map(|loaded| {
+        let key = loaded.object.key();
+        let reasons = told.get(&key).copied().into_iter().flatten();
+        reasons.map(move |reason| LoadFinding {
+            severity: Severity::Warning,
+            file: loaded.file.clone(),
+            line: loaded.line,
+            column: 1,
+            object: Some(key.clone()),
+            message: reason.clone(),
+        })
+    });
+    findings.collect()
 }
 
 /// Runs the command.

@@ -12,7 +12,7 @@
     reason = "a test may stop where it stands"
 )]
 
-use edge_translate::api::ObjectKey;
+use edge_translate::{api::ObjectKey, status::StatusBody};
 use edge_xds::dump::DumpKind;
 use edgectl::{
     cli::OutputFormat,
@@ -67,6 +67,7 @@ topics! {
     streams "stream",
     timeouts "timeout",
     tls_routes "tls",
+    unsupported "unsupported",
 }
 
 const OUTPUTS: [&str; 3] = ["ir.yaml", "status.yaml", "xds.yaml"];
@@ -192,6 +193,7 @@ fn statuses(topic: &str, outcome: &Outcome) -> Statuses {
     let shown = outcome.translation.statuses.iter().map(|(key, status)| {
         let mut status = status
             .as_ref()
+            .filter(|status| !matches!(status.body, StatusBody::Unattached(_)))
             .map(|status| show::status_of(existing(key).as_ref(), status));
         // The same long list in every case would only hide what matters.
         if let Some(Value::Object(fields)) = status.as_mut().filter(|_| topic != "class") {

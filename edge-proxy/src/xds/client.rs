@@ -196,10 +196,7 @@ async fn subscribe(control: &Rc<Control>, delta: &mut DeltaClient, requests: &Re
             }
         }
     }
-    match delta.ask_again(Kind::Listener, control.take_returned()) {
-        Some(request) => send(requests, request).await,
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 async fn send(requests: &Requests, request: DeltaDiscoveryRequest) -> Result<(), String> {

@@ -2,12 +2,12 @@
 
 use super::{overlay, to_yaml};
 use crate::state::{Findings, Published, Rejections, Reports, StatusChanges};
+use edge_ir::FleetKey;
 use edge_translate::{
     api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
-    status::{Status, merge},
+    status::{Status, StatusBody, merge},
 };
-use edge_xds::snapshot::ResourceType;
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub struct Book {
     /// Statuses from an earlier run, by kind, namespace and name.
     earlier: BTreeMap<[String; 3], Value>,
     stale: BTreeSet<ObjectKey>,
-    fleets: overlay::Fleets,
+    fleets: BTreeMap<ObjectKey, FleetKey>,
     reports: Option<Reports>,
     rejected: BTreeMap<ObjectKey, Vec<overlay::Rejected>>,
     findings: Findings,
@@ -66,6 +66,8 @@ impl Book {
     /// Takes the statuses that a translation changed.
     pub fn set_statuses(&mut self, changes: StatusChanges) {
         for (key, status) in changes {
+            // Nothing is written into an object that leads to nothing of ours.
+            let status = status.filter(|status| !matches!(status.body, StatusBody::Unattached(_)));
             match status {
                 Some(status) => {
                     self.statuses.insert(key.clone(), status);
@@ -79,19 +81,22 @@ impl Book {
         }
     }
 
-    /// Learns which fleet serves which Gateway and ListenerSet.
+    /// Learns which fleet serves which Gateway.
     pub fn set_fleets(&mut self, published: Option<&Published>) {
         let mut fleets = BTreeMap::new();
         for (fleet, state) in published.iter().flat_map(|published| &published.fleets) {
-            if state.infra.is_none() {
+            let Some(infra) = &state.infra else {
                 // It stays as it is, so it stays whose it was.
-                let known = self.fleets.iter().filter(|(_, known)| *known == fleet);
-                fleets.extend(known.map(|(k, v)| (k.clone(), v.clone())));
-            }
-            let infra = state.infra.iter().flat_map(|infra| infra.origins.iter());
-            let listeners = state.snapshot.section(ResourceType::Listener).entries();
-            let listeners = listeners.iter().flat_map(|listener| listener.origins.iter());
-            for key in infra.chain(listeners).filter_map(overlay::object_of) {
+                fleets.extend(
+                    self.fleets
+                        .iter()
+                        .filter(|(_, known)| *known == fleet)
+                        .map(|(k, v)| (k.clone(), v.clone())),
+                );
+                continue;
+            };
+            for origin in infra.origins.iter().filter(|origin| &*origin.kind == "Gateway") {
+                let key = ObjectKey::new(Kind::Gateway, Arc::clone(&origin.namespace), Arc::clone(&origin.name));
                 fleets.insert(key, fleet.clone());
             }
         }
@@ -146,7 +151,7 @@ impl Book {
                 addresses = Some(overlay::add_infrastructure(&mut status, report));
             }
             if let Some(rejected) = self.rejected.get(&key) {
-                overlay::add_rejections(&mut status, &key, rejected, &self.fleets);
+                overlay::add_rejections(&mut status, rejected);
             }
             let names = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
             let shown = self.rendered.remove(&key);

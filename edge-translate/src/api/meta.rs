@@ -33,6 +33,9 @@ pub struct Metadata {
     /// When the object was made; decides between conflicting objects, absent counts as oldest.
     #[serde(default, skip_serializing_if = "is_default")]
     pub creation_timestamp: Option<Timestamp>,
+    /// What was written and this version doesn't honour, as sentences; filled in while loading.
+    #[serde(skip)]
+    pub unsupported: Box<[Box<str>]>,
 }
 
 /// A status as it was read. Whoever writes it, it is no wish: two objects that differ in nothing else are equal, so that

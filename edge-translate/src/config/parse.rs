@@ -71,6 +71,8 @@ fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {
             What::Unknown(Unknown { meant, .. }) => {
                 unknown(&odd.path, meant).map(|message| Fault::new(odd.at, message))
             }
+            // A configuration file has no such fields: what is not honoured there is refused.
+            What::Unsupported(_) => None,
             What::Unquoted => Some(Fault::new(
                 odd.at,
                 format!("{}: this must be text: put it in quotes", odd.path),

@@ -10,6 +10,7 @@ use serde::de::{self, DeserializeSeed, Visitor};
 
 use crate::load::known::{nearest, silent};
 use crate::load::node::{Data, Entry, Node};
+use crate::load::unsupported;
 
 /// What went wrong at which place.
 #[derive(Debug)]
@@ -117,6 +118,8 @@ pub(crate) enum What {
     Unknown(Unknown),
     /// It is a number, and text was wanted.
     Unquoted,
+    /// It is known and not honoured; what happens instead.
+    Unsupported(&'static str),
 }
 
 /// A field that its type doesn't know.
@@ -210,6 +213,10 @@ impl<'n, 'a, 'p> Reader<'n, 'a, 'p> {
             next: None,
             path: &self.path,
             odd: self.odd,
+            unsupported: match owner {
+                Owner::Struct(name, _) => unsupported::fields_of(name),
+                Owner::Map | Owner::Free => &[],
+            },
             owner,
         };
         self.locate(visitor.visit_map(fields))
@@ -335,6 +342,15 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
     }
 }
 
+/// Whether a value asks for anything. False and an empty list are what absence is.
+fn says_something(value: &Node<'_>) -> bool {
+    match &value.data {
+        Data::Null | Data::Bool(false) => false,
+        Data::Seq(items) => !items.is_empty(),
+        _ => true,
+    }
+}
+
 struct Items<'n, 'a, 'p> {
     items: std::iter::Enumerate<std::slice::Iter<'n, Node<'a>>>,
     path: &'p Path<'p>,
@@ -369,6 +385,8 @@ struct Fields<'n, 'a, 'p> {
     path: &'p Path<'p>,
     odd: &'p RefCell<Vec<Odd>>,
     owner: Owner,
+    /// Fields of the owner that are not honoured.
+    unsupported: &'static [(&'static str, &'static str)],
 }
 
 impl<'n> de::MapAccess<'n> for Fields<'n, '_, '_> {
@@ -396,6 +414,14 @@ impl<'n> de::MapAccess<'n> for Fields<'n, '_, '_> {
             Owner::Map | Owner::Free => None,
         };
         let path = Path::Field(self.path, &entry.key);
+        let unsupported = self.unsupported.iter().find(|(name, _)| *name == entry.key);
+        if let Some((_, instead)) = unsupported.filter(|_| says_something(&entry.value)) {
+            self.odd.borrow_mut().push(Odd {
+                at: entry.at,
+                path: path.to_string(),
+                what: What::Unsupported(instead),
+            });
+        }
         seed.deserialize(Reader {
             node: &entry.value,
             path,

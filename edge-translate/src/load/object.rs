@@ -7,7 +7,7 @@ use crate::api::{Kind, Metadata, Object, ObjectKey, Scope};
 use crate::load::de::{Odd, Reader, Unknown, What};
 use crate::load::known::loses_a_condition;
 use crate::load::node::{Data, Entry, Node};
-use crate::load::{Fault, Severity, identity};
+use crate::load::{Fault, Severity, identity, unsupported};
 
 /// Something to report about a place, before lines are counted.
 pub(crate) struct Remark {
@@ -141,6 +141,9 @@ pub(crate) fn object(root: &Node<'_>, namespace: &Arc<str>) -> Read {
         );
         remarks.push(remark(Severity::Warning, version_at, message, None));
     }
+    if let Some(message) = unsupported::kind(kind) {
+        remarks.push(remark(Severity::Warning, kind_at, message, None));
+    }
     typed(root, kind, namespace, remarks)
 }
 
@@ -161,7 +164,10 @@ fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {
 fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Remark>) -> Read {
     let odd = RefCell::new(Vec::new());
     let reader = Reader::new(root, &odd);
-    let object = match Object::deserialize_as(kind, reader, |metadata| complete(kind, namespace, metadata)) {
+    let object = match Object::deserialize_as(kind, reader, |metadata| {
+        complete(kind, namespace, metadata);
+        metadata.unsupported = unsupported_fields(&odd.borrow());
+    }) {
         Ok(object) => object,
         Err(error) => {
             let (at, path) = error.place.unwrap_or((root.at, String::new()));
@@ -210,6 +216,7 @@ fn odd_remark(kind: Kind, odd: Odd) -> Option<Remark> {
     let (severity, message) = match what {
         What::Unknown(_) if matches!(path.as_str(), "apiVersion" | "kind") => return None,
         What::Unknown(unknown) => unknown_field(kind, &path, unknown),
+        What::Unsupported(instead) => (Severity::Warning, unsupported::field(&path, instead)),
         What::Unquoted => (
             Severity::Warning,
             format!("{path}: this is read as text: put it in quotes"),
@@ -236,6 +243,18 @@ fn unknown_field(kind: Kind, path: &str, unknown: Unknown) -> (Severity, String)
             format!("{path}: {kind} has no such field, it is ignored: check the spelling and the indentation"),
         ),
     }
+}
+
+/// What of an object this version doesn't honour, for its status.
+fn unsupported_fields(odd: &[Odd]) -> Box<[Box<str>]> {
+    let texts = odd.iter().filter_map(|odd| match odd.what {
+        What::Unsupported(instead) => Some(unsupported::field(&odd.path, instead).into()),
+        _ => None,
+    });
+    let mut texts: Vec<Box<str>> = texts.collect();
+    // The order of fields in a text means nothing.
+    texts.sort_unstable();
+    texts.into()
 }
 
 fn complete(kind: Kind, namespace: &Arc<str>, metadata: &mut Metadata) {

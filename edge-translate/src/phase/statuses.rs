@@ -17,11 +17,20 @@ mod gateway;
 mod listener_set;
 mod policy;
 mod route;
+mod warning;
 
 pub(crate) use backend::backend_problem;
 
 /// The status of an object; none when it doesn't exist, nothing inside when it isn't ours to speak of.
 pub(crate) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
+    let mut status = of_kind(reader, kind, id)?;
+    if let (Some(status), Some(object)) = (&mut status, reader.object(kind, id)) {
+        warning::add(status, object.metadata());
+    }
+    Some(status)
+}
+
+fn of_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
     let mut status = by_kind(reader, kind, id)?;
     let faults = reader.faults(kind, id);
     if let Some(status) = status.as_mut().filter(|_| !faults.is_empty()) {

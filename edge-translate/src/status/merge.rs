@@ -46,6 +46,7 @@ pub fn merge(existing: Option<&Value>, ours: &Status, now: Option<&str>) -> Valu
             }
         }
         StatusBody::ListenerSet(set) => stamp.listeners(old, &set.conditions, &set.listeners, &mut new),
+        StatusBody::Unattached(_) => {}
         StatusBody::Parents {
             controller_name,
             parents,

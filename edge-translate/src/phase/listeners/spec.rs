@@ -4,9 +4,11 @@
 use super::finding::Finding;
 use crate::{
     api::{
-        FromNamespaces, Kind, LabelOperator, LabelSelector, Listener, ListenerTls, Protocol, TlsMode, text::Hostname,
+        FromNamespaces, Kind, LabelOperator, LabelSelector, Listener, ListenerTls, Protocol, TlsMode,
+        text::{Hostname, check_section_name},
     },
     phase::hostname,
+    status::sentence,
 };
 
 /// Group of the route kinds.
@@ -37,6 +39,8 @@ pub(crate) fn check(listener: &Listener) -> ListenerSpec {
         findings.push(Finding::programmed("Invalid", message));
     }
     findings.extend(hostname_finding(listener));
+    findings.extend(identity_findings(listener));
+    findings.extend(filters_finding(listener));
     if let Some(finding) = tls_finding(listener) {
         findings.push(finding);
     }
@@ -48,6 +52,26 @@ fn hostname_finding(listener: &Listener) -> Option<Finding> {
     let name = hostname::text(listener.hostname.as_deref()).to_lowercase();
     let is_fine = name == hostname::ANY || Hostname::parse(&name).is_ok();
     (!is_fine).then(|| Finding::programmed("Invalid", format!("Hostname \"{name}\" is not a DNS name.")))
+}
+
+/// What the API server would refuse about name and port.
+fn identity_findings(listener: &Listener) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = check_section_name(&listener.name) {
+        findings.push(Finding::programmed("Invalid", sentence(&error.to_string())));
+    }
+    if listener.port == 0 {
+        let message = "Port 0 is no port to listen on: write a number from 1 to 65535.";
+        findings.push(Finding::programmed("Invalid", message));
+    }
+    findings
+}
+
+/// A filter of a listener may be what protects it, so that it must not serve without.
+fn filters_finding(listener: &Listener) -> Option<Finding> {
+    listener.filters.as_ref().filter(|f| !f.requests.is_empty())?;
+    let message = "Filters of a listener are not supported by this version: the listener doesn't serve without them.";
+    Some(Finding::accepted("UnsupportedValue", message))
 }
 
 /// Kinds that a protocol carries.
@@ -67,8 +91,12 @@ fn route_kinds(listener: &Listener, findings: &mut Vec<Finding>) -> Vec<Kind> {
     let supported = kinds_of(&listener.protocol, listener.tls.as_deref());
     if supported.is_empty() {
         let message = format!(
-            "Protocol {} is unsupported, must be HTTP, HTTPS, TCP or UDP.",
-            listener.protocol
+            "Protocol {} is unsupported, must be HTTP, HTTPS, TLS, TCP or UDP{}.",
+            listener.protocol,
+            match Protocol::from(&*listener.protocol.as_str().to_ascii_uppercase()) {
+                Protocol::Other(_) => String::new(),
+                meant => format!(": write {meant}"),
+            }
         );
         findings.push(Finding::accepted("UnsupportedProtocol", message));
         return Vec::new();

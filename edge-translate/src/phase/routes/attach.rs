@@ -25,6 +25,8 @@ use std::{borrow::Cow, sync::Arc};
 pub(crate) struct Attachments {
     /// In the order of the route.
     pub(crate) parents: SmallVec<[Parent; 1]>,
+    /// ParentRefs that name an object which doesn't exist.
+    pub(crate) lost: Box<[Arc<ParentReference>]>,
 }
 
 /// What came of one parentRef.
@@ -117,34 +119,75 @@ fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
     })
 }
 
+fn lower(hostname: &str) -> Cow<'_, str> {
+    match hostname.bytes().any(|b| b.is_ascii_uppercase()) {
+        true => Cow::Owned(hostname.to_lowercase()),
+        false => Cow::Borrowed(hostname),
+    }
+}
+
+/// Whether a hostname of a route, in lower case, is one. The API server would refuse what isn't, and its virtual host could
+/// take the name of another.
+fn is_hostname(own: &str) -> bool {
+    own == hostname::ANY || Hostname::parse(own).is_ok()
+}
+
+/// Hostnames of a route that attachment passes over.
+pub(crate) fn bad_hostnames<'a>(reader: &Reader<'a>, route: RouteId) -> Vec<&'a str> {
+    let hostnames = subject(reader, route).map(|s| s.hostnames).unwrap_or_default();
+    let bad = |own: &&str| !is_hostname(hostname::text(Some(&lower(own))));
+    hostnames.iter().map(|own| &**own).filter(bad).collect()
+}
+
 /// Attaches a route; none when it doesn't exist.
 pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments> {
     let subject = subject(reader, route)?;
-    let parents = subject
-        .parents
-        .iter()
-        .filter_map(|reference| attach_to(reader, &subject, reference))
-        .collect();
-    Some(Attachments { parents })
+    let mut parents = SmallVec::new();
+    let mut lost = Vec::new();
+    for reference in subject.parents {
+        match attach_to(reader, &subject, reference) {
+            Ok(parent) => parents.push(parent),
+            Err(Elsewhere::Nowhere) => lost.push(Arc::clone(reference)),
+            Err(Elsewhere::Others) => {}
+        }
+    }
+    let lost = lost.into();
+    Some(Attachments { parents, lost })
 }
 
-fn attach_to(reader: &Reader<'_>, subject: &Subject<'_>, reference: &Arc<ParentReference>) -> Option<Parent> {
+/// Where a parentRef leads that doesn't lead to us.
+enum Elsewhere {
+    /// To an object of another controller, or of a kind that isn't ours.
+    Others,
+    /// To an object that doesn't exist.
+    Nowhere,
+}
+
+fn attach_to(
+    reader: &Reader<'_>,
+    subject: &Subject<'_>,
+    reference: &Arc<ParentReference>,
+) -> Result<Parent, Elsewhere> {
     if reference.group != "gateway.networking.k8s.io" {
-        return None;
+        return Err(Elsewhere::Others);
     }
     let namespace = reference.namespace.as_deref().unwrap_or(subject.namespace);
     let named = reader.id(namespace, &reference.name);
     let (gateway, set) = match &*reference.kind {
         "Gateway" => (named, None),
-        "ListenerSet" => (listener_set::parent(reader, reader.listener_set(named)?)?, Some(named)),
-        _ => return None,
+        "ListenerSet" => {
+            let object = reader.listener_set(named).ok_or(Elsewhere::Nowhere)?;
+            let parent = listener_set::parent(reader, object).ok_or(Elsewhere::Others)?;
+            (parent, Some(named))
+        }
+        _ => return Err(Elsewhere::Others),
     };
-    let Gateway::Member(_) = &**reader.gateway(gateway)? else {
-        return None;
+    let Gateway::Member(_) = &**reader.gateway(gateway).ok_or(Elsewhere::Nowhere)? else {
+        return Err(Elsewhere::Others);
     };
-    let views = reader.listener_views(gateway)?;
+    let views = reader.listener_views(gateway).ok_or(Elsewhere::Others)?;
     let verdict = judge(reader, subject, reference, set, views);
-    Some(Parent {
+    Ok(Parent {
         reference: Arc::clone(reference),
         gateway,
         set,
@@ -235,13 +278,9 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
     let mut common = false;
     let every = subject.hostnames.is_empty().then_some(hostname::ANY);
     for own in subject.hostnames.iter().map(|own| &**own).chain(every) {
-        let lower = match own.bytes().any(|b| b.is_ascii_uppercase()) {
-            true => Cow::Owned(own.to_lowercase()),
-            false => Cow::Borrowed(own),
-        };
+        let lower = lower(own);
         let own = hostname::text(Some(&lower));
-        // The API server would refuse it, and its virtual host could take the name of another.
-        if own != hostname::ANY && Hostname::parse(own).is_err() {
+        if !is_hostname(own) {
             continue;
         }
         let Some(effective) = hostname::intersect(&view.hostname, own) else {

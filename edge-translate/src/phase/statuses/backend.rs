@@ -65,6 +65,10 @@ pub(crate) fn backend_problem(backend: &Backend, settings: &Settings) -> Option<
 }
 
 fn endpoint_error(endpoint: &BackendEndpoint, platform: Platform) -> Option<String> {
+    let port = endpoint.ip.as_ref().map(|ip| ip.port);
+    if port.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port)) == Some(0) {
+        return Some("port 0 is no port of an endpoint: write a number from 1 to 65535".into());
+    }
     if let Some(ip) = &endpoint.ip {
         let text = &ip.address;
         return match text.parse::<IpAddr>() {

@@ -38,7 +38,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         }
     }
     if ancestors.is_empty() {
-        return Some(None);
+        return Some(without_target(reader, policy));
     }
     let found = backend_tls::authorities(reader, id, policy);
     let resolved = resolved_refs(&found);
@@ -56,6 +56,40 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         observed_generation: policy.metadata.generation,
         body,
     }))
+}
+
+/// A policy whose targets don't exist protects nothing, and has no ancestor to say so under.
+fn without_target(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Option<Status> {
+    let reasons: Vec<String> = policy
+        .spec
+        .target_refs
+        .iter()
+        .enumerate()
+        .filter_map(|(i, target)| {
+            Some(format!(
+                "spec.targetRefs[{i}]: {}",
+                target_problem(reader, policy, target)?
+            ))
+        })
+        .collect();
+    (!reasons.is_empty()).then(|| Status {
+        observed_generation: policy.metadata.generation,
+        body: StatusBody::Unattached(reasons),
+    })
+}
+
+fn target_problem(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> Option<String> {
+    let (kind, namespace, name) = (&target.kind, &policy.metadata.namespace, &target.name);
+    let Some(backend) = backend_tls::target_of(reader, policy, target) else {
+        return Some(format!("kind {kind} can't be a backend"));
+    };
+    if reader.object(backend.kind.kind(), backend.id).is_none() {
+        return Some(format!("there is no {kind} {namespace}/{name}"));
+    }
+    let section = target.section_name.as_deref()?;
+    ports_of(reader, policy, target)
+        .is_empty()
+        .then(|| format!("No section name {section} found for {kind} {namespace}/{name}"))
 }
 
 /// By namespace and name; interned names have no order of their own.

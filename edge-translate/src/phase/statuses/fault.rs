@@ -22,6 +22,7 @@ pub(super) fn mark(status: &mut Status, faults: &[(&'static str, &str)]) {
         StatusBody::Class(class) => mark(&mut class.conditions),
         StatusBody::Gateway(gateway) => mark(&mut gateway.conditions),
         StatusBody::ListenerSet(set) => mark(&mut set.conditions),
+        StatusBody::Unattached(_) => {}
         StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
             entries.iter_mut().for_each(|entry| mark(&mut entry.conditions));
         }

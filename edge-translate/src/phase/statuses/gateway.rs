@@ -11,12 +11,13 @@ use crate::{
     },
     status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody, Truth},
 };
+use std::collections::BTreeSet;
 
 /// The status of a Gateway, apart from what depends on infrastructure.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.gateway_object(id)?;
     let Gateway::Member(member) = &**reader.gateway(id)? else {
-        return Some(None);
+        return Some(without_class(reader, object));
     };
     let listeners = reader.listeners(member.fleet);
     let Some(mine) = listeners.and_then(|l| l.gateways.iter().find(|g| g.id == id)) else {
@@ -49,6 +50,19 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     }))
 }
 
+/// A Gateway whose class nobody knows belongs to nobody.
+fn without_class(reader: &Reader<'_>, object: &api::Gateway) -> Option<Status> {
+    let class = &object.spec.gateway_class_name;
+    if reader.class(reader.sym(class)).is_some() {
+        return None;
+    }
+    let reason = format!("spec.gatewayClassName: there is no GatewayClass {class}, so nobody serves the Gateway");
+    Some(Status {
+        observed_generation: object.metadata.generation,
+        body: StatusBody::Unattached(vec![reason]),
+    })
+}
+
 fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
     if let Some(problem) = &member.problem {
         return Condition::no("Accepted", problem.reason, problem.message.clone());
@@ -63,17 +77,34 @@ fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState])
     bad.extend(repeated.map(|(_, l)| &*l.name));
     bad.sort_unstable();
     let names = bad.join(", ");
+    let repeated = repeated_names(&object.spec.listeners);
     if bad.is_empty() {
         Condition::yes("Accepted", "Accepted", "The Gateway has been scheduled by Edge Gateway")
     } else if bad.len() < object.spec.listeners.len() {
-        Condition::yes("Accepted", "ListenersNotValid", format!("Listeners not valid: {names}"))
+        Condition::yes(
+            "Accepted",
+            "ListenersNotValid",
+            format!("Listeners not valid: {names}{repeated}"),
+        )
     } else {
         Condition::no(
             "Accepted",
             "ListenersNotValid",
-            format!("No listeners are valid: {names}"),
+            format!("No listeners are valid: {names}{repeated}"),
         )
     }
+}
+
+/// What is to be said of names that several listeners have: a status has one entry a name.
+fn repeated_names(listeners: &[api::Listener]) -> String {
+    let mut seen = BTreeSet::new();
+    let repeated: BTreeSet<&str> = listeners
+        .iter()
+        .map(|l| &*l.name)
+        .filter(|name| !seen.insert(*name))
+        .collect();
+    let sentence = |name| format!(". Several listeners are named \"{name}\", of which only the first counts");
+    repeated.into_iter().map(sentence).collect()
 }
 
 fn validates_insecurely(object: &api::Gateway) -> bool {

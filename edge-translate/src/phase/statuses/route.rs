@@ -1,13 +1,14 @@
 //! Routes, under each parent that is ours.
 
 use crate::{
+    api::ParentReference,
     engine::reader::Reader,
     name::{BackendKind, BackendPort, RouteId},
     phase::{
         backends::endpoints::Readiness,
         policies::guard,
         routes::{
-            attach::{Parent, Refusal},
+            attach::{self, Parent, Refusal},
             rules::{Effect, RuleFinding, Rules, Use, every_rule_failed, failed_rules},
         },
     },
@@ -18,21 +19,31 @@ use std::{collections::BTreeSet, sync::Arc};
 /// The status of a route.
 pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Status>> {
     let attachments = reader.attachments(route)?;
+    let lost: Vec<String> = attachments.lost.iter().map(|parent| no_parent(parent)).collect();
     if attachments.parents.is_empty() {
-        return Some(None);
+        let unattached = |reasons| Status {
+            observed_generation: 0,
+            body: StatusBody::Unattached(reasons),
+        };
+        return Some((!lost.is_empty()).then(|| unattached(lost)));
     }
     // A route without rules is one that our own code failed at.
     let rules = reader.rules(route);
-    let shared = rules.map(|rules| shared_conditions(reader, rules)).unwrap_or_default();
+    let names = attach::bad_hostnames(reader, route);
+    let shared = rules
+        .map(|rules| shared_conditions(reader, rules, &names))
+        .unwrap_or_default();
+    let lost = (!lost.is_empty()).then(|| Condition::yes("Warning", "ParentNotFound", lost.join("; ")));
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
         .iter()
         .map(|parent| {
             let mut conditions = Vec::with_capacity(1 + shared.len());
-            conditions.extend(rules.map(|rules| accepted(parent, rules, kind)));
+            conditions.extend(rules.map(|rules| accepted(parent, rules, kind, &names)));
             conditions.extend(shared.iter().cloned());
             conditions.extend(closed(reader, route, parent));
+            conditions.extend(lost.clone());
             ParentStatus {
                 parent: Arc::clone(&parent.reference),
                 conditions,
@@ -50,7 +61,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
     }))
 }
 
-fn accepted(parent: &Parent, rules: &Rules, kind: &str) -> Condition {
+fn accepted(parent: &Parent, rules: &Rules, kind: &str, bad_hostnames: &[&str]) -> Condition {
     let no = |reason, message: &'static str| Condition::no("Accepted", reason, message);
     match &parent.verdict {
         Err(Refusal::NoMatchingParent) => no("NoMatchingParent", "No listeners match this parent ref"),
@@ -62,7 +73,10 @@ fn accepted(parent: &Parent, rules: &Rules, kind: &str) -> Condition {
         Err(Refusal::NoMatchingListenerHostname) => Condition::no(
             "Accepted",
             "NoMatchingListenerHostname",
-            format!("There were no hostname intersections between the {kind} and this parent ref's Listener(s)."),
+            format!(
+                "There were no hostname intersections between the {kind} and this parent ref's Listener(s).{}",
+                bad_hostnames.iter().map(|name| no_dns_name(name)).collect::<String>()
+            ),
         ),
         Ok(_) if every_rule_failed(rules) => {
             let (reason, message) = joined(failures(rules));
@@ -92,19 +106,43 @@ fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condit
     Some(Condition::no("Programmed", "Invalid", message))
 }
 
+/// For a parentRef whose object nobody knows. A route says where it is relative to itself, or in full.
+fn no_parent(parent: &ParentReference) -> String {
+    let namespace = parent.namespace.as_deref().map(|n| format!("{n}/")).unwrap_or_default();
+    format!(
+        "spec.parentRefs: there is no {} {namespace}{}, so the route doesn't attach to it",
+        parent.kind, parent.name
+    )
+}
+
+/// For a hostname that nothing can be asked for by, behind another sentence.
+fn no_dns_name(name: &str) -> String {
+    format!(" Hostname \"{}\" is not a DNS name.", name.escape_debug())
+}
+
 fn failures(rules: &Rules) -> impl Iterator<Item = &RuleFinding> {
     rules.findings.iter().filter(|f| f.effect == Effect::RuleFails)
 }
 
 /// Conditions that are the same under every parent.
-fn shared_conditions(reader: &Reader<'_>, rules: &Rules) -> Vec<Condition> {
+fn shared_conditions(reader: &Reader<'_>, rules: &Rules, bad_hostnames: &[&str]) -> Vec<Condition> {
     let mut conditions = vec![resolved_refs(rules)];
     let failed = failed_rules(rules);
+    let mut dropped = String::new();
+    let mut reason = "UnsupportedValue".to_owned();
     if !failed.is_empty() && failed.len() < rules.n_rules() {
-        let (reason, message) = joined(failures(rules));
+        let (of_rules, message) = joined(failures(rules));
         let list: Vec<String> = failed.iter().map(usize::to_string).collect();
-        let message = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
-        conditions.push(Condition::yes("PartiallyInvalid", reason, message));
+        dropped = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
+        reason = of_rules;
+    }
+    dropped.extend(bad_hostnames.iter().map(|name| no_dns_name(name)));
+    if !dropped.is_empty() {
+        conditions.push(Condition::yes(
+            "PartiallyInvalid",
+            reason,
+            dropped.trim_start().to_owned(),
+        ));
     }
     conditions.extend(backends_available(reader, rules));
     conditions

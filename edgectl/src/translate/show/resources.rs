@@ -4,7 +4,7 @@ use crate::translate::Outcome;
 use anyhow::Result;
 use edge_translate::{
     api::{Kind, Object, ObjectKey},
-    status::{self, Status},
+    status::{self, Status, StatusBody},
 };
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
@@ -88,6 +88,7 @@ fn computed(outcome: &Outcome) -> BTreeMap<&ObjectKey, &Arc<Status>> {
         .statuses
         .iter()
         .filter_map(|(key, status)| Some((key, status.as_ref()?)))
+        .filter(|(_, status)| !matches!(status.body, StatusBody::Unattached(_)))
         .collect()
 }
 

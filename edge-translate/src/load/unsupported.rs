@@ -1,0 +1,123 @@
+//! What this version reads and doesn't honour: the one list.
+//!
+//! Each entry says what happens instead, and leaves the list when its translation arrives. Loading warns of each place,
+//! and the paths stay with the object ([`Metadata::unsupported`](crate::api::Metadata)), so that its status says the
+//! same where its kind has one. A field that is refused with a condition of its own (a listener's filters, client
+//! validation, TLS of a Backend) is honoured in this sense: nobody can take it for working. So are the policies whose
+//! status says that they have no effect.
+//!
+//! A test walks all types: a field that is neither here nor in the test's list of what is honoured fails it.
+
+use crate::api::Kind;
+
+/// Per type, fields and what happens instead.
+const FIELDS: &[(&str, &[(&str, &str)])] = &[
+    (
+        "AccessLog",
+        &[("settings", "entries are written as JSON on standard output")],
+    ),
+    (
+        "BackendEndpoint",
+        &[
+            ("hostname", "the Host header and the server name don't change"),
+            ("zone", "all endpoints are equally near"),
+        ],
+    ),
+    ("BackendSpec", &[("fallback", "it gets its share at all times")]),
+    ("BackendTlsPolicySpec", &[("options", "no option is known")]),
+    (
+        "EdgeProxySpec",
+        &[
+            ("mergeBackends", "every backend has a cluster of its own"),
+            ("filterOrder", "filters keep their usual order"),
+            (
+                "backendTLS",
+                "backends are spoken to with the usual TLS settings and no client certificate of the EdgeProxy",
+            ),
+            ("luaValidation", "no Lua runs"),
+            ("lua", "no Lua runs"),
+            ("dynamicModules", "no module is loaded"),
+            ("geoIP", "no database is read"),
+            ("mergeType", "settings replace less specific ones as a whole"),
+        ],
+    ),
+    (
+        "GatewayAddress",
+        &[("routability", "the address is what the platform gives")],
+    ),
+    (
+        "GatewaySpec",
+        &[("defaultScope", "only routes that name the Gateway attach")],
+    ),
+    ("GrpcRouteRule", &[("sessionPersistence", NO_SESSIONS)]),
+    ("GrpcRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
+    ("HttpRouteRule", &[("sessionPersistence", NO_SESSIONS)]),
+    ("HttpRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
+    ("ListenerTls", &[("options", "no option is known")]),
+    (
+        "ProxyMetrics",
+        &[
+            ("sinks", "metrics are not pushed, only scraped"),
+            ("matches", ALL_METRICS),
+            ("enableVirtualHostStats", ALL_METRICS),
+            ("enablePerEndpointStats", ALL_METRICS),
+            ("enableRequestResponseSizesStats", ALL_METRICS),
+            ("enableGRPCStats", ALL_METRICS),
+            ("clusterStatName", "clusters have their own names in metrics"),
+        ],
+    ),
+    (
+        "ProxyPrometheus",
+        &[("compression", "metrics are answered as they are")],
+    ),
+    (
+        "ProxyTelemetry",
+        &[
+            ("tracing", "no traces are sent"),
+            ("requestID", "request ids are made and kept as usual"),
+            ("healthCheckLog", "nothing is logged of health checks"),
+        ],
+    ),
+    (
+        "ShutdownConfig",
+        &[
+            (
+                "healthCheckFailureDelay",
+                "health checks fail at once when draining begins",
+            ),
+            ("minDrainDuration", "draining ends with the last connection"),
+        ],
+    ),
+    ("StreamRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
+    ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
+];
+
+const NO_SESSIONS: &str = "requests of a session go to any endpoint";
+const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
+const ALL_METRICS: &str = "metrics are those that the proxy has by default";
+
+/// Kinds of which nothing is honoured, and that no status of ours says so of.
+const KINDS: &[(Kind, &str)] = &[
+    (Kind::EdgePatchPolicy, "what proxies are sent stays as it is"),
+    (Kind::HttpRouteFilter, "rules that refer to it answer 500"),
+];
+
+/// Fields of a type that are not honoured, each with what happens instead.
+pub(crate) fn fields_of(owner: &str) -> &'static [(&'static str, &'static str)] {
+    let entry = FIELDS.binary_search_by(|(name, _)| (*name).cmp(owner));
+    entry.map_or(&[], |index| FIELDS[index].1)
+}
+
+/// What happens instead of a kind of which nothing is honoured.
+pub(crate) fn kind(kind: Kind) -> Option<String> {
+    let (_, instead) = KINDS.iter().find(|(known, _)| *known == kind)?;
+    Some(format!("{kind} is not supported by this version: {instead}"))
+}
+
+/// The words for a field.
+pub(crate) fn field(path: &str, instead: &str) -> String {
+    format!("{path} is not supported by this version: {instead}")
+}
+
+#[cfg(test)]
+mod tests;
