@@ -2,6 +2,8 @@
 //!
 //! What: joins the pure [`Assembly`] with what is not pure: sockets, files, DNS and publication.
 
+pub mod binding;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::bootstrap::secret_from_file;
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
+use crate::control::binding::Unbound;
 use crate::dns::Resolvers;
 use crate::shared::{BoundListener, Drain, Shared};
 use crate::sockets::Sockets;
@@ -75,6 +78,7 @@ pub struct Control {
     progress: Cell<Progress>,
     accepting: Cell<bool>,
     impatient: Cell<bool>,
+    unbound: Unbound,
     binding: Cell<bool>,
 }
 
@@ -95,6 +99,7 @@ impl Control {
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
             impatient: Cell::new(false),
+            unbound: Unbound::default(),
             binding: Cell::new(true),
         })
     }
@@ -135,18 +140,13 @@ impl Control {
 
     /// Takes resources in and out; the sockets of new listeners are bound, and one that can't be is rejected.
     pub fn apply(&self, kind: Kind, origin: Origin, added: &[Incoming], removed: &[String]) -> Vec<Rejected> {
-        let mut assembly = self.assembly.borrow_mut();
-        assembly.tell_time(SystemTime::now());
-        let mut rejected = assembly.apply(kind, origin, added, removed);
+        let mut rejected = {
+            let mut assembly = self.assembly.borrow_mut();
+            assembly.tell_time(SystemTime::now());
+            assembly.apply(kind, origin, added, removed)
+        };
         if kind == Kind::Listener && self.binding.get() {
-            let mut sockets = self.sockets.borrow_mut();
-            // What was removed in the same response gives its address free.
-            sockets.retain(|listener, address| assembly.uses_address(listener, address));
-            for (name, addresses) in assembly.unchecked_listeners() {
-                if let Err(reason) = sockets.bind(&name, &addresses) {
-                    rejected.push(assembly.refuse_listener(&name, reason));
-                }
-            }
+            rejected.extend(self.bind_new(added, removed));
         }
         self.count(kind, origin, added.len(), removed.len(), rejected.len());
         rejected
@@ -233,26 +233,22 @@ impl Control {
         let assembly = self.assembly.borrow();
         let mut sockets = self.sockets.borrow_mut();
         sockets.retain(|listener, address| assembly.uses_address(listener, address));
-        match sockets.open(assembly.snapshot()) {
-            Ok(open) => {
-                let cells = self.shared.stats.control();
-                cells
-                    .total_listeners_active
-                    .set(i64::try_from(assembly.snapshot().listeners.len()).unwrap_or(0));
-                cells
-                    .active_clusters
-                    .set(i64::try_from(assembly.snapshot().cluster_ids.len()).unwrap_or(0));
-                self.publishers.sockets.send_if_modified(|current| {
-                    let same = current.len() == open.len()
-                        && current.iter().zip(open.iter()).all(|(old, new)| Arc::ptr_eq(old, new));
-                    if !same {
-                        *current = open;
-                    }
-                    !same
-                });
+        let open = sockets.open(assembly.snapshot());
+        let cells = self.shared.stats.control();
+        cells
+            .total_listeners_active
+            .set(i64::try_from(assembly.snapshot().listeners.len()).unwrap_or(0));
+        cells
+            .active_clusters
+            .set(i64::try_from(assembly.snapshot().cluster_ids.len()).unwrap_or(0));
+        self.publishers.sockets.send_if_modified(|current| {
+            let same =
+                current.len() == open.len() && current.iter().zip(open.iter()).all(|(old, new)| Arc::ptr_eq(old, new));
+            if !same {
+                *current = open;
             }
-            Err(error) => tracing::error!(%error, "cannot listen"),
-        }
+            !same
+        });
     }
 
     /// Closes every listening socket.

@@ -21,7 +21,7 @@ use crate::bootstrap::{self, Bootstrap, Sources};
 use crate::cli::{Arguments, Mode};
 use crate::compile::{Context, files::Disk};
 use crate::config::Snapshot;
-use crate::control::{Control, Publishers};
+use crate::control::{Control, Publishers, binding};
 use crate::logging::Levels;
 use crate::shared::{Drain, RuntimeFlags, Shared};
 use crate::stats::{Merge, ServerStats, Value, WorkerIndex};
@@ -121,6 +121,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
         }
         None => control.settle(),
     }
+    tokio::task::spawn_local(binding::follow(control.clone()));
     tracing::info!(workers, admin = ?admin_address, "started");
     wait_for_the_end(&control, &mut waiting).await?;
     control.drain(Drain::Stop);

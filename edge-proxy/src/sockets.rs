@@ -69,7 +69,7 @@ impl Sockets {
                 ));
             }
             let (sockets, actual) = bind_all(address, self.workers)
-                .map_err(|error| format!("address: cannot bind {}: {error}", address.address))?;
+                .map_err(|error| format!("address: cannot bind {}: {}", address.address, explain(&error)))?;
             let bound = Arc::new(BoundListener {
                 listener: listener.clone(),
                 address: actual,
@@ -93,8 +93,9 @@ impl Sockets {
         self.bound.retain(|(listener, address), _| keep(listener, *address));
     }
 
-    /// Opens the sockets of active listeners and returns them.
-    pub fn open(&mut self, snapshot: &Snapshot) -> io::Result<Arc<[Arc<BoundListener>]>> {
+    /// Opens the sockets of active listeners and returns them. One that can't be opened is tried again with the next
+    /// change, and keeps no other closed.
+    pub fn open(&mut self, snapshot: &Snapshot) -> Arc<[Arc<BoundListener>]> {
         let mut open = Vec::new();
         for ((listener, address), entry) in &mut self.bound {
             let active = snapshot.listeners.get(listener);
@@ -109,14 +110,28 @@ impl Sockets {
                     ListeningSockets::Tcp(sockets) => &**sockets,
                     ListeningSockets::Udp(_) => &[],
                 };
-                for socket in sockets {
-                    SockRef::from(socket).listen(BACKLOG)?;
+                let mut sockets = sockets.iter();
+                if let Err(error) = sockets.try_for_each(|socket| SockRef::from(socket).listen(BACKLOG)) {
+                    tracing::error!(listener = &**listener, %address, %error, "cannot listen");
+                    continue;
                 }
                 entry.open = true;
             }
             open.push(entry.bound.clone());
         }
-        Ok(open.into())
+        open.into()
+    }
+}
+
+/// What the system says, and what helps against it.
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "another program uses it; it is tried again until it is free".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "no interface of this machine has the address".to_owned(),
+        io::ErrorKind::PermissionDenied => "it needs a privilege: give the program CAP_NET_BIND_SERVICE (setcap \
+             cap_net_bind_service=+ep), or lower the sysctl net.ipv4.ip_unprivileged_port_start"
+            .to_owned(),
+        _ => error.to_string(),
     }
 }
 

@@ -4,6 +4,8 @@
 // Helpers of a test stop where they stand, as the test itself may.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "ads/ending.rs"]
+mod ending;
 #[path = "ads/memory.rs"]
 mod memory;
 #[path = "ads/support.rs"]
@@ -181,7 +183,7 @@ async fn a_proxy_is_configured_corrected_abandoned_and_found_again() {
     let port = taken.local_addr().unwrap().port();
     let other = listener(port).replace("tcp-80", "tcp-81");
     let nack = session
-        .push(LISTENER, &[("tcp-81", "1", other)], &[])
+        .push(LISTENER, &[("tcp-81", "1", other.clone())], &[])
         .await
         .error_detail
         .expect("a NACK");
@@ -192,6 +194,15 @@ async fn a_proxy_is_configured_corrected_abandoned_and_found_again() {
         nack.message
     );
     wait_for(front, "/", 200, "second").await;
+
+    // The port is free again: the listener opens without another change, and asks for what takes the rejection back.
+    drop(taken);
+    let late = SocketAddr::from(([127, 0, 0, 1], port));
+    wait_for(late, "/", 200, "second").await;
+    assert_eq!(session.request(LISTENER).await.resource_names_subscribe, ["tcp-81"]);
+    let again = session.push(LISTENER, &[("tcp-81", "1", other)], &[]).await;
+    assert!(again.error_detail.is_none());
+    wait_for(late, "/", 200, "second").await;
 
     // Without the server everything goes on; when it is back it hears what is held.
     let port = ads.address.port();

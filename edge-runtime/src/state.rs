@@ -95,15 +95,24 @@ pub enum Availability {
 /// What proxies have rejected and not yet been given a better version of.
 pub type Rejections = BTreeMap<RejectionKey, Rejection>;
 
-/// One resource on one stream.
+/// One resource, or part of one, and who doesn't take it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RejectionKey {
-    /// The stream.
-    pub stream: u64,
+    /// From whom it is kept back.
+    pub from: KeptFrom,
     /// Kind of the resource.
     pub kind: ResourceType,
     /// Its name.
     pub name: Arc<str>,
+}
+
+/// Who goes without what was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeptFrom {
+    /// The proxy at the other end of this stream.
+    Stream(u64),
+    /// Every proxy of this fleet; the number tells parts of one resource apart.
+    Fleet(FleetKey, usize),
 }
 
 /// Why a resource was rejected, and whose it is.
@@ -111,9 +120,9 @@ pub struct RejectionKey {
 pub struct Rejection {
     /// The fleet.
     pub fleet: FleetKey,
-    /// The proxy's words.
-    pub detail: Arc<str>,
-    /// The objects that the resource came from.
+    /// What is wrong with it: the proxy's words, cut to what a user can use.
+    pub reason: Arc<str>,
+    /// The objects that it came from, and those that refer to it.
     pub origins: Origins,
 }
 

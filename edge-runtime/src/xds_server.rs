@@ -28,9 +28,12 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 mod identity;
 mod incoming;
+mod kept_back;
 mod stream;
 #[cfg(test)]
 mod tests;
+
+use kept_back::KeptBack;
 
 /// Bounds of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +72,11 @@ pub struct Shared {
 
 /// Serves until asked to stop.
 pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared: Shared, stop: Stop) {
+    let kept_back = KeptBack::new(Arc::clone(&shared.rejections));
+    let published = shared.published.clone();
     let service = AggregatedDiscoveryServiceServer::new(Discovery {
         shared,
+        kept_back: kept_back.clone(),
         stop: stop.clone(),
         streams: Arc::new(AtomicU64::new(0)),
     })
@@ -90,8 +96,14 @@ pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared
             incoming::connections(listener, tls),
             async move { signal.requested().await },
         );
-    if let Err(error) = served.await {
-        tracing::error!(%error, "the xDS server has failed");
+    tokio::select! {
+        served = served => {
+            if let Err(error) = served {
+                tracing::error!(%error, "the xDS server has failed");
+            }
+        }
+        // Nobody publishes any more: the controller ends.
+        () = kept_back.follow(published) => {}
     }
 }
 
@@ -102,6 +114,7 @@ fn default_connection_age(seed: u64) -> Duration {
 
 struct Discovery {
     shared: Shared,
+    kept_back: KeptBack,
     stop: Stop,
     streams: Arc<AtomicU64>,
 }
@@ -132,7 +145,13 @@ impl AggregatedDiscoveryService for Discovery {
             return Err(Status::unavailable("the first translation isn't done yet; try again"));
         }
         let number = self.streams.fetch_add(1, Ordering::Relaxed);
-        let responses = stream::open(number, request.into_inner(), self.shared.clone(), self.stop.clone()).await?;
+        let context = stream::Context {
+            number,
+            shared: self.shared.clone(),
+            kept_back: self.kept_back.clone(),
+            stop: self.stop.clone(),
+        };
+        let responses = stream::open(context, request.into_inner()).await?;
         Ok(Response::new(responses))
     }
 }

@@ -11,24 +11,40 @@
 //! For each kind at most one response is unanswered. What changes meanwhile is only a set of names that need sending:
 //! the newest state coalesces, nothing queues up.
 //!
-//! A rejected resource is not sent again in the version that was rejected. The proxy goes on with what it had, and so
-//! clusters and endpoints that its last good listeners and tables may use are kept until the rejection is resolved.
+//! A refused response counts as not held as a whole, for some proxies take nothing of it, some the good part. It is sent
+//! again in parts until a resource is refused alone. What the proxy says about it is no more than a hint of what to send
+//! apart first.
+//!
+//! A route table that is refused alone is not given up: a [`trial`] finds the rules or hosts in it that the proxy
+//! doesn't take, and they go into [`Quarantine`]. Any other resource is not sent again in the version that was rejected.
+//! The proxy goes on with what it had, and so clusters and endpoints that its last good listeners and tables may use are
+//! kept until the rejection is resolved, which is told too: by a better version that is taken, by going back to what the
+//! proxy has, or by removal.
 //!
 //! Deliberately absent: authorisation (the caller knows who is at the other end), and the state-of-the-world variant.
 
+mod hint;
 mod kind;
+mod reason;
 mod response;
+mod tables;
+mod trial;
 
 #[cfg(test)]
 mod tests;
 
+pub use reason::reason;
 pub use response::Response;
 
-use crate::snapshot::{ResourceType, Snapshot, diff};
+use crate::{
+    quarantine::{Held, Quarantine},
+    snapshot::{Entry, ResourceType, Snapshot, diff, owners},
+};
 use edge_ir::Origin;
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
-use kind::Kind;
+use kind::{Kind, Outstanding, Refusal};
 use std::{collections::BTreeMap, sync::Arc};
+use tables::Tables;
 
 /// How long listeners and routes wait for a changed cluster's endpoints to be acknowledged. A proxy that never asks for
 /// them must not hold up everything else.
@@ -50,27 +66,48 @@ pub enum Action {
         /// The nonce of the response.
         nonce: String,
     },
-    /// The proxy refused a response, or part of it.
-    Rejected(Nack),
+    /// The proxy refused a response. Which of its resources it was about is told when it is known.
+    Refused {
+        /// The kind of its resources.
+        kind: ResourceType,
+        /// What the proxy says.
+        detail: String,
+    },
+    /// The proxy refuses a resource, and goes on with the version that it had.
+    Rejected(Rejection),
+    /// What was rejected is no longer: a better version was taken, it was gone back to what the proxy has, or it is gone.
+    Resolved {
+        /// The kind of the resource.
+        kind: ResourceType,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Parts of route tables that the proxy refuses. The stream keeps them back; others that serve the fleet should too.
+    Quarantined(Vec<Held>),
 }
 
-/// A refusal, and what it was about.
+/// A resource that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nack {
-    /// The kind of the resources.
+pub struct Rejection {
+    /// Its kind.
     pub kind: ResourceType,
-    /// Names of the refused resources: those that the detail names, or all of the response if it names none.
-    pub names: Vec<Arc<str>>,
+    /// Its name.
+    pub name: Arc<str>,
     /// What the proxy says.
     pub detail: String,
-    /// The objects that the refused resources came from, without duplicates.
+    /// The objects that it came from, and those that refer to it.
     pub origins: Vec<Origin>,
 }
 
 /// The server's side of one connection.
 #[derive(Debug)]
 pub struct Stream {
+    /// What the fleet is to be served.
+    wanted: Snapshot,
+    /// What of that is not kept back.
     snapshot: Snapshot,
+    quarantine: Quarantine,
+    tables: Tables,
     kinds: [Kind; 5],
     nonce: u64,
     /// Endpoints whose acknowledgement makes a sent cluster usable, and until when that is waited for.
@@ -82,10 +119,13 @@ pub struct Stream {
 impl Stream {
     /// A connection that has not asked for anything yet. There must be something to serve: a proxy that is told of
     /// nothing drops what it has.
-    pub fn new(snapshot: Snapshot) -> Self {
+    pub fn new(snapshot: Snapshot, quarantine: Quarantine) -> Self {
         let kinds = ResourceType::ALL.map(Kind::new);
         Self {
-            snapshot,
+            snapshot: quarantine.apply(&snapshot),
+            wanted: snapshot,
+            quarantine,
+            tables: Tables::default(),
             kinds,
             nonce: 0,
             warming: BTreeMap::new(),
@@ -102,20 +142,47 @@ impl Stream {
         self.opened.get_or_insert(now);
         self.settle(kind, request, &mut actions);
         let section = Arc::clone(self.snapshot.section(kind));
-        self.kinds[kind as usize].subscribe(request, &section);
+        let state = &mut self.kinds[kind as usize];
+        let is_first = !state.has_been_asked_for();
+        state.subscribe(request, &section);
+        if is_first && kind == ResourceType::Routes {
+            self.tables.brought(state.held(), &section);
+        }
         self.send(now, &mut actions);
         actions
     }
 
     /// Takes a new state of the fleet.
     pub fn on_snapshot(&mut self, snapshot: &Snapshot, now: u64) -> Vec<Action> {
-        for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
-            state.update(&diff(self.snapshot.section(kind), snapshot.section(kind)));
-        }
-        self.snapshot = snapshot.clone();
+        self.wanted = snapshot.clone();
+        // What is kept back here only is of no interest once it has changed.
+        self.quarantine.release(snapshot);
+        self.serve();
         let mut actions = Vec::new();
         self.send(now, &mut actions);
         actions
+    }
+
+    /// Takes what is kept back from all proxies of the fleet.
+    pub fn on_quarantine(&mut self, quarantine: &Quarantine, now: u64) -> Vec<Action> {
+        self.quarantine = quarantine.clone();
+        self.serve();
+        let mut actions = Vec::new();
+        self.send(now, &mut actions);
+        actions
+    }
+
+    /// Goes over to what is wanted and not kept back.
+    fn serve(&mut self) {
+        let next = self.quarantine.apply(&self.wanted);
+        for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
+            state.update(&diff(self.snapshot.section(kind), next.section(kind)));
+        }
+        self.snapshot = next;
+        self.tables.follow(
+            self.snapshot.section(ResourceType::Routes),
+            &mut self.kinds[ResourceType::Routes as usize],
+        );
     }
 
     /// Takes note that time has passed.
@@ -146,44 +213,83 @@ impl Stream {
         let Some(answered) = state.answered(&request.response_nonce) else {
             return;
         };
-        let Some(error) = &request.error_detail else {
-            if kind == ResourceType::Endpoints {
-                // What is to be sent again was sent before the cluster was.
-                let warm = answered.response.names().filter(|name| !state.is_pending(name));
-                warm.for_each(|name| {
-                    self.warming.remove(name);
-                });
-            }
-            actions.push(Action::Acknowledged {
-                kind,
-                nonce: answered.response.nonce,
+        match &request.error_detail {
+            None => self.taken(kind, answered, actions),
+            Some(error) => self.refused(kind, &answered, &error.message, actions),
+        }
+    }
+
+    fn taken(&mut self, kind: ResourceType, answered: Outstanding, actions: &mut Vec<Action>) {
+        let state = &self.kinds[kind as usize];
+        if kind == ResourceType::Endpoints {
+            // What is to be sent again was sent before the cluster was.
+            let warm = answered.response.names().filter(|name| !state.is_pending(name));
+            warm.for_each(|name| {
+                self.warming.remove(name);
             });
+        }
+        let nonce = answered.response.nonce;
+        actions.push(Action::Acknowledged { kind, nonce });
+        if kind == ResourceType::Routes {
+            for entry in &answered.response.resources {
+                let step = self.tables.took(entry);
+                self.follow_trial(&entry.name, step, actions);
+            }
+        }
+    }
+
+    fn refused(&mut self, kind: ResourceType, answered: &Outstanding, detail: &str, actions: &mut Vec<Action>) {
+        actions.push(Action::Refused {
+            kind,
+            detail: detail.to_owned(),
+        });
+        let section = Arc::clone(self.snapshot.section(kind));
+        let state = &mut self.kinds[kind as usize];
+        let Refusal::Certain(entry) = state.refuse(answered, detail, &section) else {
             return;
         };
-        let refused = state.reject(&answered, &error.message, self.snapshot.section(kind));
-        for entry in &refused {
-            // A cluster that was refused never warms, and endpoints that were refused warm nothing.
-            let waited_for = if kind == ResourceType::Endpoints {
-                Some(&entry.name)
-            } else {
-                entry.warmed_by.as_ref()
-            };
-            waited_for.map(|name| self.warming.remove(name));
+        if kind == ResourceType::Routes {
+            let next = self.tables.refused(&entry, section.get(&entry.name), detail);
+            if next.is_none() {
+                state.end_trial(&entry.name, &section);
+            }
+            self.follow_trial(&entry.name, next, actions);
+        } else {
+            self.reject(kind, &entry, detail, actions);
         }
-        let mut origins: Vec<Origin> = refused.iter().flat_map(|entry| entry.origins.to_vec()).collect();
-        origins.sort();
-        origins.dedup();
-        let names = refused.iter().map(|entry| Arc::clone(&entry.name)).collect();
-        actions.push(Action::Rejected(Nack {
+    }
+
+    /// A version is refused for good.
+    fn reject(&mut self, kind: ResourceType, entry: &Entry, detail: &str, actions: &mut Vec<Action>) {
+        // A cluster that was refused never warms, and endpoints that were refused warm nothing.
+        let waited_for = if kind == ResourceType::Endpoints {
+            Some(&entry.name)
+        } else {
+            entry.warmed_by.as_ref()
+        };
+        waited_for.map(|name| self.warming.remove(name));
+        let section = Arc::clone(self.snapshot.section(kind));
+        if !self.kinds[kind as usize].give_up(entry, &section) {
+            return;
+        }
+        actions.push(Action::Rejected(Rejection {
             kind,
-            names,
-            detail: error.message.clone(),
-            origins,
+            name: Arc::clone(&entry.name),
+            detail: detail.to_owned(),
+            origins: owners(&self.snapshot, kind, &entry.name),
         }));
     }
 
     /// Sends all that may be sent now.
     fn send(&mut self, now: u64, actions: &mut Vec<Action>) {
+        self.send_parts(now, actions);
+        for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
+            let resolved = state.take_resolved().into_iter();
+            actions.extend(resolved.map(|name| Action::Resolved { kind, name }));
+        }
+    }
+
+    fn send_parts(&mut self, now: u64, actions: &mut Vec<Action>) {
         self.warming.retain(|_, deadline| *deadline > now);
         for kind in ResourceType::ALL {
             self.send_updates(kind, now, actions);
@@ -236,11 +342,10 @@ impl Stream {
     fn send_removals(&mut self, kind: ResourceType, actions: &mut Vec<Action>) {
         let updates_done = ORDERED.iter().all(|kind| self.state(*kind).has_sent_all());
         let earlier = REMOVALS.iter().take_while(|earlier| **earlier != kind);
-        let turn = earlier.clone().all(|earlier| self.state(*earlier).is_settled());
-        // The proxy still serves the last good version of what it refused, and that may point here.
-        let in_use = !matches!(kind, ResourceType::Listener | ResourceType::Routes)
-            && ORDERED.iter().any(|kind| self.state(*kind).has_rejections());
-        if !updates_done || !turn || in_use {
+        let turn = earlier
+            .clone()
+            .all(|earlier| self.state(*earlier).is_settled() || self.is_in_use(*earlier));
+        if !updates_done || !turn || self.is_in_use(kind) {
             return;
         }
         let next = self.nonce + 1;
@@ -248,6 +353,17 @@ impl Stream {
             self.nonce = next;
             actions.push(Action::Send(response));
         }
+    }
+
+    /// Whether resources of a kind must stay: the proxy still serves the last good version of what it refused, and that
+    /// may point at them.
+    fn is_in_use(&self, kind: ResourceType) -> bool {
+        let users: &[ResourceType] = match kind {
+            ResourceType::Listener | ResourceType::Routes => &[],
+            ResourceType::Cluster => &[ResourceType::Listener, ResourceType::Routes],
+            ResourceType::Endpoints | ResourceType::Secret => &ORDERED,
+        };
+        users.iter().any(|user| self.state(*user).has_rejections())
     }
 
     fn has_asked_for_all(&self) -> bool {

@@ -29,7 +29,10 @@ mod upstream_tls;
 #[cfg(test)]
 mod tests;
 
-use crate::snapshot::{Entry, ResourceType, Section, Snapshot};
+pub(crate) use route::INTERNAL_ERROR;
+pub(crate) use table::{encode_host_alone, replace_hosts};
+
+use crate::snapshot::{Entry, ResourceType, Section, Snapshot, Source};
 use edge_ir::{Cluster, EndpointSet, Fleet, FleetSettings, Listener, Secret};
 use std::{cmp::Ordering, sync::Arc};
 use table::Tables;
@@ -90,11 +93,20 @@ impl Lowering {
 /// A piece of IR that becomes a resource of its own.
 trait Named {
     fn name(&self) -> &str;
+
+    /// The piece as an entry keeps it.
+    fn source(self: &Arc<Self>) -> Source {
+        Source::Other
+    }
 }
 
 impl Named for Cluster {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn source(self: &Arc<Self>) -> Source {
+        Source::Cluster(Arc::clone(self))
     }
 }
 
@@ -113,6 +125,10 @@ impl Named for Secret {
 impl Named for Listener {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn source(self: &Arc<Self>) -> Source {
+        Source::Listener(Arc::clone(self))
     }
 }
 
@@ -151,7 +167,7 @@ impl<T: Named + PartialEq> Kept<T> {
             let kept = seek(&mut before, piece.name(), |(before, _)| before.name());
             entries.push(match kept {
                 Some((before, entry)) if Arc::ptr_eq(before, piece) || before == piece => Arc::clone(entry),
-                _ => Arc::new(encode(piece)),
+                _ => Arc::new(encode(piece).made_from(piece.source())),
             });
         }
         let unchanged = self.entries.len() == entries.len()

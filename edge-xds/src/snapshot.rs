@@ -7,13 +7,15 @@
 //! [`Entry`] with it, which makes [`diff`] a walk over pointers.
 
 mod body;
+mod owners;
 
 #[cfg(test)]
 mod tests;
 
 pub use body::{Body, Piece};
+pub use owners::owners;
 
-use edge_ir::Origins;
+use edge_ir::{Cluster, Listener, Origins, RouteTable};
 use std::{cmp::Ordering, sync::Arc};
 
 /// The kinds of resources, in the order in which a proxy is given new ones: what is pointed at before what points.
@@ -63,7 +65,7 @@ impl ResourceType {
 }
 
 /// One encoded resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Entry {
     /// The resource's name.
     pub name: Arc<str>,
@@ -75,7 +77,34 @@ pub struct Entry {
     pub origins: Origins,
     /// For a cluster: the endpoints without which it doesn't become usable.
     pub warmed_by: Option<Arc<str>>,
+    /// The IR behind it, for questions that are asked when somebody rejects it.
+    pub source: Source,
 }
+
+/// The piece of IR that an entry was encoded from. It is the fleet's own allocation, so that keeping it costs a pointer.
+#[derive(Clone, Debug, Default)]
+pub enum Source {
+    /// Something that refers to nothing else.
+    #[default]
+    Other,
+    /// A cluster.
+    Cluster(Arc<Cluster>),
+    /// A listener.
+    Listener(Arc<Listener>),
+    /// A table. The pieces of the body are its header and then its hosts, in their order.
+    Table(Arc<RouteTable>),
+}
+
+/// The source doesn't count: equal bytes are equal, whatever allocation they came from.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.version == other.version
+            && (&self.name, &self.body, &self.origins, &self.warmed_by)
+                == (&other.name, &other.body, &other.origins, &other.warmed_by)
+    }
+}
+
+impl Eq for Entry {}
 
 impl Entry {
     /// An entry with the version that follows from its body.
@@ -86,7 +115,15 @@ impl Entry {
             body,
             origins,
             warmed_by: None,
+            source: Source::Other,
         }
+    }
+
+    /// The same entry, with the IR it came from.
+    #[must_use]
+    pub fn made_from(mut self, source: Source) -> Self {
+        self.source = source;
+        self
     }
 
     /// The version as it is written on the wire.

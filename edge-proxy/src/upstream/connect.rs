@@ -73,7 +73,9 @@ pub(crate) async fn connect(
     name: Option<&str>,
 ) -> Result<Fresh, Fault> {
     let guard = ConnectionGuard::new(pool);
-    let fresh = in_time(pool, handshake(worker, pool, speak, name, guard)).await?;
+    // Boxed, here and below: many may connect at once, and few need the room of TLS or HTTP/2.
+    let opening = Box::pin(handshake(worker, pool, speak, name, guard));
+    let fresh = in_time(pool, opening).await?;
     match fresh {
         Fresh::Http1(_) => pool.cells().upstream_cx_http1_total.inc(),
         Fresh::Http2(_) => pool.cells().upstream_cx_http2_total.inc(),
@@ -126,7 +128,7 @@ async fn handshake(
     let mut transport = dial(worker, pool).await?;
     let mut http2 = speak == Speak::Http2;
     if let Some(tls) = &cluster.tls {
-        transport = secure(tls, pool, || speak.alpn(), name, transport).await?;
+        transport = Box::pin(secure(tls, pool, || speak.alpn(), name, transport)).await?;
         if let Transport::ClientTls(stream) = &transport {
             match stream.get_ref().1.alpn_protocol() {
                 Some(chosen) => http2 = chosen == b"h2",
@@ -137,8 +139,8 @@ async fn handshake(
     }
     let now = worker.clock.now();
     if http2 {
-        let opened = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), now).await;
-        return opened.map(Fresh::Http2).map_err(io::Error::other);
+        let opening = Http2Connection::open(transport, cluster, guard, Rc::downgrade(pool), now);
+        return Box::pin(opening).await.map(Fresh::Http2).map_err(io::Error::other);
     }
     let connection = Http1Connection::new(transport, Rc::clone(&worker.buffers), guard, now);
     Ok(Fresh::Http1(connection))

@@ -196,7 +196,10 @@ async fn subscribe(control: &Rc<Control>, delta: &mut DeltaClient, requests: &Re
             }
         }
     }
-    Ok(())
+    match delta.ask_again(Kind::Listener, control.take_returned()) {
+        Some(request) => send(requests, request).await,
+        None => Ok(()),
+    }
 }
 
 async fn send(requests: &Requests, request: DeltaDiscoveryRequest) -> Result<(), String> {

@@ -130,6 +130,17 @@ impl DeltaClient {
         })
     }
 
+    /// Asks once more for resources that were rejected and could be taken now; `None` when the stream hasn't begun with
+    /// the type, as its first request will say what is missing.
+    pub fn ask_again(&self, kind: Kind, names: BTreeSet<String>) -> Option<DeltaDiscoveryRequest> {
+        let started = self.types.get(&kind).is_some_and(|state| state.started);
+        (started && !names.is_empty()).then(|| DeltaDiscoveryRequest {
+            type_url: kind.type_url().to_owned(),
+            resource_names_subscribe: names.into_iter().collect(),
+            ..DeltaDiscoveryRequest::default()
+        })
+    }
+
     /// Takes a response apart. For a type that nobody asked for the error is the NACK to send.
     pub fn receive(&self, response: DeltaDiscoveryResponse) -> Result<Update, Box<DeltaDiscoveryRequest>> {
         let Some(kind) = Kind::of_url(&response.type_url) else {

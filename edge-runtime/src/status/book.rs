@@ -2,12 +2,12 @@
 
 use super::{overlay, to_yaml};
 use crate::state::{Findings, Published, Rejections, Reports, StatusChanges};
-use edge_ir::FleetKey;
 use edge_translate::{
     api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
     status::{Status, StatusBody, merge},
 };
+use edge_xds::snapshot::ResourceType;
 use serde_json::{Map, Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub struct Book {
     /// Statuses from an earlier run, by kind, namespace and name.
     earlier: BTreeMap<[String; 3], Value>,
     stale: BTreeSet<ObjectKey>,
-    fleets: BTreeMap<ObjectKey, FleetKey>,
+    fleets: overlay::Fleets,
     reports: Option<Reports>,
     rejected: BTreeMap<ObjectKey, Vec<overlay::Rejected>>,
     findings: Findings,
@@ -81,22 +81,19 @@ impl Book {
         }
     }
 
-    /// Learns which fleet serves which Gateway.
+    /// Learns which fleet serves which Gateway and ListenerSet.
     pub fn set_fleets(&mut self, published: Option<&Published>) {
         let mut fleets = BTreeMap::new();
         for (fleet, state) in published.iter().flat_map(|published| &published.fleets) {
-            let Some(infra) = &state.infra else {
+            if state.infra.is_none() {
                 // It stays as it is, so it stays whose it was.
-                fleets.extend(
-                    self.fleets
-                        .iter()
-                        .filter(|(_, known)| *known == fleet)
-                        .map(|(k, v)| (k.clone(), v.clone())),
-                );
-                continue;
-            };
-            for origin in infra.origins.iter().filter(|origin| &*origin.kind == "Gateway") {
-                let key = ObjectKey::new(Kind::Gateway, Arc::clone(&origin.namespace), Arc::clone(&origin.name));
+                let known = self.fleets.iter().filter(|(_, known)| *known == fleet);
+                fleets.extend(known.map(|(k, v)| (k.clone(), v.clone())));
+            }
+            let infra = state.infra.iter().flat_map(|infra| infra.origins.iter());
+            let listeners = state.snapshot.section(ResourceType::Listener).entries();
+            let listeners = listeners.iter().flat_map(|listener| listener.origins.iter());
+            for key in infra.chain(listeners).filter_map(overlay::object_of) {
                 fleets.insert(key, fleet.clone());
             }
         }
@@ -151,7 +148,7 @@ impl Book {
                 addresses = Some(overlay::add_infrastructure(&mut status, report));
             }
             if let Some(rejected) = self.rejected.get(&key) {
-                overlay::add_rejections(&mut status, rejected);
+                overlay::add_rejections(&mut status, &key, rejected, &self.fleets);
             }
             let names = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
             let shown = self.rendered.remove(&key);

@@ -2,9 +2,9 @@
 //! reject.
 
 use crate::state::{Address, Availability, Rejections, Report};
-use edge_ir::Origin;
+use edge_ir::{FleetKey, Origin};
 use edge_translate::{
-    api::{Kind, ObjectKey},
+    api::{Kind, ObjectKey, ParentReference},
     status::{ClassStatus, Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, Status, StatusBody},
 };
 use serde_json::{Value, json};
@@ -15,11 +15,16 @@ const PROGRAMMED: &str = "Programmed";
 /// Something of an object that a proxy rejected.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rejected {
+    /// The fleet whose proxies rejected it. An object that serves others too is all right there.
+    pub fleet: FleetKey,
     /// The part of the object.
     pub section: Option<Arc<str>>,
-    /// The proxy's words.
-    pub detail: Arc<str>,
+    /// What is wrong with it.
+    pub reason: Arc<str>,
 }
+
+/// Which fleet serves a Gateway or a ListenerSet.
+pub type Fleets = BTreeMap<ObjectKey, FleetKey>;
 
 /// Rejections by the object that they came from.
 pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> {
@@ -28,8 +33,9 @@ pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> 
         for origin in rejection.origins.iter() {
             if let Some(key) = object_of(origin) {
                 let rejected = Rejected {
+                    fleet: rejection.fleet.clone(),
                     section: origin.section.clone(),
-                    detail: Arc::clone(&rejection.detail),
+                    reason: Arc::clone(&rejection.reason),
                 };
                 objects.entry(key).or_default().push(rejected);
             }
@@ -42,7 +48,8 @@ pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> 
     objects
 }
 
-fn object_of(origin: &Origin) -> Option<ObjectKey> {
+/// The object that an origin names, if it is of a kind that has a status.
+pub fn object_of(origin: &Origin) -> Option<ObjectKey> {
     let kind = Kind::ALL.iter().find(|kind| kind.as_str() == &*origin.kind)?;
     Some(ObjectKey::new(
         *kind,
@@ -93,32 +100,59 @@ fn no_resources(message: impl Into<Cow<'static, str>>) -> Condition {
     Condition::no(PROGRAMMED, "NoResources", message)
 }
 
-/// Takes `Programmed` away from what proxies reject: a listener, the Gateway, or a route under each of its parents.
-pub fn add_rejections(status: &mut Status, rejected: &[Rejected]) {
-    for rejection in rejected {
-        let message = format!("Rejected by the data plane: {}", rejection.detail);
-        let condition = Condition::no(PROGRAMMED, "Invalid", message);
-        match &mut status.body {
-            StatusBody::Conditions(conditions) | StatusBody::Class(ClassStatus { conditions, .. }) => {
-                set(conditions, condition);
+/// Takes `Programmed` away from what proxies reject: a listener, the Gateway, or a route under each of its parents that
+/// the rejecting fleet serves.
+pub fn add_rejections(status: &mut Status, object: &ObjectKey, rejected: &[Rejected], fleets: &Fleets) {
+    match &mut status.body {
+        StatusBody::Conditions(conditions) | StatusBody::Class(ClassStatus { conditions, .. }) => {
+            reject(conditions, rejected.iter().map(reason).collect());
+        }
+        StatusBody::Gateway(GatewayStatus {
+            conditions, listeners, ..
+        })
+        | StatusBody::ListenerSet(ListenerSetStatus { conditions, listeners }) => {
+            for rejection in rejected {
+                let place = conditions_of(conditions, listeners, rejection.section.as_deref());
+                reject(place, vec![reason(rejection)]);
             }
-            StatusBody::Gateway(GatewayStatus {
-                conditions, listeners, ..
-            })
-            | StatusBody::ListenerSet(ListenerSetStatus { conditions, listeners }) => {
-                set(
-                    conditions_of(conditions, listeners, rejection.section.as_deref()),
-                    condition,
-                );
-            }
-            StatusBody::Unattached(_) => {}
-            StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
-                entries
-                    .iter_mut()
-                    .for_each(|entry| set(&mut entry.conditions, condition.clone()));
+        }
+        StatusBody::Unattached(_) => {}
+        StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
+            for entry in entries {
+                let fleet = parent_of(object, &entry.parent).and_then(|parent| fleets.get(&parent));
+                let here = |rejection: &&Rejected| fleet.is_none_or(|fleet| *fleet == rejection.fleet);
+                let here = rejected.iter().filter(here);
+                reject(&mut entry.conditions, here.map(reason_with_section).collect());
             }
         }
     }
+}
+
+/// One condition for all.
+fn reject(conditions: &mut Vec<Condition>, reasons: Vec<String>) {
+    if !reasons.is_empty() {
+        let message = format!("Rejected by the data plane: {}", reasons.join("; "));
+        set(conditions, Condition::no(PROGRAMMED, "Invalid", message));
+    }
+}
+
+fn reason(rejection: &Rejected) -> String {
+    rejection.reason.to_string()
+}
+
+/// A route or a policy says everything in one place, so the part of it is named.
+fn reason_with_section(rejection: &Rejected) -> String {
+    match &rejection.section {
+        Some(section) => format!("{section}: {}", rejection.reason),
+        None => reason(rejection),
+    }
+}
+
+/// The Gateway or ListenerSet that a parentRef of an object means.
+fn parent_of(object: &ObjectKey, parent: &ParentReference) -> Option<ObjectKey> {
+    let kind = Kind::ALL.iter().find(|kind| kind.as_str() == &*parent.kind)?;
+    let namespace = parent.namespace.as_deref().unwrap_or(&object.namespace);
+    Some(ObjectKey::new(*kind, namespace, &*parent.name))
 }
 
 /// Those of a listener if it is named and known, else those of the object.

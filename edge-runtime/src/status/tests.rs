@@ -1,7 +1,7 @@
 //! The document, from what its parts know.
 
 use super::*;
-use crate::state::{Address, Availability, FleetState, Rejection, RejectionKey, Report};
+use crate::state::{Address, Availability, FleetState, KeptFrom, Rejection, RejectionKey, Report};
 use edge_ir::{Infra, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey},
@@ -75,14 +75,14 @@ fn report(availability: Availability) -> Option<Reports> {
 
 fn rejections() -> Rejections {
     let key = RejectionKey {
-        stream: 0,
+        from: KeptFrom::Stream(0),
         kind: ResourceType::Listener,
         name: "tcp-80".into(),
     };
     let origins = [origin(Some("http"))].into();
     let rejection = Rejection {
         fleet: "ns/gw".into(),
-        detail: "address in use".into(),
+        reason: "address in use".into(),
         origins,
     };
     [(key, rejection)].into()

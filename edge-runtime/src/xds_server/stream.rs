@@ -3,15 +3,19 @@
 //! It has no task of its own: reading the next response drives it. It ends with the connection, with the controller,
 //! or when its fleet is gone, and takes what it had rejected with it.
 
-use super::Shared;
+use super::{
+    Shared,
+    kept_back::{KeptBack, Quarantines},
+};
 use crate::{
     metrics::{Counter, Gauge, Timer},
-    state::{FleetState, Rejection, RejectionKey},
+    state::{FleetState, KeptFrom, Rejection, RejectionKey},
     task::Stop,
 };
-use edge_ir::FleetKey;
+use edge_ir::{FleetKey, Origin};
 use edge_xds::{
-    delta::{self, Action, Nack},
+    delta::{self, Action},
+    quarantine::{Held, Quarantine},
     snapshot::ResourceType,
 };
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
@@ -19,23 +23,29 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{self, Instant},
 };
-use tokio::time::{self, Instant};
 use tonic::{Status, Streaming};
 
 /// How long a proxy may take to say who it is.
 const INTRODUCTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What a stream has of its server.
+pub(super) struct Context {
+    /// Tells it from the others.
+    pub(super) number: u64,
+    pub(super) shared: Shared,
+    pub(super) kept_back: KeptBack,
+    pub(super) stop: Stop,
+}
+
 /// Waits for the proxy's first request and gives the responses to it and to all that follow.
 pub(super) async fn open(
-    number: u64,
+    context: Context,
     mut requests: Streaming<DeltaDiscoveryRequest>,
-    shared: Shared,
-    stop: Stop,
 ) -> Result<BoxStream<'static, Result<DeltaDiscoveryResponse, Status>>, Status> {
     let first = time::timeout(INTRODUCTION_TIMEOUT, requests.message()).await;
     let first = first.map_err(|_| Status::deadline_exceeded("no request came"))??;
@@ -46,20 +56,21 @@ pub(super) async fn open(
         return Err(Status::invalid_argument("the first request must carry the node"));
     };
     let (id, fleet) = (node.id.clone(), FleetKey::new(node.cluster.as_str()));
-    let state = fleet_state(&shared, &fleet)?;
-    tracing::info!(%fleet, node = id, stream = number, "a proxy has connected");
-    shared.metrics.add(Gauge::Streams, 1);
+    let state = fleet_state(&context.shared, &fleet)?;
+    tracing::info!(%fleet, node = id, stream = context.number, "a proxy has connected");
+    context.shared.metrics.add(Gauge::Streams, 1);
+    let kept_back = context.kept_back.subscribe();
+    let quarantine = quarantine_of(&kept_back, &fleet);
     let mut session = Session {
-        number,
-        delta: delta::Stream::new((*state.snapshot).clone()),
+        delta: delta::Stream::new((*state.snapshot).clone(), (*quarantine).clone()),
+        context,
+        kept_back,
+        quarantine,
         state,
         fleet,
         id,
-        shared,
-        stop,
         requests,
         queue: VecDeque::new(),
-        sent: BTreeMap::new(),
         opened: Instant::now(),
         since: None,
     };
@@ -88,18 +99,21 @@ fn fleet_state(shared: &Shared, fleet: &FleetKey) -> Result<FleetState, Status> 
     })
 }
 
+fn quarantine_of(kept_back: &watch::Receiver<Quarantines>, fleet: &FleetKey) -> Arc<Quarantine> {
+    kept_back.borrow().get(fleet).cloned().unwrap_or_default()
+}
+
 struct Session {
-    number: u64,
+    context: Context,
     fleet: FleetKey,
     id: String,
     delta: delta::Stream,
     state: FleetState,
-    shared: Shared,
-    stop: Stop,
+    kept_back: watch::Receiver<Quarantines>,
+    /// What of that the stream knows.
+    quarantine: Arc<Quarantine>,
     requests: Streaming<DeltaDiscoveryRequest>,
     queue: VecDeque<delta::Response>,
-    /// Names in responses that the proxy hasn't answered, by nonce.
-    sent: BTreeMap<String, Vec<Arc<str>>>,
     opened: Instant,
     /// When the event behind the latest change was seen, until the proxy has taken it.
     since: Option<Instant>,
@@ -115,15 +129,16 @@ impl Session {
             let due = self.delta.deadline().map(|at| self.opened + Duration::from_millis(at));
             tokio::select! {
                 biased;
-                () = self.stop.requested() => return Ok(None),
+                () = self.context.stop.requested() => return Ok(None),
                 request = self.requests.message() => match request? {
                     Some(request) => self.take(&request),
                     None => return Ok(None),
                 },
-                changed = self.shared.published.changed() => match changed {
+                changed = self.context.shared.published.changed() => match changed {
                     Ok(()) => self.follow()?,
                     Err(_) => return Ok(None),
                 },
+                Ok(()) = self.kept_back.changed() => self.keep_back(),
                 () = at(due) => {
                     let actions = self.delta.on_deadline(self.now());
                     self.act(actions);
@@ -144,92 +159,107 @@ impl Session {
     /// Takes the latest state, if it is another one for this fleet.
     fn follow(&mut self) -> Result<(), Status> {
         let since = self
+            .context
             .shared
             .published
             .borrow_and_update()
             .as_ref()
             .and_then(|published| published.since);
-        let state = fleet_state(&self.shared, &self.fleet)?;
+        let state = fleet_state(&self.context.shared, &self.fleet)?;
         if Arc::ptr_eq(&state.snapshot, &self.state.snapshot) {
             return Ok(());
         }
         self.state = state;
         self.since = self.since.or(since);
-        let snapshot = Arc::clone(&self.state.snapshot);
-        self.forget(|key| snapshot.section(key.kind).get(&key.name).is_none());
-        let actions = self.delta.on_snapshot(&snapshot, self.now());
+        let actions = self.delta.on_snapshot(&self.state.snapshot, self.now());
         self.act(actions);
         Ok(())
+    }
+
+    /// Takes what is kept back from the fleet, if it is something else now.
+    fn keep_back(&mut self) {
+        self.kept_back.mark_unchanged();
+        let quarantine = quarantine_of(&self.kept_back, &self.fleet);
+        if quarantine != self.quarantine {
+            let actions = self.delta.on_quarantine(&quarantine, self.now());
+            self.quarantine = quarantine;
+            self.act(actions);
+        }
     }
 
     fn act(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Send(response) => {
-                    self.sent
-                        .insert(response.nonce.clone(), response.names().cloned().collect());
-                    self.queue.push_back(response);
-                }
-                Action::Acknowledged { kind, nonce } => {
-                    let names = self.sent.remove(&nonce).unwrap_or_default();
-                    self.forget(|key| key.kind == kind && names.contains(&key.name));
-                }
-                Action::Rejected(nack) => self.reject(&nack),
+                Action::Send(response) => self.queue.push_back(response),
+                Action::Acknowledged { .. } => {}
+                Action::Refused { kind, detail } => self.note_refusal(kind, &detail),
+                Action::Rejected(rejection) => self.reject(rejection),
+                Action::Resolved { kind, name } => self.forget(|key| key.kind == kind && key.name == name),
+                Action::Quarantined(held) => self.quarantine(held),
             }
         }
         if self.queue.is_empty()
             && self.delta.is_settled()
             && let Some(since) = self.since.take()
         {
-            self.shared.metrics.observe(Timer::Propagation, since.elapsed());
+            self.context.shared.metrics.observe(Timer::Propagation, since.elapsed());
         }
     }
 
-    fn reject(&mut self, nack: &Nack) {
-        self.shared.metrics.count(match nack.kind {
+    /// The log has all of what the proxy says.
+    fn note_refusal(&self, kind: ResourceType, detail: &str) {
+        self.context.shared.metrics.count(match kind {
             ResourceType::Cluster => Counter::NackCluster,
             ResourceType::Endpoints => Counter::NackEndpoint,
             ResourceType::Secret => Counter::NackSecret,
             ResourceType::Listener => Counter::NackListener,
             ResourceType::Routes => Counter::NackRoute,
         });
-        let from: Vec<String> = nack.origins.iter().map(ToString::to_string).collect();
-        tracing::warn!(
-            fleet = %self.fleet,
-            node = self.id,
-            resources = nack.names.join(", "),
-            from = from.join(", "),
-            "a proxy rejects a {:?}: {}", nack.kind, nack.detail.trim()
-        );
-        let section = Arc::clone(self.state.snapshot.section(nack.kind));
-        let rejected = nack.names.iter().map(|name| {
-            let origins = section
-                .get(name)
-                .map(|entry| Arc::clone(&entry.origins))
-                .unwrap_or_default();
-            let key = RejectionKey {
-                stream: self.number,
-                kind: nack.kind,
-                name: Arc::clone(name),
-            };
-            (
-                key,
-                Rejection {
-                    fleet: self.fleet.clone(),
-                    detail: nack.detail.trim().into(),
-                    origins,
-                },
-            )
+        tracing::info!(fleet = %self.fleet, node = self.id, "a proxy refuses a response with {kind:?}: {}", detail.trim());
+    }
+
+    fn reject(&self, rejection: delta::Rejection) {
+        let reason = delta::reason(&rejection.detail, &rejection.name);
+        let (resource, kind) = (&rejection.name, rejection.kind);
+        let from = list(&rejection.origins);
+        tracing::warn!(fleet = %self.fleet, node = self.id, %resource, from, "a proxy rejects a {kind:?}: {reason}");
+        let key = RejectionKey {
+            from: KeptFrom::Stream(self.context.number),
+            kind,
+            name: rejection.name,
+        };
+        let rejection = Rejection {
+            fleet: self.fleet.clone(),
+            reason: reason.into(),
+            origins: rejection.origins.into(),
+        };
+        self.context.shared.rejections.send_modify(|all| {
+            all.insert(key, rejection);
         });
-        let rejected: Vec<_> = rejected.collect();
-        self.shared.rejections.send_modify(|all| all.extend(rejected));
+    }
+
+    /// Keeps parts of route tables back from all proxies of the fleet.
+    fn quarantine(&self, held: Vec<Held>) {
+        for held in &held {
+            let reason = delta::reason(&held.detail, &held.table);
+            let from = list(&held.origins);
+            tracing::warn!(
+                fleet = %self.fleet,
+                node = self.id,
+                host = %held.host,
+                from,
+                "a proxy rejects a part of its routes, which is kept back until it changes: {reason}"
+            );
+        }
+        self.context.kept_back.hold(&self.fleet, held, &self.state.snapshot);
     }
 
     /// Takes rejections of this stream back.
     fn forget(&self, is_settled: impl Fn(&RejectionKey) -> bool) {
-        self.shared.rejections.send_if_modified(|all| {
+        let own = KeptFrom::Stream(self.context.number);
+        self.context.shared.rejections.send_if_modified(|all| {
             let before = all.len();
-            all.retain(|key, _| key.stream != self.number || !is_settled(key));
+            all.retain(|key, _| key.from != own || !is_settled(key));
             all.len() != before
         });
     }
@@ -238,10 +268,18 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.forget(|_| true);
-        self.shared.metrics.add(Gauge::Streams, -1);
-        self.shared.metrics.observe(Timer::StreamLife, self.opened.elapsed());
-        tracing::info!(fleet = %self.fleet, node = self.id, stream = self.number, "a proxy has disconnected");
+        self.context.shared.metrics.add(Gauge::Streams, -1);
+        self.context
+            .shared
+            .metrics
+            .observe(Timer::StreamLife, self.opened.elapsed());
+        tracing::info!(fleet = %self.fleet, node = self.id, stream = self.context.number, "a proxy has disconnected");
     }
+}
+
+fn list(origins: &[Origin]) -> String {
+    let names: Vec<String> = origins.iter().map(ToString::to_string).collect();
+    names.join(", ")
 }
 
 async fn at(due: Option<Instant>) {

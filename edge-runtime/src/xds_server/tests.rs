@@ -4,16 +4,23 @@ use super::*;
 use crate::{
     certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
     metrics::Counter,
-    state::FleetState,
+    state::{FleetState, KeptFrom},
     task::Task,
 };
 use bytes::Bytes;
 use edge_ir::{Infra, Origin};
-use edge_xds::snapshot::{Body, Entry, ResourceType, Section, Snapshot};
+use edge_translate::{
+    Change, Settings, Translator,
+    load::{Limits as LoadLimits, Source, load},
+};
+use edge_xds::{
+    lower::Lowering,
+    snapshot::{Body, Entry, ResourceType, Section, Snapshot},
+};
 use envoy_types::pb::{
     envoy::{
         config::core::v3::Node,
-        service::discovery::v3::aggregated_discovery_service_client::AggregatedDiscoveryServiceClient,
+        service::discovery::v3::{Resource, aggregated_discovery_service_client::AggregatedDiscoveryServiceClient},
     },
     google::rpc,
 };
@@ -128,8 +135,12 @@ struct Proxy {
 }
 
 fn request() -> DeltaDiscoveryRequest {
+    request_of(ResourceType::Cluster)
+}
+
+fn request_of(kind: ResourceType) -> DeltaDiscoveryRequest {
     DeltaDiscoveryRequest {
-        type_url: ResourceType::Cluster.type_url().into(),
+        type_url: kind.type_url().into(),
         ..Default::default()
     }
 }
@@ -172,9 +183,10 @@ impl Proxy {
             ..Default::default()
         });
         let answer = DeltaDiscoveryRequest {
+            type_url: response.type_url.clone(),
             response_nonce: response.nonce.clone(),
             error_detail,
-            ..request()
+            ..Default::default()
         };
         self.requests.send(answer).await.unwrap();
     }
@@ -239,27 +251,143 @@ async fn a_rejection_is_known_with_its_origin_until_a_better_version_is_taken() 
     proxy
         .answer(&first, Some("Error adding/updating cluster(s) a: it is bad"))
         .await;
+    // It may have taken nothing of it, so all of it is sent again, what is named apart.
+    let others = proxy.next().await;
+    assert_eq!(names(&others), ["b"]);
+    proxy.answer(&others, None).await;
+    let culprit = proxy.next().await;
+    assert_eq!(names(&culprit), ["a"]);
+    proxy
+        .answer(&culprit, Some("it is bad\ngoo.gle/debugonly name: a"))
+        .await;
     let all = rejected(&mut rig, 1).await;
     let (key, rejection) = all.iter().next().unwrap();
     assert_eq!(
         (&*key.name, rejection.origins[0].to_string().as_str()),
         ("a", "Backend/ns/a")
     );
-    assert!(rejection.detail.contains("it is bad"));
-    assert_eq!(rig.metrics.counted(Counter::NackCluster), 1);
+    assert_eq!(&*rejection.reason, "it is bad");
+    assert_eq!(rig.metrics.counted(Counter::NackCluster), 2);
     rig.published
         .send_replace(Some(state(vec![cluster("a", "good"), cluster("b", "1")])));
     let second = proxy.next().await;
     assert_eq!(names(&second), ["a"]);
     proxy.answer(&second, None).await;
     rejected(&mut rig, 0).await;
+    let good = rig.published.borrow().clone();
     rig.published
         .send_replace(Some(state(vec![cluster("a", "bad again"), cluster("b", "1")])));
     let third = proxy.next().await;
     proxy.answer(&third, Some("cluster a: it is bad")).await;
     rejected(&mut rig, 1).await;
+    // Taking the edit back needs nothing to be sent.
+    rig.published.send_replace(good);
+    rejected(&mut rig, 0).await;
+    rig.published
+        .send_replace(Some(state(vec![cluster("a", "bad once more"), cluster("b", "1")])));
+    let fourth = proxy.next().await;
+    proxy.answer(&fourth, Some("no")).await;
+    rejected(&mut rig, 1).await;
     drop(proxy);
     rejected(&mut rig, 0).await;
+}
+
+/// Two routes of one Gateway, the second one to a path.
+fn world(path: &str) -> Arc<Published> {
+    let text = format!(
+        "{{apiVersion: gateway.networking.k8s.io/v1, kind: GatewayClass, metadata: {{name: edge}}, spec: \
+         {{controllerName: gateway.edge/gatewayclass-controller}}}}\n---\n\
+         {{apiVersion: gateway.networking.k8s.io/v1, kind: Gateway, metadata: {{name: gw, namespace: ns}}, spec: \
+         {{gatewayClassName: edge, listeners: [{{name: http, protocol: HTTP, port: 80}}]}}}}\n---\n{}\n---\n{}",
+        route("good", "/good"),
+        route("other", path),
+    );
+    let mut translator = Translator::new(Settings::default());
+    let source = Source {
+        name: "world",
+        text: &text,
+    };
+    for loaded in load(&source, &LoadLimits::default()).objects {
+        translator.apply(Change::Put(loaded.object));
+    }
+    let translation = translator.translate();
+    let (key, fleet) = translation.fleets.first_key_value().unwrap();
+    let state = FleetState {
+        snapshot: Arc::new(Lowering::new().lower(fleet)),
+        infra: Some(Arc::clone(&translation.infra[key])),
+    };
+    Arc::new(Published {
+        fleets: [(key.clone(), state)].into(),
+        since: None,
+    })
+}
+
+fn route(name: &str, path: &str) -> String {
+    format!(
+        "{{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {{name: {name}, namespace: ns}}, spec: \
+         {{parentRefs: [{{name: gw}}], hostnames: [{name}.example], rules: [{{matches: [{{path: {{value: {path}}}}}], \
+         filters: [{{type: RequestRedirect, requestRedirect: {{hostname: elsewhere.example}}}}]}}]}}}}"
+    )
+}
+
+/// A proxy that takes everything but tables with a path.
+async fn serve_tables(proxy: &mut Proxy, refused: &str) -> DeltaDiscoveryResponse {
+    let table = DeltaDiscoveryRequest {
+        resource_names_subscribe: vec!["ns/gw/http".into()],
+        ..request_of(ResourceType::Routes)
+    };
+    proxy.requests.send(table).await.unwrap();
+    proxy.requests.send(request_of(ResourceType::Listener)).await.unwrap();
+    loop {
+        let response = proxy.next().await;
+        let has = |text: &str| response.resources.iter().any(|resource| contains(resource, text));
+        if has(refused) {
+            proxy
+                .answer(&response, Some("virtual_hosts: no\ngoo.gle/debugonly dump"))
+                .await;
+            continue;
+        }
+        proxy.answer(&response, None).await;
+        if response.type_url == ResourceType::Routes.type_url() && has("/good") {
+            return response;
+        }
+    }
+}
+
+fn contains(resource: &Resource, text: &str) -> bool {
+    let body = &resource.resource.as_ref().unwrap().value;
+    body.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn a_rule_that_a_proxy_refuses_is_kept_back_from_the_fleet_alone() {
+    let mut rig = Rig::start().await;
+    rig.published.send_replace(Some(world("/bad-path")));
+    let mut proxy = rig.open().await.unwrap();
+    serve_tables(&mut proxy, "/bad-path").await;
+    let all = rejected(&mut rig, 1).await;
+    let (key, rejection) = all.iter().next().unwrap();
+    assert_eq!(key.from, KeptFrom::Fleet("ns/gw".into(), 0));
+    assert_eq!(&*rejection.reason, "virtual_hosts: no");
+    assert_eq!(rejection.origins[0].to_string(), "HTTPRoute/ns/other/rule/0");
+    // It stays so without the proxy, and the next one isn't sent it at all.
+    drop(proxy);
+    let mut next = rig.open().await.unwrap();
+    let refusals = rig.metrics.counted(Counter::NackRoute);
+    serve_tables(&mut next, "/bad-path").await;
+    assert_eq!(rig.metrics.counted(Counter::NackRoute), refusals);
+    assert_eq!(rig.rejections.borrow().len(), 1);
+    // The culprit changes.
+    rig.published.send_replace(Some(world("/better")));
+    rejected(&mut rig, 0).await;
+    let table = loop {
+        let response = next.next().await;
+        next.answer(&response, None).await;
+        if response.type_url == ResourceType::Routes.type_url() {
+            break response;
+        }
+    };
+    assert!(contains(&table.resources[0], "/better"));
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! What one connection has, wants and was sent of one kind of resource.
 
-use super::response::{Response, size_of_entry};
+use super::{
+    hint::mentions,
+    response::{Response, size_of_entry},
+};
 use crate::snapshot::{Diff, Entry, ResourceType, Section};
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -36,9 +39,26 @@ pub(super) struct Kind {
     gone: BTreeSet<Arc<str>>,
     /// Names that were asked for and don't exist.
     missing: BTreeSet<Arc<str>>,
+    /// Groups that are sent in responses of their own, to find out which resource a refusal was about.
+    probes: VecDeque<BTreeSet<Arc<str>>>,
+    /// What is sent instead of the fleet's version while it is being found out what of that is refused.
+    tried: BTreeMap<Arc<str>, Arc<Entry>>,
+    /// Names whose rejection was told and not taken back.
+    reported: BTreeSet<Arc<str>>,
     /// An answer is owed even if there is nothing to say.
     owes_answer: bool,
     outstanding: Option<Outstanding>,
+}
+
+/// What a refusal says.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Nothing: it was about removals, or what it was about is not wanted any more.
+    Nothing,
+    /// One of several resources; they are sent again in parts.
+    Unclear,
+    /// This resource is refused.
+    Certain(Arc<Entry>),
 }
 
 /// The response that was sent last, and in which versions the proxy had its resources before.
@@ -61,6 +81,9 @@ impl Kind {
             forced: BTreeSet::new(),
             gone: BTreeSet::new(),
             missing: BTreeSet::new(),
+            probes: VecDeque::new(),
+            tried: BTreeMap::new(),
+            reported: BTreeSet::new(),
             owes_answer: false,
             outstanding: None,
         }
@@ -141,6 +164,11 @@ impl Kind {
         match section.get(&name) {
             Some(entry) if known => self.want(entry),
             Some(entry) => {
+                // Who wants everything names a resource only because it could take now what it had to reject: edge-proxy
+                // does when a port has become free.
+                if self.wildcard {
+                    self.rejected.remove(&name);
+                }
                 if self.rejected.get(&name) != Some(&entry.version) {
                     self.forced.insert(Arc::clone(&name));
                     self.pending.insert(name);
@@ -189,6 +217,7 @@ impl Kind {
         self.pending.remove(name);
         self.forced.remove(name);
         self.gone.remove(name);
+        self.tried.remove(name);
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.before.remove(name);
         }
@@ -202,7 +231,10 @@ impl Kind {
         for entry in &diff.changed {
             self.gone.remove(&entry.name);
             self.missing.remove(&entry.name);
-            if self.wildcard || self.names.contains(&entry.name) {
+            if self.tried.contains_key(&entry.name) {
+                continue;
+            }
+            if self.wants(&entry.name) {
                 self.want(entry);
             }
         }
@@ -210,6 +242,7 @@ impl Kind {
             self.pending.remove(name);
             self.forced.remove(name);
             self.rejected.remove(name);
+            self.tried.remove(name);
             if self.sent.contains_key(name) {
                 self.gone.insert(Arc::clone(name));
             }
@@ -237,7 +270,7 @@ impl Kind {
 
     /// Sends a resource again in the version that the proxy has, if it wants it at all.
     pub(super) fn resend(&mut self, name: &Arc<str>) {
-        if (self.wildcard || self.names.contains(name)) && !self.rejected.contains_key(name) {
+        if self.wants(name) && !self.rejected.contains_key(name) {
             self.forced.insert(Arc::clone(name));
             self.pending.insert(Arc::clone(name));
         }
@@ -248,26 +281,58 @@ impl Kind {
         if self.outstanding.is_some() {
             return None;
         }
-        let mut resources = Vec::new();
-        let mut size = 0;
-        while let Some(name) = self.pending.first() {
-            // Whatever is not there any more is among the removals.
-            if let Some(entry) = section.get(name) {
-                size += size_of_entry(entry);
-                if size > MAX_RESPONSE && !resources.is_empty() {
-                    break;
-                }
-                self.forced.remove(name);
-                resources.push(Arc::clone(entry));
-            }
-            self.pending.pop_first();
-        }
+        let resources = match self.next_probe() {
+            Some(names) => names
+                .iter()
+                .filter_map(|name| self.take_pending(name, section))
+                .collect(),
+            None => self.take_all_pending(section),
+        };
         let removed: Vec<Arc<str>> = std::mem::take(&mut self.missing).into_iter().collect();
         if resources.is_empty() && removed.is_empty() && !self.owes_answer {
             return None;
         }
         self.owes_answer = false;
         Some(self.send(nonce, resources, removed))
+    }
+
+    /// The next group of which something is still to be sent.
+    fn next_probe(&mut self) -> Option<BTreeSet<Arc<str>>> {
+        while let Some(group) = self.probes.pop_front() {
+            if group.iter().any(|name| self.pending.contains(name)) {
+                return Some(group);
+            }
+        }
+        None
+    }
+
+    fn take_all_pending(&mut self, section: &Section) -> Vec<Arc<Entry>> {
+        let mut resources = Vec::new();
+        let mut size = 0;
+        while let Some(name) = self.pending.first().cloned() {
+            if let Some(entry) = self.current(&name, section) {
+                size += size_of_entry(entry);
+                if size > MAX_RESPONSE && !resources.is_empty() {
+                    break;
+                }
+            }
+            resources.extend(self.take_pending(&name, section));
+        }
+        resources
+    }
+
+    /// Whatever is not there any more is among the removals.
+    fn take_pending(&mut self, name: &str, section: &Section) -> Option<Arc<Entry>> {
+        if !self.pending.remove(name) {
+            return None;
+        }
+        self.forced.remove(name);
+        self.current(name, section).cloned()
+    }
+
+    /// What is to be served under a name.
+    fn current<'a>(&'a self, name: &str, section: &'a Section) -> Option<&'a Arc<Entry>> {
+        self.tried.get(name).or_else(|| section.get(name))
     }
 
     /// The next response with removals, if there are any and nothing is unanswered.
@@ -313,29 +378,50 @@ impl Kind {
         self.pending.contains(name)
     }
 
-    /// Takes back what was noted of the resources that the detail names, or of all if it names none, and returns them.
-    pub(super) fn reject(&mut self, answered: &Outstanding, detail: &str, section: &Section) -> Vec<Arc<Entry>> {
-        let all = &answered.response.resources;
-        let named: Vec<Arc<Entry>> = all
-            .iter()
-            .filter(|entry| mentions(detail, &entry.name))
-            .cloned()
-            .collect();
-        // Some of the others may have been taken; which of them is not said.
-        let certain = !named.is_empty() || all.len() == 1;
-        let refused = if named.is_empty() { all.clone() } else { named };
-        for entry in &refused {
-            let had = answered.before.get(&entry.name).copied();
-            self.take_back(entry, if certain { had } else { Some(UNKNOWN) }, section);
+    /// Takes back what was noted of the resources of a refused response. If it had several, some may have been taken
+    /// and some not, whatever the proxy says: none of them counts as held, and they are sent again in parts.
+    pub(super) fn refuse(&mut self, answered: &Outstanding, detail: &str, section: &Section) -> Refusal {
+        let before = |entry: &Entry| answered.before.get(&entry.name).copied();
+        if let [entry] = answered.response.resources.as_slice() {
+            return match self.take_back(entry, before(entry)) {
+                true => Refusal::Certain(Arc::clone(entry)),
+                false => Refusal::Nothing,
+            };
         }
-        refused
+        let mut names = Vec::new();
+        for entry in &answered.response.resources {
+            if self.take_back(entry, Some(UNKNOWN)) && self.current(&entry.name, section).is_some() {
+                self.pending.insert(Arc::clone(&entry.name));
+                names.push(Arc::clone(&entry.name));
+            }
+        }
+        if names.is_empty() {
+            return Refusal::Nothing;
+        }
+        let (named, others): (Vec<_>, Vec<_>) = names.iter().cloned().partition(|name| mentions(detail, name));
+        if named.is_empty() || named.len() == names.len() {
+            let half = names.split_off(names.len() / 2);
+            self.probe_first(half);
+            self.probe_first(names);
+        } else {
+            named.into_iter().for_each(|name| self.probe_first(vec![name]));
+            self.probe_first(others);
+        }
+        Refusal::Unclear
     }
 
-    fn take_back(&mut self, entry: &Entry, had: Option<u64>, section: &Section) {
+    fn probe_first(&mut self, names: Vec<Arc<str>>) {
+        if !names.is_empty() {
+            self.probes.push_front(names.into_iter().collect());
+        }
+    }
+
+    /// Notes what the proxy had before; tells whether the resource is still wanted.
+    fn take_back(&mut self, entry: &Entry, had: Option<u64>) -> bool {
         let name = &entry.name;
         // Unsubscribed or removed meanwhile.
         if !self.sent.contains_key(name) {
-            return;
+            return false;
         }
         match had {
             Some(version) => {
@@ -346,21 +432,70 @@ impl Kind {
                 self.gone.remove(name);
             }
         }
-        let Some(current) = section.get(name) else { return };
-        if current.version == entry.version {
+        true
+    }
+
+    /// Sends no more of a version that is refused for good. Tells whether it is what the proxy should have; if it is
+    /// another by now, that is sent.
+    pub(super) fn give_up(&mut self, entry: &Entry, section: &Section) -> bool {
+        let name = &entry.name;
+        self.tried.remove(name);
+        let Some(current) = section.get(name) else { return false };
+        let is_current = current.version == entry.version;
+        if is_current {
             self.rejected.insert(Arc::clone(name), entry.version);
+            self.reported.insert(Arc::clone(name));
         }
         self.want(current);
+        is_current
     }
-}
 
-/// Whether a text contains a name that no longer name goes around.
-fn mentions(text: &str, name: &str) -> bool {
-    let part_of_name = |character: char| character.is_alphanumeric() || "_-~/".contains(character);
-    !name.is_empty()
-        && text.match_indices(name).any(|(start, _)| {
-            let before = text[..start].chars().next_back();
-            let after = text[start + name.len()..].chars().next();
-            !before.is_some_and(part_of_name) && !after.is_some_and(part_of_name)
-        })
+    /// Sends this, alone, instead of the fleet's version.
+    pub(super) fn try_instead(&mut self, entry: &Arc<Entry>) {
+        self.tried.insert(Arc::clone(&entry.name), Arc::clone(entry));
+        self.want(entry);
+        self.probe_first(vec![Arc::clone(&entry.name)]);
+    }
+
+    /// Sends the fleet's version again.
+    pub(super) fn end_trial(&mut self, name: &str, section: &Section) {
+        self.tried.remove(name);
+        if let Some(entry) = section.get(name) {
+            self.want(entry);
+        }
+    }
+
+    /// Whether a name is subscribed to.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.wildcard || self.names.contains(name)
+    }
+
+    /// Whether the proxy has some version of a name, or will once it has read everything.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.sent.contains_key(name)
+    }
+
+    /// What the proxy has, by its first request.
+    pub(super) fn held(&self) -> impl Iterator<Item = (Arc<str>, u64)> {
+        self.sent.iter().map(|(name, version)| (Arc::clone(name), *version))
+    }
+
+    /// Names whose rejection was told and that are all right by now: taken, gone back to, or gone.
+    pub(super) fn take_resolved(&mut self) -> Vec<Arc<str>> {
+        if self.reported.is_empty() {
+            return Vec::new();
+        }
+        let waits = |name: &Arc<str>| {
+            let outstanding = self.outstanding.as_ref();
+            self.rejected.contains_key(name)
+                || self.pending.contains(name)
+                || self.tried.contains_key(name)
+                || outstanding.is_some_and(|sent| sent.response.resources.iter().any(|entry| entry.name == *name))
+        };
+        let resolved: Vec<Arc<str>> = self.reported.iter().filter(|name| !waits(name)).cloned().collect();
+        resolved.iter().for_each(|name| {
+            self.reported.remove(name);
+        });
+        resolved
+    }
 }

@@ -38,7 +38,7 @@ mod tests;
 const INVALID_BACKEND: &str = "invalid-backend-cluster";
 
 /// The answer where there is nowhere to go.
-pub(super) const INTERNAL_ERROR: DirectResponse = DirectResponse {
+pub(crate) const INTERNAL_ERROR: DirectResponse = DirectResponse {
     status: 500,
     body: None,
 };

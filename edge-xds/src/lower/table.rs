@@ -4,8 +4,8 @@ use super::{
     host::{EncodedHost, encode_header, encode_host},
     seek,
 };
-use crate::snapshot::{Body, Entry, Piece, Section};
-use edge_ir::RouteTable;
+use crate::snapshot::{Body, Entry, Piece, Section, Source};
+use edge_ir::{RouteTable, VirtualHost};
 use std::sync::Arc;
 
 /// The last list of tables and what became of each.
@@ -88,7 +88,7 @@ fn encode_table(
         Some((old, entry)) if unchanged && (&old.name, &old.origins) == (&table.name, &table.origins) => {
             Arc::clone(entry)
         }
-        _ => Arc::new(assemble(table, &hosts)),
+        _ => Arc::new(assemble(table, &hosts).made_from(Source::Table(Arc::clone(table)))),
     };
     EncodedTable {
         table: Arc::clone(table),
@@ -104,4 +104,43 @@ fn assemble(table: &RouteTable, hosts: &[Arc<EncodedHost>]) -> Entry {
         .chain(hosts.iter().map(|host| Arc::clone(host.piece())))
         .collect();
     Entry::new(table.name.as_str(), Body::rope(pieces), Arc::clone(&table.origins))
+}
+
+/// The entry of a table with some of its hosts replaced, or left out where there is none. The others keep their bytes.
+pub(crate) fn replace_hosts(
+    entry: &Arc<Entry>,
+    replacement: impl Fn(&Arc<VirtualHost>) -> Option<Arc<VirtualHost>>,
+) -> Arc<Entry> {
+    let (Source::Table(table), Body::Rope { pieces, .. }) = (&entry.source, &entry.body) else {
+        return Arc::clone(entry);
+    };
+    let mut buffer = Vec::new();
+    let mut hosts = Vec::with_capacity(table.hosts.len());
+    let mut kept = Vec::with_capacity(pieces.len());
+    kept.extend(pieces.first().cloned());
+    for (host, piece) in table.hosts.iter().zip(pieces.iter().skip(1)) {
+        let Some(other) = replacement(host) else { continue };
+        kept.push(if Arc::ptr_eq(host, &other) {
+            Arc::clone(piece)
+        } else {
+            Arc::clone(encode_host(&mut buffer, &other, None).piece())
+        });
+        hosts.push(other);
+    }
+    let table = RouteTable {
+        name: table.name.clone(),
+        hosts: Arc::new(hosts),
+        origins: Arc::clone(&table.origins),
+    };
+    let replaced = Entry::new(
+        Arc::clone(&entry.name),
+        Body::rope(kept.into()),
+        Arc::clone(&entry.origins),
+    );
+    Arc::new(replaced.made_from(Source::Table(Arc::new(table))))
+}
+
+/// A host encoded as it stands in its table.
+pub(crate) fn encode_host_alone(host: &Arc<VirtualHost>) -> Arc<Piece> {
+    Arc::clone(encode_host(&mut Vec::new(), host, None).piece())
 }

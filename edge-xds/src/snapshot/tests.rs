@@ -1,4 +1,5 @@
 use super::*;
+use crate::{lower::Lowering, sample};
 use bytes::Bytes;
 
 fn entry(name: &str, text: &str) -> Arc<Entry> {
@@ -64,4 +65,36 @@ fn type_urls_lead_back_to_kinds() {
         assert_eq!(ResourceType::from_type_url(kind.type_url()), Some(kind));
     }
     assert_eq!(ResourceType::from_type_url("type.googleapis.com/envoy.nope"), None);
+}
+
+/// The objects that a rejection is told to, as text.
+fn owners_of(fleet: &edge_ir::Fleet, kind: ResourceType, name: &str) -> Vec<String> {
+    let snapshot = Lowering::new().lower(fleet);
+    owners(&snapshot, kind, name).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_cluster_belongs_to_its_backend_and_to_the_routes_that_use_it() {
+    let hosts = vec![
+        sample::host("a.example", vec![sample::route("one", "/", "c1")]),
+        sample::host("b.example", vec![sample::route("two", "/", "c2")]),
+    ];
+    let fleet = sample::fleet(hosts, &["c1", "c2"]);
+    let owners = |kind, name| owners_of(&fleet, kind, name);
+    let wanted = ["HTTPRoute/default/one", "Service/default/c1"];
+    assert_eq!(owners(ResourceType::Cluster, "c1"), wanted);
+    assert_eq!(owners(ResourceType::Endpoints, "c1"), wanted);
+    assert_eq!(owners(ResourceType::Routes, "default/gw/http"), ["Gateway/default/gw"]);
+    assert!(owners(ResourceType::Cluster, "c3").is_empty());
+}
+
+#[test]
+fn a_certificate_belongs_to_the_listeners_that_show_it() {
+    let mut fleet = sample::fleet(Vec::new(), &[]);
+    fleet.listeners = Arc::new(vec![sample::tls_listener(443, "default/gw/http", "default/cert")]);
+    fleet.secrets = Arc::new(vec![sample::secret("default/cert")]);
+    assert_eq!(
+        owners_of(&fleet, ResourceType::Secret, "default/cert"),
+        ["Gateway/default/gw", "Secret/default/default/cert"]
+    );
 }

@@ -1,9 +1,13 @@
-//! A model of a proxy: it applies what it is sent, subscribes to what that points at, and answers when told to.
+//! A model of a proxy: it applies what it is sent, subscribes to what that points at, and answers when told to. It
+//! refuses what [`faults`] finds, as a whole response or by resource, as proxies do one or the other.
 
-use super::{Action, Response, Stream, ack, nack, request, sent, subscribe};
+use super::{Action, Held, Response, Stream, ack, nack, request, subscribe};
 use crate::snapshot::{Entry, ResourceType, Snapshot};
 use envoy_types::pb::envoy::{
-    config::route::v3::{RouteConfiguration, route, route_action::ClusterSpecifier},
+    config::{
+        cluster::v3::{Cluster, LoadBalancingPolicy},
+        route::v3::{Route, RouteConfiguration, route, route_action::ClusterSpecifier, route_match::PathSpecifier},
+    },
     service::discovery::v3::DeltaDiscoveryRequest,
 };
 use prost::Message;
@@ -15,25 +19,62 @@ use std::{
 /// The one table that listeners of the test fleets point at.
 const TABLE: &str = "default/gw/http";
 
+/// What a proxy makes of a response with something in it that it refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Refuses {
+    /// It takes nothing of it.
+    #[default]
+    TheResponse,
+    /// It takes everything else.
+    TheResource,
+}
+
+/// What a proxy says about a refusal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Says {
+    /// Nothing of use.
+    #[default]
+    Nothing,
+    /// Which resource it is, and the place in it.
+    Place,
+}
+
 #[derive(Default)]
 pub(super) struct Client {
+    refuses: Refuses,
+    says: Says,
+    /// Rejected and not resolved, as far as it was told.
+    pub(super) rejected: BTreeSet<(ResourceType, Arc<str>)>,
+    /// Told and not yet taken up.
+    pub(super) quarantined: Vec<Held>,
+    /// Responses that it read.
+    pub(super) read: usize,
     /// What it has, by kind and name.
     held: BTreeMap<(ResourceType, Arc<str>), Arc<Entry>>,
     /// Sent by the server, not read yet.
     inbox: VecDeque<Response>,
     /// Sent by the client, not read yet.
     outbox: VecDeque<DeltaDiscoveryRequest>,
-    refuse: bool,
     refused_clusters: BTreeSet<Arc<str>>,
     subscribed_table: bool,
     pub(super) now: u64,
 }
 
 impl Client {
+    /// One that refuses and speaks in its way.
+    pub(super) fn new(refuses: Refuses, says: Says) -> Self {
+        Self {
+            refuses,
+            says,
+            ..Self::default()
+        }
+    }
+
     /// Opens a connection, telling what it has.
     pub(super) fn connect(&mut self, stream: &mut Stream) {
         self.inbox.clear();
         self.outbox.clear();
+        self.rejected.clear();
         for kind in [
             ResourceType::Cluster,
             ResourceType::Endpoints,
@@ -63,8 +104,7 @@ impl Client {
                 initial_resource_versions: versions,
                 ..request(kind)
             };
-            let responses = sent(stream.on_request(&first, self.now));
-            self.receive(responses);
+            self.receive(stream.on_request(&first, self.now));
         }
     }
 
@@ -73,38 +113,55 @@ impl Client {
         clusters.map(|(_, name)| Arc::clone(name)).collect()
     }
 
-    pub(super) fn receive(&mut self, responses: Vec<Response>) {
-        self.inbox.extend(responses);
-    }
-
-    /// Refuses the next response with updates of clusters or routes.
-    pub(super) fn refuse_next(&mut self) {
-        self.refuse = true;
-    }
-
-    /// Refuses nothing from now on. Routes that it has may still point at what it refused.
-    pub(super) fn accept_all(&mut self) {
-        self.refuse = false;
+    /// Takes what a stream gives.
+    pub(super) fn receive(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send(response) => self.inbox.push_back(response),
+                Action::Rejected(rejection) => {
+                    self.rejected.insert((rejection.kind, rejection.name));
+                }
+                Action::Resolved { kind, name } => {
+                    assert!(self.rejected.remove(&(kind, name)), "it was never rejected");
+                }
+                Action::Quarantined(held) => self.quarantined.extend(held),
+                Action::Acknowledged { .. } | Action::Refused { .. } => {}
+            }
+        }
     }
 
     /// Reads a response, applies it and has an answer ready.
     pub(super) fn read_one(&mut self) {
         let Some(response) = self.inbox.pop_front() else { return };
-        let refusable = matches!(response.kind, ResourceType::Cluster | ResourceType::Routes);
-        if self.refuse && refusable && !response.resources.is_empty() {
-            self.refuse = false;
-            let names: Vec<&str> = response.resources.iter().map(|entry| &*entry.name).collect();
-            if response.kind == ResourceType::Cluster {
-                self.refused_clusters
-                    .extend(response.resources.iter().map(|entry| Arc::clone(&entry.name)));
-            }
-            self.outbox
-                .push_back(nack(&response, &format!("refused: {}", names.join(", "))));
+        self.read += 1;
+        let found: Vec<(&Arc<Entry>, String)> = response
+            .resources
+            .iter()
+            .filter_map(|entry| Some((entry, faults(response.kind, entry)?)))
+            .collect();
+        if !found.is_empty() && response.kind == ResourceType::Cluster {
+            self.refused_clusters
+                .extend(found.iter().map(|(entry, _)| Arc::clone(&entry.name)));
+        }
+        let refused: BTreeSet<Arc<str>> = found.iter().map(|(entry, _)| Arc::clone(&entry.name)).collect();
+        let message = match self.says {
+            Says::Nothing => "no".to_owned(),
+            Says::Place => found
+                .iter()
+                .map(|(entry, at)| format!("{}: {at}; ", entry.name))
+                .collect(),
+        };
+        let is_refused = !refused.is_empty();
+        if is_refused && self.refuses == Refuses::TheResponse {
+            self.outbox.push_back(nack(&response, &message));
             return;
         }
         let clusters = self.clusters();
         // Endpoints that were on their way when their cluster went are of no use.
-        let wanted = |entry: &&Arc<Entry>| response.kind != ResourceType::Endpoints || clusters.contains(&entry.name);
+        let wanted = |entry: &&Arc<Entry>| {
+            !refused.contains(&entry.name)
+                && (response.kind != ResourceType::Endpoints || clusters.contains(&entry.name))
+        };
         for entry in response.resources.iter().filter(wanted) {
             self.held
                 .insert((response.kind, Arc::clone(&entry.name)), Arc::clone(entry));
@@ -120,7 +177,10 @@ impl Client {
                 });
             }
         }
-        self.outbox.push_back(ack(&response));
+        self.outbox.push_back(match is_refused {
+            true => nack(&response, &message),
+            false => ack(&response),
+        });
     }
 
     /// Subscribes to what a resource points at.
@@ -141,15 +201,13 @@ impl Client {
     /// Lets the server read a request.
     pub(super) fn answer_one(&mut self, stream: &mut Stream) {
         if let Some(request) = self.outbox.pop_front() {
-            let actions: Vec<Action> = stream.on_request(&request, self.now);
-            self.receive(sent(actions));
+            self.receive(stream.on_request(&request, self.now));
         }
     }
 
     pub(super) fn wait(&mut self, stream: &mut Stream, millis: u64) {
         self.now += millis;
-        let responses = sent(stream.on_deadline(self.now));
-        self.receive(responses);
+        self.receive(stream.on_deadline(self.now));
     }
 
     /// Exchanges messages until nobody has anything to say, and then lets time pass once.
@@ -179,7 +237,7 @@ impl Client {
         }
     }
 
-    /// It has what the server has, of all that it asked for.
+    /// It has what the server has, of all that it asked for and doesn't refuse.
     pub(super) fn assert_holds(&self, snapshot: &Snapshot) {
         for kind in [
             ResourceType::Cluster,
@@ -190,30 +248,83 @@ impl Client {
             let held: BTreeMap<&str, u64> = self
                 .held
                 .iter()
-                .filter(|((held, _), _)| *held == kind)
+                .filter(|((held, name), _)| *held == kind && !self.refused_clusters.contains(name))
                 .map(|((_, name), entry)| (&**name, entry.version))
                 .collect();
             let served: BTreeMap<&str, u64> = snapshot
                 .section(kind)
                 .entries()
                 .iter()
+                .filter(|entry| !self.refused_clusters.contains(&entry.name))
                 .map(|entry| (&*entry.name, entry.version))
                 .collect();
             assert_eq!(held, served, "{kind:?}");
         }
     }
+
+    /// The table that it serves by.
+    pub(super) fn table(&self) -> Option<RouteConfiguration> {
+        let table = self.held.get(&(ResourceType::Routes, TABLE.into()))?;
+        Some(RouteConfiguration::decode(table.body.contiguous()).unwrap())
+    }
+}
+
+/// What this proxy refuses: a cluster that goes round robin; in a table a path that is called `bad`, a status that there
+/// isn't, a domain that begins with `bad`. Gives the place.
+fn faults(kind: ResourceType, entry: &Entry) -> Option<String> {
+    let bytes = entry.body.contiguous();
+    match kind {
+        ResourceType::Cluster => {
+            let cluster = Cluster::decode(bytes).unwrap();
+            let policy = cluster.load_balancing_policy;
+            policy.is_some_and(is_round_robin).then(|| "lb_policy".to_owned())
+        }
+        ResourceType::Routes => {
+            let table = RouteConfiguration::decode(bytes).unwrap();
+            table.virtual_hosts.iter().enumerate().find_map(|(n, host)| {
+                if host.domains.iter().any(|domain| domain.starts_with("bad")) {
+                    return Some(format!("virtual_hosts[{n}].domains"));
+                }
+                let bad = host.routes.iter().position(is_bad)?;
+                Some(format!("virtual_hosts[{n}].routes[{bad}]"))
+            })
+        }
+        _ => None,
+    }
+}
+
+fn is_round_robin(policy: LoadBalancingPolicy) -> bool {
+    let configs = policy
+        .policies
+        .iter()
+        .filter_map(|policy| policy.typed_extension_config.as_ref());
+    configs
+        .map(|config| &config.name)
+        .any(|name| name.contains("round_robin"))
+}
+
+fn is_bad(route: &Route) -> bool {
+    let path = route
+        .r#match
+        .as_ref()
+        .and_then(|matches| matches.path_specifier.as_ref());
+    let bad_path = matches!(path, Some(PathSpecifier::Path(path)) if path == "bad");
+    bad_path || matches!(&route.action, Some(route::Action::DirectResponse(response)) if response.status == 99)
 }
 
 fn clusters_of(table: &Entry) -> Vec<String> {
     let table = RouteConfiguration::decode(table.body.contiguous()).unwrap();
-    let routes = table.virtual_hosts.into_iter().flat_map(|host| host.routes);
-    routes
-        .filter_map(|route| match route.action {
-            Some(route::Action::Route(action)) => match action.cluster_specifier {
-                Some(ClusterSpecifier::Cluster(cluster)) => Some(cluster),
-                _ => None,
-            },
+    let routes = table.virtual_hosts.iter().flat_map(|host| &host.routes);
+    routes.filter_map(cluster_of).collect()
+}
+
+/// The one cluster that a route leads to.
+pub(super) fn cluster_of(route: &Route) -> Option<String> {
+    match &route.action {
+        Some(route::Action::Route(action)) => match &action.cluster_specifier {
+            Some(ClusterSpecifier::Cluster(cluster)) => Some(cluster.clone()),
             _ => None,
-        })
-        .collect()
+        },
+        _ => None,
+    }
 }

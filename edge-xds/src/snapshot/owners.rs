@@ -1,0 +1,105 @@
+//! Whose a resource is: the objects to which a rejection of it is told.
+//!
+//! A listener or a route table comes from objects whose status says what a proxy makes of them. A cluster comes from a
+//! Service and a secret from a Secret, which have no such status; their users have. So the objects that refer to a
+//! resource belong to its owners. This is asked when something is rejected, which is rare: it walks the whole snapshot
+//! instead of keeping an index.
+
+use super::{Entry, ResourceType, Snapshot, Source};
+use edge_ir::{Cluster, Destination, Listener, Network, Origin, Origins, Route, RouteAction, SecretName, StreamProxy};
+use std::collections::BTreeSet;
+
+/// The objects that a resource came from and those that refer to it, sorted, each once.
+pub fn owners(snapshot: &Snapshot, kind: ResourceType, name: &str) -> Vec<Origin> {
+    let mut found = BTreeSet::new();
+    if let Some(entry) = snapshot.section(kind).get(name) {
+        add(&mut found, &entry.origins);
+    }
+    match kind {
+        ResourceType::Listener | ResourceType::Routes => {}
+        ResourceType::Cluster => users_of_clusters(snapshot, &BTreeSet::from([name]), &mut found),
+        ResourceType::Endpoints => {
+            let warmed = |entry: &&Entry| entry.warmed_by.as_deref() == Some(name);
+            let clusters = entries(snapshot, ResourceType::Cluster).filter(warmed);
+            users_of_clusters(snapshot, &clusters.map(|entry| &*entry.name).collect(), &mut found);
+        }
+        ResourceType::Secret => users_of_secret(snapshot, name, &mut found),
+    }
+    found.into_iter().collect()
+}
+
+fn entries(snapshot: &Snapshot, kind: ResourceType) -> impl Iterator<Item = &Entry> {
+    snapshot.section(kind).entries().iter().map(|entry| &**entry)
+}
+
+fn add(found: &mut BTreeSet<Origin>, origins: &Origins) {
+    found.extend(origins.iter().cloned());
+}
+
+fn users_of_clusters(snapshot: &Snapshot, clusters: &BTreeSet<&str>, found: &mut BTreeSet<Origin>) {
+    for entry in entries(snapshot, ResourceType::Routes) {
+        let Source::Table(table) = &entry.source else { continue };
+        let routes = table.hosts.iter().flat_map(|host| &host.routes);
+        routes
+            .filter(|route| clusters_of(route).any(|cluster| clusters.contains(cluster)))
+            .for_each(|route| add(found, &route.origins));
+    }
+    for entry in entries(snapshot, ResourceType::Listener) {
+        let Source::Listener(listener) = &entry.source else {
+            continue;
+        };
+        streams_of(listener)
+            .filter(|stream| stream.shares.iter().any(|share| clusters.contains(&*share.cluster)))
+            .for_each(|stream| add(found, &stream.origins));
+    }
+}
+
+fn users_of_secret(snapshot: &Snapshot, secret: &str, found: &mut BTreeSet<Origin>) {
+    for entry in entries(snapshot, ResourceType::Listener) {
+        let Source::Listener(listener) = &entry.source else {
+            continue;
+        };
+        let chains = listener.chains.iter().chain(&listener.default_chain);
+        let shows = |certificates: &[SecretName]| certificates.iter().any(|name| &**name == secret);
+        chains
+            .filter(|chain| chain.tls.as_ref().is_some_and(|tls| shows(&tls.certificates)))
+            .for_each(|chain| add(found, &chain.origins));
+    }
+    let uses = |cluster: &Cluster| {
+        let tls = cluster.tls.iter();
+        let mut names = tls.flat_map(|tls| std::iter::once(&tls.authorities).chain(&tls.client_certificate));
+        names.any(|name| &**name == secret)
+    };
+    let clusters = entries(snapshot, ResourceType::Cluster).filter(|entry| match &entry.source {
+        Source::Cluster(cluster) => uses(cluster),
+        _ => false,
+    });
+    users_of_clusters(snapshot, &clusters.map(|entry| &*entry.name).collect(), found);
+}
+
+fn streams_of(listener: &Listener) -> impl Iterator<Item = &StreamProxy> {
+    let chains = listener.chains.iter().chain(&listener.default_chain);
+    let tcp = chains.filter_map(|chain| match &chain.network {
+        Network::Tcp(stream) => Some(stream),
+        Network::Http(_) => None,
+    });
+    tcp.chain(&listener.udp)
+}
+
+/// Every cluster that a route may send to.
+fn clusters_of(route: &Route) -> impl Iterator<Item = &str> {
+    let forward = match &route.action {
+        RouteAction::Forward(forward) => Some(forward),
+        RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
+    };
+    forward.into_iter().flat_map(|forward| {
+        let (one, shares) = match &forward.destination {
+            Destination::Cluster(cluster) => (Some(&**cluster), [].as_slice()),
+            Destination::Weighted { shares, .. } => (None, shares.as_slice()),
+        };
+        let shares = shares.iter().map(|share| &*share.cluster);
+        one.into_iter()
+            .chain(shares)
+            .chain(forward.mirrors.iter().map(|mirror| &*mirror.cluster))
+    })
+}
