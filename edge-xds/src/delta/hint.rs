@@ -22,10 +22,12 @@ pub(super) fn suspects(table: &RouteTable, detail: &str) -> BTreeSet<Part> {
     let mut found = BTreeSet::new();
     for (place, host) in table.hosts.iter().enumerate() {
         let here = hosts.contains(&place);
+        let rules = found.len();
         add_rules(&mut found, host, |n, name| {
             (here && routes.contains(&n)) || names_route(text, name)
         });
-        if (here && routes.is_empty()) || mentions(text, &host.domain) {
+        let about_host = (here && routes.is_empty()) || mentions(text, &host.name) || mentions(text, &host.domain);
+        if about_host && found.len() == rules {
             found.insert(Part::Host(Arc::clone(&host.name)));
         }
     }

@@ -475,6 +475,11 @@ impl Kind {
         self.sent.contains_key(name)
     }
 
+    /// Whether the proxy has this version of a resource.
+    pub(super) fn has_version(&self, entry: &Entry) -> bool {
+        self.sent.get(&entry.name) == Some(&entry.version)
+    }
+
     /// What the proxy has, by its first request.
     pub(super) fn held(&self) -> impl Iterator<Item = (Arc<str>, u64)> {
         self.sent.iter().map(|(name, version)| (Arc::clone(name), *version))

@@ -22,6 +22,7 @@ pub fn reason(detail: &str, resource: &str) -> String {
     let cause = cause
         .strip_prefix(resource)
         .map_or(cause.as_str(), |rest| rest.trim_start_matches([':', ' ']));
+    let cause = without_name(without_name(cause, "virtual host"), "route");
     let cause = cause.trim_end_matches([':', ';', ' ']);
     if cause.is_empty() {
         return "the proxy gives no reason".to_owned();
@@ -31,6 +32,13 @@ pub fn reason(detail: &str, resource: &str) -> String {
         true => cause.to_owned(),
         false => format!("{}…", cause[..end].trim_end()),
     }
+}
+
+/// edge-proxy names a virtual host and a route in front, which a user knows by other names.
+fn without_name<'a>(text: &'a str, what: &str) -> &'a str {
+    let name = text.strip_prefix(what).and_then(|rest| rest.strip_prefix(" \""));
+    name.and_then(|name| name.split_once("\": "))
+        .map_or(text, |(_, rest)| rest)
 }
 
 /// `RouteMatchValidationError.Path: value …)` as `RouteMatch.Path: value …`.
@@ -70,6 +78,9 @@ mod tests {
             "routes[0]: no such thing"
         );
         assert_eq!(reason("goo.gle/debugstr missing ]: (a[)", "t"), "missing ]: (a[)");
+        let detail =
+            "t: virtual host \"t/h\": route \"a/rule/0/match/0/h\": match.safe_regex.regex: unclosed group\nt: more";
+        assert_eq!(reason(detail, "t"), "match.safe_regex.regex: unclosed group");
         assert_eq!(reason("  ", "t"), "the proxy gives no reason");
         let long = reason(&"ä".repeat(1000), "t");
         assert!(long.len() < 410 && long.ends_with('…'), "{long}");

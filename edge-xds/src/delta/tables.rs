@@ -120,19 +120,24 @@ impl Tables {
 
 impl Stream {
     /// Does what a trial wants.
-    pub(super) fn follow_trial(&mut self, name: &Arc<str>, next: Option<Next>, actions: &mut Vec<Action>) {
+    pub(super) fn follow_trial(&mut self, name: &Arc<str>, mut next: Option<Next>, actions: &mut Vec<Action>) {
         let state = &mut self.kinds[ResourceType::Routes as usize];
+        // A proxy that comes back in the middle of a trial may have what is to be tried.
+        while let Some(Next::Step(Step::Try(entry))) = next {
+            if !state.has_version(&entry) {
+                return state.try_instead(&entry);
+            }
+            next = self.tables.took(&entry);
+        }
         match next {
-            None => {}
-            Some(Next::Step(Step::Try(entry))) => state.try_instead(&entry),
             Some(Next::Step(Step::Found(held))) => {
                 state.end_trial(name, self.snapshot.section(ResourceType::Routes));
                 held.iter().for_each(|held| self.quarantine.hold(held.clone()));
                 self.serve();
                 actions.push(Action::Quarantined(held));
             }
-            Some(Next::Step(Step::GaveUp)) => {}
             Some(Next::Refused(entry, detail)) => self.reject(ResourceType::Routes, &entry, &detail, actions),
+            Some(Next::Step(Step::Try(_) | Step::GaveUp)) | None => {}
         }
     }
 }

@@ -226,7 +226,7 @@ fn modes() -> impl Strategy<Value = (Refuses, Says)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Law: whatever happens in whatever order, a client never holds a route without its cluster (but one it refused),
     /// and ends with all that is good of the snapshot, and so does one that starts later.

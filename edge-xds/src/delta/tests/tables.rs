@@ -125,3 +125,17 @@ fn an_edit_that_is_taken_back_during_a_trial_ends_it() {
     assert!(sent(stream.on_request(&nack(&trial, "no"), client.now)).is_empty());
     assert!(stream.is_settled(), "it has the good version");
 }
+
+#[test]
+fn a_proxy_that_comes_back_in_the_middle_of_a_trial_has_what_is_tried() {
+    let bad = snapshot(4, &[2]);
+    let client = || Client::new(Refuses::TheResponse, Says::Place);
+    let (_, mut client) = settled(bad.clone(), client());
+    // The controller forgets what it has found out.
+    let mut stream = Stream::new(bad, Quarantine::default());
+    client.quarantined.clear();
+    client.connect(&mut stream);
+    client.run(&mut stream);
+    assert!(stream.is_settled());
+    assert_eq!(client.quarantined.len(), 1);
+}
