@@ -7,7 +7,6 @@
 //! * [`quarantine`]: what proxies refuse, cut out of the rest.
 //! * [`bootstrap`]: what a proxy starts with.
 //! * [`dump`]: what a snapshot looks like to people.
-//! * [`validate`]: what a proxy would refuse.
 //!
 //! The crate is pure: bytes and data in, bytes and data out. Sockets, files, timers and the clock belong to whoever
 //! calls it, which is why the protocol is a state machine and the time an argument.
@@ -21,5 +20,4 @@ pub mod quarantine;
 #[cfg(test)]
 mod sample;
 pub mod snapshot;
-pub mod validate;
 mod wire;
