@@ -1,14 +1,14 @@
-//! Gateways beside each other: a fleet of their own each.
+//! Gateways beside each other: a fleet of their own each, and an end that nobody else notices.
 
-use crate::resources::{gateway, listener, route};
+use crate::resources::{backend, gateway, listener, route};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     http::{self, Request},
     ports,
-    process::wait_for,
+    process::{is_connected_to, wait_for},
     stack::{DataPlane, PATIENCE, Stack},
 };
-use std::net::Ipv4Addr;
+use std::{net::Ipv4Addr, thread};
 
 /// A second Gateway with a route of its own to the echo backend.
 fn second(port: u16) -> String {
@@ -53,5 +53,43 @@ pub(crate) fn gateways_do_not_notice_each_other(plane: &DataPlane) -> Result<()>
     assert!(ask("second.example.com").is_err(), "nobody listens");
     stack.wait_for_status("www.example.com", "/", 200)?;
     assert_eq!(stack.proxy()?, first_proxy, "the first proxy was replaced");
+    Ok(())
+}
+
+pub(crate) fn a_deleted_gateway_finishes_what_it_serves(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let [port] = ports::free()?;
+    let address = (Ipv4Addr::LOCALHOST, port).into();
+    // A backend that nobody else asks: a connection to it is this request.
+    let slow_echo = stack.site.start_another_echo()?;
+    let slow = route(
+        "HTTPRoute",
+        "slow",
+        "{ name: second }",
+        "  hostnames: [slow.example.com]\n",
+        "slow",
+    );
+    stack.put(
+        "second.yaml",
+        &(second(port) + &slow + &backend("slow", slow_echo.port)),
+    )?;
+    wait_for("the second Gateway", PATIENCE, || {
+        let answer = http::send(address, &Request::get("second.example.com", "/"))?;
+        Ok((answer.status == 200).then_some(()))
+    })
+    .with_context(|| stack.logs())?;
+
+    let client = http::connect(address)?;
+    let request = thread::spawn(move || http::exchange(client, &Request::get("slow.example.com", "/?delay=2s")));
+    wait_for("the request at the backend", PATIENCE, || {
+        Ok(is_connected_to(slow_echo.port)?.then_some(()))
+    })?;
+    stack.remove("second.yaml")?;
+    let answer = request.join().map_err(|_| anyhow::anyhow!("the client panicked"))?;
+    assert_eq!(answer.with_context(|| stack.logs())?.status, 200);
+    wait_for("the second proxy to end", PATIENCE, || {
+        Ok(second_proxy(&stack)?.is_none().then_some(()))
+    })
+    .with_context(|| stack.logs())?;
     Ok(())
 }
