@@ -1,5 +1,8 @@
 //! Secrets: certificates with keys, and what a peer's certificate must meet.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,6 +18,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, X509Certificate};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compile::field::{At, Rejection, fields, truth};
@@ -171,20 +175,31 @@ pub(super) fn certified_key(
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain_pem)
         .collect::<Result<_, _>>()
         .map_err(|error| at_chain.error(format!("is not PEM: {error}")))?;
-    if certificates.is_empty() {
-        return Err(at_chain.error("holds no certificate"));
-    }
     let private = PrivateKeyDer::from_pem_slice(&key_pem)
         .map_err(|error| at_key.error(format!("is not a private key in PEM: {error}")))?;
     let signer = rustls::crypto::ring::sign::any_supported_type(&private)
         .map_err(|error| at_key.error(format!("can't be used: {error}")))?;
-    let certified = CertifiedKey::new(certificates, signer);
-    match certified.keys_match() {
-        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
-        Err(_) => return Err(at_key.error("does not belong to the certificate")),
+    let own = public_key(&at_chain, &certificates)?;
+    match signer.public_key() {
+        Some(key) if *key == *own => {}
+        Some(_) => return Err(at_key.error("does not belong to the certificate: their public keys differ")),
+        None => return Err(at_key.error("can't be compared with the certificate")),
     }
+    let certified = CertifiedKey::new(certificates, signer);
     let hash = xxh3_64(&chain_pem) ^ xxh3_64(&key_pem).rotate_left(1);
     Ok((Arc::new(certified), hash))
+}
+
+/// The public key of the first certificate, encoded. Not read by rustls, whose reader knows version 3 alone (RFC 5280
+/// §4.1.2.1): nothing else hinders a certificate of version 1, which `openssl x509 -req` makes, from being presented.
+fn public_key(at: &At<'_>, certificates: &[CertificateDer<'_>]) -> Result<Vec<u8>, Rejection> {
+    let Some(leaf) = certificates.first() else {
+        return Err(at.error("holds no certificate"));
+    };
+    match X509Certificate::from_der(leaf) {
+        Ok((_, parsed)) => Ok(parsed.public_key().raw.to_vec()),
+        Err(error) => Err(at.error(format!("its first certificate can't be read: {error}"))),
+    }
 }
 
 /// Requirements for a peer's certificate, and a hash of them with the files they name.
