@@ -4,7 +4,12 @@
 //! client gets. Why one place: retries, local replies, counters and logs must agree about a fault.
 //! The texts and codes are those of Envoy's router, so that clients and dashboards can't tell the difference.
 
+mod tls;
+
 use http::StatusCode;
+
+pub(crate) use tls::TlsFailure;
+pub use tls::TlsReports;
 
 /// Who caused a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +48,10 @@ pub(crate) enum Fault {
     BadRewrite,
     /// A circuit breaker is open.
     Overflow,
-    /// The connection was refused or its handshake failed.
+    /// The connection was refused.
     ConnectFailure,
+    /// The connection stands, but not TLS on it.
+    TlsFailure(TlsFailure),
     /// The connection was not ready in time.
     ConnectTimeout,
     /// The backend closed the connection before a response.
@@ -106,6 +113,12 @@ macro_rules! reset {
 }
 
 impl Fault {
+    /// The fault in an error of opening a connection.
+    pub(crate) fn of_connecting(error: &std::io::Error) -> Self {
+        let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>());
+        tls.map_or(Self::ConnectFailure, |failure| Self::TlsFailure(*failure))
+    }
+
     /// The table.
     #[rustfmt::skip]
     pub(crate) fn verdict(self) -> Verdict {
@@ -125,6 +138,7 @@ impl Fault {
             Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no healthy upstream"),
             Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", reset!("overflow")),
             Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", reset!("remote connection failure")),
+            Self::TlsFailure(failure) => row(Upstream, Retry::ConnectFailure, unavailable, "UF", failure.body()),
             Self::ConnectTimeout => row(Upstream, Retry::ConnectFailure, unavailable, "UF", reset!("connection timeout")),
             Self::ConnectionTermination => row(Upstream, Retry::Reset, unavailable, "UC", reset!("connection termination")),
             Self::RemoteReset => row(Upstream, Retry::Reset, unavailable, "UR", reset!("remote reset")),
@@ -163,6 +177,7 @@ mod tests {
             (Fault::NoHealthyUpstream, Upstream, Never, 503, "UH", "no healthy upstream"),
             (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
             (Fault::ConnectFailure, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
+            (Fault::TlsFailure(TlsFailure::Expired), Upstream, ConnectFailure, 503, "UF", reset!("remote connection failure, transport failure reason: TLS_error: certificate has expired")),
             (Fault::ConnectTimeout, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::ConnectionTermination, Upstream, Reset, 503, "UC", "upstream connect error"),
             (Fault::RemoteReset, Upstream, Reset, 503, "UR", "upstream connect error"),

@@ -22,7 +22,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, truth, type_name, unpack};
 use crate::compile::secret::{self, Secret, SecretKey, SecretKind, Secrets, Validation};
 use crate::compile::verify::{CertificateChoice, ClientVerifier, OneCertificate, ServerVerifier};
-use crate::config::tls::{Sni, UpstreamTls};
+use crate::config::tls::{Sni, TlsReports, UpstreamTls};
 
 /// TLS termination without its secrets.
 #[derive(Debug)]
@@ -436,6 +436,7 @@ impl UpstreamTlsSpec {
             config: Arc::new(config),
             sni: self.sni.clone(),
             fixed_alpn,
+            reports: TlsReports::default(),
         })
     }
 }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 
+pub use crate::fault::TlsReports;
+
 /// How to speak TLS to the hosts of a cluster.
 #[derive(Debug)]
 pub struct UpstreamTls {
@@ -14,6 +16,8 @@ pub struct UpstreamTls {
     pub sni: Sni,
     /// True when the context names its own ALPN list; else the pool may choose by protocol.
     pub fixed_alpn: bool,
+    /// Which failures were logged, and when.
+    pub reports: TlsReports,
 }
 
 /// The server name to send.

@@ -12,13 +12,13 @@ use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive as KeepaliveOptions};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::config::cluster::{Cluster, TcpKeepalive, UpstreamProtocol};
 use crate::config::endpoint::HostAddress;
 use crate::config::tls::{Sni, UpstreamTls};
 use crate::downstream::connection::Protocol;
-use crate::fault::Fault;
+use crate::fault::{Fault, TlsFailure};
 use crate::transport::Transport;
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
@@ -103,7 +103,7 @@ async fn in_time<T>(pool: &HostPool, opening: impl Future<Output = io::Result<T>
         Ok(Ok(opened)) => return Ok(opened),
         Ok(Err(error)) => {
             debug!(cluster = %pool.cluster.name, host = ?pool.host.address, %error, "connect failed");
-            Fault::ConnectFailure
+            Fault::of_connecting(&error)
         }
         Err(_) => {
             debug!(cluster = %pool.cluster.name, host = ?pool.host.address, "connect timed out");
@@ -194,8 +194,21 @@ async fn secure(
     let server_name = server_name(tls, pool, name)?;
     let stream = TlsConnector::from(config)
         .connect(server_name, Box::new(transport))
-        .await?;
+        .await
+        .map_err(|error| refused(error, tls, pool))?;
     Ok(Transport::ClientTls(Box::new(stream)))
+}
+
+/// Says once in a while why a handshake failed, and hands the reason on inside the error.
+fn refused(error: io::Error, tls: &UpstreamTls, pool: &HostPool) -> io::Error {
+    let failure = TlsFailure::of(&error);
+    let (cluster, host) = (&*pool.cluster.name, &pool.host.address);
+    if tls.reports.is_due(failure) {
+        warn!(cluster, ?host, reason = %failure, %error, "no TLS with a backend");
+    } else {
+        debug!(cluster, ?host, reason = %failure, %error, "no TLS with a backend");
+    }
+    io::Error::other(failure)
 }
 
 fn server_name(tls: &UpstreamTls, pool: &HostPool, name: Option<&str>) -> io::Result<ServerName<'static>> {

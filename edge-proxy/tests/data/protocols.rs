@@ -7,7 +7,7 @@ use bytes::Bytes;
 use edge_proxy::config::RouteTableId;
 use edge_proxy::config::cluster::UpstreamProtocol;
 use edge_proxy::config::listener::{FilterChain, FilterChains, Listener, Network, RouteSource, ServerHeader};
-use edge_proxy::config::tls::{Sni, UpstreamTls};
+use edge_proxy::config::tls::{Sni, TlsReports, UpstreamTls};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
@@ -328,6 +328,7 @@ fn tls_to_the_backend_checks_its_name_and_negotiates_the_protocol() {
                 config: client_config(&[&identity], &[]),
                 sni: Sni::Fixed(ServerName::try_from(sni).unwrap()),
                 fixed_alpn: false,
+                reports: TlsReports::default(),
             }));
             let clusters = vec![entry(0, secure, &[address])];
             Config {
@@ -338,7 +339,10 @@ fn tls_to_the_backend_checks_its_name_and_negotiates_the_protocol() {
         let proxy = Proxy::start(with("backend.internal"));
         assert_eq!(proxy.get("h", "/x").await.text(), "http://h/x");
         let proxy = Proxy::start(with("wrong.internal"));
-        assert_eq!(proxy.get("h", "/x").await.status, 503);
+        let reply = proxy.get("h", "/x").await;
+        let text = "upstream connect error or disconnect/reset before headers. reset reason: remote connection \
+                    failure, transport failure reason: TLS_error: certificate is not valid for the expected name";
+        assert_eq!((reply.status, reply.text()), (503, text));
     });
 }
 
