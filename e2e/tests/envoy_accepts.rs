@@ -67,7 +67,7 @@ fn further_inputs_are_accepted() {
 fn what_is_rejected_is_noticed() {
     let check = |spoil: fn(&mut Resources)| {
         let input = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden/match/path-regex/input.yaml");
-        let outcome = translate(&input::read(&[input]).unwrap(), &Options::default());
+        let outcome = translate(&input::read(&[input]).unwrap().texts, &Options::default());
         let (key, snapshot) = outcome.snapshots.first_key_value().unwrap();
         let mut resources = Resources::of(snapshot).unwrap();
         spoil(&mut resources);
@@ -136,7 +136,7 @@ fn list(failures: &BTreeMap<PathBuf, String>, inputs: usize) -> String {
 }
 
 fn check_input(proxy: &Path, folder: &Path, input: &Path) -> Result<()> {
-    let texts = input::read(&[input.to_owned()])?;
+    let texts = input::read(&[input.to_owned()])?.texts;
     let outcome = translate(&texts, &Options::default());
     for (key, snapshot) in &outcome.snapshots {
         check_fleet(proxy, folder, key, snapshot).with_context(|| format!("fleet {key}"))?;

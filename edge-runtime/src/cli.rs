@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The Edge Gateway controller.
 #[derive(Debug, Parser)]
-#[command(name = "edgegateway", about, disable_version_flag = true)]
+#[command(name = "edgegateway", about, version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,5 +1,6 @@
 //! What keeps the controller from starting, in words that name the place and say what to do.
 
+pub(crate) use edge_files::describe;
 use std::{io, net::SocketAddr, path::PathBuf};
 use thiserror::Error;
 
@@ -52,17 +53,4 @@ pub enum Error {
         /// The system's reason.
         source: io::Error,
     },
-}
-
-/// A system error in plain words, without the number that only programmers read.
-pub(crate) fn describe(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => "it doesn't exist".into(),
-        io::ErrorKind::PermissionDenied => "permission denied".into(),
-        io::ErrorKind::AddrInUse => "the address is in use".into(),
-        io::ErrorKind::AddrNotAvailable => "this machine doesn't have that address".into(),
-        io::ErrorKind::AlreadyExists => "something else of that name is in the way".into(),
-        io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
-        _ => error.to_string(),
-    }
 }

@@ -19,6 +19,7 @@ mod unsupported;
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use crate::api::{Object, ObjectKey};
@@ -318,7 +319,7 @@ pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
         whole.objects.extend(part.objects);
         whole.findings.extend(part.findings);
     }
-    let mut last = rustc_hash::FxHashMap::default();
+    let mut last = FxHashMap::default();
     let mut replaced = Vec::new();
     for (index, loaded) in whole.objects.iter().enumerate() {
         let metadata = loaded.object.metadata();
@@ -351,6 +352,41 @@ pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
         gone.binary_search(&(index - 1)).is_err()
     });
     whole
+}
+
+/// Joins what whole files held, in order of their paths: of an object in two files the first stays, and a warning tells.
+/// Everything wrong or odd is put in order of file and place.
+pub fn merge_files(files: impl IntoIterator<Item = Loaded>) -> Loaded {
+    let mut whole = Loaded::default();
+    let mut known: FxHashMap<ObjectKey, (Arc<str>, usize)> = FxHashMap::default();
+    for file in files {
+        whole.findings.extend(file.findings);
+        for found in file.objects {
+            let key = found.object.key();
+            if let Some((first, line)) = known.get(&key) {
+                whole.findings.push(LoadFinding {
+                    severity: Severity::Warning,
+                    file: found.file,
+                    line: found.line,
+                    column: 1,
+                    object: Some(key),
+                    message: in_force_elsewhere(first, *line),
+                });
+                continue;
+            }
+            known.insert(key, (found.file.clone(), found.line));
+            whole.objects.push(found);
+        }
+    }
+    whole
+        .findings
+        .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    whole
+}
+
+/// What is said about an object that another file holds too, whose path comes first.
+pub fn in_force_elsewhere(file: &str, line: usize) -> String {
+    format!("it stands at {file}:{line} too, and that one is in force; remove one of them")
 }
 
 /// Why an object from elsewhere, such as a cluster, is not in force, or what is odd about it.

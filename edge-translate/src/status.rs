@@ -8,10 +8,12 @@ use serde::Serialize;
 use std::{borrow::Cow, sync::Arc};
 
 mod merge;
+mod problems;
 #[cfg(test)]
 mod tests;
 
 pub use merge::merge;
+pub use problems::Problem;
 
 /// What we say about one object.
 #[derive(Clone, Debug, PartialEq)]

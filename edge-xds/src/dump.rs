@@ -38,6 +38,16 @@ pub enum DumpKind {
 }
 
 impl DumpKind {
+    /// All kinds.
+    pub const EVERY: [Self; 6] = [
+        Self::All,
+        Self::Bootstrap,
+        Self::Endpoint,
+        Self::Cluster,
+        Self::Listener,
+        Self::Route,
+    ];
+
     /// The name, as `resourceType` and as an argument.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -55,15 +65,8 @@ impl FromStr for DumpKind {
     type Err = UnknownDumpKind;
 
     fn from_str(text: &str) -> Result<Self, UnknownDumpKind> {
-        let all = [
-            Self::All,
-            Self::Bootstrap,
-            Self::Endpoint,
-            Self::Cluster,
-            Self::Listener,
-            Self::Route,
-        ];
-        all.into_iter()
+        Self::EVERY
+            .into_iter()
             .find(|kind| kind.as_str() == text)
             .ok_or_else(|| UnknownDumpKind(text.to_owned()))
     }

@@ -9,9 +9,24 @@ use std::{
     process::ExitCode,
 };
 
+/// What people do most, at the end of `--help`.
+const EXAMPLES: &str = "\
+Examples:
+  edgectl x translate -f gateway.d                      statuses and xDS of a folder of resources
+  edgectl x translate -f gateway.d --to xds -t route    the route configurations alone
+  edgectl x translate -f gateway.d --strict >/dev/null  check: fails, and says what isn't in force
+  edgectl x echo --port 3000                            a backend to try things with
+
+Colours are used in help and usage errors only, on a terminal, and never when NO_COLOR is set.";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "edgectl", about = "Inspect, check and translate Edge Gateway configuration")]
+#[command(
+    name = "edgectl",
+    version,
+    about = "Inspect, check and translate Edge Gateway configuration"
+)]
+#[command(after_help = EXAMPLES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -22,7 +37,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Commands that may still change.
-    #[command(subcommand, visible_alias = "x")]
+    #[command(subcommand, name = "x", visible_alias = "experimental")]
     Experimental(Experimental),
     /// Prints the versions of this program and of what it speaks.
     #[command(visible_aliases = ["versions", "v"])]
@@ -62,13 +77,23 @@ fn completion(shell: Shell) -> Result<()> {
 
 fn fail(error: &anyhow::Error) -> ExitCode {
     // `edgectl … | head` closes our output; that is its right and no failure worth a message.
-    let closed = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
-    if closed.into_iter().any(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+    if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
     }
     // Standard error may be closed as well; there is nobody left to tell then.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     ExitCode::FAILURE
+}
+
+fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+    // Doesn't name the fault of the output among its causes.
+    let json = || {
+        cause
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind)
+    };
+    io.or_else(json) == Some(io::ErrorKind::BrokenPipe)
 }
 
 /// How structured output is written.
@@ -95,6 +120,50 @@ mod tests {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "edgectl", &mut script);
             assert!(String::from_utf8(script).unwrap().contains("translate"), "{shell}");
+        }
+    }
+
+    #[test]
+    fn help_names_the_commands_as_they_are_written() {
+        let help = Cli::command().render_help().to_string();
+        assert!(
+            help.contains("\n  x ") && help.contains("[alias: experimental]"),
+            "{help}"
+        );
+        assert!(help.contains("Examples:"), "{help}");
+        let error = Cli::try_parse_from(["edgectl", "x", "translate", "-f", "-", "-t", "nonsense"]).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("[possible values: all, bootstrap, endpoint, cluster, listener, route]"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_version_is_no_error() {
+        let version = Cli::try_parse_from(["edgectl", "--version"]).unwrap_err();
+        assert_eq!(version.exit_code(), 0);
+        assert_eq!(
+            version.to_string(),
+            concat!("edgectl ", env!("CARGO_PKG_VERSION"), "\n")
+        );
+    }
+
+    #[test]
+    fn a_reader_that_goes_is_no_failure() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for format in [OutputFormat::Yaml, OutputFormat::Json] {
+            let error = translate::show::write_value(&[1, 2], format, &mut Closed).unwrap_err();
+            assert!(error.chain().any(is_broken_pipe), "{format:?}: {error:?}");
         }
     }
 

@@ -6,6 +6,7 @@
 
 use crate::cli::OutputFormat;
 use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::FleetKey;
 use edge_translate::{
     Change, Settings, Translation, Translator,
@@ -25,6 +26,7 @@ pub mod input;
 mod missing;
 mod settings;
 pub mod show;
+mod strict;
 
 use input::Text;
 
@@ -37,8 +39,8 @@ pub struct TranslateArgs {
     /// What to print.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "gateway-api,xds")]
     pub to: Vec<Target>,
-    /// The part of xDS to print: all, bootstrap, endpoint, cluster, listener or route.
-    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "all")]
+    /// The part of xDS to print.
+    #[arg(short = 't', long = "type", value_name = "TYPE", default_value = "all", value_parser = dump_kinds())]
     pub part: DumpKind,
     /// File to read, folder to read with everything below it, or - for standard input. May be given again.
     #[arg(short, long, required = true)]
@@ -52,12 +54,22 @@ pub struct TranslateArgs {
     /// Adds what the input refers to and doesn't bring: Services with an endpoint, a GatewayClass, an EdgeProxy.
     #[arg(long)]
     pub add_missing_resources: bool,
+    /// Fails on everything that is odd: warnings, unknown fields, and statuses that say that something isn't in force.
+    /// Each is a line on standard error: file:line: object: condition reason: message.
+    #[arg(long)]
+    pub strict: bool,
     /// DNS domain of the platform.
     #[arg(long, default_value = "cluster.local")]
     pub dns_domain: String,
     /// Namespace of the controller.
     #[arg(short, long, default_value = "edge-gateway-system")]
     pub namespace: String,
+}
+
+/// The names of the parts, which help and messages then list.
+fn dump_kinds() -> impl TypedValueParser<Value = DumpKind> {
+    let names = DumpKind::EVERY.map(DumpKind::as_str);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<DumpKind>())
 }
 
 /// Kinds of input.
@@ -174,7 +186,7 @@ fn unattached(objects: &[LoadedObject], translation: &Translation) -> Vec<LoadFi
 
 /// Runs the command.
 pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
-    let texts = input::read(&args.file)?;
+    let input = input::read(&args.file)?;
     let settings = match &args.config_path {
         Some(path) => settings::of_file(path)?,
         None => settings::of_a_cluster(),
@@ -191,18 +203,23 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
             Missing::Report
         },
     };
-    let outcome = translate(&texts, &options);
+    let mut outcome = translate(&input.texts, &options);
+    outcome.findings.splice(..0, input.problems);
     report(&outcome.findings)?;
+    let is_strict_about = match args.strict {
+        true => strict::report(&outcome, &mut io::stderr().lock())?,
+        false => 0,
+    };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     show::write(&outcome, &args.to, args.part, args.output, &mut out)?;
     out.flush()?;
-    let unreadable = outcome
+    let is_unreadable = outcome
         .findings
         .iter()
         .any(|finding| finding.severity == Severity::Error);
     // The process ends here; taking a large world apart piece by piece would only cost time.
     std::mem::forget(outcome);
-    Ok(if unreadable {
+    Ok(if is_unreadable || is_strict_about > 0 {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

@@ -4,7 +4,7 @@
 //! is always a comparison of everything with everything (a `stat` a file), so no sequence of events can be
 //! misunderstood: atomic renames, editors that save by replacing, swapped symbolic links, folders that come later.
 //! What doesn't look finished, or can't be read for a reason that passes, is looked at again. Pure parts are apart: what
-//! a set of files means is [`table`], what lies below a path is [`list`].
+//! a set of files means is [`table`], what lies below a path is [`edge_files`].
 
 use crate::{
     error::describe,
@@ -12,6 +12,7 @@ use crate::{
     task::Stop,
     watch::{FolderWatch, LOOK_EVERY, Timing, settled},
 };
+use edge_files::{Listing, Stamp, list};
 use edge_translate::{
     Change,
     load::{Limits, LoadFinding, Severity, Source},
@@ -27,14 +28,12 @@ use tokio::{
     time::{self, Instant},
 };
 
-pub mod list;
 pub mod parts;
 mod patience;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
-use list::{Listing, Stamp, list};
 use parts::Parts;
 use patience::{Patience, Waits};
 use table::{Table, of_file};
@@ -88,7 +87,7 @@ pub async fn run(
                 Ok(()) => since = Instant::now(),
                 Err(_) => return,
             },
-            burst = settled(&mut events, Timing::default(), |path| look.listing.concerns(&roots, path)) => {
+            burst = settled(&mut events, Timing::default(), |path| concerns(&look.listing, &roots, path)) => {
                 let Some(burst) = burst else { return };
                 folders.forget(&burst);
                 patience.note(&burst, Instant::now());
@@ -107,16 +106,14 @@ async fn until(at: Option<Instant>) {
     }
 }
 
-impl Listing {
-    /// Whether an event at a path can mean something: it lies below a watched path, leads to one, or is a file that a
-    /// link leads to.
-    fn concerns(&self, roots: &[PathBuf], path: &Path) -> bool {
-        let target = || self.targets.iter().any(|target| target.starts_with(path));
-        roots
-            .iter()
-            .any(|root| path.starts_with(root) || root.starts_with(path))
-            || target()
-    }
+/// Whether an event at a path can mean something: it lies below a watched path, leads to one, or is a file that a link
+/// leads to.
+fn concerns(listing: &Listing, roots: &[PathBuf], path: &Path) -> bool {
+    let target = || listing.targets.iter().any(|target| target.starts_with(path));
+    roots
+        .iter()
+        .any(|root| path.starts_with(root) || root.starts_with(path))
+        || target()
 }
 
 /// Publishes what is wrong, and logs what is newly so.

@@ -1,14 +1,14 @@
 //! Reading: files, folders and standard input; then loading on every core.
 
-use anyhow::{Context, Result, bail};
-use edge_translate::load::{self, Chunk, Limits, Loaded, Source};
+use anyhow::{Context, Result};
+use edge_translate::load::{self, Chunk, Limits, LoadFinding, Loaded, Severity, Source};
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs,
     io::{self, Read},
     num::NonZero,
     ops::Range,
-    path::{Path, PathBuf},
+    path::PathBuf,
     thread,
 };
 
@@ -24,26 +24,63 @@ pub struct Text {
     pub text: String,
 }
 
-/// Reads everything that was named. Folders give their `.yaml`, `.yml` and `.json` files in order of path.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Text>> {
-    let mut texts = Vec::new();
+/// What was named, read.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The texts, in order of path.
+    pub texts: Vec<Text>,
+    /// What lies in a folder and can't be read.
+    pub problems: Vec<LoadFinding>,
+}
+
+/// Reads everything that was named. A folder gives what the controller would read of it.
+pub fn read(paths: &[PathBuf]) -> Result<Input> {
+    let mut texts = BTreeMap::new();
+    let mut roots = Vec::new();
     for path in paths {
-        if path.as_os_str() == "-" {
-            let mut bytes = Vec::new();
-            io::stdin()
-                .read_to_end(&mut bytes)
-                .context("standard input can't be read")?;
-            texts.push(text("-".to_owned(), bytes)?);
+        let name = path.display().to_string();
+        if name == "-" {
+            texts.insert(
+                path.clone(),
+                all_of(&mut io::stdin()).context("standard input can't be read")?,
+            );
             continue;
         }
-        let mut files = BTreeSet::new();
-        collect(path, Named::Directly, &mut BTreeSet::new(), &mut files)?;
-        for file in files {
-            let bytes = fs::read(&file).with_context(|| format!("{} can't be read", file.display()))?;
-            texts.push(text(file.display().to_string(), bytes)?);
+        let meta = fs::metadata(path).with_context(|| format!("{name} can't be read"))?;
+        if meta.is_file() || meta.is_dir() {
+            roots.push(path.clone());
+        } else {
+            // A pipe or device, such as `-f <(…)` gives.
+            let bytes = fs::File::open(path).and_then(|mut file| all_of(&mut file));
+            texts.insert(path.clone(), bytes.with_context(|| format!("{name} can't be read"))?);
         }
     }
-    Ok(texts)
+    let listing = edge_files::list(&roots);
+    for path in listing.files.into_keys() {
+        let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
+        texts.insert(path, bytes);
+    }
+    let texts = texts
+        .into_iter()
+        .map(|(path, bytes)| text(path.display().to_string(), bytes));
+    let problem = |(path, message): (PathBuf, String)| LoadFinding {
+        severity: Severity::Error,
+        file: path.display().to_string().into(),
+        line: 1,
+        column: 1,
+        object: None,
+        message,
+    };
+    Ok(Input {
+        texts: texts.collect::<Result<_>>()?,
+        problems: listing.problems.into_iter().map(problem).collect(),
+    })
+}
+
+fn all_of(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn text(name: String, bytes: Vec<u8>) -> Result<Text> {
@@ -51,50 +88,15 @@ fn text(name: String, bytes: Vec<u8>) -> Result<Text> {
     Ok(Text { name, text })
 }
 
-/// How a path came up.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
-    /// By the user, who means it whatever its name.
-    Directly,
-    /// In a folder, where its name must say that it holds resources.
-    ByFolder,
-}
-
-/// Files below a path. Folders are remembered by their real path, so that symbolic links can't lead in circles.
-fn collect(path: &Path, named: Named, seen: &mut BTreeSet<PathBuf>, files: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let metadata = match fs::metadata(path) {
-        Ok(metadata) => metadata,
-        // A dangling link or a circle of links in a folder holds nothing.
-        Err(_) if named == Named::ByFolder => return Ok(()),
-        Err(error) => bail!("{} can't be read: {error}", path.display()),
-    };
-    if metadata.is_file() {
-        let extension = path.extension().and_then(|e| e.to_str());
-        if named == Named::Directly || extension.is_some_and(|e| ["yaml", "yml", "json"].contains(&e)) {
-            files.insert(path.to_owned());
-        }
-    } else if metadata.is_dir() && seen.insert(fs::canonicalize(path)?) {
-        for entry in fs::read_dir(path).with_context(|| format!("folder {} can't be read", path.display()))? {
-            collect(&entry?.path(), Named::ByFolder, seen, files)?;
-        }
-    } else if named == Named::Directly && !metadata.is_dir() {
-        // A pipe or device, such as `-f <(…)` gives.
-        files.insert(path.to_owned());
-    }
-    Ok(())
-}
-
 /// Loads texts, in their order, as one input.
 pub fn load(texts: &[Text]) -> Loaded {
     let limits = Limits::default();
-    load::merge(texts.iter().map(|text| {
-        load_text(
-            &Source {
-                name: &text.name,
-                text: &text.text,
-            },
-            &limits,
-        )
+    load::merge_files(texts.iter().map(|text| {
+        let source = Source {
+            name: &text.name,
+            text: &text.text,
+        };
+        load::merge([load_text(&source, &limits)])
     }))
 }
 
@@ -151,26 +153,61 @@ fn shares(chunks: &[Chunk], parts: usize) -> impl Iterator<Item = Range<usize>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
-    fn names(texts: &[Text], root: &Path) -> Vec<String> {
+    fn names(input: &Input, root: &Path) -> Vec<String> {
         let short = |t: &Text| Path::new(&t.name).strip_prefix(root).unwrap().display().to_string();
-        texts.iter().map(short).collect()
+        input.texts.iter().map(short).collect()
     }
 
     #[test]
-    fn a_folder_gives_its_resource_files_in_order_and_links_in_circles_end() {
+    fn a_folder_gives_what_the_controller_reads_of_it() {
+        use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        fs::create_dir(root.join("sub")).unwrap();
-        for name in ["b.yaml", "a.json", "notes.txt", "sub/c.yml"] {
+        fs::create_dir_all(root.join("sub/.hidden")).unwrap();
+        fs::create_dir(root.join("..v1")).unwrap();
+        for name in [
+            "b.YML",
+            "a.json",
+            "notes.txt",
+            "sub/c.yml",
+            ".d.yaml",
+            "sub/.hidden/e.yaml",
+            "..v1/f.yaml",
+        ] {
             fs::write(root.join(name), "").unwrap();
         }
-        std::os::unix::fs::symlink(root, root.join("sub/up")).unwrap();
-        std::os::unix::fs::symlink("loop.yaml", root.join("loop.yaml")).unwrap();
-        assert_eq!(
-            names(&read(&[root.to_owned()]).unwrap(), root),
-            ["a.json", "b.yaml", "sub/c.yml"]
+        symlink("..v1", root.join("..data")).unwrap();
+        symlink("..data/f.yaml", root.join("f.yaml")).unwrap();
+        symlink(root, root.join("sub/up")).unwrap();
+        symlink("loop.yaml", root.join("loop.yaml")).unwrap();
+        symlink("nowhere", root.join("broken.yaml")).unwrap();
+        let input = read(&[root.to_owned()]).unwrap();
+        assert_eq!(names(&input, root), ["a.json", "b.YML", "f.yaml", "sub/c.yml"]);
+        let listing = edge_files::list(&[root.to_owned()]);
+        assert_eq!(input.problems.len(), 3, "{:?}", input.problems);
+        assert!(input.problems.iter().map(|p| &p.message).eq(listing.problems.values()));
+    }
+
+    #[test]
+    fn of_an_object_in_two_files_the_first_path_is_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, port) in [("b.yaml", 2), ("a.yaml", 1)] {
+            let text =
+                format!("apiVersion: v1\nkind: Service\nmetadata: {{name: s}}\nspec: {{ports: [{{port: {port}}}]}}\n");
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let paths = ["b.yaml", "a.yaml"].map(|name| folder.path().join(name));
+        let loaded = load(&read(&paths).unwrap().texts);
+        assert_eq!(loaded.objects.len(), 1);
+        assert!(loaded.objects[0].file.ends_with("a.yaml"));
+        let finding = loaded.findings[0].to_string();
+        assert!(
+            finding.contains("b.yaml:1:1: warning: Service/default/s: it stands at "),
+            "{finding}"
         );
+        assert!(finding.contains("a.yaml:1 too, and that one is in force"), "{finding}");
     }
 
     #[test]
@@ -178,7 +215,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("input");
         fs::write(&file, "kind: x").unwrap();
-        assert_eq!(read(&[file]).unwrap()[0].text, "kind: x");
+        assert_eq!(read(&[file]).unwrap().texts[0].text, "kind: x");
     }
 
     #[test]
@@ -192,7 +229,7 @@ mod tests {
         let document = |i: usize| {
             format!(
                 "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: ns-{i}\n  labels: {{ pad: {} }}\n",
-                "x".repeat(100)
+                "x".repeat(60)
             )
         };
         let many: Vec<String> = (0..1500).map(document).collect();

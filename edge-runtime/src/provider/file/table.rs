@@ -10,7 +10,7 @@
 use edge_translate::{
     Change,
     api::{Object, ObjectKey},
-    load::{LoadFinding, Loaded, Severity},
+    load::{LoadFinding, Loaded, Severity, in_force_elsewhere},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -177,10 +177,7 @@ impl Table {
             });
             let Some((first, line)) = places.next() else { continue };
             for (path, own_line) in places {
-                let message = format!(
-                    "it stands at {}:{line} too, and that one is in force; remove one of them",
-                    first.display()
-                );
+                let message = in_force_elsewhere(&first.display().to_string(), line);
                 all.push(LoadFinding {
                     severity: Severity::Warning,
                     file: path.display().to_string().into(),

@@ -1,7 +1,7 @@
 //! What follows from edits of files.
 
 use super::*;
-use edge_translate::load::{Limits, Source, load};
+use edge_translate::load::{Limits, Source, load, merge_files};
 
 fn service(name: &str, port: u16) -> String {
     format!(
@@ -144,4 +144,50 @@ fn any_history_of_edits_ends_in_what_the_files_hold() {
         last.into_iter().for_each(|(path, text)| drop(fresh.write(path, text)));
         assert_eq!(world.0.published, fresh.0.published, "order {order:?}");
     }
+}
+
+#[test]
+fn files_together_mean_what_they_mean_offline() {
+    let texts = [("a", "x y"), ("b", "y z"), ("c", "x z w"), ("d/a", "v x")];
+    let files = texts.map(|(path, names)| {
+        let text: String = names
+            .split(' ')
+            .map(|name| {
+                format!(
+                    "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, labels: {{in: n{}}}}}\n---\n",
+                    path.len()
+                )
+            })
+            .collect();
+        (
+            path,
+            load(
+                &Source {
+                    name: path,
+                    text: &text,
+                },
+                &Limits::default(),
+            ),
+        )
+    });
+    let offline = merge_files(files.iter().map(|(_, loaded)| loaded.clone()));
+    let mut table = Table::default();
+    // Files come in any order.
+    for (path, loaded) in files.into_iter().rev() {
+        table.load(Path::new(path), loaded);
+    }
+    let mut online: Vec<Object> = table
+        .take_changes()
+        .into_iter()
+        .map(|change| match change {
+            Change::Put(object) => object,
+            Change::Remove(key) => panic!("{key}"),
+        })
+        .collect();
+    online.sort_by_key(Object::key);
+    let mut expected: Vec<Object> = offline.objects.into_iter().map(|loaded| loaded.object).collect();
+    expected.sort_by_key(Object::key);
+    assert_eq!(online, expected);
+    assert_eq!(table.findings(), offline.findings);
+    assert_eq!(offline.findings.len(), 4);
 }

@@ -1,6 +1,8 @@
-//! Listing what lies below the watched paths: a walk that survives links, loops and things that aren't files.
+//! Which files below a path hold resources: a walk that survives links, loops and things that aren't files.
+//!
+//! The controller and `edgectl x translate` both list with this, so that a folder means the same to both. What the files
+//! hold is read elsewhere.
 
-use crate::error::describe;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, Metadata},
@@ -60,6 +62,19 @@ pub fn list(roots: &[PathBuf]) -> Listing {
         walk.root(root);
     }
     walk.listing
+}
+
+/// A system error in plain words, without the number that only programmers read.
+pub fn describe(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "it doesn't exist".into(),
+        io::ErrorKind::PermissionDenied => "permission denied".into(),
+        io::ErrorKind::AddrInUse => "the address is in use".into(),
+        io::ErrorKind::AddrNotAvailable => "this machine doesn't have that address".into(),
+        io::ErrorKind::AlreadyExists => "something else of that name is in the way".into(),
+        io::ErrorKind::NotADirectory => "a part of the path is a file".into(),
+        _ => error.to_string(),
+    }
 }
 
 /// Whether a file in a folder may hold resources.
