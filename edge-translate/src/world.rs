@@ -7,7 +7,7 @@ use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant},
     change::Change,
     engine::key::Key,
-    name::{BackendId, BackendKind, BackendPort, Id, Interner, Sym, Target},
+    name::{BackendId, BackendKind, BackendPort, Encryption, Id, Interner, Sym, Target},
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
@@ -150,7 +150,12 @@ impl World {
     /// The name of a backend's endpoints, the same for every protocol: that of its HTTP/1.1 cluster.
     pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> EndpointSetName {
         let protocol = AppProtocol::Http1;
-        EndpointSetName::new(self.cluster_name(BackendId { port, protocol }))
+        let encryption = Encryption::Policy;
+        EndpointSetName::new(self.cluster_name(BackendId {
+            port,
+            protocol,
+            encryption,
+        }))
     }
 
     fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
@@ -168,6 +173,10 @@ impl World {
         let protocol = match backend.protocol {
             AppProtocol::Http1 => "",
             AppProtocol::Http2 => "/http2",
+        };
+        let protocol = match backend.encryption {
+            Encryption::Policy => protocol,
+            Encryption::Client => "/passthrough",
         };
         match kind {
             BackendKind::Backend => format!("{}/{namespace}/{name}{transport}{protocol}", kind.word()).into(),

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, FleetId},
+    name::{BackendId, Encryption, FleetId},
     phase::{
         listeners::{certificate::ServerCertificate, client_certificate},
         precedence::Seniority,
@@ -32,7 +32,7 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
     let set = reader.endpoint_set_name(backend.port);
     let discovery = discovery(reader, fleet, backend, set);
     let (tls, secrets) = match reader.backend_tls(backend.port) {
-        Some(BackendTls::Tls(trust)) => {
+        Some(BackendTls::Tls(trust)) if backend.encryption == Encryption::Policy => {
             let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
             (Some(tls), secrets)
         }

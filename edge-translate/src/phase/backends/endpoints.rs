@@ -38,10 +38,10 @@ pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readin
     };
     let is_name = |e: &Endpoint| matches!(e.address, EndpointAddress::Name { .. });
     let n_names = found.iter().filter(|e| is_name(e)).count();
-    Some(if matches!(reader.backend_tls(port), Some(BackendTls::Refused(_))) {
-        Readiness::Untrusted
-    } else if n_names > 0 && n_names < found.len() {
+    Some(if n_names > 0 && n_names < found.len() {
         Readiness::MixedAddresses
+    } else if matches!(reader.backend_tls(port), Some(BackendTls::Refused(_))) {
+        Readiness::Untrusted
     } else if found.iter().any(|e| e.health == EndpointHealth::Serving) {
         Readiness::Ready
     } else {

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     api::Protocol,
     engine::reader::Reader,
-    name::FleetId,
+    name::{Encryption, FleetId},
     phase::{
         gateways::{gateway::Gateway, proxy_settings},
         hostname,
@@ -194,9 +194,9 @@ fn stream(reader: &Reader<'_>, listener: &ListenerState, stat_prefix: String) ->
     let oldest = routes.min_by(|a, b| a.seniority.cmp(&b.seniority));
     let is_guarded = guard::covers_listener(reader, listener.id);
     match oldest.map(|rules| &rules.compiled) {
-        Some(Compiled::Stream(stream)) if !is_guarded => StreamProxy {
+        Some(Compiled::Stream(streams)) if !is_guarded => StreamProxy {
             stat_prefix: stat_prefix.into(),
-            ..stream.clone()
+            ..streams.on(Encryption::Policy).clone()
         },
         _ => nobody(stat_prefix.into()),
     }

@@ -2,9 +2,9 @@
 
 use super::fleet::{ListenerState, Serving};
 use crate::{
-    api::{self, Kind, Protocol},
+    api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
-    name::{FleetId, Id, ListenerId},
+    name::{Encryption, FleetId, Id, ListenerId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname,
@@ -37,6 +37,8 @@ pub(crate) struct ListenerView {
     pub(crate) protocol: Protocol,
     /// Its hostname, `*` for every one.
     pub(crate) hostname: Arc<str>,
+    /// Who encrypts what goes on from it: the client, where TLS passes through.
+    pub(crate) encryption: Encryption,
     /// Route kinds that it takes.
     pub(crate) kinds: Vec<Kind>,
     /// Namespaces that it takes routes from.
@@ -107,6 +109,7 @@ fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         port: state.port,
         protocol: state.protocol.clone(),
         hostname: Arc::clone(&state.hostname),
+        encryption: encryption(spec),
         kinds: state.kinds.clone(),
         namespaces: spec.allowed_routes.namespaces.clone(),
         serving: state.serving,
@@ -115,6 +118,13 @@ fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         narrower,
         elsewhere,
         hides_broader,
+    }
+}
+
+fn encryption(spec: &api::Listener) -> Encryption {
+    match spec.tls.as_deref() {
+        Some(tls) if spec.protocol == Protocol::Tls && tls.mode == TlsMode::Passthrough => Encryption::Client,
+        _ => Encryption::Policy,
     }
 }
 

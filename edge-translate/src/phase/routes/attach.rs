@@ -3,7 +3,7 @@
 use crate::{
     api::{FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
     engine::reader::Reader,
-    name::{FleetId, HostId, Id, ListenerId, RouteId, RouteKind},
+    name::{Encryption, FleetId, HostId, Id, ListenerId, RouteId, RouteKind},
     phase::{
         gateways::gateway::Gateway,
         hostname::{self, Specificity},
@@ -51,6 +51,8 @@ pub(crate) struct Attachment {
     pub(crate) fleet: FleetId,
     /// Whether it serves.
     pub(crate) serving: Serving,
+    /// Who encrypts what goes on from it.
+    pub(crate) encryption: Encryption,
     /// The table of its virtual hosts.
     pub(crate) table: RouteTableName,
     /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname behind it. Empty when the
@@ -271,6 +273,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             listener: view.id,
             fleet,
             serving: view.serving,
+            encryption: view.encryption,
             table: view.table.clone(),
             hosts,
         });
@@ -305,6 +308,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
         listener: view.id,
         fleet,
         serving: view.serving,
+        encryption: view.encryption,
         table: view.table.clone(),
         hosts,
     })

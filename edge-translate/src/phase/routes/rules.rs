@@ -3,7 +3,7 @@
 use crate::{
     api::{HttpRouteRetry, HttpRouteTimeouts, Kind, Metadata, RouteBackendRef, RouteFilter, StringMap},
     engine::reader::Reader,
-    name::{BackendId, BackendPort, RouteId, RouteKind},
+    name::{BackendId, BackendPort, Encryption, RouteId, RouteKind},
     phase::{
         origin,
         policies::guard,
@@ -32,13 +32,13 @@ pub(crate) struct Rules {
     /// What the rules do.
     pub(crate) compiled: Compiled,
     /// Backends that the rules send traffic to, mirrors included, sorted.
-    pub(crate) backends: SmallVec<[BackendId; 2]>,
+    backends: SmallVec<[BackendId; 2]>,
     /// Backends that the rules lead to, those included that can't be trusted, sorted.
     pub(crate) targets: SmallVec<[BackendPort; 2]>,
     /// What the rules need of whoever serves them, sorted.
     pub(crate) features: Vec<HttpFeature>,
     /// What is wrong.
-    pub(crate) findings: Vec<RuleFinding>,
+    findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
     pub(crate) wanting: SmallVec<[(BackendPort, Use); 2]>,
     /// Generation of the object, for its status.
@@ -46,6 +46,25 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
+    fn sealed(&self, encryption: Encryption) -> Option<&Sealed> {
+        match &self.compiled {
+            Compiled::Stream(streams) if encryption == Encryption::Client => streams.sealed.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Backends that traffic of listeners goes to, mirrors included, sorted.
+    pub(crate) fn backends(&self, encryption: Encryption) -> &[BackendId] {
+        self.sealed(encryption)
+            .map_or(&self.backends, |sealed| &sealed.backends)
+    }
+
+    /// What is wrong on listeners.
+    pub(crate) fn findings(&self, encryption: Encryption) -> &[RuleFinding] {
+        self.sealed(encryption)
+            .map_or(&self.findings, |sealed| &sealed.findings)
+    }
+
     /// How many rules there are.
     pub(crate) fn n_rules(&self) -> usize {
         match &self.compiled {
@@ -61,7 +80,35 @@ pub(crate) enum Compiled {
     /// Rules of an HTTPRoute or GRPCRoute, in its order.
     Http(Vec<Rule>),
     /// The one rule of a TLSRoute, TCPRoute or UDPRoute.
-    Stream(StreamProxy),
+    Stream(Streams),
+}
+
+/// What a stream route does, on listeners of either kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Streams {
+    /// With bytes that the listener has before it in clear.
+    open: StreamProxy,
+    /// With TLS that passes through, where that makes a difference.
+    sealed: Option<Box<Sealed>>,
+}
+
+/// What a route does with TLS that passes through.
+#[derive(Clone, Debug, PartialEq)]
+struct Sealed {
+    stream: StreamProxy,
+    /// Backends that it sends traffic to, sorted.
+    backends: SmallVec<[BackendId; 2]>,
+    findings: Vec<RuleFinding>,
+}
+
+impl Streams {
+    /// Where connections of a listener go.
+    pub(crate) fn on(&self, encryption: Encryption) -> &StreamProxy {
+        match (&self.sealed, encryption) {
+            (Some(sealed), Encryption::Client) => &sealed.stream,
+            _ => &self.open,
+        }
+    }
 }
 
 /// One compiled rule.
@@ -126,6 +173,8 @@ pub(super) struct Compilation<'a, 'r> {
     kind: RouteKind,
     namespace: &'a str,
     protection: Protection,
+    /// Who encrypts what goes to backends.
+    encryption: Encryption,
     rule: usize,
     /// How many backends the rule names.
     n_references: usize,
@@ -197,6 +246,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             kind: route.kind,
             namespace: &metadata.namespace,
             protection,
+            encryption: Encryption::Policy,
             rule: 0,
             n_references: 0,
             backends: SmallVec::new(),

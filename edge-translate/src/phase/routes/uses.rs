@@ -29,15 +29,12 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
     let rules = reader.rules(route)?;
     let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
     let takes_all = matches!(route.kind, RouteKind::Tcp | RouteKind::Udp);
-    let fleets = sorted(
-        attached()
-            .filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes))
-            .map(|a| a.fleet),
-    );
-    let backends = fleets
-        .iter()
-        .flat_map(|fleet| rules.backends.iter().map(|backend| (*fleet, *backend)))
-        .collect();
+    let serving = attached().filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes));
+    let fleets = sorted(serving.map(|a| (a.fleet, a.encryption)));
+    let backends = sorted(fleets.iter().flat_map(|(fleet, encryption)| {
+        let backends = rules.backends(*encryption).iter();
+        backends.map(move |backend| (*fleet, *backend))
+    }));
     let listeners = sorted(attached().map(|a| a.listener));
     let ancestors = sorted(
         attachments

@@ -3,7 +3,7 @@
 use crate::{
     api::ParentReference,
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, RouteId},
+    name::{BackendKind, BackendPort, Encryption, RouteId},
     phase::{
         backends::endpoints::Readiness,
         policies::guard,
@@ -14,7 +14,7 @@ use crate::{
     },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 /// The status of a route.
 pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Status>> {
@@ -30,15 +30,22 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
     // A route without rules is one that our own code failed at.
     let rules = reader.rules(route);
     let names = attach::bad_hostnames(reader, route);
-    let shared = rules
-        .map(|rules| shared_conditions(reader, rules, &names))
-        .unwrap_or_default();
+    let shared = |by| {
+        rules
+            .map(|rules| shared_conditions(reader, rules, by, &names))
+            .unwrap_or_default()
+    };
+    let of_policies = shared(Encryption::Policy);
     let lost = (!lost.is_empty()).then(|| Condition::yes("Warning", "ParentNotFound", lost.join("; ")));
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
         .iter()
         .map(|parent| {
+            let shared = match encryption(parent) {
+                Encryption::Policy => Cow::Borrowed(&of_policies),
+                Encryption::Client => Cow::Owned(shared(Encryption::Client)),
+            };
             let mut conditions = Vec::with_capacity(1 + shared.len());
             conditions.extend(rules.map(|rules| accepted(parent, rules, kind, &names)));
             conditions.extend(shared.iter().cloned());
@@ -121,12 +128,26 @@ fn no_dns_name(name: &str) -> String {
 }
 
 fn failures(rules: &Rules) -> impl Iterator<Item = &RuleFinding> {
-    rules.findings.iter().filter(|f| f.effect == Effect::RuleFails)
+    let findings = rules.findings(Encryption::Policy).iter();
+    findings.filter(|f| f.effect == Effect::RuleFails)
 }
 
-/// Conditions that are the same under every parent.
-fn shared_conditions(reader: &Reader<'_>, rules: &Rules, bad_hostnames: &[&str]) -> Vec<Condition> {
-    let mut conditions = vec![resolved_refs(rules)];
+/// Who encrypts what the parent's listeners send on; where they differ, what is said is what the proxy needs.
+fn encryption(parent: &Parent) -> Encryption {
+    match &parent.verdict {
+        Ok(attached) if attached.iter().all(|a| a.encryption == Encryption::Client) => Encryption::Client,
+        _ => Encryption::Policy,
+    }
+}
+
+/// Conditions that are the same under every parent whose listeners encrypt alike.
+fn shared_conditions(
+    reader: &Reader<'_>,
+    rules: &Rules,
+    encryption: Encryption,
+    bad_hostnames: &[&str],
+) -> Vec<Condition> {
+    let mut conditions = vec![resolved_refs(rules, encryption)];
     let failed = failed_rules(rules);
     let mut dropped = String::new();
     let mut reason = "UnsupportedValue".to_owned();
@@ -148,9 +169,9 @@ fn shared_conditions(reader: &Reader<'_>, rules: &Rules, bad_hostnames: &[&str])
     conditions
 }
 
-fn resolved_refs(rules: &Rules) -> Condition {
+fn resolved_refs(rules: &Rules, encryption: Encryption) -> Condition {
     let unresolved: Vec<_> = rules
-        .findings
+        .findings(encryption)
         .iter()
         .filter(|f| f.effect == Effect::RefUnresolved)
         .collect();

@@ -7,7 +7,7 @@
 use super::{ListenerState, downstream_tls, nobody, server_names};
 use crate::{
     engine::reader::Reader,
-    name::{RouteId, RouteKind},
+    name::{Encryption, RouteId, RouteKind},
     phase::{
         hostname::Specificity,
         policies::guard,
@@ -29,22 +29,22 @@ struct Claim<'a> {
 /// The chains of a listener that takes TLS connections.
 pub(super) fn chains(reader: &Reader<'_>, listener: &ListenerState, bound: u16) -> Vec<FilterChain> {
     // A listener that terminates TLS serves only with a certificate, one that passes it through never has any.
-    let (word, tls) = match listener.certificates.is_empty() {
-        true => ("passthrough", None),
+    let (word, tls, encryption) = match listener.certificates.is_empty() {
+        true => ("passthrough", None, Encryption::Client),
         // What is spoken inside is nobody's business, so no protocol is offered.
-        false => ("terminate", Some(downstream_tls(listener, &[]))),
+        false => ("terminate", Some(downstream_tls(listener, &[])), Encryption::Policy),
     };
     let stat_prefix: Arc<str> = format!("tls-{word}-{bound}").into();
     let mut chains = Vec::new();
     let mut is_covered = false;
     for (route, names) in by_route(reader, listener) {
-        let Some(Compiled::Stream(stream)) = reader.rules(route).map(|rules| &rules.compiled) else {
+        let Some(Compiled::Stream(streams)) = reader.rules(route).map(|rules| &rules.compiled) else {
             continue;
         };
         is_covered |= names.contains(&listener.hostname);
         let stream = StreamProxy {
             stat_prefix: Arc::clone(&stat_prefix),
-            ..stream.clone()
+            ..streams.on(encryption).clone()
         };
         let (all, some): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| **name == *super::hostname::ANY);
         let name = format!(

@@ -4,7 +4,7 @@ use super::Compilation;
 use crate::{
     api::{self, AppProtocol as OwnProtocol, BackendTarget, BackendTlsSettings, Kind, ServiceType},
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target},
+    name::{BackendId, BackendKind, BackendPort, Encryption, Id, RouteKind, Target},
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
         reference::{Referent, Referrer, is_permitted},
@@ -73,6 +73,8 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
             };
             Err(Problem::new("UnsupportedAddressType", message))
         }
+        // What the client encrypts is no business of a policy, be it good or bad.
+        Readiness::Untrusted if c.encryption == Encryption::Client => Ok(sealed(c, backend)),
         Readiness::Untrusted => {
             let message = match c.reader.backend_tls(backend.port) {
                 Some(BackendTls::Refused(message)) => message.clone(),
@@ -80,7 +82,21 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
             };
             Err(Problem::new("InvalidBackendTLS", message))
         }
-        Readiness::Ready | Readiness::NoEndpoints => Ok(backend),
+        Readiness::Ready | Readiness::NoEndpoints => Ok(match c.encryption {
+            Encryption::Policy => backend,
+            Encryption::Client => sealed(c, backend),
+        }),
+    }
+}
+
+/// The backend for bytes that the client encrypts. Where no policy would, it is the same.
+fn sealed(c: &Compilation<'_, '_>, backend: BackendId) -> BackendId {
+    BackendId {
+        encryption: match is_secured(c, backend.port) {
+            true => Encryption::Client,
+            false => Encryption::Policy,
+        },
+        ..backend
     }
 }
 
@@ -172,7 +188,11 @@ fn backend_at(
         }
         _ => usual_protocol(c.kind),
     };
-    Ok(BackendId { port: at, protocol })
+    Ok(BackendId {
+        port: at,
+        protocol,
+        encryption: Encryption::Policy,
+    })
 }
 
 /// What a backend that doesn't say is spoken to in: gRPC is HTTP/2.
@@ -261,5 +281,9 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
             OwnProtocol::Wss | OwnProtocol::Ws | OwnProtocol::Other(_) => {}
         }
     }
-    Ok(BackendId { port: at, protocol })
+    Ok(BackendId {
+        port: at,
+        protocol,
+        encryption: Encryption::Policy,
+    })
 }

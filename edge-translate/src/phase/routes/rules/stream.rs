@@ -1,10 +1,10 @@
 //! TLSRoute, TCPRoute and UDPRoute: backends by weight, nothing to match.
 
-use super::{Compilation, Compiled, Effect, Rules, Use, backend, destination};
+use super::{Compilation, Compiled, Effect, Rules, Sealed, Streams, Use, backend, destination};
 use crate::{
     api::{Metadata, StreamRule},
     engine::reader::Reader,
-    name::{RouteId, RouteKind},
+    name::{Encryption, RouteId, RouteKind},
     phase::origin,
     status::sentence,
 };
@@ -14,7 +14,35 @@ use std::sync::Arc;
 /// Compiles a stream route. What can't be resolved is closed for its share.
 pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Rules {
     let mut c = Compilation::new(reader, route, metadata);
-    let kind = route.kind.kind();
+    let open = stream(&mut c, metadata, rules);
+    // Only a TLSRoute may stand on listeners that pass TLS through.
+    let sealed = (route.kind == RouteKind::Tls).then(|| sealed(reader, route, metadata, rules));
+    let sealed = sealed.filter(|sealed| sealed.stream != open);
+    c.finish(
+        metadata,
+        Compiled::Stream(Streams {
+            open,
+            sealed: sealed.map(Box::new),
+        }),
+    )
+}
+
+/// The route once more, for bytes that the client encrypts.
+fn sealed<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Sealed {
+    let mut c = Compilation::new(reader, route, metadata);
+    c.encryption = Encryption::Client;
+    let stream = stream(&mut c, metadata, rules);
+    c.backends.sort_unstable();
+    c.backends.dedup();
+    Sealed {
+        stream,
+        backends: c.backends,
+        findings: c.findings,
+    }
+}
+
+fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [StreamRule]) -> StreamProxy {
+    let kind = c.kind.kind();
     let origin = origin::origin(kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
     let mut stream = StreamProxy {
         stat_prefix: Arc::default(),
@@ -24,17 +52,17 @@ pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metad
     };
     // The CRD allows one rule for each of these kinds. Those of a TLSRoute that comes from a file add up, as deployed
     // files rely on.
-    if rules.is_empty() || (rules.len() > 1 && route.kind != RouteKind::Tls) {
+    if rules.is_empty() || (rules.len() > 1 && c.kind != RouteKind::Tls) {
         c.fail("InvalidRule", "One and only one rule is supported");
     } else {
         let references = rules.iter().flat_map(|rule| &rule.backend_refs);
         c.n_references = references.clone().count();
-        destination::check_weights(&mut c, references.clone());
+        destination::check_weights(c, references.clone());
         if !c.is_closed() {
-            references.for_each(|reference| share(&mut c, reference, &mut stream));
+            references.for_each(|reference| share(c, reference, &mut stream));
         }
     }
-    if route.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
+    if c.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
         // Datagrams have one destination; a union of endpoints by weight is the way to several.
         c.fail(
             "UnsupportedValue",
@@ -46,7 +74,7 @@ pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metad
         // Nothing goes to the backends of a rule that only closes, so the fleet needn't know them.
         c.backends.clear();
     }
-    c.finish(metadata, Compiled::Stream(stream))
+    stream
 }
 
 fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut StreamProxy) {
