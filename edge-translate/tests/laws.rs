@@ -31,6 +31,8 @@ mod minimal;
 mod platform;
 #[path = "laws/routes.rs"]
 mod routes;
+#[path = "laws/small.rs"]
+mod small;
 #[path = "laws/words.rs"]
 mod words;
 
@@ -429,9 +431,7 @@ fn annotated(object: &Object) -> Object {
     let mut value = object.to_value().unwrap();
     value["metadata"]["annotations"]["example.com/other"] = json!("touched");
     value["status"] = json!({"conditions": [{"type": "Odd", "status": "True"}]});
-    if object.kind() != Kind::Namespace {
-        value["metadata"]["labels"]["example.com/other"] = json!("touched");
-    }
+    value["metadata"]["labels"]["example.com/other"] = json!("touched");
     words::read(value)
 }
 
