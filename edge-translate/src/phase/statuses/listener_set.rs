@@ -28,7 +28,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         Some((member, gateway, set))
     });
     let Some((member, gateway, set)) = found else {
-        return Some(None);
+        return Some(without_gateway(reader, object));
     };
     let listeners = set
         .listeners
@@ -42,6 +42,20 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         observed_generation: object.metadata.generation,
         body,
     }))
+}
+
+/// A ListenerSet whose Gateway nobody knows adds to nothing. One of another controller's Gateway isn't ours.
+fn without_gateway(reader: &Reader<'_>, object: &api::ListenerSet) -> Option<Status> {
+    let parent = listener_set::parent(reader, object)?;
+    if reader.gateway(parent).is_some() {
+        return None;
+    }
+    let (namespace, name) = (reader.text(parent.namespace), reader.text(parent.name));
+    let reason = format!("spec.parentRef: there is no Gateway {namespace}/{name}, so the listeners are nobody's");
+    Some(Status {
+        observed_generation: object.metadata.generation,
+        body: StatusBody::Unattached(vec![reason]),
+    })
 }
 
 /// Whether a ListenerSet counts as attached to its Gateway.

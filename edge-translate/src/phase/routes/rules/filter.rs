@@ -3,7 +3,7 @@
 use super::{Compilation, Effect, RuleParts, Use, admissible, backend, cors};
 use crate::{
     api::{
-        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, PathMatchType, PathModifier, PathModifierType,
+        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, LocalObjectRef, PathMatchType, PathModifier, PathModifierType,
         RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
     name::RouteKind,
@@ -123,21 +123,24 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
                 ..
             },
         ) => {
-            let message = match Kind::of(&reference.group, &reference.kind) {
-                Some(kind @ Kind::HttpRouteFilter) => {
-                    format!("Invalid filter ExtensionRef: kind {kind} is not supported by this version.")
-                }
-                _ => format!(
-                    "Invalid filter ExtensionRef: unknown kind {}/{}.",
-                    reference.group, reference.kind
-                ),
-            };
-            c.fail("UnsupportedValue", message);
+            c.fail("UnsupportedValue", unknown_extension(reference));
         }
         (kind, filter) => {
             let message = unusable(kind, filter);
             c.fail("UnsupportedValue", message);
         }
+    }
+}
+
+fn unknown_extension(reference: &LocalObjectRef) -> String {
+    match Kind::of(&reference.group, &reference.kind) {
+        Some(kind @ Kind::HttpRouteFilter) => {
+            format!("Invalid filter ExtensionRef: kind {kind} is not supported by this version.")
+        }
+        _ => format!(
+            "Invalid filter ExtensionRef: unknown kind {}/{}.",
+            reference.group, reference.kind
+        ),
     }
 }
 
