@@ -59,7 +59,7 @@ const SILENT: &[(&str, &[&str])] = &[
 ];
 
 /// Per type, the fields whose absence takes in more, or guards less.
-const NARROWING: &[(&str, &[&str])] = &[
+pub(super) const NARROWING: &[(&str, &[&str])] = &[
     ("AllowedRoutes", &["namespaces", "kinds"]),
     ("BackendSpec", &["tls"]),
     ("BackendTlsPolicySpec", &["targetRefs", "validation"]),

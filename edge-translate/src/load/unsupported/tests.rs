@@ -2,6 +2,7 @@
 
 use super::{FIELDS, fields_of};
 use crate::api::{Kind, Object};
+use crate::load::known::NARROWING;
 use crate::load::{Limits, Source, load};
 use serde::de::{self, DeserializeSeed, Visitor, value::Error};
 use std::{cell::RefCell, collections::BTreeSet};
@@ -184,6 +185,16 @@ fn every_field_is_honoured_or_listed() {
         "list these in load/unsupported.rs, or in honoured.txt once they are translated: {silent:?}"
     );
     let stale: Vec<_> = told.difference(&known).collect();
+    assert!(stale.is_empty(), "no type has these fields: {stale:?}");
+}
+
+#[test]
+fn fields_that_must_not_get_lost_exist() {
+    let known = known();
+    let narrowing = NARROWING
+        .iter()
+        .flat_map(|(owner, fields)| fields.iter().map(move |f| (*owner, *f)));
+    let stale: Vec<_> = narrowing.filter(|field| !known.contains(field)).collect();
     assert!(stale.is_empty(), "no type has these fields: {stale:?}");
 }
 

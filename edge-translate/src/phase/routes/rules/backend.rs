@@ -60,7 +60,7 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
     let backend = match kind {
         BackendKind::Service => service(c, target, reference.port)?,
         BackendKind::ServiceImport => service_import(c, target, reference.port)?,
-        BackendKind::Backend => own_backend(c, target)?,
+        BackendKind::Backend => own_backend(c, target, reference.port)?,
     };
     c.targets.push(backend.port);
     match c.reader.readiness(backend.port) {
@@ -229,7 +229,8 @@ fn needs_tls(protocol: &str) -> Problem {
     )
 }
 
-fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Problem> {
+/// A Backend has its ports at its endpoints. A reference needn't name one, and must not name another.
+fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Result<BackendId, Problem> {
     if c.reader.settings().backend_api == Feature::Disabled {
         return Err(Problem::new(
             "UnsupportedValue",
@@ -253,6 +254,12 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
             "UnsupportedValue",
             "dynamic resolver backends are not supported by this version",
         ));
+    }
+    let mut ports = backend.spec.endpoints.iter().filter_map(port_of).peekable();
+    if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
+        let (namespace, name) = (&backend.metadata.namespace, &backend.metadata.name);
+        let message = format!("Port {wanted} not found on Backend {namespace}/{name}");
+        return Err(Problem::new("PortNotFound", message));
     }
     let at = BackendPort {
         target,
@@ -286,4 +293,9 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target) -> Result<BackendId, Pro
         protocol,
         encryption: Encryption::Policy,
     })
+}
+
+fn port_of(endpoint: &api::BackendEndpoint) -> Option<u16> {
+    let ip = endpoint.ip.as_ref().map(|ip| ip.port);
+    ip.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port))
 }

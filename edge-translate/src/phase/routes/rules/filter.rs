@@ -3,8 +3,8 @@
 use super::{Compilation, Effect, RuleParts, Use, admissible, backend, cors};
 use crate::{
     api::{
-        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, LocalObjectRef, PathMatchType, PathModifier, PathModifierType,
-        RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
+        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, LocalObjectRef, PathMatchType, PathModifier,
+        PathModifierType, RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
     name::RouteKind,
     status::sentence,
