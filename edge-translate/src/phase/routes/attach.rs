@@ -184,7 +184,13 @@ fn attach_to(
         }
         _ => return Err(Elsewhere::Others),
     };
-    let Gateway::Member(_) = &**reader.gateway(gateway).ok_or(Elsewhere::Nowhere)? else {
+    // A ListenerSet without its Gateway says so itself.
+    let missing = if set.is_some() {
+        Elsewhere::Others
+    } else {
+        Elsewhere::Nowhere
+    };
+    let Gateway::Member(_) = &**reader.gateway(gateway).ok_or(missing)? else {
         return Err(Elsewhere::Others);
     };
     let views = reader.listener_views(gateway).ok_or(Elsewhere::Others)?;
