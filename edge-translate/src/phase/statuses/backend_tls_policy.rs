@@ -72,7 +72,7 @@ fn without_target(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Option<Stat
             ))
         })
         .collect();
-    (!reasons.is_empty()).then(|| Status {
+    (!reasons.is_empty()).then_some(Status {
         observed_generation: policy.metadata.generation,
         body: StatusBody::Unattached(reasons),
     })

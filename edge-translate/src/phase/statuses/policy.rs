@@ -28,7 +28,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         .map(|ancestor| (sort_key(&ancestor), ancestor))
         .collect();
     if ancestors.is_empty() {
-        return Some(None);
+        return Some(without_target(reader, id, policy));
     }
     let refused = Condition::no("Accepted", "Invalid", message(kind, object));
     let entry = |ancestor| ParentStatus {
@@ -43,6 +43,30 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         observed_generation: policy.metadata.generation,
         body,
     }))
+}
+
+/// A policy whose targets don't exist has no ancestor to say so under.
+fn without_target(reader: &Reader<'_>, id: Id, policy: &Generic) -> Option<Status> {
+    let namespace = &policy.metadata.namespace;
+    let reasons: Vec<String> = named_targets(&policy.spec)
+        .filter(|target| {
+            let target_id = Id {
+                namespace: id.namespace,
+                name: reader.sym(target.name),
+            };
+            reader.object(target.kind, target_id).is_none()
+        })
+        .map(|target| {
+            format!(
+                "spec.targetRefs: there is no {} {namespace}/{}",
+                target.kind, target.name
+            )
+        })
+        .collect();
+    (!reasons.is_empty()).then_some(Status {
+        observed_generation: policy.metadata.generation,
+        body: StatusBody::Unattached(reasons),
+    })
 }
 
 fn generic(object: &Object) -> Option<&Generic> {
