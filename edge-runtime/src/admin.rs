@@ -7,8 +7,8 @@
 use crate::{
     http::{Query, Reply, json, reply, text},
     metrics::Metrics,
-    state::{Availability, FleetState, Published, Report, Reports, StatusMessage},
-    status::to_yaml,
+    state::{Availability, FleetState, Published, Report, Reports},
+    status::{Question, to_yaml},
 };
 use edge_xds::snapshot::{ResourceType, version_text};
 use http::StatusCode;
@@ -24,7 +24,7 @@ pub struct Pages {
     /// How the proxies are.
     pub reports: watch::Receiver<Option<Reports>>,
     /// Who knows the statuses.
-    pub status: mpsc::Sender<StatusMessage>,
+    pub status: mpsc::Sender<Question>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
     /// What is known about the process.
@@ -94,7 +94,7 @@ impl Pages {
 
     async fn statuses(&self) -> Option<Value> {
         let (sender, answer) = oneshot::channel();
-        self.status.send(StatusMessage::Read(sender)).await.ok()?;
+        self.status.send(sender).await.ok()?;
         answer.await.ok()
     }
 

@@ -14,7 +14,7 @@ use crate::{
     logging::LogControl,
     metrics::Metrics,
     provider::file,
-    state::{Findings, Input, Published, Rejections, Reports},
+    state::{Findings, Input, Ledger, Published, Rejections, Reports},
     status::{self, Sources},
     task::{Stop, Task},
     world::{self, Outputs, Pace, Terms},
@@ -43,8 +43,8 @@ use parts::Sockets;
 const STOP_GRACE: Duration = Duration::from_secs(3);
 /// How long processes may take. Each fleet's drain time bounds that already; this is for one that was set too high.
 const PROCESS_GRACE: Duration = Duration::from_secs(3600);
-/// Messages that wait for the status task; when it is full the world waits, which costs a moment of translation.
-const STATUS_QUEUE: usize = 64;
+/// Readers of the status page that wait for an answer; more of them wait for a place.
+const QUESTIONS: usize = 16;
 
 /// Where the controller listens, apart from the admin pages, which the configuration places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +243,8 @@ impl Hub {
     fn start(config: &Config, standalone: &Standalone, info: Value) -> (Self, Core) {
         let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
         let (published, published_state) = watch::channel(None);
-        let (status_messages, status_queue) = mpsc::channel(STATUS_QUEUE);
+        let (ask, questions) = mpsc::channel(QUESTIONS);
+        let ledger = Arc::new(Ledger::default());
         let (found, findings) = watch::channel(Findings::default());
         let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
         let metrics = Arc::new(Metrics::default());
@@ -251,11 +252,12 @@ impl Hub {
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
         let outputs = Outputs {
             published,
-            statuses: status_messages.clone(),
+            ledger: Arc::clone(&ledger),
             metrics: Arc::clone(&metrics),
         };
         let sources = Sources {
-            messages: status_queue,
+            ledger,
+            questions,
             published: published_state.clone(),
             reports: reports.subscribe(),
             rejections: rejections.subscribe(),
@@ -264,7 +266,7 @@ impl Hub {
         let pages = Pages {
             published: published_state.clone(),
             reports: reports.subscribe(),
-            status: status_messages,
+            status: ask,
             metrics: Arc::clone(&metrics),
             info: Arc::new(info),
             started: Instant::now(),

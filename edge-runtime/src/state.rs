@@ -1,18 +1,18 @@
 //! What tasks tell each other: the ground floor, which every other module may stand on and which knows none of them.
 //!
 //! Plain data only. What the latest of matters travels in watch channels ([`Published`], [`Reports`], [`Rejections`],
-//! [`Findings`]), what each of matters in bounded queues ([`Input`], [`StatusMessage`]).
+//! [`Findings`]), what each of matters in bounded queues ([`Input`]), and what the latest of each object matters of in
+//! a [`Ledger`].
 
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{Change, Settings, api::ObjectKey, load::LoadFinding, status::Status};
 use edge_xds::snapshot::{ResourceType, Snapshot};
-use serde_json::Value;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{sync::watch, time::Instant};
 
 /// What the world is told.
 #[derive(Debug)]
@@ -34,8 +34,19 @@ pub struct ProviderName(pub &'static str);
 pub struct Batch {
     /// What changed.
     pub changes: Vec<Change>,
+    /// Where objects are written that came, went or moved, if the provider knows that.
+    pub places: Vec<(ObjectKey, Option<Place>)>,
     /// When the first event behind it was seen.
     pub since: Instant,
+}
+
+/// Where an object is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: Arc<str>,
+    /// The line on which it begins, from 1.
+    pub line: usize,
 }
 
 /// The state that everyone else works from.
@@ -132,11 +143,91 @@ pub type Findings = Arc<Vec<LoadFinding>>;
 /// Statuses that differ from the last translation.
 pub type StatusChanges = Vec<(ObjectKey, Option<Arc<Status>>)>;
 
-/// What the status task is sent.
+/// What translation says about each object, for whoever writes statuses.
+///
+/// Keyed, and the latest wins: it grows with the objects and not with the changes, so nobody ever waits for a writer.
+/// One writer takes from it; one that begins anew asks for everything again.
+#[derive(Debug, Default)]
+pub struct Ledger(watch::Sender<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    statuses: BTreeMap<ObjectKey, Arc<Status>>,
+    places: BTreeMap<ObjectKey, Place>,
+    /// Objects whose status the writer hasn't taken.
+    untaken: BTreeSet<ObjectKey>,
+}
+
+impl Ledger {
+    /// Takes note of where objects are written. Nothing to write follows from that alone.
+    pub fn locate(&self, places: Vec<(ObjectKey, Option<Place>)>) {
+        self.0.send_if_modified(|entries| {
+            for (key, place) in places {
+                match place {
+                    Some(place) => drop(entries.places.insert(key, place)),
+                    None => drop(entries.places.remove(&key)),
+                }
+            }
+            false
+        });
+    }
+
+    /// Takes note of statuses that changed.
+    pub fn put(&self, changes: StatusChanges) {
+        self.0.send_if_modified(|entries| {
+            let is_news = !changes.is_empty();
+            for (key, status) in changes {
+                match status {
+                    Some(status) => drop(entries.statuses.insert(key.clone(), status)),
+                    None => drop(entries.statuses.remove(&key)),
+                }
+                entries.untaken.insert(key);
+            }
+            is_news
+        });
+    }
+
+    /// What changed since the last call: each object once, with its latest status.
+    pub fn take(&self) -> StatusChanges {
+        let mut taken = StatusChanges::new();
+        self.0.send_if_modified(|entries| {
+            let untaken = std::mem::take(&mut entries.untaken);
+            let latest = untaken.into_iter().map(|key| {
+                let status = entries.statuses.get(&key).cloned();
+                (key, status)
+            });
+            taken.extend(latest);
+            false
+        });
+        taken
+    }
+
+    /// The next [`take`](Self::take) gives everything: for a writer that begins.
+    pub fn begin(&self) {
+        self.0
+            .send_modify(|entries| entries.untaken.extend(entries.statuses.keys().cloned()));
+    }
+
+    /// Where an object is written.
+    pub fn place(&self, key: &ObjectKey) -> Option<Place> {
+        self.0.borrow().places.get(key).cloned()
+    }
+
+    /// Tells when there is something to take.
+    pub fn news(&self) -> LedgerNews {
+        LedgerNews(self.0.subscribe())
+    }
+}
+
+/// Tells when a [`Ledger`] has something to take.
 #[derive(Debug)]
-pub enum StatusMessage {
-    /// Statuses of a new translation.
-    Statuses(StatusChanges),
-    /// Somebody wants to read the document as it is now.
-    Read(oneshot::Sender<Value>),
+pub struct LedgerNews(watch::Receiver<Entries>);
+
+impl LedgerNews {
+    /// Resolves when something was put since the last time; never again once the ledger is gone.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }

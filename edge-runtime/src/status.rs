@@ -1,42 +1,52 @@
 //! Statuses in standalone mode: one document about every object, as a file and as a page.
 //!
 //! The task here gathers what others know (the translation's statuses, the infrastructure's reports, what proxies have
-//! rejected, what is wrong with the files), lets [`book`] lay it together, and writes `status.yaml` in one step a
-//! moment after the last change. The wording of statuses is the translation's; only what a translation can't know,
+//! rejected, what is wrong with the files), lets [`book`] lay it together, makes a [`document`] of what changed, logs
+//! what turned bad or good ([`told`]), and writes `status.yaml` in one step a moment after the last change. Nobody
+//! waits for it: what it hasn't read yet is overwritten by the latest. The wording of statuses is the translation's; only what a translation can't know,
 //! whether proxies run and accept it, is added here ([`overlay`]). In a cluster another task of the same inputs writes
 //! the statuses back to the objects.
 
 use crate::{
     error::describe,
     metrics::{Counter, Metrics, Timer},
-    state::{Findings, Published, Rejections, Reports, StatusMessage},
+    state::{Findings, Ledger, Published, Rejections, Reports},
     task::Stop,
 };
 use jiff::Timestamp;
 use serde_json::Value;
 use std::{fs, io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{self, Instant},
 };
 
 pub mod book;
+pub mod document;
 pub mod overlay;
 #[cfg(test)]
 mod tests;
+pub mod told;
 
 use book::Book;
+use document::Document;
+use told::{News, Told};
 
 /// Quiet that is waited for before the file is written.
 const QUIET: Duration = Duration::from_millis(50);
 /// The longest wait.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// Somebody wants to read the document as it is now.
+pub type Question = oneshot::Sender<Value>;
+
 /// Where the task hears from others.
 #[derive(Debug)]
 pub struct Sources {
-    /// Statuses and questions.
-    pub messages: mpsc::Receiver<StatusMessage>,
+    /// What translation says.
+    pub ledger: Arc<Ledger>,
+    /// Who wants to read the document.
+    pub questions: mpsc::Receiver<Question>,
     /// Which fleet serves which Gateway.
     pub published: watch::Receiver<Option<Arc<Published>>>,
     /// How the fleets' proxies are; `None`: nobody looks after proxies here.
@@ -49,7 +59,14 @@ pub struct Sources {
 
 /// Gathers and writes until asked to stop; then the file is written a last time.
 pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut stop: Stop) {
-    let mut book = Book::new(read(&path));
+    let mut desk = Desk {
+        ledger: Arc::clone(&sources.ledger),
+        book: Book::default(),
+        document: Document::new(read(&path)),
+        told: Told::default(),
+    };
+    let mut news = sources.ledger.news();
+    sources.ledger.begin();
     let mut file = StatusFile {
         path,
         metrics,
@@ -60,42 +77,66 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
         let due = pending.map(|(first, last)| (first + LONGEST).min(last + QUIET));
         tokio::select! {
             () = stop.requested() => break,
-            message = sources.messages.recv() => match message {
-                Some(StatusMessage::Statuses(changes)) => book.set_statuses(changes),
-                Some(StatusMessage::Read(answer)) => {
-                    book.refresh(&now());
-                    // Who asked may be gone.
-                    let _ = answer.send(book.document());
-                    continue;
-                }
-                None => break,
-            },
+            Some(question) = sources.questions.recv() => {
+                desk.refresh(&now());
+                // Who asked may be gone.
+                let _ = question.send(desk.document.value());
+                continue;
+            }
+            () = news.changed() => {}
             Ok(()) = sources.published.changed() => {
                 let published = sources.published.borrow_and_update().clone();
-                book.set_fleets(published.as_deref());
+                desk.book.set_fleets(published.as_deref());
             }
             Ok(()) = sources.reports.changed() => {
                 let reports = sources.reports.borrow_and_update().clone();
-                book.set_reports(reports);
+                desk.book.set_reports(reports);
             }
             Ok(()) = sources.rejections.changed() => {
                 let rejections = sources.rejections.borrow_and_update().clone();
-                book.set_rejections(&rejections);
+                desk.book.set_rejections(&rejections);
             }
             Ok(()) = sources.findings.changed() => {
                 let findings = Arc::clone(&sources.findings.borrow_and_update());
-                book.set_findings(findings);
+                desk.document.set_findings(findings);
             }
             () = at(due) => {
                 pending = None;
-                file.follow(&mut book).await;
+                file.follow(&mut desk).await;
                 continue;
             }
         }
         let now = Instant::now();
         pending = Some((pending.map_or(now, |(first, _)| first), now));
     }
-    file.follow(&mut book).await;
+    file.follow(&mut desk).await;
+}
+
+/// What the task knows, and what it makes of that.
+struct Desk {
+    ledger: Arc<Ledger>,
+    book: Book,
+    document: Document,
+    told: Told,
+}
+
+impl Desk {
+    /// Brings the document in line with the facts, and logs what turned.
+    fn refresh(&mut self, now: &str) {
+        self.book.set_statuses(self.ledger.take());
+        for key in self.book.take_stale() {
+            let effective = self.book.effective(&key);
+            let place = self.ledger.place(&key);
+            let status = effective.as_ref().map(|effective| &effective.status);
+            for news in self.told.follow(&key, status, place.as_ref()) {
+                match news {
+                    News::Bad(line) => tracing::warn!("{line}"),
+                    News::Good(line) => tracing::info!("{line}"),
+                }
+            }
+            self.document.set(key, effective.as_ref(), now);
+        }
+    }
 }
 
 async fn at(due: Option<Instant>) {
@@ -127,10 +168,12 @@ struct StatusFile {
 }
 
 impl StatusFile {
-    /// Writes what has changed in the book. What can't be written is tried again with the next change.
-    async fn follow(&mut self, book: &mut Book) {
-        book.refresh(&now());
-        let Some(document) = book.take_changed() else { return };
+    /// Writes what has changed. What can't be written is tried again with the next change.
+    async fn follow(&mut self, desk: &mut Desk) {
+        desk.refresh(&now());
+        let Some(document) = desk.document.take_changed() else {
+            return;
+        };
         let begun = Instant::now();
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || replace(&path, &document)).await;
@@ -142,7 +185,7 @@ impl StatusFile {
             }
             Err(error) => {
                 self.metrics.count(Counter::StatusFailures);
-                book.keep_changed();
+                desk.document.keep_changed();
                 let reason = describe(&error);
                 if self.problem.as_ref() != Some(&reason) {
                     let path = self.path.display();

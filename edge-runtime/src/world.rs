@@ -1,17 +1,17 @@
 //! The world task: the one writer. Changes in, translations out.
 //!
 //! It owns the translator and one lowering a fleet, takes whatever has queued up, translates once, and publishes the
-//! result: snapshots and infrastructure as the latest state through a watch channel, statuses as the differences that
-//! they are through a bounded queue. It runs on a thread of its own, because a translation of a large world takes a
+//! result: snapshots and infrastructure as the latest state through a watch channel, statuses into a ledger from which
+//! their writer takes the latest of each. It waits for nobody. It runs on a thread of its own, because a translation of a large world takes a
 //! while and must not hold up those who serve. Nothing is published until every provider has told all that it had at
 //! its start: serving a part of it would take their configuration from proxies.
 
 use crate::{
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{FleetState, Input, ProviderName, Published, StatusMessage},
+    state::{FleetState, Input, Ledger, ProviderName, Published},
 };
 use edge_ir::{Fleet, FleetKey};
-use edge_translate::{Settings, Translation, Translator, status::StatusBody};
+use edge_translate::{Fault, Settings, Translation, Translator};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,15 +23,6 @@ use tokio::{
     sync::{mpsc, watch},
     time::{self, Instant},
 };
-
-/// Objects that lead to nothing of ours have no status to say so in.
-fn warn_of_unattached(translation: &Translation) {
-    for (key, status) in &translation.statuses {
-        if let Some(StatusBody::Unattached(reasons)) = status.as_ref().map(|status| &status.body) {
-            reasons.iter().for_each(|reason| tracing::warn!("{key}: {reason}"));
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;
@@ -65,8 +56,8 @@ pub struct Pace {
 pub struct Outputs {
     /// The latest state; `None` until the first translation of everything there is.
     pub published: watch::Sender<Option<Arc<Published>>>,
-    /// Statuses that changed.
-    pub statuses: mpsc::Sender<StatusMessage>,
+    /// What is said about each object.
+    pub ledger: Arc<Ledger>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
 }
@@ -106,6 +97,8 @@ struct World {
     since: Option<Instant>,
     /// Providers that haven't told everything yet.
     awaited: BTreeSet<ProviderName>,
+    /// Bugs that have been told.
+    faults: Vec<Fault>,
 }
 
 struct Lowered {
@@ -123,6 +116,7 @@ impl World {
             fleets: BTreeMap::new(),
             since: None,
             awaited: terms.providers,
+            faults: Vec::new(),
         }
     }
 
@@ -130,6 +124,7 @@ impl World {
         match input {
             Input::Batch(batch) => {
                 self.outputs.metrics.count(Counter::ChangeBatches);
+                self.outputs.ledger.locate(batch.places);
                 batch
                     .changes
                     .into_iter()
@@ -163,14 +158,19 @@ impl World {
         metrics.count(Counter::Publications);
         tracing::debug!(fleets = published.fleets.len(), took = ?begun.elapsed(), "translated");
         self.outputs.published.send_replace(Some(Arc::new(published)));
-        warn_of_unattached(&translation);
-        if !translation.statuses.is_empty() {
-            // Nobody listens when the controller is about to end.
-            let _ = self
-                .outputs
-                .statuses
-                .blocking_send(StatusMessage::Statuses(translation.statuses));
+        self.tell_faults(&translation.faults);
+        self.outputs.ledger.put(translation.statuses);
+    }
+
+    /// Bugs of our own: each is told once, with the object that brought it out.
+    fn tell_faults(&mut self, faults: &[Fault]) {
+        self.outputs.metrics.set(Gauge::TranslationFaults, faults.len());
+        for fault in faults.iter().filter(|fault| !self.faults.contains(fault)) {
+            self.outputs.metrics.count(Counter::TranslationPanics);
+            let Fault { object, unit, message } = fault;
+            tracing::error!(%object, unit, "a bug in the translation: {message}; what was made before stays in force");
         }
+        self.faults = faults.to_vec();
     }
 
     fn lower(&mut self, translation: &Translation) -> BTreeMap<FleetKey, FleetState> {

@@ -524,3 +524,29 @@ async fn the_other_commands_answer_and_wrong_usage_is_2() {
     assert_eq!(run(&["server", "--nonsense"]).await.0, 2);
     assert_eq!(run(&["server", "--config-path", "missing.yaml"]).await.0, 1);
 }
+
+#[tokio::test]
+async fn a_statement_that_turns_bad_is_one_line_in_the_log_with_its_place() {
+    let place = Place::new("");
+    let _server = place.start().await;
+    place.write(
+        "gateway.d/route.yaml",
+        &format!(
+            "# a comment\n{}",
+            route("a.example").replace("name: echo", "name: gone")
+        ),
+    );
+    place
+        .log_says("route.yaml:2: HTTPRoute/default/r, under Gateway gw: ResolvedRefs: BackendNotFound")
+        .await;
+    place.write("gateway.d/route.yaml", &route("a.example"));
+    place
+        .log_says("route.yaml:1: HTTPRoute/default/r, under Gateway gw: ResolvedRefs: all right again")
+        .await;
+    place.write(
+        "gateway.d/route.yaml",
+        &route("a.example").replace("name: gw", "name: gv"),
+    );
+    place.log_says("route.yaml:1: HTTPRoute/default/r: ").await;
+    assert_eq!(place.log().matches("BackendNotFound").count(), 1, "{}", place.log());
+}

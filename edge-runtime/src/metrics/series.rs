@@ -30,7 +30,9 @@ series! {
         /// Translations published.
         Publications = ("watchable_publish_total", "message=\"translation\"", "States published between tasks.");
         /// Tasks that failed and were started again.
-        TaskFailures = ("watchable_panics_recovered_total", "", "Tasks that failed and were started again.");
+        TaskFailures = ("watchable_panics_recovered_total", "runner=\"task\"", "Tasks and units of work that failed and were recovered.");
+        /// Units of translation that panicked.
+        TranslationPanics = ("watchable_panics_recovered_total", "runner=\"gateway-api\"", "Tasks and units of work that failed and were recovered.");
         /// Statuses that were laid over an object's.
         StatusUpdates = ("status_update_total", "status=\"success\"", "Statuses of objects written.");
         /// Status files that could not be written.
@@ -67,6 +69,8 @@ series! {
         ChangesWaiting = ("watchable_depth", "message=\"resources\"", "Entries waiting in a queue between tasks.");
         /// Open xDS streams.
         Streams = ("xds_streams", "", "Open discovery streams.");
+        /// Bugs of the translation that stand.
+        TranslationFaults = ("translate_faults", "", "Units of translation that failed over their input and keep their last result.");
         /// Fleets that are served.
         Fleets = ("xds_fleets", "", "Fleets that have a snapshot.");
     }

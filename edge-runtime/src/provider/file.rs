@@ -8,13 +8,14 @@
 
 use crate::{
     error::describe,
-    state::{Batch, Findings, Input, ProviderName},
+    state::{Batch, Findings, Input, Place, ProviderName},
     task::Stop,
     watch::{FolderWatch, LOOK_EVERY, Timing, settled},
 };
 use edge_files::{Listing, Stamp, list};
 use edge_translate::{
     Change,
+    api::ObjectKey,
     load::{Limits, LoadFinding, Severity, Source},
 };
 use std::{
@@ -68,7 +69,12 @@ pub async fn run(
         let changes = std::mem::take(&mut look.changes);
         if !changes.is_empty() {
             tracing::info!(changes = changes.len(), objects = look.n_objects, "resources were read");
-            if world.send(Input::Batch(Batch { changes, since })).await.is_err() {
+            let batch = Batch {
+                changes,
+                places: std::mem::take(&mut look.places),
+                since,
+            };
+            if world.send(Input::Batch(batch)).await.is_err() {
                 return;
             }
         }
@@ -156,6 +162,8 @@ struct Reader {
 struct Look {
     listing: Listing,
     changes: Vec<Change>,
+    /// They go with changes: alone they say nothing new about an object.
+    places: Vec<(ObjectKey, Option<Place>)>,
     findings: Vec<LoadFinding>,
     n_objects: usize,
     /// Files that held objects and are empty now; whether that is meant is not known yet.
@@ -190,6 +198,10 @@ impl Reader {
             is_partial |= !self.read(path, *stamp);
         }
         let changes = self.table.take_changes();
+        let places = match changes.is_empty() {
+            true => Vec::new(),
+            false => self.table.take_places(),
+        };
         let mut findings = self.table.findings();
         findings.extend(listing.problems.iter().map(|(path, problem)| of_file(path, problem)));
         let n_objects = self.table.n_objects();
@@ -198,6 +210,7 @@ impl Reader {
             Look {
                 listing,
                 changes,
+                places,
                 findings,
                 n_objects,
                 emptied,

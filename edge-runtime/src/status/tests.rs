@@ -88,6 +88,32 @@ fn rejections() -> Rejections {
     [(key, rejection)].into()
 }
 
+/// A book and the document that is made of it.
+struct Desk {
+    book: Book,
+    document: Document,
+}
+
+impl Desk {
+    fn new(earlier: Option<Value>) -> Self {
+        Self {
+            book: Book::default(),
+            document: Document::new(earlier),
+        }
+    }
+
+    fn refresh(&mut self, now: &str) {
+        for key in self.book.take_stale() {
+            let effective = self.book.effective(&key);
+            self.document.set(key, effective.as_ref(), now);
+        }
+    }
+
+    fn document(&self) -> Value {
+        self.document.value()
+    }
+}
+
 /// `type=status/reason` of conditions, with the time they turned.
 fn conditions(value: &Value) -> Vec<String> {
     let text = |c: &Value, field: &str| c[field].as_str().unwrap_or_default().to_owned();
@@ -105,21 +131,21 @@ fn conditions(value: &Value) -> Vec<String> {
 
 #[test]
 fn a_gateway_is_programmed_when_its_proxy_is_ready() {
-    let mut book = Book::new(None);
-    book.set_statuses(vec![gateway()]);
+    let mut book = Desk::new(None);
+    book.book.set_statuses(vec![gateway()]);
     book.refresh("t0");
-    let status = |book: &Book| book.document()["resources"][0]["status"].clone();
+    let status = |book: &Desk| book.document()["resources"][0]["status"].clone();
     assert_eq!(
         conditions(&status(&book)["conditions"]),
         ["Accepted=True/Accepted t0"],
         "nobody looks after proxies"
     );
-    book.set_fleets(Some(&published()));
-    book.set_reports(report(Availability::Starting));
+    book.book.set_fleets(Some(&published()));
+    book.book.set_reports(report(Availability::Starting));
     book.refresh("t1");
     let seen = conditions(&status(&book)["conditions"]);
     assert_eq!(seen, ["Accepted=True/Accepted t0", "Programmed=False/NoResources t1"]);
-    book.set_reports(report(Availability::Available(1)));
+    book.book.set_reports(report(Availability::Available(1)));
     book.refresh("t2");
     let ready = status(&book);
     assert_eq!(conditions(&ready["conditions"])[1], "Programmed=True/Programmed t2");
@@ -128,7 +154,8 @@ fn a_gateway_is_programmed_when_its_proxy_is_ready() {
         "Address assigned to the Gateway, 1/1 proxy replicas available"
     );
     assert_eq!(ready["addresses"][0]["value"], "127.0.0.1");
-    book.set_reports(report(Availability::Unavailable("it crashed".into())));
+    book.book
+        .set_reports(report(Availability::Unavailable("it crashed".into())));
     book.refresh("t3");
     assert_eq!(
         status(&book)["conditions"][1]["message"],
@@ -138,13 +165,13 @@ fn a_gateway_is_programmed_when_its_proxy_is_ready() {
 
 #[test]
 fn addresses_are_told_by_type_and_a_gateway_without_one_is_not_programmed() {
-    let mut book = Book::new(None);
-    book.set_statuses(vec![gateway()]);
-    book.set_fleets(Some(&published()));
-    let status = |book: &Book| book.document()["resources"][0]["status"].clone();
+    let mut book = Desk::new(None);
+    book.book.set_statuses(vec![gateway()]);
+    book.book.set_fleets(Some(&published()));
+    let status = |book: &Desk| book.document()["resources"][0]["status"].clone();
     let mut reports = report(Availability::Available(2)).unwrap();
     reports.values_mut().for_each(|report| report.addresses.clear());
-    book.set_reports(Some(reports.clone()));
+    book.book.set_reports(Some(reports.clone()));
     book.refresh("t0");
     let seen = status(&book);
     assert_eq!(
@@ -159,7 +186,7 @@ fn addresses_are_told_by_type_and_a_gateway_without_one_is_not_programmed() {
     reports
         .values_mut()
         .for_each(|report| report.addresses = addresses.to_vec());
-    book.set_reports(Some(reports));
+    book.book.set_reports(Some(reports));
     book.refresh("t1");
     let seen = status(&book);
     assert_eq!(conditions(&seen["conditions"])[1], "Programmed=True/Programmed t1");
@@ -170,13 +197,13 @@ fn addresses_are_told_by_type_and_a_gateway_without_one_is_not_programmed() {
 
 #[test]
 fn a_gateway_keeps_its_fleet_when_its_parameters_break() {
-    let mut book = Book::new(None);
-    book.set_statuses(vec![gateway()]);
-    book.set_reports(report(Availability::Available(1)));
-    book.set_fleets(Some(&published()));
+    let mut book = Desk::new(None);
+    book.book.set_statuses(vec![gateway()]);
+    book.book.set_reports(report(Availability::Available(1)));
+    book.book.set_fleets(Some(&published()));
     let mut broken = published();
     broken.fleets.values_mut().for_each(|state| state.infra = None);
-    book.set_fleets(Some(&broken));
+    book.book.set_fleets(Some(&broken));
     book.refresh("t0");
     let status = book.document()["resources"][0]["status"].clone();
     assert_eq!(conditions(&status["conditions"])[1], "Programmed=True/Programmed t0");
@@ -184,35 +211,36 @@ fn a_gateway_keeps_its_fleet_when_its_parameters_break() {
 
 #[test]
 fn a_rejection_is_told_on_the_listener_it_came_from_until_it_is_resolved() {
-    let mut book = Book::new(None);
-    book.set_statuses(vec![gateway()]);
+    let mut book = Desk::new(None);
+    book.book.set_statuses(vec![gateway()]);
     book.refresh("t0");
-    let listener = |book: &Book| conditions(&book.document()["resources"][0]["status"]["listeners"][0]["conditions"]);
-    book.set_rejections(&rejections());
+    let listener = |book: &Desk| conditions(&book.document()["resources"][0]["status"]["listeners"][0]["conditions"]);
+    book.book.set_rejections(&rejections());
     book.refresh("t1");
     assert_eq!(listener(&book), ["Programmed=False/Invalid t1"]);
-    book.set_rejections(&Rejections::new());
+    book.book.set_rejections(&Rejections::new());
     book.refresh("t2");
     assert_eq!(listener(&book), ["Programmed=True/Programmed t2"]);
 }
 
 #[test]
 fn times_survive_a_restart_and_entries_go_with_their_objects() {
-    let mut book = Book::new(None);
-    book.set_statuses(vec![gateway()]);
+    let mut book = Desk::new(None);
+    book.book.set_statuses(vec![gateway()]);
     book.refresh("t0");
-    let written = book.take_changed().unwrap();
+    let written = book.document.take_changed().unwrap();
     assert_eq!(serde_yaml::from_str::<Value>(&written).unwrap(), book.document());
-    let mut next = Book::new(serde_yaml::from_str(&written).unwrap());
+    let mut next = Desk::new(serde_yaml::from_str(&written).unwrap());
     assert_eq!(
         next.document()["resources"].as_array().map(Vec::len),
         Some(0),
         "only what is there now is told"
     );
-    next.set_statuses(vec![gateway()]);
+    next.book.set_statuses(vec![gateway()]);
     next.refresh("t9");
     assert_eq!(next.document(), book.document());
-    next.set_statuses(vec![(gateway().0, None)]);
+    next.book.set_statuses(vec![(gateway().0, None)]);
+    next.refresh("t10");
     assert_eq!(next.document()["resources"].as_array().map(Vec::len), Some(0));
 }
 
@@ -220,13 +248,15 @@ fn times_survive_a_restart_and_entries_go_with_their_objects() {
 async fn the_file_follows_and_an_unwritable_one_is_only_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state/status.yaml");
-    let (messages, queue) = mpsc::channel(4);
+    let (ask, questions) = mpsc::channel(4);
+    let ledger = Arc::new(Ledger::default());
     let (_published, published) = watch::channel(None);
     let (_reports, reports) = watch::channel(None);
     let (_rejections, rejections) = watch::channel(Rejections::new());
     let (found, findings) = watch::channel(Findings::default());
     let sources = Sources {
-        messages: queue,
+        ledger: Arc::clone(&ledger),
+        questions,
         published,
         reports,
         rejections,
@@ -237,7 +267,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
     let (file, measured) = (path.clone(), Arc::clone(&metrics));
     let task = crate::task::Task::spawn("status", |stop| run(sources, file, measured, stop));
 
-    messages.send(StatusMessage::Statuses(vec![gateway()])).await.unwrap();
+    ledger.put(vec![gateway()]);
     let is_counted = |counter: Counter| {
         let metrics = Arc::clone(&metrics);
         async move {
@@ -250,7 +280,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
         .await
         .unwrap();
     let (sender, answer) = oneshot::channel();
-    messages.send(StatusMessage::Read(sender)).await.unwrap();
+    ask.send(sender).await.unwrap();
     assert_eq!(
         answer.await.unwrap()["resources"][0]["name"],
         "gw",

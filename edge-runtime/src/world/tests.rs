@@ -30,8 +30,7 @@ struct Rig {
     inputs: mpsc::Sender<Input>,
     published: watch::Receiver<Option<Arc<Published>>>,
     metrics: Arc<Metrics>,
-    /// Statuses that nobody reads here must not hold the world up.
-    _statuses: mpsc::Receiver<StatusMessage>,
+    ledger: Arc<Ledger>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -39,11 +38,11 @@ impl Rig {
     fn start(providers: &[ProviderName], pace: Pace) -> Self {
         let (inputs, receiver) = mpsc::channel(QUEUE);
         let (published_sender, published) = watch::channel(None);
-        let (statuses, status_queue) = mpsc::channel(QUEUE);
+        let ledger = Arc::new(Ledger::default());
         let metrics = Arc::new(Metrics::default());
         let outputs = Outputs {
             published: published_sender,
-            statuses,
+            ledger: Arc::clone(&ledger),
             metrics: Arc::clone(&metrics),
         };
         let terms = Terms {
@@ -55,7 +54,7 @@ impl Rig {
             inputs,
             published,
             metrics,
-            _statuses: status_queue,
+            ledger,
             task: tokio::task::spawn_blocking(move || run(terms, receiver, outputs)),
         }
     }
@@ -70,6 +69,7 @@ impl Rig {
         let changes = loaded.objects.into_iter().map(|found| Change::Put(found.object));
         let batch = Batch {
             changes: changes.collect(),
+            places: Vec::new(),
             since: Instant::now(),
         };
         self.inputs.send(Input::Batch(batch)).await.unwrap();
@@ -140,4 +140,23 @@ async fn changes_that_follow_each_other_are_one_publication() {
     let (published, n) = rig.end().await;
     assert_eq!(n, 1);
     assert_eq!(published.unwrap().fleets.len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_writer_of_statuses_and_the_latest_wins() {
+    let rig = Rig::start(&[], Pace::default());
+    // Far more translations than any queue holds, and nobody takes a status.
+    for i in 0..200 {
+        rig.send(&GATEWAY.replace("port: 80", &format!("port: {}", 8000 + i)))
+            .await;
+        rig.taken(i + 1).await;
+    }
+    let ledger = Arc::clone(&rig.ledger);
+    rig.end().await;
+    let mut kinds: Vec<_> = ledger.take().into_iter().map(|(key, _)| key.kind.as_str()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["Gateway", "GatewayClass"], "each object once");
+    assert_eq!(ledger.take(), []);
+    ledger.begin();
+    assert_eq!(ledger.take().len(), 2, "a writer that begins is told everything");
 }

@@ -7,6 +7,7 @@
 //! * Everything else follows at once: an object that a whole text doesn't hold any more is gone.
 //! * Of the same object in two files, the one of the first path in order is in force.
 
+use crate::state::Place;
 use edge_translate::{
     Change,
     api::{Object, ObjectKey},
@@ -28,6 +29,8 @@ pub struct Table {
     published: BTreeMap<ObjectKey, Object>,
     /// Objects to compare with `published`.
     touched: BTreeSet<ObjectKey>,
+    /// Objects that came, went, or stand on another line.
+    moved: BTreeSet<ObjectKey>,
 }
 
 #[derive(Debug, Default)]
@@ -119,6 +122,9 @@ impl Table {
     fn reindex(&mut self, path: &Arc<Path>, old: BTreeMap<ObjectKey, Held>) {
         let new = self.files.get(path).map(|entry| &entry.objects);
         for (key, held) in new.into_iter().flatten() {
+            if old.get(key).is_none_or(|before| before.line != held.line) {
+                self.moved.insert(key.clone());
+            }
             match old.get(key) {
                 Some(before) if before.object == held.object => {}
                 Some(_) => drop(self.touched.insert(key.clone())),
@@ -138,6 +144,7 @@ impl Table {
                     self.holders.remove(&key);
                 }
             }
+            self.moved.insert(key.clone());
             self.touched.insert(key);
         }
     }
@@ -161,6 +168,23 @@ impl Table {
             }
         }
         changes
+    }
+
+    /// Where the objects are that came, went, or stand on another line since the last call.
+    pub fn take_places(&mut self) -> Vec<(ObjectKey, Option<Place>)> {
+        let moved = std::mem::take(&mut self.moved).into_iter();
+        let placed = moved.map(|key| {
+            let place = self.place(&key);
+            (key, place)
+        });
+        placed.collect()
+    }
+
+    fn place(&self, key: &ObjectKey) -> Option<Place> {
+        let path = self.holders.get(key)?.first()?;
+        let line = self.files.get(path)?.objects.get(key)?.line;
+        let file = path.display().to_string().into();
+        Some(Place { file, line })
     }
 
     /// Everything wrong or odd, by file.
