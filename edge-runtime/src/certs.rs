@@ -1,18 +1,22 @@
 //! Certificates between the controller and its proxies: where they lie, how they are made, how they are followed.
 //!
 //! A folder holds one sub-folder a secret, laid out like a mounted Secret: `edge-gateway` (the controller's server
-//! certificate), `edge` (the proxies' client certificate), `edge-rate-limit`, and `edge-oidc-hmac`. The keys are ECDSA
+//! certificate), `edge` (the proxies' client certificate), `edge-rate-limit`, `edge-gateway-ca` (the authority that signs
+//! them) and `edge-oidc-hmac`. The keys are ECDSA
 //! P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
 
 use crate::Error;
 use std::path::{Path, PathBuf};
 
+mod check;
 mod generate;
 mod reload;
 
 pub use generate::{Existing, Outcome, ensure};
 pub use reload::ServerTls;
 
+/// The authority that signs the others; its key never leaves the machine.
+pub const AUTHORITY: &str = "edge-gateway-ca";
 /// The controller's server certificate.
 pub const CONTROLLER: &str = "edge-gateway";
 /// The proxies' client certificate.

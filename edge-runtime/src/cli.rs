@@ -185,7 +185,7 @@ fn certgen(args: CertgenArgs) -> Result<(), Error> {
     let folder = folder.display();
     say(&match outcome {
         Outcome::Made => format!("certificates were made in {folder}\n"),
-        Outcome::Completed => format!("some certificates were missing in {folder}, so all were made anew\n"),
+        Outcome::Renewed(which) => format!("certificates were renewed in {folder}: {which}\n"),
         Outcome::Kept => format!("certificates in {folder} are complete and stay (--overwrite replaces them)\n"),
     })
 }

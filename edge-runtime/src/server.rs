@@ -354,7 +354,7 @@ fn make_certificates(config: &Config, folder: &Path) -> Result<(), Error> {
     match outcome {
         Outcome::Kept => {}
         Outcome::Made => tracing::info!(%folder, "made certificates for controller and proxies"),
-        Outcome::Completed => tracing::warn!(%folder, "some certificates were missing; all were made anew"),
+        Outcome::Renewed(which) => tracing::warn!(%folder, "certificates were renewed: {which}"),
     }
     Ok(())
 }

@@ -1,15 +1,19 @@
 //! Making the certificates of a machine.
 //!
-//! One authority signs all leaves and is forgotten at once: whoever wants a new leaf makes a new set. Subjects of
-//! authority and leaves differ, because BoringSSL takes a leaf that is named like its issuer for self-signed.
+//! One authority signs all leaves. Its key is kept, for the owner alone, so that a leaf can be renewed without a change
+//! of what everybody trusts. When the authority itself is renewed, the one before stays trusted until it expires: trust
+//! is widened before the first leaf changes, and nobody who follows the files refuses the other side meanwhile. Subjects
+//! of authority and leaves differ, because BoringSSL takes a leaf that is named like its issuer for self-signed.
 
-use super::{CONTROLLER, OIDC_HMAC, PROXY, RATE_LIMIT, TlsFiles, unusable};
+use super::{AUTHORITY, CONTROLLER, OIDC_HMAC, PROXY, RATE_LIMIT, TlsFiles, check, unusable};
 use crate::{Error, error::describe};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::{Span, Timestamp, civil::Date, tz::TimeZone};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
+use rustls_pki_types::CertificateDer;
 use std::{
     fs,
     io::{self, Write as _},
@@ -31,33 +35,71 @@ pub enum Existing {
 }
 
 /// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A new set was made.
     Made,
-    /// The set was complete and stayed.
+    /// The set can go on serving and stayed.
     Kept,
-    /// Some files were missing. What is left is signed by an authority whose key is gone, so all were made anew.
-    Completed,
+    /// Some had to be made anew; which and why.
+    Renewed(String),
 }
 
-/// Makes the certificates below `folder`, unless they are all there and may stay.
+/// Makes the certificates below `folder`, unless they are all there, agree, don't expire soon, and may stay.
 pub fn ensure(folder: &Path, namespace: &str, dns_domain: &str, existing: Existing) -> Result<Outcome, Error> {
-    let tls = [CONTROLLER, PROXY, RATE_LIMIT].map(|secret| TlsFiles::below(folder, secret));
-    let present = tls.iter().flat_map(TlsFiles::all).filter(|path| path.exists()).count();
+    let now = Timestamp::now();
+    let seconds = now.as_second();
+    let client = format!("*.{namespace}");
+    let tls = [(CONTROLLER, "edge-gateway"), (PROXY, &*client), (RATE_LIMIT, &*client)]
+        .map(|(secret, name)| (secret, name, TlsFiles::below(folder, secret)));
+    let is_new = tls
+        .iter()
+        .flat_map(|(.., files)| files.all())
+        .all(|path| !path.exists());
     let hmac = folder.join(OIDC_HMAC).join("hmac-secret");
     if existing == Existing::Overwrite || !hmac.exists() {
         write(&hmac, &random_bytes(&hmac)?, Access::Owner)?;
     }
-    if existing == Existing::Keep && present == tls.len() * 3 {
+    let faults: Vec<(&str, &str)> = tls
+        .iter()
+        .filter_map(|(secret, name, files)| match existing {
+            Existing::Overwrite => Some((*secret, "it was asked for")),
+            Existing::Keep => Some((*secret, check::fault(files, name, seconds)?)),
+        })
+        .collect();
+    if faults.is_empty() {
         return Ok(Outcome::Kept);
     }
-    make(&tls, namespace, dns_domain).map_err(|problem| match problem {
+    let set = Set {
+        folder,
+        namespace,
+        dns_domain,
+        today: now.to_zoned(TimeZone::UTC).date(),
+        now: seconds,
+    };
+    let faulty: Vec<&str> = faults.iter().map(|(secret, _)| *secret).collect();
+    make(&set, &faulty, existing).map_err(|problem| match problem {
         Problem::Rcgen(error) => unusable(folder, format!("can't make certificates: {error}")),
         Problem::File(error) => error,
     })?;
-    let incomplete = existing == Existing::Keep && present > 0;
-    Ok(if incomplete { Outcome::Completed } else { Outcome::Made })
+    if is_new || existing == Existing::Overwrite {
+        return Ok(Outcome::Made);
+    }
+    let list: Vec<String> = faults
+        .iter()
+        .map(|(secret, fault)| format!("{secret} ({fault})"))
+        .collect();
+    Ok(Outcome::Renewed(list.join(", ")))
+}
+
+/// What a set of certificates is for.
+struct Set<'a> {
+    folder: &'a Path,
+    namespace: &'a str,
+    dns_domain: &'a str,
+    today: Date,
+    /// Seconds since the epoch.
+    now: i64,
 }
 
 enum Problem {
@@ -77,15 +119,68 @@ impl From<Error> for Problem {
     }
 }
 
-fn make([controller, proxy, rate_limit]: &[TlsFiles; 3], namespace: &str, dns_domain: &str) -> Result<(), Problem> {
-    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
-    let mut authority = parameters("edge-gateway-ca", today);
+/// Signs what is faulty with the authority that is there, or everything with a new one.
+fn make(set: &Set<'_>, faulty: &[&str], existing: Existing) -> Result<(), Problem> {
+    let own = TlsFiles::below(set.folder, AUTHORITY);
+    let known = match existing {
+        Existing::Keep => check::authority(&own, set.now),
+        Existing::Overwrite => None,
+    };
+    let mut authority = parameters("edge-gateway-ca", set.today);
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let authority_key = KeyPair::generate()?;
-    let authority_pem = authority.self_signed(&authority_key)?.pem();
-    let issuer = Issuer::new(authority, authority_key);
+    let all = [CONTROLLER, PROXY, RATE_LIMIT];
+    let (authority_key, secrets) = match known {
+        Some(key) => (key, faulty),
+        None => {
+            let key = KeyPair::generate()?;
+            let pem = authority.self_signed(&key)?.pem();
+            write(&own.key, key.serialize_pem().as_bytes(), Access::Owner)?;
+            write(&own.certificate, pem.as_bytes(), Access::Everyone)?;
+            (key, &all[..])
+        }
+    };
+    trust(set, &own, &all)?;
+    sign(set, &Issuer::new(authority, authority_key), secrets)
+}
 
+/// Lets everybody trust our authority, and those that anybody trusted before.
+fn trust(set: &Set<'_>, own: &TlsFiles, secrets: &[&str]) -> Result<(), Error> {
+    let files = secrets.iter().map(|secret| TlsFiles::below(set.folder, secret));
+    let files: Vec<TlsFiles> = files.collect();
+    let before = files.iter().map(|files| &*files.authority);
+    let trusted = check::still_valid([&*own.certificate].into_iter().chain(before), set.now);
+    let pem: String = trusted.iter().map(pem).collect();
+    for files in &files {
+        if fs::read_to_string(&files.authority).ok().as_ref() != Some(&pem) {
+            write(&files.authority, pem.as_bytes(), Access::Everyone)?;
+        }
+    }
+    Ok(())
+}
+
+fn pem(certificate: &CertificateDer<'static>) -> String {
+    let text = STANDARD.encode(certificate);
+    let lines: Vec<&str> = text
+        .as_bytes()
+        .chunks(64)
+        .filter_map(|line| std::str::from_utf8(line).ok())
+        .collect();
+    format!(
+        "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+        lines.join("\n")
+    )
+}
+
+/// Makes leaves and their keys.
+fn sign(set: &Set<'_>, issuer: &Issuer<'_, KeyPair>, secrets: &[&str]) -> Result<(), Problem> {
+    let Set {
+        folder,
+        namespace,
+        dns_domain,
+        today,
+        ..
+    } = *set;
     let mut server_names = names(&[
         "edge-gateway",
         "localhost",
@@ -97,21 +192,21 @@ fn make([controller, proxy, rate_limit]: &[TlsFiles; 3], namespace: &str, dns_do
     server_names.push(SanType::IpAddress(IpAddr::V6(Ipv6Addr::LOCALHOST)));
     let client_names = names(&[&format!("*.{namespace}")])?;
 
-    for (files, common_name, alternatives) in [
-        (controller, "edge-gateway", server_names),
-        (proxy, "*", client_names.clone()),
-        (rate_limit, "*", client_names),
-    ] {
+    for secret in secrets {
+        let files = TlsFiles::below(folder, secret);
+        let (common_name, alternatives) = match *secret == CONTROLLER {
+            true => ("edge-gateway", server_names.clone()),
+            false => ("*", client_names.clone()),
+        };
         let key = KeyPair::generate()?;
         let mut leaf = parameters(common_name, today);
         leaf.subject_alt_names = alternatives;
         leaf.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         leaf.use_authority_key_identifier_extension = true;
-        let certificate = leaf.signed_by(&key, &issuer)?;
+        let certificate = leaf.signed_by(&key, issuer)?;
         write(&files.certificate, certificate.pem().as_bytes(), Access::Everyone)?;
         write(&files.key, key.serialize_pem().as_bytes(), Access::Owner)?;
-        write(&files.authority, authority_pem.as_bytes(), Access::Everyone)?;
     }
     Ok(())
 }
@@ -190,7 +285,7 @@ fn replace(partial: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustls_pki_types::{CertificateDer, pem::PemObject as _};
+    use rustls_pki_types::pem::PemObject as _;
     use std::os::unix::fs::PermissionsExt as _;
     use x509_parser::{
         extensions::GeneralName,
@@ -257,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_set_stays_unless_asked_and_a_broken_one_is_made_anew() {
+    fn a_complete_set_stays_unless_asked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("edge/tls.crt");
         make_in(folder.path(), Existing::Keep);
@@ -266,10 +361,82 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), first);
         assert_eq!(make_in(folder.path(), Existing::Overwrite), Outcome::Made);
         assert_ne!(fs::read(&path).unwrap(), first);
+        assert_eq!(make_in(folder.path(), Existing::Keep), Outcome::Kept);
+    }
+
+    #[test]
+    fn a_leaf_is_renewed_without_a_change_of_trust() {
+        let folder = tempfile::tempdir().unwrap();
+        make_in(folder.path(), Existing::Keep);
+        let read = |path: &str| fs::read(folder.path().join(path)).unwrap();
+        let before = [
+            "edge/ca.crt",
+            "edge-gateway/ca.crt",
+            "edge/tls.crt",
+            "edge-gateway/tls.crt",
+        ]
+        .map(read);
+        // The key of another one: the files don't agree.
+        fs::copy(
+            folder.path().join("edge/tls.key"),
+            folder.path().join("edge-gateway/tls.key"),
+        )
+        .unwrap();
+        let done = make_in(folder.path(), Existing::Keep);
+        assert_eq!(done, Outcome::Renewed("edge-gateway (its key is another one)".into()));
+        let after = [
+            "edge/ca.crt",
+            "edge-gateway/ca.crt",
+            "edge/tls.crt",
+            "edge-gateway/tls.crt",
+        ]
+        .map(read);
+        assert_eq!(before[..3], after[..3]);
+        assert_ne!(before[3], after[3]);
+        assert_eq!(make_in(folder.path(), Existing::Keep), Outcome::Kept);
+        let mode = fs::metadata(folder.path().join("edge-gateway-ca/tls.key"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "whoever has it can be anybody");
+    }
+
+    #[test]
+    fn a_new_authority_is_trusted_beside_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        make_in(folder.path(), Existing::Keep);
+        let old = check::all(&folder.path().join("edge/ca.crt"));
+        fs::remove_file(folder.path().join("edge-gateway-ca/tls.key")).unwrap();
+        assert_eq!(
+            make_in(folder.path(), Existing::Keep),
+            Outcome::Kept,
+            "nothing needs it"
+        );
         fs::remove_file(folder.path().join("edge-gateway/tls.key")).unwrap();
-        assert_eq!(make_in(folder.path(), Existing::Keep), Outcome::Completed);
-        let authorities = ["edge-gateway/ca.crt", "edge/ca.crt"].map(|p| fs::read(folder.path().join(p)).unwrap());
-        assert_eq!(authorities[0], authorities[1]);
+        assert!(matches!(make_in(folder.path(), Existing::Keep), Outcome::Renewed(_)));
+        for secret in ["edge/ca.crt", "edge-gateway/ca.crt", "edge-rate-limit/ca.crt"] {
+            let trusted = check::all(&folder.path().join(secret));
+            assert_eq!(trusted.len(), 2);
+            assert_eq!(trusted[1..], old);
+        }
+        assert_eq!(make_in(folder.path(), Existing::Keep), Outcome::Kept);
+    }
+
+    #[test]
+    fn what_expires_or_is_for_others_is_renewed() {
+        let folder = tempfile::tempdir().unwrap();
+        make_in(folder.path(), Existing::Keep);
+        let files = TlsFiles::below(folder.path(), CONTROLLER);
+        let now = Timestamp::now().as_second();
+        assert_eq!(check::fault(&files, "edge-gateway", now), None);
+        assert_eq!(check::fault(&files, "elsewhere", now), Some("it is for other names"));
+        let later = now + i64::from(LIFETIME_YEARS) * 365 * 86400 - 20 * 86400;
+        assert_eq!(check::fault(&files, "edge-gateway", later), Some("it expires"));
+        let done = ensure(folder.path(), "other", "cluster.local", Existing::Keep).unwrap();
+        assert_eq!(
+            done,
+            Outcome::Renewed("edge (it is for other names), edge-rate-limit (it is for other names)".into())
+        );
     }
 
     #[test]
