@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use edge_proxy::config::cluster::{CircuitLimits, Cluster, ClusterEntry};
+use edge_proxy::config::cluster::{CircuitLimits, Cluster, ClusterEntry, UpstreamProtocol};
 use edge_proxy::config::listener::HttpManager;
 use edge_proxy::config::route::{Action, DirectResponse, Forward, PathCondition, Route};
 use edge_proxy::stats::WorkerIndex;
-use http::StatusCode;
+use http::{Response, StatusCode};
+use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::support::frames::{self, RST_STREAM, Raw, WIDE};
 use crate::support::{
-    Config, Proxy, catch_all, cluster, entry, forward, manager_of, route, run, snapshot, table, until,
+    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, manager_of, route, run, snapshot, table, until,
 };
 
 const WORKERS: usize = 2;
@@ -195,6 +196,42 @@ fn deadlines_hold_for_clients_of_http2_that_do_not_read() {
             stage.is_freed(CONNECTIONS).await;
         });
     }
+}
+
+#[test]
+fn streams_to_a_backend_in_http2_are_given_up_too() {
+    run(async {
+        let backend = Backend::start(Speaks::Http2, |_| Response::new(Full::from(vec![b'x'; 16 << 20]))).await;
+        let cluster = Cluster {
+            protocol: UpstreamProtocol::Http2,
+            ..cluster(0)
+        };
+        let entry = entry(0, cluster, &[backend.address]).unwrap();
+        let settings = Forward {
+            timeout: Some(SHORT),
+            ..forward(0)
+        };
+        let routes = vec![catch_all(settings)];
+        let snapshot = snapshot(table("*", routes), vec![Some(Arc::clone(&entry))], |_| {});
+        let proxy = Proxy::start(Config {
+            snapshot,
+            workers: WORKERS,
+        });
+        let stage = Stage { proxy, entry };
+        let mut client = Raw::connect(stage.proxy.address, 0).await;
+        client.send(&frames::request(1, "/")).await;
+        let open = ask_and_wait(&stage, "/", 2).await;
+        backend.wait_for(3).await;
+        assert_eq!(client.next_of(RST_STREAM).await.0, 1);
+        until("no stream is left", || {
+            let cells = |index| stage.entry.cluster.stats.cells(WorkerIndex(index));
+            (0..WORKERS).all(|index| cells(index).upstream_rq_active.get() == 0)
+        })
+        .await;
+        // The connections are not the streams'.
+        assert!(stage.connections() > 0);
+        drop(open);
+    });
 }
 
 #[test]
