@@ -15,15 +15,18 @@ use envoy_types::pb::envoy::service::discovery::v3::{
     aggregated_discovery_service_server::{AggregatedDiscoveryService, AggregatedDiscoveryServiceServer},
 };
 use futures_util::stream::BoxStream;
+use identity::{Authorizer, Peer};
 use std::{
-    hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{Semaphore, watch},
+};
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 mod identity;
@@ -35,12 +38,20 @@ mod tests;
 
 use kept_back::KeptBack;
 
+/// Life of a connection when the file names none.
+const DEFAULT_AGE: Duration = Duration::from_secs(10 * 3600);
+/// Streams at a time. One proxy has one, and for a moment two when it comes back.
+const MAX_STREAMS: usize = 4096;
+/// Streams of one connection.
+const MAX_STREAMS_OF_CONNECTION: u32 = 16;
+
 /// Bounds of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Life of a connection; unset: somewhere between 10 and 12 hours.
+    /// Life of a connection; unset: 10 hours. No new stream is opened on it then, and the one that is there ends by
+    /// itself, up to a fifth later, so that proxies that came together don't come back together.
     pub connection_age: Option<Duration>,
-    /// Time to finish after it.
+    /// Time to finish an exchange that is under way then.
     pub connection_grace: Duration,
     /// Largest message that is taken, in bytes.
     pub message_size: usize,
@@ -74,23 +85,29 @@ pub struct Shared {
 pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared: Shared, stop: Stop) {
     let kept_back = KeptBack::new(Arc::clone(&shared.rejections));
     let published = shared.published.clone();
+    let lifetime = stream::Lifetime {
+        age: limits.connection_age.unwrap_or(DEFAULT_AGE),
+        grace: limits.connection_grace,
+    };
+    let namespace = Arc::clone(&shared.namespace);
     let service = AggregatedDiscoveryServiceServer::new(Discovery {
         shared,
+        lifetime,
+        authorizer: Authorizer::Certificate { namespace },
+        places: Arc::new(Semaphore::new(MAX_STREAMS)),
         kept_back: kept_back.clone(),
         stop: stop.clone(),
         streams: Arc::new(AtomicU64::new(0)),
     })
     .max_decoding_message_size(limits.message_size)
     .max_encoding_message_size(usize::MAX);
-    let age = limits
-        .connection_age
-        .unwrap_or_else(|| default_connection_age(RandomState::new().hash_one(0)));
     let mut signal = stop.clone();
     let served = Server::builder()
         .http2_keepalive_interval(Some(Duration::from_secs(30)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .max_connection_age(age)
-        .max_connection_age_grace(limits.connection_grace)
+        // Without a grace period: with one the connection would be cut instead of told to end (tonic 0.14).
+        .max_connection_age(lifetime.age)
+        .max_concurrent_streams(MAX_STREAMS_OF_CONNECTION)
         .add_service(service)
         .serve_with_incoming_shutdown(
             incoming::connections(listener, tls),
@@ -107,14 +124,12 @@ pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared
     }
 }
 
-/// A connection's life when the file names none: between 10 and 12 hours, so that not all come back at once.
-fn default_connection_age(seed: u64) -> Duration {
-    Duration::from_secs(10 * 3600 + seed % (2 * 3600))
-}
-
 struct Discovery {
     shared: Shared,
     kept_back: KeptBack,
+    lifetime: stream::Lifetime,
+    authorizer: Authorizer,
+    places: Arc<Semaphore>,
     stop: Stop,
     streams: Arc<AtomicU64>,
 }
@@ -137,21 +152,22 @@ impl AggregatedDiscoveryService for Discovery {
         &self,
         request: Request<Streaming<DeltaDiscoveryRequest>>,
     ) -> Result<Response<Self::DeltaAggregatedResourcesStream>, Status> {
-        identity::check(
-            request.peer_certs().as_deref().map(Vec::as_slice),
-            &self.shared.namespace,
-        )?;
+        let peer = Peer::of(&request);
         if self.shared.published.borrow().is_none() {
             return Err(Status::unavailable("the first translation isn't done yet; try again"));
         }
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| Status::resource_exhausted("there are too many streams; try again later"))?;
         let number = self.streams.fetch_add(1, Ordering::Relaxed);
         let context = stream::Context {
             number,
             shared: self.shared.clone(),
             kept_back: self.kept_back.clone(),
+            lifetime: self.lifetime,
             stop: self.stop.clone(),
+            _place: place,
         };
-        let responses = stream::open(context, request.into_inner()).await?;
+        let responses = stream::open(context, &self.authorizer, &peer, request.into_inner()).await?;
         Ok(Response::new(responses))
     }
 }

@@ -1,36 +1,59 @@
 //! Accepting connections: TCP, then TLS with the certificates of the moment.
+//!
+//! Handshakes and connections are bounded. A handshake takes milliseconds, so of too many at a time the oldest is most
+//! likely one that says nothing, and it goes; nobody else waits for it. Of too many connections the new one goes.
 
 use crate::{certs::ServerTls, http::pause_after};
 use futures_util::{Stream, stream};
-use std::{io, time::Duration};
+use std::{
+    collections::VecDeque,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    task::JoinSet,
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::{AbortHandle, JoinSet},
     time,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
+use tonic::transport::server::Connected;
 
-/// Handshakes at a time; more connections wait in the socket's queue.
+/// Handshakes at a time.
 const MAX_HANDSHAKES: usize = 128;
+/// Connections at a time, those in their handshake included. One proxy has one.
+const MAX_CONNECTIONS: usize = 4096;
 /// How long a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 struct Incoming {
     listener: TcpListener,
     tls: ServerTls,
-    handshakes: JoinSet<io::Result<TlsStream<TcpStream>>>,
+    handshakes: JoinSet<io::Result<Connection>>,
+    /// The same, the oldest first; some may be done.
+    order: VecDeque<AbortHandle>,
+    places: Arc<Semaphore>,
+}
+
+/// A connection whose handshake is done, and its place among those that there may be.
+pub(super) struct Connection {
+    stream: TlsStream<TcpStream>,
+    _place: OwnedSemaphorePermit,
 }
 
 /// Connections whose handshake is done. One that fails concerns nobody else and is logged.
-pub(super) fn connections(
-    listener: TcpListener,
-    tls: ServerTls,
-) -> impl Stream<Item = io::Result<TlsStream<TcpStream>>> {
+pub(super) fn connections(listener: TcpListener, tls: ServerTls) -> impl Stream<Item = io::Result<Connection>> {
     stream::unfold(
         Incoming {
             listener,
             tls,
             handshakes: JoinSet::new(),
+            order: VecDeque::new(),
+            places: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         },
         |mut incoming| async {
             let connection = incoming.next().await;
@@ -40,16 +63,19 @@ pub(super) fn connections(
 }
 
 impl Incoming {
-    async fn next(&mut self) -> TlsStream<TcpStream> {
+    async fn next(&mut self) -> Connection {
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if self.handshakes.len() < MAX_HANDSHAKES => match accepted {
+                accepted = self.listener.accept() => match accepted {
                     Ok((socket, _)) => self.shake_hands(socket),
                     Err(error) => pause_after(&error).await,
                 },
                 Some(done) = self.handshakes.join_next() => match done {
                     Ok(Ok(connection)) => return connection,
                     Ok(Err(error)) => tracing::warn!(%error, "a connection failed in its TLS handshake"),
+                    Err(error) if error.is_cancelled() => {
+                        tracing::warn!("too many connections are in their TLS handshake; the oldest was closed");
+                    }
                     Err(error) => tracing::error!(%error, "a TLS handshake failed"),
                 },
             }
@@ -57,11 +83,63 @@ impl Incoming {
     }
 
     fn shake_hands(&mut self, socket: TcpStream) {
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            tracing::warn!("there are {MAX_CONNECTIONS} connections already; a new one was closed");
+            return;
+        };
+        self.order.retain(|handshake| !handshake.is_finished());
+        if self.order.len() >= MAX_HANDSHAKES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            oldest.abort();
+        }
         let acceptor = TlsAcceptor::from(self.tls.current());
-        self.handshakes.spawn(async move {
+        let handshake = self.handshakes.spawn(async move {
             // Requests are small and each waits for an answer.
             socket.set_nodelay(true)?;
-            time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(socket)).await?
+            let stream = time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(socket)).await??;
+            Ok(Connection { stream, _place: place })
         });
+        self.order.push_back(handshake);
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = <TlsStream<TcpStream> as Connected>::ConnectInfo;
+
+    fn connect_info(&self) -> Self::ConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, out)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
     }
 }

@@ -1,10 +1,12 @@
 //! One stream of one proxy.
 //!
 //! It has no task of its own: reading the next response drives it. It ends with the connection, with the controller,
-//! or when its fleet is gone, and takes what it had rejected with it.
+//! when its fleet is gone, or when it is old, and takes what it had rejected with it. An old one ends between two
+//! exchanges, so that the proxy comes back with all that it was sent.
 
 use super::{
     Shared,
+    identity::{Authorizer, Peer},
     kept_back::{KeptBack, Quarantines},
 };
 use crate::{
@@ -23,9 +25,14 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    hash::{BuildHasher as _, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
-    sync::watch,
+    sync::{OwnedSemaphorePermit, watch},
     time::{self, Instant},
 };
 use tonic::{Status, Streaming};
@@ -33,18 +40,41 @@ use tonic::{Status, Streaming};
 /// How long a proxy may take to say who it is.
 const INTRODUCTION_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long streams live.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lifetime {
+    /// The shortest; up to a fifth more is added for each.
+    pub(super) age: Duration,
+    /// How long an exchange that is under way is waited for.
+    pub(super) grace: Duration,
+}
+
+impl Lifetime {
+    /// When a stream that begins now is old.
+    fn end(&self, number: u64) -> Instant {
+        let fifth = u64::try_from(self.age.as_millis() / 5).unwrap_or(u64::MAX).max(1);
+        let jitter = RandomState::new().hash_one(number) % fifth;
+        Instant::now() + self.age + Duration::from_millis(jitter)
+    }
+}
+
 /// What a stream has of its server.
 pub(super) struct Context {
     /// Tells it from the others.
     pub(super) number: u64,
     pub(super) shared: Shared,
     pub(super) kept_back: KeptBack,
+    pub(super) lifetime: Lifetime,
     pub(super) stop: Stop,
+    /// Its place among the streams that there may be.
+    pub(super) _place: OwnedSemaphorePermit,
 }
 
 /// Waits for the proxy's first request and gives the responses to it and to all that follow.
 pub(super) async fn open(
     context: Context,
+    authorizer: &Authorizer,
+    peer: &Peer,
     mut requests: Streaming<DeltaDiscoveryRequest>,
 ) -> Result<BoxStream<'static, Result<DeltaDiscoveryResponse, Status>>, Status> {
     let first = time::timeout(INTRODUCTION_TIMEOUT, requests.message()).await;
@@ -56,10 +86,12 @@ pub(super) async fn open(
         return Err(Status::invalid_argument("the first request must carry the node"));
     };
     let (id, fleet) = (node.id.clone(), FleetKey::new(node.cluster.as_str()));
+    authorizer.authorize(peer, &fleet).await?;
     let state = fleet_state(&context.shared, &fleet)?;
     tracing::info!(%fleet, node = id, stream = context.number, "a proxy has connected");
     context.shared.metrics.add(Gauge::Streams, 1);
     let kept_back = context.kept_back.subscribe();
+    let old = context.lifetime.end(context.number);
     let quarantine = quarantine_of(&kept_back, &fleet);
     let mut session = Session {
         delta: delta::Stream::new((*state.snapshot).clone(), (*quarantine).clone()),
@@ -72,6 +104,7 @@ pub(super) async fn open(
         requests,
         queue: VecDeque::new(),
         opened: Instant::now(),
+        old,
         since: None,
     };
     session.take(&first);
@@ -115,6 +148,8 @@ struct Session {
     requests: Streaming<DeltaDiscoveryRequest>,
     queue: VecDeque<delta::Response>,
     opened: Instant,
+    /// When it is old.
+    old: Instant,
     /// When the event behind the latest change was seen, until the proxy has taken it.
     since: Option<Instant>,
 }
@@ -126,6 +161,10 @@ impl Session {
             if let Some(response) = self.queue.pop_front() {
                 return Ok(Some(response.to_message()));
             }
+            if self.is_over() {
+                return Ok(None);
+            }
+            let end = self.next_end();
             let due = self.delta.deadline().map(|at| self.opened + Duration::from_millis(at));
             tokio::select! {
                 biased;
@@ -139,11 +178,26 @@ impl Session {
                     Err(_) => return Ok(None),
                 },
                 Ok(()) = self.kept_back.changed() => self.keep_back(),
+                () = time::sleep_until(end) => {}
                 () = at(due) => {
                     let actions = self.delta.on_deadline(self.now());
                     self.act(actions);
                 }
             }
+        }
+    }
+
+    /// It is old, and nothing is under way or has been for too long.
+    fn is_over(&self) -> bool {
+        let now = Instant::now();
+        now >= self.old && (self.delta.is_settled() || now >= self.old + self.context.lifetime.grace)
+    }
+
+    /// When to look whether it is over, if nothing happens before.
+    fn next_end(&self) -> Instant {
+        match Instant::now() < self.old {
+            true => self.old,
+            false => self.old + self.context.lifetime.grace,
         }
     }
 

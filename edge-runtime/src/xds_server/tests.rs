@@ -81,6 +81,10 @@ fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
 
 impl Rig {
     async fn start() -> Self {
+        Self::start_with(Limits::default()).await
+    }
+
+    async fn start_with(limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path(), "system", "cluster.local", Existing::Keep).unwrap();
         let (published, receiver) = watch::channel(None);
@@ -95,7 +99,7 @@ impl Rig {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let tls = ServerTls::read(TlsFiles::below(folder.path(), CONTROLLER)).unwrap();
-        let task = Task::spawn("xDS", |stop| serve(listener, tls, Limits::default(), shared, stop));
+        let task = Task::spawn("xDS", |stop| serve(listener, tls, limits, shared, stop));
         Self {
             folder,
             address,
@@ -454,4 +458,51 @@ async fn a_fleet_that_goes_ends_its_streams_with_a_reason() {
         ended.await.unwrap().err().map(|status| status.code()),
         Some(Code::NotFound)
     );
+}
+
+#[tokio::test]
+async fn an_old_stream_ends_without_an_error_and_the_proxy_comes_back() {
+    let rig = Rig::start_with(Limits {
+        connection_age: Some(Duration::from_millis(50)),
+        ..Limits::default()
+    })
+    .await;
+    rig.published.send_replace(Some(state(vec![cluster("a", "1")])));
+    let mut proxy = rig.open().await.unwrap();
+    let first = proxy.next().await;
+    proxy.answer(&first, None).await;
+    let ended = time::timeout(Duration::from_secs(10), proxy.responses.message()).await;
+    assert_eq!(ended.expect("it ends in time").unwrap(), None);
+    let version = first.resources[0].version.as_str();
+    Proxy::open(rig.connect().await, "ns/gw", &[("a", version)])
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn silent_sockets_hold_up_no_handshake() {
+    let rig = Rig::start().await;
+    rig.published.send_replace(Some(state(Vec::new())));
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(tokio::net::TcpStream::connect(rig.address).await.unwrap());
+    }
+    // Less than a silent handshake is given.
+    let opened = time::timeout(Duration::from_secs(5), rig.open()).await;
+    opened.expect("a stream in time").unwrap();
+}
+
+#[tokio::test]
+async fn a_proxy_without_a_certificate_is_told_so() {
+    let rig = Rig::start().await;
+    rig.published.send_replace(Some(state(Vec::new())));
+    let authority = fs::read(TlsFiles::below(rig.folder.path(), PROXY).authority).unwrap();
+    let tls = ClientTlsConfig::new()
+        .domain_name("edge-gateway")
+        .ca_certificate(Certificate::from_pem(authority));
+    let endpoint = Endpoint::from_shared(format!("https://{}", rig.address)).unwrap();
+    let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
+    let refused = Proxy::open(channel, "ns/gw", &[]).await.err().unwrap();
+    assert_eq!(refused.code(), Code::Unauthenticated);
+    assert!(refused.message().contains("client certificate"), "{refused}");
 }
