@@ -25,10 +25,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest: whoever frees a port doesn't wait for more.
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
+/// A listener that waits: what it needs, and the resource to take once it has it.
+type Waiting = (Vec<ListenAddress>, Incoming);
+
 /// Listeners that wait for their addresses.
 #[derive(Debug, Default)]
 pub(super) struct Unbound {
-    waiting: RefCell<BTreeMap<Arc<str>, (Vec<ListenAddress>, Incoming)>>,
+    waiting: RefCell<BTreeMap<Arc<str>, Waiting>>,
     arrived: Notify,
     /// Bound since the server was last told.
     returned: RefCell<BTreeSet<String>>,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use edge_proxy::config::RouteTableId;
 use edge_proxy::config::cluster::UpstreamProtocol;
-use edge_proxy::config::listener::{FilterChain, FilterChains, Listener, Network, RouteSource, ServerHeader};
+use edge_proxy::config::listener::{
+    FilterChain, FilterChains, ForwardClientCert, Listener, Network, RouteSource, ServerHeader,
+};
 use edge_proxy::config::tls::{Sni, TlsReports, UpstreamTls};
 use http::{HeaderMap, HeaderValue, Request, Response, Version};
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -297,6 +299,71 @@ fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
         let mut read = Vec::new();
         let _ = plain.read_to_end(&mut read).await;
         assert!(read.is_empty());
+    });
+}
+
+/// Envoy's FORWARD_ONLY: what the client says of certificates passes where it has shown one itself.
+#[test]
+fn a_forwarded_certificate_passes_over_mutual_tls_only() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let (server, client) = (identity("www.example.com"), identity("client.example.com"));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(client.certificate.clone()).unwrap();
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .unwrap();
+        let tls = rustls::ServerConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(vec![server.certificate.clone()], server.key.clone_key())
+            .unwrap();
+        let mut http = manager(RouteSource::Dynamic {
+            name: Arc::from("rt"),
+            id: RouteTableId(0),
+        });
+        http.forward_client_cert = ForwardClientCert::ForwardOnly;
+        let chain = Arc::new(FilterChain {
+            name: Arc::from("mutual"),
+            tls: Some(Arc::new(tls)),
+            network: Network::Http(Arc::new(http)),
+            fingerprint: 0,
+            transport: 0,
+        });
+        let listener = listener(FilterChains {
+            default: Some(chain),
+            ..FilterChains::default()
+        });
+        let clusters = vec![entry(0, cluster(0), &[backend.address])];
+        let snapshot = snapshot_with(listener, table("*", vec![catch_all(forward(0))]), clusters);
+        let proxy = Proxy::start(Config { snapshot, workers: 1 });
+        let mut trusted = rustls::RootCertStore::empty();
+        trusted.add(server.certificate.clone()).unwrap();
+        let with_certificate = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(trusted)
+            .with_client_auth_cert(vec![client.certificate.clone()], client.key.clone_key())
+            .unwrap();
+        for (config, passes) in [
+            (Arc::new(with_certificate), true),
+            (client_config(&[&server], &[]), false),
+        ] {
+            let stream = handshake(&proxy, &config, "www.example.com").await.unwrap();
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .unwrap();
+            tokio::spawn(connection);
+            let mut request = get("www.example.com", "/");
+            let field = "x-forwarded-client-cert";
+            request.headers_mut().insert(field, HeaderValue::from_static("Hash=1"));
+            let reply = Reply::of(sender.send_request(request).await.unwrap()).await.unwrap();
+            assert_eq!(reply.status, 200);
+            assert_eq!(backend.last().headers().contains_key(field), passes);
+        }
     });
 }
 
