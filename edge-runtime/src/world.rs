@@ -11,7 +11,7 @@ use crate::{
     state::{FleetState, Input, Ledger, ProviderName, Published},
 };
 use edge_ir::{Fleet, FleetKey};
-use edge_translate::{Fault, Settings, Translation, Translator};
+use edge_translate::{Change, Fault, Settings, Translation, Translator};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,8 +24,11 @@ use tokio::{
     time::{self, Instant},
 };
 
+mod clock;
 #[cfg(test)]
 mod tests;
+
+use clock::Clock;
 
 /// Batches that wait for the world. When it is full, providers wait, and what they see meanwhile becomes one batch.
 pub const QUEUE: usize = 64;
@@ -66,7 +69,17 @@ pub struct Outputs {
 pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
     let (runtime, pace) = (Handle::current(), terms.pace);
     let mut world = World::new(terms, outputs);
-    while let Some(input) = inputs.blocking_recv() {
+    loop {
+        let input = match runtime.block_on(next(&mut inputs, world.clock.wait())) {
+            Next::Input(input) => input,
+            Next::Time => {
+                if world.clock.is_due() {
+                    world.publish();
+                }
+                continue;
+            }
+            Next::End => return,
+        };
         let first = Instant::now();
         world.outputs.metrics.set(Gauge::ChangesWaiting, inputs.len() + 1);
         world.take(input);
@@ -81,6 +94,27 @@ pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
     }
 }
 
+/// What the world waits for.
+enum Next {
+    Input(Input),
+    /// A time may have come that translation asked for.
+    Time,
+    /// Nobody sends any more.
+    End,
+}
+
+async fn next(inputs: &mut mpsc::Receiver<Input>, wait: Option<Duration>) -> Next {
+    let input = match wait {
+        Some(wait) => time::timeout(wait, inputs.recv()).await,
+        None => Ok(inputs.recv().await),
+    };
+    match input {
+        Ok(Some(input)) => Next::Input(input),
+        Ok(None) => Next::End,
+        Err(_) => Next::Time,
+    }
+}
+
 /// The next input that belongs to a burst, if the burst goes on.
 async fn next_of_burst(inputs: &mut mpsc::Receiver<Input>, pace: Pace, first: Instant) -> Option<Input> {
     if let Ok(input) = inputs.try_recv() {
@@ -92,6 +126,7 @@ async fn next_of_burst(inputs: &mut mpsc::Receiver<Input>, pace: Pace, first: In
 
 struct World {
     translator: Translator,
+    clock: Clock,
     outputs: Outputs,
     fleets: BTreeMap<FleetKey, Lowered>,
     since: Option<Instant>,
@@ -112,6 +147,7 @@ impl World {
     fn new(terms: Terms, outputs: Outputs) -> Self {
         Self {
             translator: Translator::new(terms.settings),
+            clock: Clock::default(),
             outputs,
             fleets: BTreeMap::new(),
             since: None,
@@ -147,7 +183,9 @@ impl World {
             return;
         }
         let begun = StdInstant::now();
+        self.translator.apply(Change::Fact(self.clock.tell()));
         let translation = self.translator.translate();
+        self.clock.follow(&translation.wanted);
         let published = Published {
             fleets: self.lower(&translation),
             since: self.since.take(),

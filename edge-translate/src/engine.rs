@@ -7,6 +7,7 @@
 use crate::{
     api::{Kind, ObjectKey},
     change::Change,
+    fact::Question,
     name::Id,
     phase,
     settings::Settings,
@@ -15,7 +16,7 @@ use crate::{
     world::World,
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -25,8 +26,9 @@ mod faults;
 mod index;
 pub(crate) mod key;
 mod memo;
+mod questions;
 pub(crate) mod reader;
-mod unit;
+pub(crate) mod unit;
 mod upkeep;
 pub(crate) mod value;
 
@@ -36,7 +38,7 @@ use index::Index;
 use key::Key;
 use memo::{Given, Memo, NodeId, Outcome};
 use reader::Reader;
-use unit::{N_STAGES, Runs, Subject};
+use unit::{N_STAGES, Runs};
 use value::Value;
 
 /// Turns resources into fleets, and keeps them up to date.
@@ -49,6 +51,8 @@ pub struct Translator {
     changed_statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
     /// What this translation cost so far.
     runs: Runs,
+    /// Questions to the outside that stand.
+    asked: BTreeSet<Question>,
     /// Units that panicked.
     faults: Faults,
     /// What units do.
@@ -68,6 +72,7 @@ impl Translator {
             assembly: Assembly::default(),
             changed_statuses: Vec::new(),
             runs: Runs::default(),
+            asked: BTreeSet::new(),
             faults: Faults::default(),
             unit,
         }
@@ -82,16 +87,13 @@ impl Translator {
 
     /// Takes a change in. Nothing is computed yet, so that many changes cost one translation.
     pub fn apply(&mut self, change: Change) {
-        let touched = self.world.apply(change);
-        for key in touched.keys {
-            if let Key::Object(kind, id) = key {
-                Subject::of(kind, id).for_each(|subject| self.wake(subject));
-            }
-            self.memo.touch(key);
-        }
-        for port in touched.ports {
-            self.wake(Subject::Port(port));
-        }
+        let touched = match change {
+            Change::Put(object) => self.world.put(object.key(), Some(object)),
+            Change::Remove(key) => self.world.put(key, None),
+            Change::Fact(fact) => return self.learn(fact),
+        };
+        touched.subjects.into_iter().for_each(|subject| self.wake(subject));
+        touched.keys.into_iter().for_each(|key| self.memo.touch(key));
     }
 
     /// Brings everything up to date and returns it.
@@ -109,6 +111,7 @@ impl Translator {
             fleets,
             infra,
             statuses,
+            wanted: self.wanted(),
             faults: self.faults.list(&self.world),
             runs: self.runs.take(),
         }
@@ -186,6 +189,8 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
     Some(match reader.key {
         Key::Class(name) => Value::Class(Arc::new(phase::gateways::class::class(reader, name)?)),
         Key::Gateway(id) => Value::Gateway(Arc::new(phase::gateways::gateway::gateway(reader, id)?)),
+        Key::Certificate(id) => Value::Certificate(phase::listeners::certificate::certificate(reader, id)?),
+        Key::CertificateView(id) => Value::CertificateView(phase::listeners::certificate::view(reader, id)?),
         Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::fleet::listeners(reader, fleet)?)),
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
@@ -199,10 +204,17 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Sockets(fleet) => Value::Sockets(Arc::new(phase::listeners::sockets::sockets(reader, fleet)?)),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
-        Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Guards(..) => return None,
-        Key::Members(_) | Key::PortClaims(..) | Key::ListenerRoutes(_) => return None,
-        Key::Attached(_) | Key::ProxyUsers(_) | Key::TlsPolicies(_) | Key::Ancestors(_) => return None,
-        Key::ListenerSets(_) | Key::Features(_) => return None,
+        Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Place(_) | Key::Fact(_) => {
+            return None;
+        }
+        Key::Members(_)
+        | Key::PortClaims(..)
+        | Key::ListenerRoutes(_)
+        | Key::Attached(_)
+        | Key::Ancestors(_)
+        | Key::Features(_) => {
+            return None;
+        }
     })
 }
 

@@ -18,6 +18,7 @@ pub mod api;
 mod change;
 pub mod config;
 mod engine;
+mod fact;
 pub mod load;
 mod name;
 mod phase;
@@ -28,5 +29,6 @@ mod world;
 
 pub use change::Change;
 pub use engine::Translator;
+pub use fact::{Fact, Question, Wanted};
 pub use settings::{BootstrapCheck, Feature, Platform, Settings};
 pub use translation::{Fault, Translation};

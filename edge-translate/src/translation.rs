@@ -1,6 +1,6 @@
 //! What a translation gives: fleets, infrastructure, and the statuses that changed.
 
-use crate::{api::ObjectKey, status::Status};
+use crate::{api::ObjectKey, fact::Wanted, status::Status};
 use edge_ir::{Fleet, FleetKey, Infra};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,6 +15,8 @@ pub struct Translation {
     /// Statuses that differ from the previous translation, sorted by object. `None`: the object is gone, or no longer
     /// ours, and our entries in its status go.
     pub statuses: Vec<(ObjectKey, Option<Arc<Status>>)>,
+    /// What translation wants to know of the outside, and no longer wants.
+    pub wanted: Wanted,
     /// Bugs of our own that stand, sorted: units of work that panicked. What they made before stays in force.
     pub faults: Vec<Fault>,
     /// What it cost: units of work that ran, by name. A change runs what read it and nothing else.

@@ -1,29 +1,23 @@
 //! The world as last seen: every object, indexed the way translation asks for it.
 //!
-//! Written only by [`World::apply`], which says which keys a change touched. An object that comes again unchanged
+//! Written only by [`World::put`], which says which keys a change touched. An object that comes again unchanged
 //! touches nothing.
 
 use crate::{
-    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant},
-    change::Change,
-    engine::key::Key,
+    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
+    engine::{key::Key, unit::Subject},
     name::{BackendId, BackendKind, BackendPort, Encryption, Id, Interner, Sym, Target},
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    hash::Hash,
-    sync::Arc,
-};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
-mod guards;
+mod places;
 
-use guards::{Guard, Guards, guards_of};
-pub(crate) use guards::{NamedTarget, Reach, named_targets, protects};
+use places::Places;
+pub(crate) use places::{NamedTarget, Place, is_guard, named_targets, protects};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -36,17 +30,17 @@ type ByName<T> = BTreeMap<Arc<str>, Arc<T>>;
 /// What a change touched.
 #[derive(Default)]
 pub(crate) struct Touched {
-    /// Inputs.
+    /// Inputs that are another.
     pub(crate) keys: SmallVec<[Key; 2]>,
-    /// Ports that the object has or had, if it can be a backend.
-    pub(crate) ports: SmallVec<[BackendPort; 2]>,
+    /// What appeared, changed or went.
+    pub(crate) subjects: SmallVec<[Subject; 2]>,
 }
 
 impl Touched {
     fn key(key: Key) -> Self {
         Self {
             keys: smallvec![key],
-            ports: SmallVec::new(),
+            subjects: SmallVec::new(),
         }
     }
 
@@ -71,14 +65,10 @@ pub(crate) struct World {
     slices: FxHashMap<Target, ByName<EndpointSlice>>,
     /// Which backend a slice belongs to, so that it leaves the right one when its label changes.
     slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
-    /// Classes and Gateways that name an EdgeProxy as their parameters.
-    proxy_users: FxHashMap<Id, BTreeSet<(Kind, Id)>>,
-    /// BackendTLSPolicies by what they point at.
-    tls_policies: FxHashMap<Target, BTreeSet<Id>>,
-    /// ListenerSets by the Gateway that they name.
-    listener_sets: FxHashMap<Id, BTreeSet<Id>>,
-    /// What protective policies cover.
-    guards: Guards,
+    /// Who points where.
+    places: Places,
+    /// The time that we were told last.
+    now: Option<Timestamp>,
 }
 
 impl World {
@@ -92,10 +82,8 @@ impl World {
             grants: FxHashMap::default(),
             slices: FxHashMap::default(),
             slice_owner: FxHashMap::default(),
-            proxy_users: FxHashMap::default(),
-            tls_policies: FxHashMap::default(),
-            listener_sets: FxHashMap::default(),
-            guards: Guards::default(),
+            places: Places::default(),
+            now: None,
         }
     }
 
@@ -214,12 +202,8 @@ impl World {
         self.object(kind, id).map(|o| ports_of(id, o)).unwrap_or_default()
     }
 
-    /// Takes a change in, and says what it touched.
-    pub(crate) fn apply(&mut self, change: Change) -> Touched {
-        let (key, object) = match change {
-            Change::Put(object) => (object.key(), Some(object)),
-            Change::Remove(key) => (key, None),
-        };
+    /// Takes an object as it is now, or that it is gone, and says what that touched.
+    pub(crate) fn put(&mut self, key: ObjectKey, object: Option<Object>) -> Touched {
         match (key.kind, object) {
             (Kind::EndpointSlice, Some(Object::EndpointSlice(slice))) => self.put_slice(&key, Some(slice)),
             (Kind::EndpointSlice, _) => self.put_slice(&key, None),
@@ -239,133 +223,45 @@ impl World {
             return Touched::nothing();
         }
         let mut touched = Touched::key(Key::Object(kind, id));
+        touched.subjects.extend(Subject::of(kind, id));
+        if kind == Kind::Secret && self.is_certificate(id) {
+            touched.subjects.push(Subject::Certificate(id));
+        }
+        let mut ports: SmallVec<[BackendPort; 2]> = SmallVec::new();
         for object in [&before, &object].into_iter().flatten() {
-            touched.ports.extend(ports_of(id, object));
+            ports.extend(ports_of(id, object));
         }
-        touched.ports.sort_unstable();
-        touched.ports.dedup();
-        let (was, now) = (self.parameters_of(before.as_ref()), self.parameters_of(object.as_ref()));
-        if let Some(proxy) = was.filter(|_| was != now) {
-            self.proxy_users.entry(proxy).or_default().remove(&(kind, id));
-            touched.push(Key::ProxyUsers(proxy));
+        ports.sort_unstable();
+        ports.dedup();
+        touched.subjects.extend(ports.into_iter().map(Subject::Port));
+        let (was, now) = (self.places_of(before.as_ref()), self.places_of(object.as_ref()));
+        for place in self.places.turn((kind, id), &was, &now) {
+            touched.push(Key::Place(place.watched(kind)));
+            if let Place::Object(Kind::Secret, secret) = place {
+                touched.subjects.push(Subject::Certificate(secret));
+            }
         }
-        if let Some(proxy) = now.filter(|_| was != now) {
-            self.proxy_users.entry(proxy).or_default().insert((kind, id));
-            touched.push(Key::ProxyUsers(proxy));
-        }
-        self.point_tls_policy(id, before.as_ref(), object.as_ref(), &mut touched);
-        self.point_listener_set(id, before.as_ref(), object.as_ref(), &mut touched);
-        self.move_guards((kind, id), before.as_ref(), object.as_ref(), &mut touched);
         touched
     }
 
-    /// The EdgeProxy that a class or Gateway names.
-    fn parameters_of(&self, object: Option<&Object>) -> Option<Id> {
-        match object? {
-            Object::GatewayClass(class) => {
-                let reference = class.spec.parameters_ref.as_deref().filter(|r| r.kind == "EdgeProxy")?;
-                Some(self.id(reference.namespace.as_deref()?, &reference.name))
-            }
-            Object::Gateway(gateway) => {
-                let infrastructure = gateway.spec.infrastructure.as_deref()?;
-                let reference = infrastructure
-                    .parameters_ref
-                    .as_ref()
-                    .filter(|r| r.kind == "EdgeProxy")?;
-                Some(self.id(&gateway.metadata.namespace, &reference.name))
-            }
-            _ => None,
-        }
+    /// Who points at a place.
+    pub(crate) fn pointers(&self, place: Place) -> impl Iterator<Item = (Kind, Id)> {
+        self.places.at(place)
     }
 
-    /// Keeps the index of BackendTLSPolicies.
-    fn point_tls_policy(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
-        let (was, now) = (self.tls_targets(was), self.tls_targets(now));
-        let turned = point(&mut self.tls_policies, id, &was, &now);
-        touched.keys.extend(turned.into_iter().map(Key::TlsPolicies));
+    /// Whether a certificate is one that a Gateway or ListenerSet names.
+    pub(crate) fn is_certificate(&self, secret: Id) -> bool {
+        self.pointers(Place::Object(Kind::Secret, secret)).next().is_some()
     }
 
-    /// Keeps the index of ListenerSets.
-    fn point_listener_set(&mut self, id: Id, was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
-        let (was, now) = (self.extended_gateway(was), self.extended_gateway(now));
-        let turned = point(&mut self.listener_sets, id, &was, &now);
-        touched.keys.extend(turned.into_iter().map(Key::ListenerSets));
+    /// The time that we were told last.
+    pub(crate) fn now(&self) -> Option<Timestamp> {
+        self.now
     }
 
-    /// The Gateway that a ListenerSet names.
-    fn extended_gateway(&self, object: Option<&Object>) -> BTreeSet<Id> {
-        let Some(Object::ListenerSet(set)) = object else {
-            return BTreeSet::new();
-        };
-        let parent = &set.spec.parent_ref;
-        let namespace = parent.namespace.as_deref().unwrap_or(&set.metadata.namespace);
-        BTreeSet::from([self.id(namespace, &parent.name)])
-    }
-
-    /// ListenerSets that name a Gateway.
-    pub(crate) fn listener_sets(&self, gateway: Id) -> impl Iterator<Item = Id> {
-        self.listener_sets.get(&gateway).into_iter().flatten().copied()
-    }
-
-    /// The backends that a BackendTLSPolicy points at.
-    fn tls_targets(&self, object: Option<&Object>) -> BTreeSet<Target> {
-        let Some(Object::BackendTlsPolicy(policy)) = object else {
-            return BTreeSet::new();
-        };
-        let target = |t: &api::PolicyTargetRef| {
-            Some(Target {
-                kind: BackendKind::of(&t.group, &t.kind)?,
-                id: self.id(&policy.metadata.namespace, &t.name),
-            })
-        };
-        policy.spec.target_refs.iter().filter_map(target).collect()
-    }
-
-    /// BackendTLSPolicies that point at a backend.
-    pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
-        self.tls_policies.get(&target).into_iter().flatten().copied()
-    }
-
-    /// Classes and Gateways that name an EdgeProxy.
-    pub(crate) fn proxy_users(&self, proxy: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.proxy_users.get(&proxy).into_iter().flatten().copied()
-    }
-
-    /// Keeps the list of what policies protect.
-    fn move_guards(&mut self, policy: (Kind, Id), was: Option<&Object>, now: Option<&Object>, touched: &mut Touched) {
-        let [was, now] = [was, now].map(|object| object.map(|o| guards_of(self, o)).unwrap_or_default());
-        for guard in &was {
-            self.guards.remove(*guard, policy);
-        }
-        for guard in &now {
-            self.guards.add(*guard, policy);
-        }
-        let places = was.into_iter().chain(now).flat_map(|guard| self.guarded_places(guard));
-        touched.keys.extend(places);
-    }
-
-    /// Where a policy may cover something.
-    fn guarded_places(&self, guard: Guard) -> Vec<Key> {
-        match guard {
-            Guard::One(kind, id) => vec![Key::Guards(kind, id.namespace)],
-            Guard::All(kind, namespace) => vec![Key::Guards(kind, namespace)],
-            // Whoever asks in a namespace that comes later finds the policy there.
-            Guard::Beyond(Reach { target, .. }) => {
-                let places = self.objects.keys().filter(|(kind, _)| *kind == target);
-                let namespaces: BTreeSet<Sym> = places.map(|(_, id)| id.namespace).collect();
-                namespaces.into_iter().map(|n| Key::Guards(target, n)).collect()
-            }
-        }
-    }
-
-    /// Policies of its own namespace that can't be honoured and cover the object.
-    pub(crate) fn guards(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.guards.near(kind, id)
-    }
-
-    /// Policies of other namespaces that can't be honoured, and that cover objects of a kind where they are let in.
-    pub(crate) fn guards_beyond(&self, kind: Kind) -> impl Iterator<Item = (Reach, &BTreeSet<Id>)> {
-        self.guards.beyond(kind)
+    /// Takes the time; says what it was.
+    pub(crate) fn set_now(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.now.replace(now)
     }
 
     fn put_grant(&mut self, key: &ObjectKey, grant: Option<Arc<ReferenceGrant>>) -> Touched {
@@ -455,28 +351,6 @@ pub(crate) fn transport(protocol: &api::IpProtocol) -> Option<PortProtocol> {
         api::IpProtocol::Udp => Some(PortProtocol::Udp),
         _ => None,
     }
-}
-
-/// Moves an object from the places that it pointed at to those that it points at; says which these are.
-fn point<K: Copy + Ord + Hash>(
-    index: &mut FxHashMap<K, BTreeSet<Id>>,
-    id: Id,
-    was: &BTreeSet<K>,
-    now: &BTreeSet<K>,
-) -> Vec<K> {
-    let (gone, come) = (was.difference(now), now.difference(was));
-    for place in gone.clone() {
-        if let Some(ids) = index.get_mut(place) {
-            ids.remove(&id);
-            if ids.is_empty() {
-                index.remove(place);
-            }
-        }
-    }
-    for place in come.clone() {
-        index.entry(*place).or_default().insert(id);
-    }
-    gone.chain(come).copied().collect()
 }
 
 /// Puts or removes one entry; says whether that made a difference.

@@ -9,8 +9,8 @@ use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::FleetKey;
 use edge_translate::{
-    Change, Settings, Translation, Translator,
-    api::ObjectKey,
+    Change, Fact, Fault, Settings, Translation, Translator,
+    api::{ObjectKey, Timestamp},
     load::{LoadFinding, LoadedObject, Severity},
     status::StatusBody,
 };
@@ -20,6 +20,7 @@ use std::{
     io::{self, BufWriter, Write},
     path::PathBuf,
     process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 pub mod input;
@@ -58,6 +59,9 @@ pub struct TranslateArgs {
     /// Each is a line on standard error: file:line: object: condition reason: message.
     #[arg(long)]
     pub strict: bool,
+    /// The time by which certificates are judged, e.g. 2030-01-01T00:00:00Z; without it, now.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub now: Option<Timestamp>,
     /// DNS domain of the platform.
     #[arg(long, default_value = "cluster.local")]
     pub dns_domain: String,
@@ -97,6 +101,8 @@ pub struct Options {
     pub settings: Settings,
     /// What to do about objects that the input refers to and doesn't bring.
     pub missing: Missing,
+    /// The time by which certificates are judged; without it, they aren't.
+    pub now: Option<Timestamp>,
 }
 
 /// What to do about objects that aren't there.
@@ -114,6 +120,7 @@ impl Default for Options {
         Self {
             settings: settings::of_a_cluster(),
             missing: Missing::Report,
+            now: None,
         }
     }
 }
@@ -140,6 +147,9 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
     let mut translator = Translator::new(options.settings.clone());
     for loaded in &loaded.objects {
         translator.apply(Change::Put(loaded.object.clone()));
+    }
+    if let Some(now) = options.now {
+        translator.apply(Change::Fact(Fact::Time(now)));
     }
     let translation = translator.translate();
     let snapshots = translation
@@ -202,6 +212,7 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
         } else {
             Missing::Report
         },
+        now: Some(args.now.unwrap_or_else(system_time)),
     };
     let mut outcome = translate(&input.texts, &options);
     outcome.findings.splice(..0, input.problems);
@@ -217,13 +228,32 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
         .findings
         .iter()
         .any(|finding| finding.severity == Severity::Error);
+    report_faults(&outcome.translation.faults)?;
+    let is_broken = !outcome.translation.faults.is_empty();
     // The process ends here; taking a large world apart piece by piece would only cost time.
     std::mem::forget(outcome);
-    Ok(if is_unreadable || is_strict_about > 0 {
+    Ok(if is_unreadable || is_broken || is_strict_about > 0 {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
+}
+
+fn report_faults(faults: &[Fault]) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    for Fault { object, unit, message } in faults {
+        writeln!(out, "error: bug in the translation at {object}, unit {unit}: {message}")?;
+    }
+    Ok(())
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse(text).ok_or_else(|| "write it as 2006-01-02T15:04:05Z".to_owned())
+}
+
+fn system_time() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn report(findings: &[LoadFinding]) -> io::Result<()> {

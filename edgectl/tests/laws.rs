@@ -90,7 +90,7 @@ proptest! {
         }
         let documents: Vec<String> = world.objects.values().map(|o| serde_yaml::to_string(o).unwrap()).collect();
         let texts = [Text { name: "world.yaml".to_owned(), text: documents.join("\n---\n") }];
-        let options = Options { settings: world.configuration.settings(), missing: Missing::Report };
+        let options = Options { settings: world.configuration.settings(), missing: Missing::Report, now: Some(world.now) };
         let outcome = translate(&texts, &options);
         let written: Vec<_> = outcome.findings.iter().map(ToString::to_string).collect();
         prop_assert_eq!(outcome.objects.len(), world.objects.len(), "{:?}", written);

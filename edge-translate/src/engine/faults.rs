@@ -88,7 +88,9 @@ fn blamed(key: Key, index: &Index) -> Blamed {
         return Blamed::new();
     };
     match subject {
-        Subject::Object(..) | Subject::Route(_) | Subject::Port(_) => subject.object().into_iter().collect(),
+        Subject::Object(..) | Subject::Route(_) | Subject::Certificate(_) | Subject::Port(_) => {
+            subject.object().into_iter().collect()
+        }
         Subject::Fleet(fleet) => {
             let mut gateways: Blamed = index.members(fleet).iter().map(|id| (Kind::Gateway, *id)).collect();
             gateways.sort_unstable();

@@ -2,7 +2,9 @@
 
 use crate::{
     api::Kind,
+    fact::Question,
     name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
+    world::Place,
 };
 use edge_ir::PortProtocol;
 
@@ -18,12 +20,10 @@ pub(crate) enum Key {
     Slices(Target),
     /// All ReferenceGrants of a namespace.
     Grants(Sym),
-    /// BackendTLSPolicies that point at a backend.
-    TlsPolicies(Target),
-    /// ListenerSets that name a Gateway.
-    ListenerSets(Id),
-    /// Protective policies on objects of a kind in a namespace.
-    Guards(Kind, Sym),
+    /// Who points at a place.
+    Place(Place),
+    /// What the outside says.
+    Fact(Question),
     // Indexes, kept from the values of units.
     /// The Gateways of a fleet.
     Members(FleetId),
@@ -31,8 +31,6 @@ pub(crate) enum Key {
     PortClaims(PortProtocol, u16),
     /// TLS, TCP and UDP routes of a listener.
     ListenerRoutes(ListenerId),
-    /// The classes and Gateways that name an EdgeProxy.
-    ProxyUsers(Id),
     /// How many routes a listener has.
     Attached(ListenerId),
     /// The parents of routes that lead to a backend.
@@ -44,6 +42,10 @@ pub(crate) enum Key {
     Class(Sym),
     /// Whose is this Gateway, and which fleet is it in?
     Gateway(Id),
+    /// What is in this Secret, read as a certificate?
+    Certificate(Id),
+    /// What do listeners see of it?
+    CertificateView(Id),
     /// All listeners of a fleet, judged together.
     Listeners(FleetId),
     /// Is this backend spoken to in TLS, and whom do we trust?

@@ -27,6 +27,11 @@ type NodeIds = SmallVec<[NodeId; 4]>;
 pub(crate) trait MemoKey: Copy + Eq + Hash {
     /// What its node is.
     fn role(&self) -> Role;
+
+    /// Whether somebody wants to hear when the first reads it and when the last no longer does.
+    fn is_followed(&self) -> bool {
+        false
+    }
 }
 
 /// What a node is.
@@ -78,6 +83,8 @@ pub(crate) struct Memo<K, V> {
     nodes: Vec<Option<Node<K, V>>>,
     free: Vec<NodeId>,
     due: Vec<Vec<NodeId>>,
+    /// Followed keys that came or went.
+    turned: Vec<K>,
 }
 
 /// A node's place, and the hash of its key, by which most other nodes are told apart without looking at them.
@@ -163,6 +170,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             nodes: Vec::new(),
             free: Vec::new(),
             due,
+            turned: Vec::new(),
         }
     }
 
@@ -195,9 +203,22 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         self.index.find(spread(hash), is_it).map(|place| place.id)
     }
 
+    /// Whether a key has a node: somebody reads it, or it is a unit that lives.
+    pub(crate) fn holds(&self, key: K) -> bool {
+        self.find(&key).is_some()
+    }
+
+    /// Followed keys that came or went since the last time; some may have done both.
+    pub(crate) fn take_turned(&mut self) -> Vec<K> {
+        std::mem::take(&mut self.turned)
+    }
+
     fn id(&mut self, key: K) -> NodeId {
         if let Some(id) = self.find(&key) {
             return id;
+        }
+        if key.is_followed() {
+            self.turned.push(key);
         }
         let node = Node {
             key,
@@ -379,7 +400,11 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         if node.n_readers > 0 || node.state != State::Input {
             return;
         }
-        let hash = spread(hash_of(&node.key));
+        let key = node.key;
+        if key.is_followed() {
+            self.turned.push(key);
+        }
+        let hash = spread(hash_of(&key));
         if let Ok(place) = self.index.find_entry(hash, |place| place.id == id) {
             place.remove();
         }

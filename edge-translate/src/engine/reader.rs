@@ -9,17 +9,22 @@ use super::{
     value::Value,
 };
 use crate::{
-    api::{self, Kind, Object},
+    api::{self, Kind, Object, Timestamp},
+    fact::Question,
     name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
         gateways::{class::Class, gateway::Gateway},
-        listeners::{fleet::FleetListeners, view::ListenerViews},
+        listeners::{
+            certificate::{CertificateView, ServerCertificate},
+            fleet::FleetListeners,
+            view::ListenerViews,
+        },
         reference::{Referent, Referrer, is_permitted},
         routes::{attach::Attachments, rules::Rules},
     },
     settings::Settings,
-    world::{Reach, World},
+    world::{Place, World, is_guard},
 };
 use edge_ir::{ClusterName, EndpointSetName, HttpFeature, PortProtocol};
 use smallvec::SmallVec;
@@ -109,6 +114,10 @@ units! {
     class(name: Sym): Class -> Arc<Class>;
     /// The judgement on a Gateway.
     gateway(id: Id): Gateway -> Arc<Gateway>;
+    /// A certificate; none when there is no such Secret.
+    certificate(id: Id): Certificate -> Result<Arc<ServerCertificate>, Arc<str>>;
+    /// What listeners see of it.
+    certificate_view(id: Id): CertificateView -> Result<Arc<CertificateView>, Arc<str>>;
     /// All listeners of a fleet.
     listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
     /// How a backend is spoken to; none when it doesn't exist.
@@ -158,46 +167,67 @@ impl<'a> Reader<'a> {
 
     /// Policies that this version can't honour and that protect the object, in no order: it must not be open.
     pub(crate) fn guards(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.reads.note(Key::Guards(kind, id.namespace));
-        let beyond = self.world.guards_beyond(kind);
-        let beyond = beyond.filter(move |(reach, _)| self.lets_in(*reach, id));
-        let beyond = beyond.flat_map(|(reach, ids)| ids.iter().map(move |policy| (reach.policy, *policy)));
-        self.world.guards(kind, id).chain(beyond)
+        let namespace = Place::Namespace(kind, id.namespace);
+        self.reads.note(Key::Place(namespace));
+        let named = self.world.pointers(Place::Object(kind, id));
+        let near = named.chain(self.world.pointers(namespace));
+        let beyond = self.pointers(Place::Everywhere(kind));
+        let beyond = beyond.filter(move |(policy, from)| self.lets_in(*policy, from.namespace, kind, id));
+        near.chain(beyond).filter(|(by, _)| is_guard(*by))
     }
 
     /// Whether a ReferenceGrant lets the policies of another namespace cover an object.
-    fn lets_in(&self, reach: Reach, id: Id) -> bool {
-        let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(reach.from));
+    fn lets_in(&self, policy: Kind, from: Sym, kind: Kind, id: Id) -> bool {
+        let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(from));
         let from = Referrer {
-            group: reach.policy.group(),
-            kind: reach.policy.as_str(),
+            group: policy.group(),
+            kind: policy.as_str(),
             namespace: &own,
         };
         let to = Referent {
-            group: reach.target.group(),
-            kind: reach.target.as_str(),
+            group: kind.group(),
+            kind: kind.as_str(),
             namespace: &namespace,
             name: &name,
         };
         is_permitted(self, from, to)
     }
 
+    fn pointers(&self, place: Place) -> impl Iterator<Item = (Kind, Id)> {
+        self.reads.note(Key::Place(place));
+        self.world.pointers(place)
+    }
+
+    fn pointers_of(&self, by: Kind, place: Place) -> impl Iterator<Item = Id> {
+        let pointers = self.pointers(place);
+        pointers.filter(move |(kind, _)| *kind == by).map(|(_, id)| id)
+    }
+
     /// Classes and Gateways that name an EdgeProxy as their parameters.
     pub(crate) fn proxy_users(&self, proxy: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.reads.note(Key::ProxyUsers(proxy));
-        self.world.proxy_users(proxy)
+        self.pointers(Place::Object(Kind::EdgeProxy, proxy))
     }
 
     /// BackendTLSPolicies that point at a backend.
     pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
-        self.reads.note(Key::TlsPolicies(target));
-        self.world.tls_policies(target)
+        self.pointers_of(Kind::BackendTlsPolicy, Place::Object(target.kind.kind(), target.id))
     }
 
     /// ListenerSets that name a Gateway.
     pub(crate) fn listener_sets(&self, gateway: Id) -> impl Iterator<Item = Id> {
-        self.reads.note(Key::ListenerSets(gateway));
-        self.world.listener_sets(gateway)
+        self.pointers_of(Kind::ListenerSet, Place::Object(Kind::Gateway, gateway))
+    }
+
+    /// Whether a Gateway or ListenerSet names a Secret; for the certificate alone, as with [`Self::host_routes`].
+    pub(crate) fn is_certificate(&self, secret: Id) -> bool {
+        debug_assert_eq!(self.key, Key::Certificate(secret), "only this unit is woken");
+        self.world.is_certificate(secret)
+    }
+
+    /// Whether a time has come; none while nobody told us the time.
+    pub(crate) fn has_come(&self, time: Timestamp) -> Option<bool> {
+        self.reads.note(Key::Fact(Question::Time(time)));
+        self.world.now().map(|now| now >= time)
     }
 
     /// The ports of an object that can be a backend.

@@ -26,6 +26,8 @@ pub(crate) enum Subject {
     Object(Kind, Id),
     /// A route object.
     Route(RouteId),
+    /// A Secret that is named as a certificate.
+    Certificate(Id),
     /// A port of an object that can be a backend.
     Port(BackendPort),
     /// A fleet, for as long as it has a Gateway.
@@ -44,6 +46,7 @@ impl Subject {
         match self {
             Self::Object(kind, id) => Some((kind, id)),
             Self::Route(route) => Some((route.kind.kind(), route.id)),
+            Self::Certificate(id) => Some((Kind::Secret, id)),
             Self::Port(port) => Some((port.target.kind.kind(), port.target.id)),
             Self::Fleet(_) | Self::Host(_) | Self::Backend(..) | Self::Endpoints(..) => None,
         }
@@ -54,6 +57,7 @@ impl Subject {
         match self {
             Self::Object(kind, id) => world.object(kind, id).is_some(),
             Self::Route(route) => world.object(route.kind.kind(), route.id).is_some(),
+            Self::Certificate(id) => world.object(Kind::Secret, id).is_some() && world.is_certificate(id),
             Self::Port(port) => world
                 .backend_ports(port.target.kind.kind(), port.target.id)
                 .contains(&port),
@@ -64,7 +68,7 @@ impl Subject {
         }
     }
 
-    /// The subjects that an object is, apart from its ports.
+    /// The subjects that an object is by itself: not its ports, nor a certificate, which it is for who names it.
     pub(crate) fn of(kind: Kind, id: Id) -> impl Iterator<Item = Self> {
         let route = RouteKind::of(kind).map(|kind| Self::Route(RouteId { kind, id }));
         [Self::Object(kind, id)].into_iter().chain(route)
@@ -84,6 +88,10 @@ macro_rules! units {
                     $($(Self::$index { .. } => Role::Index($keeper),)+)+
                     $(Self::$unit { .. } => Role::Unit($stage),)+
                 }
+            }
+
+            fn is_followed(&self) -> bool {
+                matches!(self, Self::Fact(_))
             }
         }
 
@@ -130,13 +138,15 @@ macro_rules! units {
 }
 
 units! {
-    inputs { Settings Object Slices Grants Guards ProxyUsers TlsPolicies ListenerSets }
+    inputs { Settings Object Slices Grants Place Fact }
     indexes {
         1: Members PortClaims;
         5: ListenerRoutes Attached Ancestors Features;
     }
     units {
         0 Class(name) lives with { Subject::Object(Kind::GatewayClass, Id { namespace: Interner::EMPTY, name }) };
+        0 Certificate(id) lives with { Subject::Certificate(id) };
+        1 CertificateView(id) lives with { Subject::Certificate(id) };
         1 Gateway(id) lives with { Subject::Object(Kind::Gateway, id) };
         2 Listeners(fleet) lives with { Subject::Fleet(fleet) };
         2 BackendTls(port) lives with { Subject::Port(port) };

@@ -5,7 +5,12 @@ use crate::{
     phase::{
         backends::{backend_tls::BackendTls, cluster::ClusterParts, endpoints::Readiness},
         gateways::{class::Class, gateway::Gateway},
-        listeners::{fleet::FleetListeners, sockets::Sockets, view::ListenerViews},
+        listeners::{
+            certificate::{CertificateView, ServerCertificate},
+            fleet::FleetListeners,
+            sockets::Sockets,
+            view::ListenerViews,
+        },
         routes::{attach::Attachments, rules::Rules, uses::Uses},
     },
     status::Status,
@@ -20,6 +25,10 @@ pub(crate) enum Value {
     Class(Arc<Class>),
     /// See [`phase::gateways::gateway`](crate::phase::gateways::gateway).
     Gateway(Arc<Gateway>),
+    /// A certificate, or why the Secret isn't one.
+    Certificate(Result<Arc<ServerCertificate>, Arc<str>>),
+    /// What listeners see of a certificate.
+    CertificateView(Result<Arc<CertificateView>, Arc<str>>),
     /// See [`phase::listeners::fleet`](crate::phase::listeners::fleet).
     Listeners(Arc<FleetListeners>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).

@@ -15,6 +15,7 @@ impl World {
     /// Translates it from scratch.
     pub(crate) fn translate(&self) -> Engine {
         let mut engine = Engine::new(self.configuration);
+        engine.take(&Edit::Tell(self.now));
         for object in self.objects.values() {
             engine.take(&Edit::Put(object.clone()));
         }
@@ -27,6 +28,9 @@ impl Engine {
     /// The first thing that two engines say differently; none when they say the same.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let (mine, others) = (self.translator.statuses(), other.translator.statuses());
+        if self.asked != other.asked {
+            return Some(format!("asked {:?} against {:?}", self.asked, other.asked));
+        }
         if self.fleets() == other.fleets() && self.infra() == other.infra() && mine == others {
             return None;
         }

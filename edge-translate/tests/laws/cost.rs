@@ -2,11 +2,11 @@
 
 use super::{
     cases,
-    history::{Configuration, Edit, Engine, World, history},
+    history::{Configuration, Edit, Engine, LATE, NOW, World, history},
     platform::good_certificate,
     words::read,
 };
-use edge_translate::api::{Kind, Object, ObjectKey};
+use edge_translate::api::{Kind, Object, ObjectKey, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -184,12 +184,25 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         (
             "a key of a Secret that nobody reads",
             Edit::Put(read(secret("c", "other"))),
-            CERTIFICATE_READ,
+            &["Certificate×1", "CertificateView×1"],
         ),
         (
             "a certificate is renewed",
             Edit::Put(read(renewed("c"))),
-            CERTIFICATE_RENEWED,
+            &["Certificate×1", "CertificateView×1", "Sockets×1"],
+        ),
+        ("a second passes", Edit::Tell(Timestamp(NOW.0 + 1)), &[]),
+        (
+            "the certificates expire: their listeners say so, and are served as before",
+            Edit::Tell(LATE),
+            &[
+                "CertificateView×2",
+                "Listeners×2",
+                "ListenerViews×2",
+                "Sockets×2",
+                "Infra×2",
+                "Status×2",
+            ],
         ),
         (
             "a route goes",
@@ -216,6 +229,3 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         }
     }
 }
-
-const CERTIFICATE_READ: &[&str] = &["Listeners×1"];
-const CERTIFICATE_RENEWED: &[&str] = &["Listeners×1", "ListenerViews×1", "Sockets×1", "Infra×1", "Status×1"];

@@ -6,12 +6,16 @@ use super::{
 };
 use edge_ir::{Fleet, FleetKey, Infra};
 use edge_translate::{
-    Change, Feature, Platform, Settings, Translation, Translator,
-    api::{Kind, Object, ObjectKey},
+    Change, Fact, Feature, Platform, Question, Settings, Translation, Translator,
+    api::{Kind, Object, ObjectKey, Timestamp},
     status::Status,
 };
 use proptest::{collection::vec, prelude::*, sample};
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
 /// One edit.
 #[derive(Clone)]
@@ -22,6 +26,8 @@ pub(crate) enum Edit {
     Remove(ObjectKey),
     /// Other settings.
     Configure(Configuration),
+    /// The time, as somebody tells it.
+    Tell(Timestamp),
 }
 
 impl fmt::Debug for Edit {
@@ -34,6 +40,7 @@ impl fmt::Debug for Edit {
             },
             Self::Remove(key) => write!(f, "remove {key}"),
             Self::Configure(configuration) => write!(f, "{configuration:?}"),
+            Self::Tell(now) => write!(f, "it is {now}"),
         }
     }
 }
@@ -141,7 +148,9 @@ pub(crate) fn edit() -> impl Strategy<Value = Edit> {
         Configuration::NoBackends,
         Configuration::Stranger,
     ]);
+    let times = sample::select(&[EARLY, NOW, NOW, Timestamp(NOW.0 + 1), LATE]);
     prop_oneof![
+        1 => times.prop_map(Edit::Tell),
         24 => object().prop_map(Edit::Put),
         5 => key().prop_map(Edit::Remove),
         1 => configuration.prop_map(Edit::Configure),
@@ -233,7 +242,15 @@ pub(crate) fn seed() -> Vec<Object> {
 pub(crate) struct World {
     pub(crate) objects: BTreeMap<ObjectKey, Object>,
     pub(crate) configuration: Configuration,
+    pub(crate) now: Timestamp,
 }
+
+/// The certificates of the tests are good then.
+pub(crate) const NOW: Timestamp = Timestamp(2_000_000_000);
+/// And not yet then.
+pub(crate) const EARLY: Timestamp = Timestamp(1_000_000_000);
+/// And no longer then.
+pub(crate) const LATE: Timestamp = Timestamp(6_000_000_000);
 
 impl World {
     /// Nothing, with default settings.
@@ -241,6 +258,7 @@ impl World {
         Self {
             objects: BTreeMap::new(),
             configuration: Configuration::Cluster,
+            now: NOW,
         }
     }
 
@@ -254,6 +272,7 @@ impl World {
                 self.objects.remove(key);
             }
             Edit::Configure(configuration) => self.configuration = *configuration,
+            Edit::Tell(now) => self.now = *now,
         }
     }
 }
@@ -264,15 +283,20 @@ pub(crate) struct Engine {
     pub(crate) translation: Translation,
     /// Statuses put together from what each translation said had changed.
     pub(crate) heard: BTreeMap<ObjectKey, Arc<Status>>,
+    /// Questions put together from what each translation said was wanted.
+    pub(crate) asked: BTreeSet<Question>,
 }
 
 impl Engine {
     pub(crate) fn new(configuration: Configuration) -> Self {
-        Self {
+        let mut engine = Self {
             translator: Translator::new(configuration.settings()),
             translation: Translation::default(),
             heard: BTreeMap::new(),
-        }
+            asked: BTreeSet::new(),
+        };
+        engine.take(&Edit::Tell(NOW));
+        engine
     }
 
     /// Takes an edit in without translating.
@@ -280,6 +304,7 @@ impl Engine {
         match edit {
             Edit::Put(object) => self.translator.apply(Change::Put(object.clone())),
             Edit::Remove(key) => self.translator.apply(Change::Remove(key.clone())),
+            Edit::Tell(now) => self.translator.apply(Change::Fact(Fact::Time(*now))),
             Edit::Configure(configuration) => self.translator.set_settings(configuration.settings()),
         }
     }
@@ -288,6 +313,9 @@ impl Engine {
         self.translation = self.translator.translate();
         // A unit that panics costs no more than itself; here that is a failure all the same.
         assert_eq!(self.translation.faults, []);
+        let wanted = &self.translation.wanted;
+        self.asked.extend(&wanted.added);
+        self.asked.retain(|question| !wanted.removed.contains(question));
         for (key, status) in &self.translation.statuses {
             match status {
                 Some(status) => self.heard.insert(key.clone(), Arc::clone(status)),

@@ -51,6 +51,7 @@ impl Rig {
             match change {
                 Change::Put(object) => drop(self.known.insert(name(object.key()))),
                 Change::Remove(key) => drop(self.known.remove(&name(key))),
+                Change::Fact(fact) => panic!("a provider of resources tells {fact:?}"),
             }
         }
         Some(batch.since)

@@ -7,10 +7,7 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{BackendId, Encryption, FleetId},
-    phase::{
-        listeners::{certificate::ServerCertificate, client_certificate},
-        precedence::Seniority,
-    },
+    phase::{listeners::client_certificate, precedence::Seniority},
 };
 use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, LoadBalancing, Secret, UpstreamTls};
 use std::sync::Arc;
@@ -70,7 +67,6 @@ fn secure(
         },
         ..trust.tls.clone()
     };
-    let shown = shown.as_ref().map(ServerCertificate::secret);
     (
         tls,
         std::iter::once(Arc::clone(&trust.authorities)).chain(shown).collect(),
@@ -78,7 +74,7 @@ fn secure(
 }
 
 /// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
-fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<ServerCertificate> {
+fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<Arc<Secret>> {
     let mut gateways: Vec<_> = reader
         .members(fleet)
         .iter()
@@ -86,9 +82,11 @@ fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<ServerCerti
         .filter(|gateway| gateway.spec.tls.is_some())
         .collect();
     gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
-    gateways
+    let usable = gateways
         .into_iter()
-        .find_map(|gateway| client_certificate::certificate(reader, gateway)?.ok())
+        .find_map(|gateway| client_certificate::certificate(reader, gateway)?.ok())?;
+    let certificate = reader.certificate(usable)?.as_ref().ok()?;
+    Some(Arc::clone(&certificate.secret))
 }
 
 /// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only.

@@ -1,13 +1,14 @@
 //! Server certificates of listeners: permission, existence, and whether they are what they claim to be.
 
 use super::{
-    finding::{Finding, OVERLAP},
+    finding::{Finding, OUT_OF_DATE, OVERLAP},
     fleet::Candidate,
     listener_set::Holder,
 };
 use crate::{
-    api::{self, Kind, Protocol, SecretRef, TlsMode},
+    api::{self, Kind, Protocol, SecretRef, Timestamp, TlsMode},
     engine::reader::Reader,
+    name::Id,
     phase::{
         hostname, origin,
         reference::{Referent, Referrer, is_permitted},
@@ -19,34 +20,75 @@ use std::sync::Arc;
 
 mod pem;
 
-/// A certificate that can be served.
+use pem::Leaf;
+
+/// A Secret that is a certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerCertificate {
-    /// `<namespace>/<name>` of the Secret.
+    /// What matters of the certificate itself.
+    leaf: Leaf,
+    /// As a secret of a fleet, named `<namespace>/<name>`.
+    pub(crate) secret: Arc<Secret>,
+}
+
+/// What listeners see of a certificate. A renewed one mostly looks the same, so that no listener is judged again.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CertificateView {
+    /// The Secret.
+    pub(crate) id: Id,
+    /// Its name in a fleet.
     pub(crate) name: SecretName,
-    /// Chain, PEM.
-    pub(crate) chain: Arc<str>,
-    /// Private key, PEM.
-    pub(crate) key: SecretBytes,
     /// Host names that it is for, lower case, sorted.
     pub(crate) names: Vec<String>,
     /// The algorithm of its key.
     pub(crate) algorithm: &'static str,
+    /// Whether clients take it, as far as the time goes.
+    date: Date,
 }
 
-impl ServerCertificate {
-    /// The certificate as a secret of a fleet.
-    pub(crate) fn secret(&self) -> Arc<Secret> {
-        let (namespace, name) = self.name.split_once('/').unwrap_or(("", &self.name));
-        let origin = origin::origin(Kind::Secret, namespace.into(), name.into());
-        Arc::new(Secret {
-            name: self.name.clone(),
-            content: SecretContent::Certificate {
-                chain: Arc::clone(&self.chain),
-                key: self.key.clone(),
-            },
-            origins: Arc::new([origin]),
-        })
+/// Whether it is time for a certificate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Date {
+    /// It is, or nobody told us the time.
+    Current,
+    /// Not before then.
+    Early(Timestamp),
+    /// Not after then.
+    Expired(Timestamp),
+}
+
+/// Reads a Secret as a certificate; none when it is gone, or nobody names it as one.
+pub(crate) fn certificate(reader: &Reader<'_>, id: Id) -> Option<Result<Arc<ServerCertificate>, Arc<str>>> {
+    let secret = reader.secret(id).filter(|_| reader.is_certificate(id))?;
+    let name = format!("{}/{}", secret.metadata.namespace, secret.metadata.name);
+    Some(read(secret, &name).map(Arc::new).map_err(Into::into))
+}
+
+/// What listeners see of a certificate; none when the Secret is gone.
+pub(crate) fn view(reader: &Reader<'_>, id: Id) -> Option<Result<Arc<CertificateView>, Arc<str>>> {
+    let certificate = match reader.certificate(id)? {
+        Ok(certificate) => certificate,
+        Err(error) => return Some(Err(Arc::clone(error))),
+    };
+    let leaf = &certificate.leaf;
+    Some(Ok(Arc::new(CertificateView {
+        id,
+        name: certificate.secret.name.clone(),
+        names: leaf.names.clone(),
+        algorithm: leaf.algorithm,
+        date: date(reader, leaf),
+    })))
+}
+
+fn date(reader: &Reader<'_>, leaf: &Leaf) -> Date {
+    // It is good to the end of its last second (RFC 5280 §4.1.2.5).
+    let after = Timestamp(leaf.not_after.0.saturating_add(1));
+    if reader.has_come(leaf.not_before) == Some(false) {
+        Date::Early(leaf.not_before)
+    } else if reader.has_come(after) == Some(true) {
+        Date::Expired(leaf.not_after)
+    } else {
+        Date::Current
     }
 }
 
@@ -84,6 +126,33 @@ pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
     if let Some(finding) = finding(&errors, candidate.certificates.is_empty()) {
         candidate.findings.push(finding);
     }
+    candidate.findings.extend(out_of_date(&candidate.certificates));
+}
+
+/// Warns of certificates that clients won't take. They are served all the same: to serve none instead, or another, would
+/// only take from those who don't look.
+fn out_of_date(certificates: &[Arc<CertificateView>]) -> Option<Finding> {
+    let one = |certificate: &Arc<CertificateView>| {
+        let name = &certificate.name;
+        match certificate.date {
+            Date::Current => None,
+            Date::Early(from) => Some((
+                "CertificateNotYetValid",
+                format!("The certificate in {name} is valid only from {from} on."),
+            )),
+            Date::Expired(at) => Some((
+                "CertificateExpired",
+                format!("The certificate in {name} expired at {at}."),
+            )),
+        }
+    };
+    let flaws: Vec<_> = certificates.iter().filter_map(one).collect();
+    let (reason, _) = flaws.first()?;
+    let messages: Vec<&str> = flaws.iter().map(|(_, message)| message.as_str()).collect();
+    let message = format!("{} Clients that verify it refuse the connection.", messages.join(" "));
+    Some(Finding {
+        condition: Condition::yes(OUT_OF_DATE, *reason, message),
+    })
 }
 
 fn finding(errors: &[RefError], nothing_left: bool) -> Option<Finding> {
@@ -105,7 +174,7 @@ fn finding(errors: &[RefError], nothing_left: bool) -> Option<Finding> {
 }
 
 /// The certificate behind a reference. Permission is asked first, so that a missing grant is all that can be learnt.
-fn resolve(reader: &Reader<'_>, holder: &Holder, reference: &SecretRef) -> Result<ServerCertificate, RefError> {
+fn resolve(reader: &Reader<'_>, holder: &Holder, reference: &SecretRef) -> Result<Arc<CertificateView>, RefError> {
     let invalid = |message: String| RefError {
         permitted: true,
         message,
@@ -140,10 +209,11 @@ fn resolve(reader: &Reader<'_>, holder: &Holder, reference: &SecretRef) -> Resul
             message,
         });
     }
-    let Some(secret) = reader.secret(reader.id(namespace, name)) else {
-        return Err(invalid(format!("secret {namespace}/{name} does not exist")));
-    };
-    read(secret, &format!("{namespace}/{name}")).map_err(invalid)
+    match reader.certificate_view(reader.id(namespace, name)) {
+        Some(Ok(certificate)) => Ok(Arc::clone(certificate)),
+        Some(Err(error)) => Err(invalid(error.to_string())),
+        None => Err(invalid(format!("secret {namespace}/{name} does not exist"))),
+    }
 }
 
 /// Whether a text is certificates that a proxy could trust.
@@ -152,7 +222,7 @@ pub(crate) fn is_bundle(pem: &[u8]) -> bool {
 }
 
 /// Reads certificate and key out of a Secret; `name` is for messages.
-pub(crate) fn read(secret: &api::Secret, name: &str) -> Result<ServerCertificate, String> {
+fn read(secret: &api::Secret, name: &str) -> Result<ServerCertificate, String> {
     let (Some(chain), Some(key)) = (secret.data.get("tls.crt"), secret.data.get("tls.key")) else {
         return Err(format!("secret {name} must contain tls.crt and tls.key"));
     };
@@ -177,17 +247,27 @@ pub(crate) fn read(secret: &api::Secret, name: &str) -> Result<ServerCertificate
     }
     let chain = std::str::from_utf8(chain)
         .map_err(|_| format!("{name} must contain valid tls.crt and tls.key, unable to decode pem data in tls.crt"))?;
+    let metadata = &secret.metadata;
+    let origin = origin::origin(
+        Kind::Secret,
+        Arc::clone(&metadata.namespace),
+        Arc::clone(&metadata.name),
+    );
     Ok(ServerCertificate {
-        name: name.into(),
-        chain: chain.into(),
-        key: SecretBytes::new(Arc::clone(&key.0)),
-        names: leaf.names,
-        algorithm: leaf.algorithm,
+        leaf,
+        secret: Arc::new(Secret {
+            name: name.into(),
+            content: SecretContent::Certificate {
+                chain: chain.into(),
+                key: SecretBytes::new(Arc::clone(&key.0)),
+            },
+            origins: Arc::new([origin]),
+        }),
     })
 }
 
 /// Two certificates for the same name must differ in their key's algorithm, or a handshake couldn't choose.
-fn unlike(before: &[ServerCertificate], new: ServerCertificate) -> Result<ServerCertificate, RefError> {
+fn unlike(before: &[Arc<CertificateView>], new: Arc<CertificateView>) -> Result<Arc<CertificateView>, RefError> {
     let clash = before
         .iter()
         .filter(|c| c.algorithm == new.algorithm)

@@ -2,10 +2,10 @@
 //!
 //! It is shown to every backend that a BackendTLSPolicy covers.
 
-use super::certificate::{self, ServerCertificate};
 use crate::{
     api,
     engine::reader::Reader,
+    name::Id,
     phase::reference::{Referent, Referrer, is_permitted},
     status::Condition,
 };
@@ -26,14 +26,14 @@ pub(crate) fn resolved_refs(reader: &Reader<'_>, gateway: &api::Gateway) -> Opti
     })
 }
 
-/// The certificate of a Gateway, or why it can't be used; none when it names none.
-pub(crate) fn certificate(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Result<ServerCertificate, Flaw>> {
+/// The Secret of a Gateway's certificate, or why it can't be used; none when it names none.
+pub(crate) fn certificate(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Result<Id, Flaw>> {
     let tls = gateway.spec.tls.as_deref()?;
     let reference = tls.backend.as_ref()?.client_certificate_ref.as_ref()?;
     Some(read(reader, &gateway.metadata.namespace, reference))
 }
 
-fn read(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<ServerCertificate, Flaw> {
+fn read(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<Id, Flaw> {
     let invalid = |message: String| ("InvalidClientCertificateRef", message);
     let (group, kind) = (&reference.group, &reference.kind);
     if !group.is_empty() {
@@ -69,11 +69,14 @@ fn read(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<Se
             "invalid cross-namespace reference to backend client certificate".into(),
         ));
     }
-    let Some(secret) = reader.secret(reader.id(namespace, name)) else {
-        return Err(invalid(format!(
+    let id = reader.id(namespace, name);
+    match reader.certificate_view(id) {
+        Some(Ok(_)) => Ok(id),
+        Some(Err(error)) => Err(invalid(format!(
+            "invalid backend client cert secret for gateway: {error}"
+        ))),
+        None => Err(invalid(format!(
             "failed to get backend client certs for gateway: secret {namespace}/{name} does not exist"
-        )));
-    };
-    certificate::read(secret, &format!("{namespace}/{name}"))
-        .map_err(|error| invalid(format!("invalid backend client cert secret for gateway: {error}")))
+        ))),
+    }
 }

@@ -44,11 +44,19 @@ impl Finding {
 pub(super) fn is_serving(findings: &[Finding]) -> bool {
     findings
         .iter()
-        .all(|f| &*f.condition.reason == "PartiallyInvalidCertificateRef" || f.condition.kind == OVERLAP)
+        .all(|f| &*f.condition.reason == "PartiallyInvalidCertificateRef" || is_warning(f))
 }
 
-/// Condition that warns without stopping anything.
+/// Condition that warns of names that several listeners share.
 pub(crate) const OVERLAP: &str = "OverlappingTLSConfig";
+
+/// Condition that warns of certificates that clients won't take yet, or no longer.
+pub(crate) const OUT_OF_DATE: &str = "CertificateOutOfDate";
+
+/// Whether a finding warns without stopping anything.
+fn is_warning(finding: &Finding) -> bool {
+    matches!(finding.condition.kind, OVERLAP | OUT_OF_DATE)
+}
 
 /// Text of conditions that only point at others.
 const SEE_OTHERS: &str = "Listener is invalid, see other Conditions for details.";
@@ -69,7 +77,7 @@ pub(super) fn complete(findings: Vec<Finding>, holder: Kind) -> Vec<Condition> {
         let reason = if is_added { "ListenersNotValid" } else { "Invalid" };
         Condition::no("Programmed", reason, SEE_OTHERS)
     };
-    let (warnings, found): (Vec<_>, Vec<_>) = findings.into_iter().partition(|f| f.condition.kind == OVERLAP);
+    let (warnings, found): (Vec<_>, Vec<_>) = findings.into_iter().partition(is_warning);
     let mut conditions = join(found);
     let only_reason = match conditions.as_slice() {
         [] => Some(""),

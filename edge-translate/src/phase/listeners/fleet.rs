@@ -5,7 +5,7 @@
 
 use super::{
     bound_ports,
-    certificate::{self, ServerCertificate},
+    certificate::{self, CertificateView},
     conflict,
     finding::{Finding, complete, is_serving},
     listener_set::{self, Admission, Holder},
@@ -98,7 +98,7 @@ pub(crate) struct ListenerState {
     /// Conditions, complete and in order.
     pub(crate) conditions: Vec<Condition>,
     /// Server certificates that can be used.
-    pub(crate) certificates: Vec<ServerCertificate>,
+    pub(crate) certificates: Vec<Arc<CertificateView>>,
     /// Whether it is on the data plane.
     pub(crate) serving: Serving,
     /// The table its virtual hosts stand in.
@@ -133,7 +133,7 @@ pub(crate) struct Candidate {
     /// What is wrong so far.
     pub(crate) findings: Vec<Finding>,
     /// Certificates that can be used.
-    pub(crate) certificates: Vec<ServerCertificate>,
+    pub(crate) certificates: Vec<Arc<CertificateView>>,
 }
 
 impl Candidate {

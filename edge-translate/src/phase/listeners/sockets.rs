@@ -65,7 +65,7 @@ pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
         settings: Arc::new(settings),
         listeners: sockets,
         tables: tables(listeners),
-        secrets: secrets(listeners),
+        secrets: secrets(reader, listeners),
     })
 }
 
@@ -269,12 +269,11 @@ fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
         .collect()
 }
 
-fn secrets(listeners: &FleetListeners) -> Vec<Arc<Secret>> {
-    let mut secrets = BTreeMap::new();
-    for certificate in serving(listeners).flat_map(|l| &l.certificates) {
-        secrets
-            .entry(certificate.name.clone())
-            .or_insert_with(|| certificate.secret());
-    }
-    secrets.into_values().collect()
+fn secrets(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<Arc<Secret>> {
+    let named = serving(listeners).flat_map(|l| &l.certificates);
+    let secrets = named.filter_map(|named| {
+        let certificate = reader.certificate(named.id)?.as_ref().ok()?;
+        Some((named.name.clone(), Arc::clone(&certificate.secret)))
+    });
+    secrets.collect::<BTreeMap<_, _>>().into_values().collect()
 }

@@ -1,5 +1,5 @@
 //! Policies that this version can't honour and that protect something: what they cover is closed. The list of them is
-//! kept by the world (`world/guards.rs`).
+//! kept by the world (`world/places.rs`).
 
 use crate::{
     api::Kind,

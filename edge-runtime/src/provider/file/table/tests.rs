@@ -35,6 +35,7 @@ impl World {
                 other => format!("+{}", other.key()),
             },
             Change::Remove(key) => format!("-{}", key.name),
+            Change::Fact(fact) => panic!("a table of resources tells {fact:?}"),
         };
         self.0.take_changes().into_iter().map(name).collect()
     }
@@ -181,7 +182,7 @@ fn files_together_mean_what_they_mean_offline() {
         .into_iter()
         .map(|change| match change {
             Change::Put(object) => object,
-            Change::Remove(key) => panic!("{key}"),
+            other => panic!("{other:?}"),
         })
         .collect();
     online.sort_by_key(Object::key);

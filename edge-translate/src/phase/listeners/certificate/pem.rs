@@ -1,6 +1,7 @@
 //! Reading certificates and keys as far as it takes to tell whether they belong together. No cryptography: the public
 //! part of an RSA or EC key stands in its private encoding, and where it doesn't, the data plane's check remains.
 
+use crate::api::Timestamp;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use x509_parser::{
     certificate::X509Certificate,
@@ -18,11 +19,16 @@ pub(super) enum Error {
 }
 
 /// What matters of a leaf certificate.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Leaf {
     /// DNS names, lower case, sorted.
     pub(super) names: Vec<String>,
     /// The key's algorithm.
     pub(super) algorithm: &'static str,
+    /// The first second in which it is good.
+    pub(super) not_before: Timestamp,
+    /// The last one.
+    pub(super) not_after: Timestamp,
     public_key: Vec<u8>,
 }
 
@@ -75,9 +81,12 @@ pub(super) fn read_leaf(pem: &[u8]) -> Result<Leaf, Error> {
     names.dedup();
     let key = certificate.public_key();
     let algorithm = algorithm(&key.algorithm.algorithm).unwrap_or("unknown");
+    let validity = certificate.validity();
     Ok(Leaf {
         names,
         algorithm,
+        not_before: Timestamp(validity.not_before.timestamp()),
+        not_after: Timestamp(validity.not_after.timestamp()),
         public_key: key.subject_public_key.data.to_vec(),
     })
 }

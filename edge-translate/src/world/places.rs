@@ -1,0 +1,187 @@
+//! Who points where: the one reverse index over objects.
+//!
+//! Whatever names another object (parameters, a parent, a certificate, the target of a policy) is found here from the
+//! other end. A selector points at all objects of a kind in a namespace, or everywhere: who asks decides by labels and
+//! permission whether it is meant.
+
+use super::World;
+use crate::{
+    api::{self, Kind, Object},
+    name::{BackendKind, Id, Sym},
+};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+
+/// Something that can be pointed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Place {
+    /// One object.
+    Object(Kind, Id),
+    /// Every object of a kind in a namespace.
+    Namespace(Kind, Sym),
+    /// Every object of a kind.
+    Everywhere(Kind),
+}
+
+impl Place {
+    /// The place that readers note for what a kind of object points at. Policies are asked for by every route and
+    /// listener: one entry a namespace, instead of one an object that nearly always has none.
+    pub(crate) fn watched(self, by: Kind) -> Self {
+        match self {
+            Self::Object(kind, id) if is_guard(by) => Self::Namespace(kind, id.namespace),
+            place => place,
+        }
+    }
+}
+
+/// Places that an object points at, sorted.
+pub(super) type Pointing = SmallVec<[Place; 2]>;
+
+/// The index.
+#[derive(Default)]
+pub(super) struct Places(FxHashMap<Place, BTreeSet<(Kind, Id)>>);
+
+impl Places {
+    /// Who points at a place.
+    pub(super) fn at(&self, place: Place) -> impl Iterator<Item = (Kind, Id)> {
+        self.0.get(&place).into_iter().flatten().copied()
+    }
+
+    /// Moves an object from where it pointed to where it points; returns the places that differ.
+    pub(super) fn turn(&mut self, object: (Kind, Id), was: &[Place], now: &[Place]) -> Pointing {
+        let mut turned = Pointing::new();
+        for place in was.iter().filter(|p| now.binary_search(p).is_err()) {
+            if let Some(pointers) = self.0.get_mut(place) {
+                pointers.remove(&object);
+                if pointers.is_empty() {
+                    self.0.remove(place);
+                }
+            }
+            turned.push(*place);
+        }
+        for place in now.iter().filter(|p| was.binary_search(p).is_err()) {
+            self.0.entry(*place).or_default().insert(object);
+            turned.push(*place);
+        }
+        turned
+    }
+}
+
+/// Kinds of policies that may protect what they point at in a way that this version can't honour. A route that somebody
+/// put behind authentication must not be open because we don't know the policy yet: what such a policy covers is closed.
+/// Each kind leaves the list when its translation arrives.
+pub(crate) fn is_guard(kind: Kind) -> bool {
+    matches!(kind, Kind::SecurityPolicy | Kind::ClientTrafficPolicy)
+}
+
+/// Whether an object is a policy that protects what it covers, so that this must be closed.
+pub(crate) fn protects(object: &Object) -> bool {
+    match object {
+        Object::SecurityPolicy(_) => true,
+        Object::ClientTrafficPolicy(policy) => policy.spec["tls"].get("clientValidation").is_some(),
+        _ => false,
+    }
+}
+
+/// A target as a policy names it, in its own namespace.
+pub(crate) struct NamedTarget<'a> {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// A listener or rule of it.
+    pub(crate) section: Option<&'a str>,
+}
+
+/// The targets that a policy names; kinds that we don't read are left out.
+pub(crate) fn named_targets(spec: &Value) -> impl Iterator<Item = NamedTarget<'_>> {
+    let list = spec["targetRefs"].as_array().into_iter().flatten();
+    list.chain(spec.get("targetRef")).filter_map(|target| {
+        let text = |field: &str| target[field].as_str();
+        Some(NamedTarget {
+            kind: Kind::of(text("group").unwrap_or_default(), text("kind")?)?,
+            name: text("name")?,
+            section: text("sectionName"),
+        })
+    })
+}
+
+impl World {
+    /// Where an object points.
+    pub(super) fn places_of(&self, object: Option<&Object>) -> Pointing {
+        let mut places = Pointing::new();
+        match object {
+            Some(Object::GatewayClass(class)) => {
+                let parameters = class.spec.parameters_ref.as_deref().filter(|r| r.kind == "EdgeProxy");
+                let namespaced = parameters.and_then(|r| Some((r.namespace.as_deref()?, &*r.name)));
+                places.extend(namespaced.map(|(ns, name)| Place::Object(Kind::EdgeProxy, self.id(ns, name))));
+            }
+            Some(Object::Gateway(gateway)) => self.point_gateway(gateway, &mut places),
+            Some(Object::ListenerSet(set)) => {
+                let own = &set.metadata.namespace;
+                let parent = &set.spec.parent_ref;
+                let namespace = parent.namespace.as_deref().unwrap_or(own);
+                places.push(Place::Object(Kind::Gateway, self.id(namespace, &parent.name)));
+                self.point_certificates(own, &set.spec.listeners, &mut places);
+            }
+            Some(Object::BackendTlsPolicy(policy)) => {
+                let target = |t: &api::PolicyTargetRef| {
+                    let kind = BackendKind::of(&t.group, &t.kind)?.kind();
+                    Some(Place::Object(kind, self.id(&policy.metadata.namespace, &t.name)))
+                };
+                places.extend(policy.spec.target_refs.iter().filter_map(target));
+            }
+            Some(policy @ (Object::SecurityPolicy(generic) | Object::ClientTrafficPolicy(generic)))
+                if protects(policy) =>
+            {
+                self.point_targets(&generic.metadata.namespace, &generic.spec, &mut places);
+            }
+            _ => {}
+        }
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    fn point_gateway(&self, gateway: &api::Gateway, places: &mut Pointing) {
+        let own = &gateway.metadata.namespace;
+        let infrastructure = gateway.spec.infrastructure.as_deref();
+        let parameters = infrastructure.and_then(|i| i.parameters_ref.as_ref());
+        let proxy = parameters.filter(|r| r.kind == "EdgeProxy");
+        places.extend(proxy.map(|r| Place::Object(Kind::EdgeProxy, self.id(own, &r.name))));
+        self.point_certificates(own, &gateway.spec.listeners, places);
+        let backend = gateway.spec.tls.as_deref().and_then(|tls| tls.backend.as_ref());
+        let shown = backend.and_then(|b| b.client_certificate_ref.as_ref());
+        places.extend(shown.and_then(|reference| self.secret_at(own, reference)));
+    }
+
+    fn point_certificates(&self, own: &str, listeners: &[api::Listener], places: &mut Pointing) {
+        let references = listeners.iter().filter_map(|l| l.tls.as_deref());
+        let references = references.flat_map(|tls| &tls.certificate_refs);
+        places.extend(references.filter_map(|reference| self.secret_at(own, reference)));
+    }
+
+    fn secret_at(&self, own: &str, reference: &api::SecretRef) -> Option<Place> {
+        let is_secret = reference.group.is_empty() && reference.kind == "Secret";
+        let namespace = reference.namespace.as_deref().unwrap_or(own);
+        is_secret.then(|| Place::Object(Kind::Secret, self.id(namespace, &reference.name)))
+    }
+
+    /// What a policy names and what it selects. The namespaces of selectors are its own, or any.
+    fn point_targets(&self, namespace: &str, spec: &Value, places: &mut Pointing) {
+        let named = named_targets(spec);
+        places.extend(named.map(|target| Place::Object(target.kind, self.id(namespace, target.name))));
+        for selector in spec["targetSelectors"].as_array().into_iter().flatten() {
+            let group = selector["group"].as_str().unwrap_or("gateway.networking.k8s.io");
+            let Some(kind) = Kind::of(group, selector["kind"].as_str().unwrap_or_default()) else {
+                continue;
+            };
+            places.push(Place::Namespace(kind, self.sym(namespace)));
+            if !matches!(selector["namespaces"]["from"].as_str(), None | Some("Same")) {
+                places.push(Place::Everywhere(kind));
+            }
+        }
+    }
+}
