@@ -1,6 +1,6 @@
 //! Virtual hosts and routes.
 
-use crate::{ClusterName, Domain, Origins, RouteTableName};
+use crate::{ClusterName, Domain, Origins, RouteFilters, RouteTableName};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -51,9 +51,9 @@ pub struct Route {
     /// Edits to the response before it goes to the client.
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
     pub response_headers: HeaderEdits,
-    /// Which other origins browsers may let their scripts call this from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cors: Option<Arc<Cors>>,
+    /// What filters of the manager do for it, sorted by id. The manager has each of them.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub filters: RouteFilters,
     /// The route object and rule.
     pub origins: Origins,
 }

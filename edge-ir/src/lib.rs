@@ -16,6 +16,7 @@
 //! that could not be resolved is no name waiting to be looked up but a share of traffic that answers 500.
 
 mod cluster;
+mod filter;
 mod fleet;
 mod http;
 mod infra;
@@ -28,6 +29,7 @@ pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
     SubjectName, UpstreamTls, ZoneRouting,
 };
+pub use filter::{FilterEffect, FilterId, FilterKind, RouteFilter, RouteFilters};
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, Fraction, HeaderEdit, HeaderEdits, HostRewrite,
@@ -38,7 +40,7 @@ pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, PortProtocol, ProxySettings, ServicePort, StringMap,
 };
 pub use listener::{
-    DownstreamTls, FilterChain, HttpFeature, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy,
+    ClientSettings, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy,
     StreamShare, TlsVersion,
 };
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};

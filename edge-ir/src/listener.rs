@@ -1,6 +1,6 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
-use crate::{ClusterName, ListenerName, Origins, RouteTableName, SecretName};
+use crate::{ClusterName, FilterId, ListenerName, Origins, RouteTableName, SecretName};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -108,17 +108,44 @@ pub struct HttpManager {
     pub stat_prefix: Arc<str>,
     /// The table that routes its requests.
     pub route_table: RouteTableName,
-    /// What routes of the table need of the manager, sorted.
+    /// Filters that a route of the table uses, each neutral by itself, in the order in which a request meets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub features: Vec<HttpFeature>,
+    pub filters: Vec<FilterId>,
+    /// What clients may do.
+    #[serde(default, skip_serializing_if = "ClientSettings::is_default")]
+    pub client: Arc<ClientSettings>,
 }
 
-/// Something that a route asks for and the manager must have a filter for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// What clients may do on a chain. The default is what is served where nobody asks for anything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum HttpFeature {
-    /// [`Route::cors`](crate::Route::cors).
-    Cors,
+pub struct ClientSettings {
+    /// HTTP/2 streams that a connection may have open at once (RFC 9113 §5.1.2).
+    pub max_concurrent_streams: u32,
+    /// Bytes that a stream may send ahead (RFC 9113 §6.9.2).
+    pub initial_stream_window: u32,
+    /// Bytes that a connection may send ahead.
+    pub initial_connection_window: u32,
+    /// Whether `//` in a path is read as `/`.
+    pub merge_slashes: bool,
+}
+
+impl ClientSettings {
+    /// Whether nobody asks for anything.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            max_concurrent_streams: 100,
+            initial_stream_window: 65_536,
+            initial_connection_window: 1_048_576,
+            merge_slashes: true,
+        }
+    }
 }
 
 /// How TLS is terminated.

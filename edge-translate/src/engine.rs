@@ -212,7 +212,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         | Key::ListenerRoutes(_)
         | Key::Attached(_)
         | Key::Ancestors(_)
-        | Key::Features(_) => {
+        | Key::Filters(_) => {
             return None;
         }
     })

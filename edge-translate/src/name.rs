@@ -7,8 +7,8 @@
 mod id;
 
 pub(crate) use id::{
-    Ancestor, BackendId, BackendKind, BackendPort, Encryption, FleetId, HostId, Id, ListenerId, RouteId, RouteKind,
-    Target,
+    Ancestor, BackendId, BackendKind, BackendPort, Encryption, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
+    RouteKind, Target,
 };
 
 use rustc_hash::FxHashMap;

@@ -366,13 +366,11 @@ fn assert_touches_route_only(
 ) -> Result<(), TestCaseError> {
     let moved = touched(&before.fleets, engine.fleets());
     // Cross-origin rules need a filter on the listener.
-    let asks_for_features = before
-        .fleets
-        .values()
-        .chain(engine.fleets().values())
-        .any(|fleet| check::routes(fleet).any(|(_, route)| route.name.starts_with(prefix) && route.cors.is_some()));
+    let asks_for_filters = before.fleets.values().chain(engine.fleets().values()).any(|fleet| {
+        check::routes(fleet).any(|(_, route)| route.name.starts_with(prefix) && !route.filters.is_empty())
+    });
     prop_assert!(
-        moved.settings.is_empty() && (moved.listeners.is_empty() || asks_for_features),
+        moved.settings.is_empty() && (moved.listeners.is_empty() || asks_for_filters),
         "{moved:#?}"
     );
     prop_assert!(
@@ -529,7 +527,7 @@ fn generated_worlds_are_worth_looking_at() {
             hosts().any(|h| !h.routes.is_empty() && h.origins.iter().any(|o| &*o.kind == "ListenerSet")),
         );
         let routes = || fleets.iter().flat_map(|f| check::routes(f));
-        note("cross-origin rules", routes().any(|(_, r)| r.cors.is_some()));
+        note("cross-origin rules", routes().any(|(_, r)| !r.filters.is_empty()));
         note(
             "misdirected requests",
             routes().any(|(_, r)| &*r.name == "misdirected-request"),

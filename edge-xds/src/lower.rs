@@ -13,6 +13,7 @@ mod cluster;
 mod common;
 mod cors;
 mod endpoints;
+mod filter;
 mod headers;
 mod host;
 mod listener;

@@ -260,7 +260,7 @@ fn closed(route: &Route) -> Route {
         action: RouteAction::Respond(crate::lower::INTERNAL_ERROR),
         request_headers: Default::default(),
         response_headers: Default::default(),
-        cors: None,
+        filters: Default::default(),
         origins: Arc::clone(&route.origins),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<R
         action,
         request_headers: Default::default(),
         response_headers: Default::default(),
-        cors: None,
+        filters: Default::default(),
         origins: origins("HTTPRoute", name),
     })
 }
@@ -118,7 +118,8 @@ pub(crate) fn chain(table: &str, tls: Option<DownstreamTls>) -> FilterChain {
         tls,
         network: Network::Http(HttpManager {
             stat_prefix: "http-10080".into(),
-            features: Vec::new(),
+            filters: Vec::new(),
+            client: Default::default(),
             route_table: table.into(),
         }),
         origins: origins("Gateway", "gw"),

@@ -125,6 +125,8 @@ pub(super) struct FleetParts {
     frame: Option<Frame>,
     listeners: SortedList<Listener>,
     secrets: SortedList<Secret>,
+    /// Whether `secrets` holds what the two fields below say.
+    secrets_state: State,
     /// What listeners name.
     socket_secrets: Vec<Arc<Secret>>,
     /// What clusters name, with the number of those that do.
@@ -138,7 +140,7 @@ pub(super) struct FleetParts {
     state: State,
 }
 
-/// Whether a fleet waits for [`Assembly::settle`].
+/// Whether a fleet, or a part of it, waits for [`Assembly::settle`].
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -179,11 +181,14 @@ impl FleetParts {
                 }
             }
         }
-        self.merge_secrets();
+        self.secrets_state = State::Touched;
     }
 
-    /// A certificate may be named by listeners and clusters alike.
+    /// A certificate may be named by listeners and clusters alike. Once a pass, however many of them changed.
     fn merge_secrets(&mut self) {
+        if std::mem::take(&mut self.secrets_state) == State::Settled {
+            return;
+        }
         let of_clusters = self.cluster_secrets.values().map(|(_, secret)| Arc::clone(secret));
         let all: Vec<_> = self.socket_secrets.iter().cloned().chain(of_clusters).collect();
         self.secrets.replace_all(all.into_iter());
@@ -191,6 +196,7 @@ impl FleetParts {
 
     /// Finishes the fleet; none when it has no Gateway.
     fn settle(&mut self) -> Option<Arc<Fleet>> {
+        self.merge_secrets();
         let listeners_changed = self.listeners.settle();
         let secrets_changed = self.secrets.settle();
         let clusters_changed = self.clusters.settle();
@@ -303,7 +309,7 @@ impl Assembly {
             .listeners
             .replace_all(sockets.iter().flat_map(|s| &s.listeners).cloned());
         parts.socket_secrets = sockets.iter().flat_map(|s| &s.secrets).cloned().collect();
-        parts.merge_secrets();
+        parts.secrets_state = State::Touched;
         if parts.frame != frame {
             for (name, table) in &mut parts.tables {
                 let tables = frame.iter().flat_map(|f| &f.tables);

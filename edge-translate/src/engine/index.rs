@@ -1,10 +1,10 @@
 //! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
 
 use crate::{
-    name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
+    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId},
     phase::hostname::Specificity,
 };
-use edge_ir::{HttpFeature, PortProtocol};
+use edge_ir::PortProtocol;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::hash::Hash;
@@ -33,7 +33,7 @@ pub(crate) struct Index {
     /// Parents of routes that lead to a backend, each with the number of its routes.
     ancestors: FxHashMap<BackendPort, FxHashMap<Ancestor, u32>>,
     /// What routes need of a listener, with the number of those that do.
-    features: FxHashMap<(ListenerId, HttpFeature), u32>,
+    filters: FxHashMap<ListenerId, FxHashMap<FilterKey, u32>>,
     users: FxHashMap<(FleetId, BackendId), u32>,
     endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
 }
@@ -147,16 +147,27 @@ impl Index {
         turn
     }
 
-    pub(crate) fn needs(&self, listener: ListenerId, feature: HttpFeature) -> bool {
-        self.features.contains_key(&(listener, feature))
+    pub(crate) fn filters(&self, listener: ListenerId) -> impl Iterator<Item = FilterKey> {
+        self.filters
+            .get(&listener)
+            .into_iter()
+            .flat_map(FxHashMap::keys)
+            .copied()
     }
 
-    pub(crate) fn add_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> CountChange {
-        up(&mut self.features, (listener, feature))
+    pub(crate) fn add_filter(&mut self, listener: ListenerId, filter: FilterKey) -> CountChange {
+        up(self.filters.entry(listener).or_default(), filter)
     }
 
-    pub(crate) fn remove_feature(&mut self, listener: ListenerId, feature: HttpFeature) -> CountChange {
-        down(&mut self.features, (listener, feature))
+    pub(crate) fn remove_filter(&mut self, listener: ListenerId, filter: FilterKey) -> CountChange {
+        let Some(counts) = self.filters.get_mut(&listener) else {
+            return CountChange::Stayed;
+        };
+        let change = down(counts, filter);
+        if counts.is_empty() {
+            self.filters.remove(&listener);
+        }
+        change
     }
 
     pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {

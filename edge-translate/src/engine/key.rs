@@ -35,8 +35,8 @@ pub(crate) enum Key {
     Attached(ListenerId),
     /// The parents of routes that lead to a backend.
     Ancestors(BackendPort),
-    /// What the routes of a listener need of it.
-    Features(ListenerId),
+    /// Filters that the routes of a listener use.
+    Filters(ListenerId),
     // Units.
     /// Is this class ours, and what does it say?
     Class(Sym),

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::Question,
-    name::{Ancestor, BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
+    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
         gateways::{class::Class, gateway::Gateway},
@@ -26,7 +26,7 @@ use crate::{
     settings::Settings,
     world::{Place, World, is_guard},
 };
-use edge_ir::{ClusterName, EndpointSetName, HttpFeature, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -272,10 +272,10 @@ impl<'a> Reader<'a> {
         self.index.n_attached(listener)
     }
 
-    /// Whether a route of a listener needs something of it.
-    pub(crate) fn needs(&self, listener: ListenerId, feature: HttpFeature) -> bool {
-        self.reads.note(Key::Features(listener));
-        self.index.needs(listener, feature)
+    /// Filters that routes of a listener use, in no order.
+    pub(crate) fn filters(&self, listener: ListenerId) -> impl Iterator<Item = FilterKey> {
+        self.reads.note(Key::Filters(listener));
+        self.index.filters(listener)
     }
 
     /// Whether a fleet sends traffic to a backend; for the cluster alone, as with [`Self::host_routes`].

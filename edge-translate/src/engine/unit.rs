@@ -141,7 +141,7 @@ units! {
     inputs { Settings Object Slices Grants Place Fact }
     indexes {
         1: Members PortClaims;
-        5: ListenerRoutes Attached Ancestors Features;
+        5: ListenerRoutes Attached Ancestors Filters;
     }
     units {
         0 Class(name) lives with { Subject::Object(Kind::GatewayClass, Id { namespace: Interner::EMPTY, name }) };

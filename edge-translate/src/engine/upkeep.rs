@@ -11,7 +11,7 @@ use super::{
     value::{PlacedHost, Value},
 };
 use crate::{
-    name::{Ancestor, BackendPort, FleetId, HostId, Id, ListenerId, RouteId},
+    name::{Ancestor, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
@@ -19,7 +19,6 @@ use crate::{
         routes::{attach::Attachments, uses::Uses},
     },
 };
-use edge_ir::HttpFeature;
 use smallvec::SmallVec;
 use std::{cmp::Reverse, collections::BTreeSet};
 
@@ -131,7 +130,7 @@ impl Translator {
         let now = now.and_then(as_uses).unwrap_or(&none);
         self.keep_attached(route, &was.listeners, &now.listeners);
         self.keep_ancestors(&was.ancestors, &now.ancestors);
-        self.keep_features(&was.features, &now.features);
+        self.keep_filters(&was.filters, &now.filters);
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
@@ -171,15 +170,15 @@ impl Translator {
         }
     }
 
-    fn keep_features(&mut self, was: &[(ListenerId, HttpFeature)], now: &[(ListenerId, HttpFeature)]) {
-        for (listener, feature) in was.iter().filter(|f| now.binary_search(f).is_err()) {
-            if self.index.remove_feature(*listener, *feature) == CountChange::Vanished {
-                self.memo.touch(Key::Features(*listener));
+    fn keep_filters(&mut self, was: &[(ListenerId, FilterKey)], now: &[(ListenerId, FilterKey)]) {
+        for (listener, filter) in was.iter().filter(|f| now.binary_search(f).is_err()) {
+            if self.index.remove_filter(*listener, *filter) == CountChange::Vanished {
+                self.memo.touch(Key::Filters(*listener));
             }
         }
-        for (listener, feature) in now.iter().filter(|f| was.binary_search(f).is_err()) {
-            if self.index.add_feature(*listener, *feature) == CountChange::Appeared {
-                self.memo.touch(Key::Features(*listener));
+        for (listener, filter) in now.iter().filter(|f| was.binary_search(f).is_err()) {
+            if self.index.add_filter(*listener, *filter) == CountChange::Appeared {
+                self.memo.touch(Key::Filters(*listener));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Sym;
 use crate::api::Kind;
-use edge_ir::{AppProtocol, PortProtocol};
+use edge_ir::{AppProtocol, FilterKind, PortProtocol};
 
 /// Namespace and name of an object. Cluster-scoped objects have the empty namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +35,15 @@ pub(crate) struct HostId {
     pub(crate) listener: ListenerId,
     /// The hostname, `*` for every one.
     pub(crate) host: Sym,
+}
+
+/// An instance of a filter, in interned words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FilterKey {
+    /// Its kind.
+    pub(crate) kind: FilterKind,
+    /// Whose it is; the empty word for the one that all routes share.
+    pub(crate) owner: Sym,
 }
 
 /// A route object.

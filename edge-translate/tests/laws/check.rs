@@ -70,9 +70,14 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
     for chain in chains(fleet) {
         if let Network::Http(manager) = &chain.network {
-            let mut table = routes_of(fleet, &manager.route_table);
-            if table.any(|route| route.cors.is_some()) && !manager.features.contains(&edge_ir::HttpFeature::Cors) {
-                wrong.push(format!("{}: cross-origin rules without their filter", chain.name));
+            let used: BTreeSet<_> = routes_of(fleet, &manager.route_table)
+                .flat_map(|route| route.filters.iter().map(|filter| &filter.id))
+                .collect();
+            if !used.is_subset(&manager.filters.iter().collect()) {
+                wrong.push(format!(
+                    "{}: filters {:?} for routes that use {used:?}",
+                    chain.name, manager.filters
+                ));
             }
         }
     }

@@ -1,25 +1,16 @@
 //! Cross-origin rules.
 
 use super::matches::string_matcher;
-use edge_ir::{HttpFeature, Route};
+use edge_ir::Cors;
 use envoy_types::pb::{envoy::extensions::filters::http::cors::v3::CorsPolicy, google::protobuf::BoolValue};
-
-/// Name of the filter, on the manager and on routes.
-pub(super) const FILTER: &str = "envoy.filters.http.cors";
 
 /// Every method that the Gateway API knows: what `*` means where the answer must not say `*`.
 const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH";
 
-/// What a route asks of the managers that serve it.
-pub(super) fn is_needed(features: &[HttpFeature]) -> bool {
-    features.contains(&HttpFeature::Cors)
-}
-
 /// The rules of a route.
-pub(super) fn lower(route: &Route) -> Option<CorsPolicy> {
-    let cors = route.cors.as_deref()?;
+pub(super) fn lower(cors: &Cors) -> CorsPolicy {
     let joined = |names: &[std::sync::Arc<str>]| names.join(", ");
-    Some(CorsPolicy {
+    CorsPolicy {
         allow_origin_string_match: cors.origins.iter().map(string_matcher).collect(),
         allow_methods: match &*joined(&cors.methods) {
             "*" if cors.credentials => METHODS.to_owned(),
@@ -32,15 +23,13 @@ pub(super) fn lower(route: &Route) -> Option<CorsPolicy> {
         // A preflight is for the gateway; what it doesn't let in the backend needn't see.
         forward_not_matching_preflights: Some(BoolValue { value: false }),
         ..Default::default()
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
-    use edge_ir::{Cors, DirectResponse, RouteAction, ValueMatcher};
-    use std::sync::Arc;
+    use edge_ir::ValueMatcher;
 
     fn lowered(edit: impl FnOnce(&mut Cors)) -> CorsPolicy {
         let mut cors = Cors {
@@ -52,15 +41,7 @@ mod tests {
             credentials: false,
         };
         edit(&mut cors);
-        let answer = RouteAction::Respond(DirectResponse {
-            status: 200,
-            body: None,
-        });
-        let route = Route {
-            cors: Some(Arc::new(cors)),
-            ..(*sample::route_with("r", "/", answer)).clone()
-        };
-        lower(&route).unwrap_or_default()
+        lower(&cors)
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use super::{
     access_log,
     common::{extension, from_ads, number, yes},
-    cors, route,
+    filter, route,
 };
-use edge_ir::{AccessLog, FleetSettings, HttpFeature, HttpManager};
+use edge_ir::{AccessLog, FilterId, FilterKind, FleetSettings, HttpManager};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -53,21 +53,22 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         AccessLog::DefaultJson => vec![access_log::default_json()],
         AccessLog::Disabled => Vec::new(),
     };
+    let client = &manager.client;
     HttpConnectionManager {
         stat_prefix: manager.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Rds(Rds {
             config_source: Some(from_ads()),
             route_config_name: manager.route_table.to_string(),
         })),
-        http_filters: filters(&manager.features),
+        http_filters: manager.filters.iter().map(neutral).chain([router()]).collect(),
         common_http_protocol_options: Some(HttpProtocolOptions {
             headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
             ..Default::default()
         }),
         http2_protocol_options: Some(Http2ProtocolOptions {
-            max_concurrent_streams: number(100),
-            initial_stream_window_size: number(65_536),
-            initial_connection_window_size: number(1_048_576),
+            max_concurrent_streams: number(client.max_concurrent_streams),
+            initial_stream_window_size: number(client.initial_stream_window),
+            initial_connection_window_size: number(client.initial_connection_window),
             ..Default::default()
         }),
         server_name: SERVER.to_owned(),
@@ -77,7 +78,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         use_remote_address: yes(),
         internal_address_config: Some(internal_addresses()),
         normalize_path: yes(),
-        merge_slashes: true,
+        merge_slashes: client.merge_slashes,
         path_with_escaped_slashes_action: PathWithEscapedSlashesAction::UnescapeAndRedirect.into(),
         ..Default::default()
     }
@@ -142,10 +143,12 @@ fn internal_addresses() -> InternalAddressConfig {
     }
 }
 
-/// Filters in the order in which a request meets them. A route's own settings say what they do for it.
-fn filters(features: &[HttpFeature]) -> Vec<HttpFilter> {
-    let cors = cors::is_needed(features).then(|| http_filter(cors::FILTER, Cors::default()));
-    cors.into_iter().chain([router()]).collect()
+/// A filter that does nothing by itself: a route's own settings say what it does for it.
+fn neutral(id: &FilterId) -> HttpFilter {
+    let name = filter::name(id);
+    match id.kind {
+        FilterKind::Cors => http_filter(&name, Cors::default()),
+    }
 }
 
 /// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told

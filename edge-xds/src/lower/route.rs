@@ -4,13 +4,13 @@
 
 use super::{
     common::{duration, number},
-    cors,
+    filter,
     headers::{host_edit, put_to_add, put_to_remove},
     matches::put_match,
     metadata::put_metadata,
     rewrite::{self, Lowered},
 };
-use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_message, put_str, put_text, put_varint};
+use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
     BackendShare, Destination, DirectResponse, Forward, Fraction, HeaderEdits, HostRewrite, Mirror, RetryPolicy, Route,
     RouteAction as Action, Timeout, VirtualHost,
@@ -105,11 +105,8 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
     put_to_add(out, RESPONSE_HEADERS_TO_ADD, &route.response_headers);
     put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, &route.response_headers);
     put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, &route.request_headers);
-    if let Some(policy) = cors::lower(route) {
-        put_message(out, TYPED_PER_FILTER_CONFIG, |out| {
-            put_str(out, MAP_KEY, cors::FILTER);
-            put_generated(out, MAP_VALUE, &pack_any(policy));
-        });
+    for used in route.filters.iter() {
+        filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used);
     }
     // A string has the form of a message, and this one is put together in place.
     put_message(out, NAME, |out| {

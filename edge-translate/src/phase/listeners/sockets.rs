@@ -17,10 +17,13 @@ use crate::{
     settings::Platform,
 };
 use edge_ir::{
-    AccessLog, DownstreamTls, FilterChain, FleetSettings, HttpFeature, HttpManager, IpFamily, Listener, Network,
-    Origin, Origins, PortProtocol, ReadyListener, RouteTableName, Secret, ServerNames, StreamProxy, TlsVersion,
+    AccessLog, DownstreamTls, FilterChain, FilterId, FleetSettings, HttpManager, IpFamily, Listener, Network, Origin,
+    Origins, PortProtocol, ReadyListener, RouteTableName, Secret, ServerNames, StreamProxy, TlsVersion,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 mod tls;
 
@@ -212,16 +215,21 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
     }
 }
 
-/// The manager of a table: it must do what the routes of every listener in the table need.
+/// The manager of a table: it has the filters that the routes of every listener in the table use.
 fn http(reader: &Reader<'_>, stat_prefix: String, listener: &ListenerState, served: &[&ListenerState]) -> Network {
-    let is_needed = |feature: &HttpFeature| {
-        let mut sharers = served.iter().filter(|l| l.table == listener.table);
-        sharers.any(|l| reader.needs(l.id, *feature))
-    };
+    let sharers = served.iter().filter(|l| l.table == listener.table);
+    let used: BTreeSet<FilterId> = sharers
+        .flat_map(|l| reader.filters(l.id))
+        .map(|filter| FilterId {
+            kind: filter.kind,
+            owner: reader.text(filter.owner),
+        })
+        .collect();
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        features: [HttpFeature::Cors].into_iter().filter(is_needed).collect(),
+        filters: used.into_iter().collect(),
+        client: Arc::default(),
     })
 }
 

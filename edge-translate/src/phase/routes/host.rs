@@ -60,7 +60,7 @@ fn misdirected(view: &ListenerView) -> Arc<Route> {
         }),
         request_headers: HeaderEdits::default(),
         response_headers: HeaderEdits::default(),
-        cors: None,
+        filters: Arc::default(),
         origins: Arc::clone(&view.origins),
     })
 }
@@ -112,7 +112,7 @@ fn closed(route: &Arc<Route>) -> Arc<Route> {
         action: internal_error(),
         request_headers: HeaderEdits::default(),
         response_headers: HeaderEdits::default(),
-        cors: None,
+        filters: Arc::default(),
         ..Route::clone(route)
     })
 }

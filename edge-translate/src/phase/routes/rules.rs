@@ -3,14 +3,17 @@
 use crate::{
     api::{HttpRouteRetry, HttpRouteTimeouts, Kind, Metadata, RouteBackendRef, RouteFilter, StringMap},
     engine::reader::Reader,
-    name::{BackendId, BackendPort, Encryption, RouteId, RouteKind},
+    name::{BackendId, BackendPort, Encryption, FilterKey, RouteId, RouteKind},
     phase::{
         origin,
         policies::guard,
         precedence::{Rank, Seniority},
     },
 };
-use edge_ir::{DirectResponse, HeaderEdits, HttpFeature, Origin, Origins, Route, RouteAction, RouteMatch, StreamProxy};
+use edge_ir::{
+    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, HeaderEdits, Origin, Origins, Route, RouteAction,
+    RouteFilters, RouteMatch, StreamProxy,
+};
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, fmt::Write, sync::Arc};
 
@@ -35,8 +38,8 @@ pub(crate) struct Rules {
     backends: SmallVec<[BackendId; 2]>,
     /// Backends that the rules lead to, those included that can't be trusted, sorted.
     pub(crate) targets: SmallVec<[BackendPort; 2]>,
-    /// What the rules need of whoever serves them, sorted.
-    pub(crate) features: Vec<HttpFeature>,
+    /// Filters that the rules need on the chains of whoever serves them, sorted.
+    pub(crate) filters: Vec<FilterKey>,
     /// What is wrong.
     findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
@@ -180,7 +183,7 @@ pub(super) struct Compilation<'a, 'r> {
     n_references: usize,
     backends: SmallVec<[BackendId; 2]>,
     targets: SmallVec<[BackendPort; 2]>,
-    features: Vec<HttpFeature>,
+    filters: Vec<FilterKey>,
     findings: Vec<RuleFinding>,
     wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
@@ -251,7 +254,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             n_references: 0,
             backends: SmallVec::new(),
             targets: SmallVec::new(),
-            features: Vec::new(),
+            filters: Vec::new(),
             findings: Vec::new(),
             wanting: SmallVec::new(),
         }
@@ -261,7 +264,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
         let Self {
             mut backends,
             mut targets,
-            mut features,
+            mut filters,
             findings,
             wanting,
             ..
@@ -270,14 +273,15 @@ impl<'a, 'r> Compilation<'a, 'r> {
         backends.dedup();
         targets.sort_unstable();
         targets.dedup();
-        features.sort_unstable();
+        filters.sort_unstable();
+        filters.dedup();
         let seniority = Seniority::of(metadata);
         Rules {
             seniority,
             compiled,
             backends,
             targets,
-            features,
+            filters,
             findings,
             wanting,
             generation: metadata.generation,
@@ -377,13 +381,16 @@ fn host_rule<'a, R: HostRule>(
     let matches = rule.matches(c);
     let filters = filter::compile(c, &parts);
     let action = destination::compile(c, &parts, &filters);
-    let (action, request_headers, response_headers, cors) = if c.is_closed() {
-        (internal_error(), HeaderEdits::default(), HeaderEdits::default(), None)
+    let (action, request_headers, response_headers, used) = if c.is_closed() {
+        let none = (HeaderEdits::default(), HeaderEdits::default(), RouteFilters::default());
+        (internal_error(), none.0, none.1, none.2)
     } else {
-        (action, filters.request_headers, filters.response_headers, filters.cors)
+        let used = used(filters.cors);
+        (action, filters.request_headers, filters.response_headers, used)
     };
-    if cors.is_some() && !matches.is_empty() && !c.features.contains(&HttpFeature::Cors) {
-        c.features.push(HttpFeature::Cors);
+    if !matches.is_empty() {
+        c.filters
+            .extend(used.iter().map(|filter| filter_key(c.reader, &filter.id)));
     }
     if !matches!(action, RouteAction::Forward(_)) {
         // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
@@ -400,7 +407,7 @@ fn host_rule<'a, R: HostRule>(
             action,
             request_headers,
             response_headers,
-            cors: cors.clone(),
+            filters: Arc::clone(&used),
             origins: Arc::clone(&origins),
         });
         routes.push(RankedRoute {
@@ -410,6 +417,27 @@ fn host_rule<'a, R: HostRule>(
         });
     }
     Rule { routes }
+}
+
+/// The filters that a rule uses.
+fn used(cors: Option<Arc<Cors>>) -> RouteFilters {
+    let cors = cors.map(|rules| edge_ir::RouteFilter {
+        id: FilterId::shared(FilterKind::Cors),
+        effect: FilterEffect::Cors(rules),
+    });
+    match cors {
+        // Nearly all rules, and this allocates nothing.
+        None => RouteFilters::default(),
+        Some(cors) => Arc::new([cors]),
+    }
+}
+
+/// An instance in interned words.
+fn filter_key(reader: &Reader<'_>, id: &FilterId) -> FilterKey {
+    FilterKey {
+        kind: id.kind,
+        owner: reader.sym(&id.owner),
+    }
 }
 
 /// The rules that failed as a whole.

@@ -4,10 +4,9 @@ use super::attach::Parent;
 use crate::{
     api::Kind,
     engine::reader::Reader,
-    name::{Ancestor, BackendId, BackendPort, FleetId, ListenerId, RouteId, RouteKind},
+    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, ListenerId, RouteId, RouteKind},
     phase::listeners::fleet::Serving,
 };
-use edge_ir::HttpFeature;
 use smallvec::SmallVec;
 
 /// What a route uses. The lists are sorted.
@@ -18,7 +17,7 @@ pub(crate) struct Uses {
     /// Backends that its rules lead to, with the parents that took the route.
     pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
     /// What the route needs of each listener; mostly nothing.
-    pub(crate) features: Vec<(ListenerId, HttpFeature)>,
+    pub(crate) filters: Vec<(ListenerId, FilterKey)>,
     /// Listeners that count it as attached, whatever becomes of its rules.
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
 }
@@ -46,16 +45,16 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
                 rules.targets.iter().map(move |port| (*port, ancestor))
             }),
     );
-    let features = sorted(
+    let filters = sorted(
         listeners
             .iter()
-            .flat_map(|l| rules.features.iter().map(move |feature| (*l, *feature))),
+            .flat_map(|l| rules.filters.iter().map(move |filter| (*l, *filter))),
     )
     .into_vec();
     Some(Uses {
         backends,
         ancestors,
-        features,
+        filters,
         listeners,
     })
 }

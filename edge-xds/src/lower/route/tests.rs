@@ -1,6 +1,9 @@
 use super::*;
 use crate::sample;
-use edge_ir::{Cors, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RouteMatch, ValueMatch, ValueMatcher};
+use edge_ir::{
+    Cors, FilterEffect, FilterId, FilterKind, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RouteFilter,
+    RouteMatch, ValueMatch, ValueMatcher,
+};
 use prost::Message;
 use std::sync::Arc;
 
@@ -19,6 +22,25 @@ fn to(destination: Destination) -> Forward {
         path_rewrite: None,
         host_rewrite: None,
         mirrors: Vec::new(),
+    }
+}
+
+/// Cross-origin rules, by an instance that all routes share or by one of a policy.
+fn cors(owner: &str) -> RouteFilter {
+    let rules = Cors {
+        origins: vec![ValueMatcher::Exact("https://a.example".into())],
+        methods: vec!["GET".into()],
+        headers: vec![],
+        exposed_headers: vec![],
+        max_age: 5,
+        credentials: true,
+    };
+    RouteFilter {
+        id: FilterId {
+            kind: FilterKind::Cors,
+            owner: owner.into(),
+        },
+        effect: FilterEffect::Cors(Arc::new(rules)),
     }
 }
 
@@ -69,14 +91,8 @@ fn full_route() -> Route {
         },
         request_headers: edits(),
         response_headers: edits(),
-        cors: Some(Arc::new(Cors {
-            origins: vec![ValueMatcher::Exact("https://a.example".into())],
-            methods: vec!["GET".into()],
-            headers: vec![],
-            exposed_headers: vec![],
-            max_age: 5,
-            credentials: true,
-        })),
+        // A generated map has no order: more than one entry has a test of its own.
+        filters: Arc::new([cors("")]),
         // A generated Struct is a map without order.
         origins: Arc::new([]),
         ..route
@@ -128,4 +144,20 @@ fn routes_are_written_as_generated_types_write_them() {
         let generated = pb::Route::decode(&*bytes).unwrap();
         assert_eq!(generated.encode_to_vec(), bytes, "{route:?}");
     }
+}
+
+#[test]
+fn a_route_names_every_instance_that_it_uses() {
+    let route = Route {
+        filters: Arc::new([cors(""), cors("securitypolicy/default/p")]),
+        ..full_route()
+    };
+    let mut bytes = Vec::new();
+    put_route(&mut bytes, &sample::host("a.example", Vec::new()), "a_example", &route);
+    let settings = pb::Route::decode(&*bytes).unwrap().typed_per_filter_config;
+    let mut names: Vec<_> = settings.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let own = "envoy.filters.http.cors/securitypolicy/default/p";
+    assert_eq!(names, ["envoy.filters.http.cors", own]);
+    assert_eq!(settings[own].type_url, settings["envoy.filters.http.cors"].type_url);
 }

@@ -1,0 +1,78 @@
+//! HTTP filters as data: what stands on a manager's chain, and what a route makes of it.
+//!
+//! A chain carries an instance once, neutral by itself; a route that uses it names the instance and brings what it shall
+//! do for its requests. So routes of one listener may differ in everything about a filter but its place.
+
+use crate::Cors;
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+/// Kinds of filters, in the order in which a request meets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilterKind {
+    /// Cross-origin rules.
+    Cors,
+}
+
+impl FilterKind {
+    /// The kind as a word; the name of an instance begins with it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Cors => "cors",
+        }
+    }
+}
+
+/// The identity of an instance: its kind and, where several of a kind stand on a chain, whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FilterId {
+    /// The kind.
+    pub kind: FilterKind,
+    /// Whose it is, as `<kind>/<namespace>/<name>`; empty for the one that all routes share.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub owner: Arc<str>,
+}
+
+impl FilterId {
+    /// The one instance of a kind that all routes share.
+    pub fn shared(kind: FilterKind) -> Self {
+        Self {
+            kind,
+            owner: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Display for FilterId {
+    /// The name of the instance on a chain and on routes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.word())?;
+        if self.owner.is_empty() {
+            return Ok(());
+        }
+        write!(f, "/{}", self.owner)
+    }
+}
+
+/// What a route makes of an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteFilter {
+    /// The instance.
+    pub id: FilterId,
+    /// What it does for the route.
+    pub effect: FilterEffect,
+}
+
+/// What a filter does for a route.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FilterEffect {
+    /// Which other origins browsers may let their scripts call the route from.
+    Cors(Arc<Cors>),
+}
+
+/// The filters of a route, sorted by id.
+pub type RouteFilters = Arc<[RouteFilter]>;
