@@ -40,6 +40,12 @@ enum Command {
     Version(VersionArgs),
 }
 
+/// Names have no place here: a server listens on an address of this machine.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    let problem = || "write it as IP:PORT, for example 127.0.0.1:18000, 0.0.0.0:18000 or [::1]:18000".to_owned();
+    text.parse().map_err(|_| problem())
+}
+
 #[derive(Debug, Args)]
 struct ServerArgs {
     /// Configuration file of kind EdgeGateway. It is followed: a valid change takes effect at once.
@@ -49,13 +55,13 @@ struct ServerArgs {
     #[arg(long, value_name = "PATH")]
     proxy_binary: Option<PathBuf>,
     /// Where proxies fetch their configuration.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:18000")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:18000", value_parser = socket_address)]
     xds_address: SocketAddr,
     /// Where /healthz and /readyz are answered.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8081", value_parser = socket_address)]
     health_address: SocketAddr,
     /// Where /metrics is answered.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:19001")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:19001", value_parser = socket_address)]
     metrics_address: SocketAddr,
     /// Leave the proxies running when the controller is asked to stop; the next one takes them over.
     #[arg(long)]
@@ -223,5 +229,7 @@ mod tests {
             assert!(Cli::try_parse_from(args).is_ok(), "{line}");
         }
         assert!(Cli::try_parse_from(["edgegateway", "server", "--nonsense"]).is_err());
+        let error = Cli::try_parse_from(["edgegateway", "server", "--xds-address", ":18000"]).unwrap_err();
+        assert!(error.to_string().contains("write it as IP:PORT"), "{error}");
     }
 }

@@ -12,18 +12,22 @@ use hyper::{
     body::Incoming,
     header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
     service::service_fn,
+    upgrade::OnUpgrade,
 };
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto,
 };
 use std::{convert::Infallible, io::Write, net::SocketAddr, sync::Arc};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::mpsc, task::JoinSet};
 
 mod seen;
 mod websocket;
 
 use seen::{Identity, Seen};
+
+/// WebSockets that wait to be served; when it is full, their answers wait, which is a moment.
+const UPGRADES: usize = 16;
 
 /// Where to listen.
 #[derive(Clone, Debug, clap::Args)]
@@ -61,18 +65,26 @@ async fn stop_signal() -> std::io::Result<()> {
     }
 }
 
-/// Accepts connections for ever. Connections end with the runtime.
+/// Accepts connections for ever. What runs on them ends with the returned future.
 async fn serve(listener: TcpListener, identity: Identity) {
     let identity = Arc::new(identity);
+    let (upgrades, mut upgraded) = mpsc::channel(UPGRADES);
+    let mut running = JoinSet::new();
     loop {
-        // A failed accept concerns one client (it went away, or descriptors ran out for a moment).
-        let Ok((stream, _)) = listener.accept().await else {
-            continue;
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(upgrade) = upgraded.recv() => {
+                running.spawn(websocket::serve(upgrade));
+                continue;
+            }
+            Some(_) = running.join_next(), if !running.is_empty() => continue,
         };
+        // A failed accept concerns one client (it went away, or descriptors ran out for a moment).
+        let Ok((stream, _)) = accepted else { continue };
         let _ = stream.set_nodelay(true);
-        let identity = Arc::clone(&identity);
-        tokio::spawn(async move {
-            let service = service_fn(move |request| answer(request, Arc::clone(&identity)));
+        let (identity, upgrades) = (Arc::clone(&identity), upgrades.clone());
+        running.spawn(async move {
+            let service = service_fn(move |request| answer(request, Arc::clone(&identity), upgrades.clone()));
             let server = auto::Builder::new(TokioExecutor::new());
             // Errors here are the client's: a reset, a protocol violation. There is nobody to tell.
             let _ = server
@@ -82,9 +94,16 @@ async fn serve(listener: TcpListener, identity: Identity) {
     }
 }
 
-async fn answer(request: Request<Incoming>, identity: Arc<Identity>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    identity: Arc<Identity>,
+    upgrades: mpsc::Sender<OnUpgrade>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     if websocket::is_upgrade(&request) {
-        return Ok(websocket::accept(request));
+        let (response, upgrade) = websocket::accept(request);
+        // Nobody takes it when the backend is about to end.
+        let _ = upgrades.send(upgrade).await;
+        return Ok(response);
     }
     let (head, body) = request.into_parts();
     let body_bytes = body.collect().await.map_or(0, |all| all.to_bytes().len());

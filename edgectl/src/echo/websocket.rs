@@ -9,7 +9,7 @@ use hyper::{
     HeaderMap, Request, Response, StatusCode,
     body::Incoming,
     header::{CONNECTION, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE},
-    upgrade::Upgraded,
+    upgrade::{OnUpgrade, Upgraded},
 };
 use hyper_util::rt::TokioIo;
 use sha1::{Digest, Sha1};
@@ -34,19 +34,13 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
     contains(UPGRADE, "websocket") && contains(CONNECTION, "upgrade") && headers.contains_key(SEC_WEBSOCKET_KEY)
 }
 
-/// Answers 101 and echoes on the connection from then on.
-pub(super) fn accept(request: Request<Incoming>) -> Response<Full<Bytes>> {
+/// The answer 101, and what leads to the connection once it was sent.
+pub(super) fn accept(request: Request<Incoming>) -> (Response<Full<Bytes>>, OnUpgrade) {
     let key = request
         .headers()
         .get(SEC_WEBSOCKET_KEY)
         .map(|k| k.as_bytes().to_vec())
         .unwrap_or_default();
-    tokio::spawn(async move {
-        if let Ok(upgraded) = hyper::upgrade::on(request).await {
-            // The peer going away in the middle is a normal end here.
-            let _ = echo(TokioIo::<Upgraded>::new(upgraded)).await;
-        }
-    });
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -55,7 +49,15 @@ pub(super) fn accept(request: Request<Incoming>) -> Response<Full<Bytes>> {
     if let Ok(value) = HeaderValue::from_str(&accept_key(&key)) {
         headers.insert(SEC_WEBSOCKET_ACCEPT, value);
     }
-    response
+    (response, hyper::upgrade::on(request))
+}
+
+/// Echoes on a connection until it ends.
+pub(super) async fn serve(upgrade: OnUpgrade) {
+    if let Ok(upgraded) = upgrade.await {
+        // The peer going away in the middle is a normal end here.
+        let _ = echo(TokioIo::<Upgraded>::new(upgraded)).await;
+    }
 }
 
 fn accept_key(key: &[u8]) -> String {
