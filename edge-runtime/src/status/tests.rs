@@ -2,13 +2,14 @@
 
 use super::*;
 use crate::state::{Address, Availability, FleetState, KeptFrom, Rejection, RejectionKey, Report};
-use edge_ir::{Infra, Origin};
+use edge_ir::{FleetKey, Infra, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
-    status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody},
+    status::{Condition, GatewayStatus, ListenerStatus, ParentStatus, Status, StatusBody},
 };
 use edge_xds::snapshot::ResourceType;
+use serde_json::json;
 use std::collections::BTreeMap;
 use tokio::sync::{oneshot, watch};
 
@@ -304,4 +305,45 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
     assert_eq!(document["findings"][0]["column"], 7);
     assert_eq!(document["resources"][0]["status"]["conditions"][0]["type"], "Accepted");
     task.stop(Duration::from_secs(5)).await;
+}
+
+#[test]
+fn a_rejection_is_told_only_under_parents_that_the_fleet_serves() {
+    let parent = |name: &str| ParentStatus {
+        parent: Arc::new(serde_json::from_value(json!({ "name": name })).unwrap()),
+        conditions: Vec::new(),
+    };
+    let mut status = Status {
+        observed_generation: 1,
+        body: StatusBody::Parents {
+            controller_name: "c".into(),
+            parents: vec![parent("here"), parent("there")],
+        },
+    };
+    let route = ObjectKey::new(Kind::HttpRoute, "ns", "r");
+    let fleet = |name: &str| {
+        (
+            ObjectKey::new(Kind::Gateway, "ns", name),
+            FleetKey::new(format!("ns/{name}")),
+        )
+    };
+    let rejected = overlay::Rejected {
+        fleet: "ns/here".into(),
+        section: Some("rule/2".into()),
+        reason: "match.path: bad".into(),
+    };
+    overlay::add_rejections(
+        &mut status,
+        &route,
+        &[rejected],
+        &[fleet("here"), fleet("there")].into(),
+    );
+    let StatusBody::Parents { parents, .. } = &status.body else {
+        panic!("{status:?}")
+    };
+    let [condition] = parents[0].conditions.as_slice() else {
+        panic!("{parents:?}")
+    };
+    assert_eq!(condition.message, "Rejected by the data plane: rule/2: match.path: bad");
+    assert!(parents[1].conditions.is_empty(), "{parents:?}");
 }
