@@ -9,6 +9,7 @@ use crate::{
     metrics::Metrics,
     state::{Availability, FleetState, Published, Report, Reports},
     status::{Question, to_yaml},
+    task::Failures,
 };
 use edge_xds::snapshot::{ResourceType, version_text};
 use http::StatusCode;
@@ -21,6 +22,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub struct Pages {
     /// The latest state.
     pub published: watch::Receiver<Option<Arc<Published>>>,
+    /// Tasks that have failed.
+    pub failures: watch::Receiver<Failures>,
     /// How the proxies are.
     pub reports: watch::Receiver<Option<Reports>>,
     /// Who knows the statuses.
@@ -63,15 +66,12 @@ impl Pages {
         }
     }
 
-    /// A page of the health interface: alive as long as it answers, ready after the first translation.
+    /// A page of the health interface: alive as long as it answers, ready after the first translation and while every
+    /// task runs.
     pub async fn health(self, query: Query) -> Reply {
         match query.path.as_str() {
             "/healthz" => text(StatusCode::OK, "ok\n"),
-            "/readyz" if self.published.borrow().is_some() => text(StatusCode::OK, "ok\n"),
-            "/readyz" => text(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the first translation isn't done yet\n",
-            ),
+            "/readyz" => self.readiness(),
             _ => text(StatusCode::NOT_FOUND, "try /healthz or /readyz\n"),
         }
     }
@@ -81,6 +81,22 @@ impl Pages {
         match query.path.as_str() {
             "/metrics" => self.metrics_page(),
             _ => text(StatusCode::NOT_FOUND, "try /metrics\n"),
+        }
+    }
+
+    fn readiness(&self) -> Reply {
+        let failures = self.failures.borrow();
+        let down = failures
+            .down
+            .iter()
+            .map(|(task, how)| format!("the task `{task}` {how}\n"));
+        let mut problems: Vec<String> = down.collect();
+        if self.published.borrow().is_none() {
+            problems.push("the first translation isn't done yet\n".to_owned());
+        }
+        match problems.is_empty() {
+            true => text(StatusCode::OK, "ok\n"),
+            false => text(StatusCode::SERVICE_UNAVAILABLE, problems.concat()),
         }
     }
 

@@ -18,8 +18,12 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 use tokio::signal::unix::{SignalKind, signal};
+
+/// What is left when everything has stopped: threads that wait for the system.
+const LAST_GRACE: Duration = Duration::from_millis(500);
 
 /// The Edge Gateway controller.
 #[derive(Debug, Parser)]
@@ -139,7 +143,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
             purpose: "can't start the runtime",
             source,
         })?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         let (source, stop) = StopSource::new();
         let signals = |kind| {
             signal(kind).map_err(|source| Error::System {
@@ -170,7 +174,10 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
         }
-    })
+    });
+    // Work that blocks a thread, a file system that hangs above all, must not hold up the end.
+    runtime.shutdown_timeout(LAST_GRACE);
+    result
 }
 
 fn certgen(args: CertgenArgs) -> Result<(), Error> {

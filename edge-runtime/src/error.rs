@@ -45,6 +45,14 @@ pub enum Error {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// A task has failed without which the controller can't go on.
+    #[error("the task `{task}` {how}; start the controller again, and report this if it comes back")]
+    Task {
+        /// Its name.
+        task: &'static str,
+        /// How it ended.
+        how: String,
+    },
     /// A fault of the machine that no field changes.
     #[error("{purpose}: {cause}", cause = describe(source))]
     System {

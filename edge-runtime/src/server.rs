@@ -2,7 +2,8 @@
 //! means for them.
 //!
 //! Everything that can fail at start is tried before anything runs: certificates, sockets, the runtime folder. After
-//! that nothing ends the controller but a request to stop; what goes wrong is told and the rest goes on.
+//! that nothing ends the controller but a request to stop, or a bug in a task that can't begin again ([`crate::task`]);
+//! what goes wrong is told and the rest goes on.
 
 use crate::{
     Error,
@@ -16,7 +17,7 @@ use crate::{
     provider::file,
     state::{Findings, Input, Ledger, Published, Rejections, Reports},
     status::{self, Sources},
-    task::{Stop, Task},
+    task::{Stop, Supervision, Task},
     world::{self, Outputs, Pace, Terms},
     xds_server::{self, Shared},
 };
@@ -29,15 +30,11 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use tokio::{
-    net::TcpListener,
-    sync::{mpsc, watch},
-    task::JoinHandle,
-};
+use tokio::sync::{mpsc, watch};
 
 mod parts;
 
-use parts::Sockets;
+use parts::{Socket, Sockets};
 
 /// How long a task may take to stop.
 const STOP_GRACE: Duration = Duration::from_secs(3);
@@ -82,27 +79,33 @@ pub fn version() -> Value {
     })
 }
 
-/// Runs until asked to stop. An error means that nothing was started.
+/// Runs until asked to stop. An error means that nothing was started, or that a task failed without which nothing works;
+/// proxies on this machine are left to the next controller then.
 pub async fn run(config: Config, start: Start, mut stop: Stop) -> Result<(), Error> {
     let (changed, mut changes) = mpsc::channel(1);
-    let follow = start.config_path.clone().map(|path| {
-        let (overrides, current) = (start.overrides.clone(), config.clone());
-        Task::spawn("configuration", |stop| {
-            config::follow(path, overrides, current, changed, stop)
+    let (path, overrides, current) = (start.config_path.clone(), start.overrides.clone(), config.clone());
+    let mut server = Server::start(config, start).await?;
+    let supervision = server.hub.supervision.clone();
+    let follow = path.map(|path| {
+        Task::lasting("configuration", &supervision, move |stop| {
+            config::follow(path.clone(), overrides.clone(), current.clone(), changed.clone(), stop)
         })
     });
-    let mut server = Server::start(config, start).await?;
-    loop {
+    let result = loop {
         tokio::select! {
-            () = stop.requested() => break,
+            () = stop.requested() => break Ok(()),
+            (task, how) = supervision.fatal() => {
+                server.keep_proxies();
+                break Err(Error::Task { task, how });
+            }
             Some(config) = changes.recv() => server.follow(config).await,
         }
-    }
+    };
     if let Some(follow) = follow {
         follow.stop(STOP_GRACE).await;
     }
     server.stop().await;
-    Ok(())
+    result
 }
 
 /// All tasks and what connects them.
@@ -110,6 +113,7 @@ struct Server {
     config: Config,
     start: Start,
     certificates: PathBuf,
+    xds_socket: Socket,
     xds_address: SocketAddr,
     hub: Hub,
     core: Core,
@@ -128,7 +132,7 @@ struct HostTask {
 
 /// The tasks that don't depend on sockets or processes: from files to published states and statuses.
 struct Core {
-    world: JoinHandle<()>,
+    world: Task,
     status: Task,
     files: Task,
 }
@@ -141,6 +145,7 @@ struct Hub {
     reports: Arc<watch::Sender<Option<Reports>>>,
     rejections: Arc<watch::Sender<Rejections>>,
     metrics: Arc<Metrics>,
+    supervision: Supervision,
     pages: Pages,
 }
 
@@ -149,7 +154,8 @@ impl Server {
         let Mode::Standalone(standalone) = &config.mode;
         let certificates = standalone.folders.config_home.join("certs");
         make_certificates(&config, &certificates)?;
-        let tls = ServerTls::read(TlsFiles::below(&certificates, CONTROLLER))?;
+        // Read for the first time here, so that what is wrong with them is told before anything runs.
+        ServerTls::read(TlsFiles::below(&certificates, CONTROLLER))?;
         let sockets = Sockets::open(&config, &start.addresses).await?;
         let folder = match standalone.proxies {
             Proxies::Processes(_) => Some(RuntimeFolder::open(&standalone.folders.runtime_dir)?),
@@ -159,20 +165,21 @@ impl Server {
 
         let (hub, core) = Hub::start(&config, standalone, info(&config, &start, &sockets));
         let xds_address = sockets.xds_address();
-        let xds = hub.serve_xds(sockets.xds, tls, &config);
+        let xds = hub.serve_xds(sockets.xds.clone(), &certificates, &config);
         let proxies = folder.map(|folder| {
             let settings = host_settings(standalone, start.at_stop, &certificates, xds_address);
             hub.run_proxies(settings, folder)
         });
-        let admin = serve_pages("admin pages", sockets.admin, &hub.pages, Pages::admin);
-        let health = serve_pages("health pages", sockets.health, &hub.pages, Pages::health);
+        let admin = hub.serve_pages("admin pages", sockets.admin, Pages::admin);
+        let health = hub.serve_pages("health pages", sockets.health, Pages::health);
         let metrics = sockets
             .metrics
-            .map(|socket| serve_pages("metrics pages", socket, &hub.pages, Pages::metrics));
+            .map(|socket| hub.serve_pages("metrics pages", socket, Pages::metrics));
         Ok(Self {
             config,
             start,
             certificates,
+            xds_socket: sockets.xds,
             xds_address,
             hub,
             core,
@@ -200,10 +207,20 @@ impl Server {
         self.core.status.stop(STOP_GRACE).await;
         drop(self.hub);
         // The world ends when nobody sends to it any more.
-        if tokio::time::timeout(STOP_GRACE, self.core.world).await.is_err() {
-            tracing::warn!("a translation did not end in time");
-        }
+        self.core.world.stop(STOP_GRACE).await;
         tracing::info!("stopped");
+    }
+
+    /// Proxies go on without us.
+    fn keep_proxies(&self) {
+        if let Some(proxies) = &self.proxies {
+            proxies.settings.send_modify(|settings| {
+                *settings = Arc::new(HostSettings {
+                    at_stop: AtStop::Keep,
+                    ..HostSettings::clone(settings)
+                });
+            });
+        }
     }
 }
 
@@ -216,8 +233,8 @@ type FileChannels = (
 
 impl Core {
     fn start(
-        config: &Config,
-        standalone: &Standalone,
+        (config, standalone): (&Config, &Standalone),
+        supervision: &Supervision,
         inputs: mpsc::Receiver<Input>,
         outputs: Outputs,
         sources: Sources,
@@ -231,9 +248,11 @@ impl Core {
             pace: Pace::default(),
         };
         Self {
-            world: tokio::task::spawn_blocking(move || world::run(terms, inputs, outputs)),
-            status: Task::spawn("status", |stop| status::run(sources, path, metrics, stop)),
-            files: Task::spawn("file provider", |stop| file::run(watched, world, found, stop)),
+            world: Task::vital_blocking("world", supervision, move || world::run(terms, inputs, outputs)),
+            status: Task::vital("status", supervision, |stop| status::run(sources, path, metrics, stop)),
+            files: Task::vital("file provider", supervision, |stop| {
+                file::run(watched, world, found, stop)
+            }),
         }
     }
 }
@@ -248,6 +267,7 @@ impl Hub {
         let (found, findings) = watch::channel(Findings::default());
         let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
         let metrics = Arc::new(Metrics::default());
+        let supervision = Supervision::new(Arc::clone(&metrics));
         let reports = Arc::new(watch::Sender::new(None));
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
         let outputs = Outputs {
@@ -265,6 +285,7 @@ impl Hub {
         };
         let pages = Pages {
             published: published_state.clone(),
+            failures: supervision.failures(),
             reports: reports.subscribe(),
             status: ask,
             metrics: Arc::clone(&metrics),
@@ -272,8 +293,8 @@ impl Hub {
             started: Instant::now(),
         };
         let core = Core::start(
-            config,
-            standalone,
+            (config, standalone),
+            &supervision,
             world_inputs,
             outputs,
             sources,
@@ -287,12 +308,13 @@ impl Hub {
             reports,
             rejections,
             metrics,
+            supervision,
             pages,
         };
         (hub, core)
     }
 
-    fn serve_xds(&self, socket: TcpListener, tls: ServerTls, config: &Config) -> Task {
+    fn serve_xds(&self, socket: Socket, certificates: &Path, config: &Config) -> Task {
         let shared = Shared {
             published: self.published.clone(),
             rejections: Arc::clone(&self.rejections),
@@ -300,8 +322,17 @@ impl Hub {
             metrics: Arc::clone(&self.metrics),
         };
         let limits = config.xds.clone();
-        Task::spawn("xDS server", |stop| {
-            xds_server::serve(socket, tls, limits, shared, stop)
+        let files = TlsFiles::below(certificates, CONTROLLER);
+        Task::lasting("xDS server", &self.supervision, move |stop| {
+            let (socket, files) = (socket.clone(), files.clone());
+            let (limits, shared) = (limits.clone(), shared.clone());
+            async move {
+                match (ServerTls::read(files), socket.listener()) {
+                    (Ok(tls), Ok(listener)) => xds_server::serve(listener, tls, limits, shared, stop).await,
+                    (Err(error), _) => tracing::error!("{error}"),
+                    (_, Err(error)) => tracing::error!(%error, "the socket of the xDS server can't be used"),
+                }
+            }
         })
     }
 
@@ -309,10 +340,26 @@ impl Hub {
         let (settings, followed) = watch::channel(Arc::new(settings));
         let (published, reports) = (self.published.clone(), Arc::clone(&self.reports));
         let metrics = Arc::clone(&self.metrics);
-        let task = Task::spawn("host infrastructure", |stop| {
+        let task = Task::vital("host infrastructure", &self.supervision, |stop| {
             host::run(followed, folder, published, reports, metrics, stop)
         });
         HostTask { settings, task }
+    }
+
+    fn serve_pages<F>(&self, name: &'static str, socket: Socket, page: fn(Pages, Query) -> F) -> Task
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let pages = self.pages.clone();
+        Task::lasting(name, &self.supervision, move |stop| {
+            let (socket, pages) = (socket.clone(), pages.clone());
+            async move {
+                match socket.listener() {
+                    Ok(listener) => http::serve(listener, move |query| page(pages.clone(), query), stop).await,
+                    Err(error) => tracing::error!(%error, "the socket of the {name} can't be used"),
+                }
+            }
+        })
     }
 }
 
@@ -330,16 +377,6 @@ fn host_settings(standalone: &Standalone, at_stop: AtStop, certificates: &Path, 
         ready_patience: host::READY_PATIENCE,
         at_stop,
     }
-}
-
-fn serve_pages<F>(name: &'static str, socket: TcpListener, pages: &Pages, page: fn(Pages, Query) -> F) -> Task
-where
-    F: Future<Output = Reply> + Send + 'static,
-{
-    let pages = pages.clone();
-    Task::spawn(name, move |stop| {
-        http::serve(socket, move |query| page(pages.clone(), query), stop)
-    })
 }
 
 fn make_certificates(config: &Config, folder: &Path) -> Result<(), Error> {

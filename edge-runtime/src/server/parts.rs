@@ -1,16 +1,16 @@
 //! Sockets, and what a changed configuration means for the parts of a running controller.
 
-use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, host_settings, serve_pages, tell, wants_metrics};
+use super::{Addresses, PROCESS_GRACE, STOP_GRACE, Server, host_settings, tell, wants_metrics};
 use crate::{
     Error,
     admin::Pages,
-    certs::{CONTROLLER, ServerTls, TlsFiles},
     config::{Config, Mode, Proxies, Standalone},
     http::listen,
     infra::host::{AtStop, RuntimeFolder},
     state::Input,
+    task::Task,
 };
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 
 /// The field that places the admin pages.
@@ -18,21 +18,44 @@ const ADMIN_FIELD: &str = "admin.address in the configuration file";
 
 /// All sockets of a controller that starts.
 pub(super) struct Sockets {
-    pub(super) xds: TcpListener,
-    pub(super) admin: TcpListener,
-    pub(super) health: TcpListener,
-    pub(super) metrics: Option<TcpListener>,
+    pub(super) xds: Socket,
+    pub(super) admin: Socket,
+    pub(super) health: Socket,
+    pub(super) metrics: Option<Socket>,
+}
+
+/// An open socket. A server that begins again takes it up where the last one left it: its address is never free for
+/// others, and who connects meanwhile waits in it.
+#[derive(Clone, Debug)]
+pub(super) struct Socket(Arc<std::net::TcpListener>);
+
+impl Socket {
+    async fn open(address: SocketAddr, purpose: &'static str, remedy: &str) -> Result<Self, Error> {
+        let listener = listen(address, purpose, remedy).await?;
+        let listener = listener.into_std().map_err(|source| Error::Listen {
+            address,
+            purpose,
+            remedy: remedy.to_owned(),
+            source,
+        })?;
+        Ok(Self(Arc::new(listener)))
+    }
+
+    /// The socket, to be served from.
+    pub(super) fn listener(&self) -> io::Result<TcpListener> {
+        TcpListener::from_std(self.0.try_clone()?)
+    }
 }
 
 impl Sockets {
     /// Opens all of them, or says which one is taken and how to choose another.
     pub(super) async fn open(config: &Config, addresses: &Addresses) -> Result<Self, Error> {
         let other = "if another edgegateway is running, stop it, or choose another address with";
-        let xds = listen(addresses.xds, "xDS", &format!("{other} --xds-address")).await?;
-        let admin = listen(config.admin, "the admin pages", &format!("{other} {ADMIN_FIELD}")).await?;
-        let health = listen(addresses.health, "health checks", &format!("{other} --health-address")).await?;
+        let xds = Socket::open(addresses.xds, "xDS", &format!("{other} --xds-address")).await?;
+        let admin = Socket::open(config.admin, "the admin pages", &format!("{other} {ADMIN_FIELD}")).await?;
+        let health = Socket::open(addresses.health, "health checks", &format!("{other} --health-address")).await?;
         let metrics = match wants_metrics(config) {
-            true => Some(listen(addresses.metrics, "metrics", &format!("{other} --metrics-address")).await?),
+            true => Some(Socket::open(addresses.metrics, "metrics", &format!("{other} --metrics-address")).await?),
             false => None,
         };
         Ok(Self {
@@ -46,6 +69,7 @@ impl Sockets {
     /// Where proxies find the controller: the system chooses the port if it was given as 0.
     pub(super) fn xds_address(&self) -> SocketAddr {
         self.xds
+            .0
             .local_addr()
             .unwrap_or_else(|_| SocketAddr::from(([127, 0, 0, 1], 18000)))
     }
@@ -99,7 +123,7 @@ impl Server {
     }
 
     async fn move_admin(&mut self, new: &Config) {
-        match listen(
+        match Socket::open(
             new.admin,
             "the admin pages",
             &format!("choose another address with {ADMIN_FIELD}"),
@@ -107,7 +131,7 @@ impl Server {
         .await
         {
             Ok(socket) => {
-                let next = serve_pages("admin pages", socket, &self.hub.pages, Pages::admin);
+                let next = self.hub.serve_pages("admin pages", socket, Pages::admin);
                 std::mem::replace(&mut self.admin, next).stop(STOP_GRACE).await;
                 tracing::info!(admin = %new.admin, "the admin pages have moved");
             }
@@ -115,31 +139,12 @@ impl Server {
         }
     }
 
-    /// Proxies reconnect and are sent only what they don't have.
+    /// Proxies reconnect, to the same socket, and are sent only what they don't have.
     async fn restart_xds(&mut self, new: &Config) {
-        let tls = ServerTls::read(TlsFiles::below(&self.certificates, CONTROLLER));
-        let Some(tls) = tls
-            .inspect_err(|error| tracing::error!("{error}; xdsServer stays as it was"))
-            .ok()
-        else {
-            return;
-        };
-        // The address must be free before it can be opened again, so the old server goes first.
-        let idle = crate::task::Task::spawn("xDS server", |mut stop| async move { stop.requested().await });
-        std::mem::replace(&mut self.xds, idle).stop(STOP_GRACE).await;
-        match listen(
-            self.xds_address,
-            "xDS",
-            "end what has taken it, and restart the controller",
-        )
-        .await
-        {
-            Ok(socket) => {
-                let next = self.hub.serve_xds(socket, tls, new);
-                std::mem::replace(&mut self.xds, next).stop(STOP_GRACE).await;
-            }
-            Err(error) => tracing::error!("{error}"),
-        }
+        // One after the other: streams are numbered by their server. Who connects in between waits in the socket.
+        let nothing = Task::spawn("xDS server", |_| async {});
+        std::mem::replace(&mut self.xds, nothing).stop(STOP_GRACE).await;
+        self.xds = self.hub.serve_xds(self.xds_socket.clone(), &self.certificates, new);
     }
 
     /// Running proxies go on until others are ready to take their place.
