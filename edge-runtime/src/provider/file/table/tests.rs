@@ -155,7 +155,7 @@ fn files_together_mean_what_they_mean_offline() {
             .split(' ')
             .map(|name| {
                 format!(
-                    "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, labels: {{in: n{}}}}}\n---\n",
+                    "apiVersion: v1\nkind: Service\nmetadata: {{name: s-{name}, labels: {{in: n{}}}}}\n---\n",
                     path.len()
                 )
             })
