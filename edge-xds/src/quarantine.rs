@@ -54,10 +54,14 @@ pub struct Held {
     pub origins: Origins,
 }
 
+/// Parts of a virtual host by the name of the rule; none: the host itself.
+type ByRule = BTreeMap<Option<Arc<str>>, Held>;
+
 /// All parts of a fleet's tables that are kept back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quarantine {
-    tables: BTreeMap<Arc<str>, BTreeMap<Arc<str>, BTreeMap<Option<Arc<str>>, Held>>>,
+    /// By table, then by virtual host.
+    tables: BTreeMap<Arc<str>, BTreeMap<Arc<str>, ByRule>>,
 }
 
 impl Quarantine {
