@@ -105,7 +105,7 @@ fn a_panic_costs_its_unit_and_keeps_what_was_good() {
         unit: "Rules",
         message: "tripped over bad".to_owned(),
     };
-    assert_eq!(translation.faults, [fault.clone()]);
+    assert_eq!(translation.faults, std::slice::from_ref(&fault));
     assert_eq!(translation.statuses.len(), 1, "{:?}", translation.statuses);
     let (generation, condition) = accepted(&translator, "bad").unwrap();
     assert_eq!((generation, &*condition.reason), (7, "TranslationFault"));
