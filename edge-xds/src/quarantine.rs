@@ -116,10 +116,7 @@ impl Quarantine {
         snapshot.clone().with(ResourceType::Routes, Arc::new(section))
     }
 
-    fn apply_to_table(
-        hosts: &BTreeMap<Arc<str>, BTreeMap<Option<Arc<str>>, Held>>,
-        entry: &Arc<Entry>,
-    ) -> Option<Arc<Entry>> {
+    fn apply_to_table(hosts: &BTreeMap<Arc<str>, ByRule>, entry: &Arc<Entry>) -> Option<Arc<Entry>> {
         let mut forms = Forms::default();
         for rules in hosts.values() {
             for held in rules.values().filter(|held| is_in_table(entry, held)) {

@@ -205,6 +205,8 @@ fn a_redirect_to_a_scheme_leaves_the_port_behind(plane: &DataPlane) -> Result<()
 
 fn backends_that_fail_answer_500_and_503(plane: &DataPlane) -> Result<()> {
     let mut stack = Stack::start(plane)?;
+    // Nobody listens on it, and nobody else is given it.
+    let [closed] = e2e::ports::free()?;
     let route = |host: &str, backend: &str| {
         fs::read_to_string(stack.site.watched().join("www.yaml"))
             .map(|text| text.split("---\n").next().unwrap_or_default().to_owned())
@@ -212,10 +214,9 @@ fn backends_that_fail_answer_500_and_503(plane: &DataPlane) -> Result<()> {
             .map(|text| {
                 text.replace("[www.example.com]", &format!("[{host}]"))
                     .replace("name: echo", &format!("name: {backend}"))
+                    .replace(&stack.site.ports.echo.to_string(), &closed.to_string())
             })
     };
-    // Nobody listens on a port that was free a moment ago.
-    let [closed] = e2e::ports::free()?;
     let gone = format!(
         "---\napiVersion: gateway.edge/v1alpha1\nkind: Backend\nmetadata: {{ name: gone, namespace: default }}\n\
          spec: {{ endpoints: [{{ ip: {{ address: 127.0.0.1, port: {closed} }} }}] }}\n"
