@@ -275,6 +275,11 @@ fn ctrl_c_leaves_nobody_behind(plane: &DataPlane) -> Result<()> {
     );
     let status = stack.interrupt()?;
     ensure!(status.success(), "{status}\n{}", stack.logs());
+    let log = stack.controller.output();
+    ensure!(
+        !log.contains("no Gateway makes this fleet"),
+        "nobody deleted it:\n{log}"
+    );
     wait_for("every process to end", PATIENCE, || {
         Ok(stack.site.processes()?.is_empty().then_some(()))
     })?;

@@ -168,7 +168,7 @@ pub async fn run(
     }
     let at_stop = settings.borrow().at_stop;
     if at_stop == AtStop::End {
-        fleets.follow(&Published::default());
+        fleets.dismiss(|_| false, Leaving::WithController);
         while let Some(ended) = fleets.supervisors.join_next_with_id().await {
             fleets.ended(ended);
         }
@@ -188,6 +188,15 @@ struct Fleets {
     supervisors: JoinSet<FleetKey>,
 }
 
+/// Why a proxy leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// Its Gateway is gone, which its owner may not have meant.
+    NoGateway,
+    /// The controller was asked to stop.
+    WithController,
+}
+
 /// The supervisor of a fleet.
 struct Running {
     id: Id,
@@ -195,13 +204,13 @@ struct Running {
 }
 
 impl Fleets {
-    fn follow(&mut self, state: &Published) {
-        for process in self
-            .left
-            .extract_if(.., |process| !state.fleets.contains_key(process.fleet()))
-        {
+    /// Ends the proxies of fleets that don't stay.
+    fn dismiss(&mut self, stays: impl Fn(&FleetKey) -> bool, why: Leaving) {
+        for process in self.left.extract_if(.., |process| !stays(process.fleet())) {
             let (fleet, pid) = (process.fleet(), process.id());
-            tracing::warn!(%fleet, pid, "a proxy is left whose fleet no Gateway makes any more; it leaves");
+            if why == Leaving::NoGateway {
+                tracing::warn!(%fleet, pid, "a proxy is left whose fleet no Gateway makes any more; it leaves");
+            }
             let (_, what) = watch::channel(WaitFor::Work);
             let (key, patience) = (
                 process.fleet().clone(),
@@ -212,11 +221,16 @@ impl Fleets {
                 key
             });
         }
-        let gone = self.running.extract_if(.., |key, _| !state.fleets.contains_key(key));
-        for (key, running) in gone {
-            tracing::warn!(fleet = %key, "no Gateway makes this fleet any more; its proxy leaves");
+        for (key, running) in self.running.extract_if(.., |key, _| !stays(key)) {
+            if why == Leaving::NoGateway {
+                tracing::warn!(fleet = %key, "no Gateway makes this fleet any more; its proxy leaves");
+            }
             running.wanted.send_replace(None);
         }
+    }
+
+    fn follow(&mut self, state: &Published) {
+        self.dismiss(|key| state.fleets.contains_key(key), Leaving::NoGateway);
         for (key, fleet) in &state.fleets {
             let known = self.running.get(key).and_then(|running| {
                 let wanted = running.wanted.borrow();

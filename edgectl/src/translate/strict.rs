@@ -1,6 +1,7 @@
 //! `--strict`: everything that isn't as its author meant it, a line each.
 
 use super::Outcome;
+use edge_translate::status::{Status, StatusBody};
 use std::{
     collections::BTreeMap,
     io::{self, Write},
@@ -15,7 +16,10 @@ pub(super) fn report(outcome: &Outcome, out: &mut impl Write) -> io::Result<usiz
         .collect();
     let mut count = outcome.findings.len();
     for (key, status) in &outcome.translation.statuses {
-        for problem in status.iter().flat_map(|status| status.problems()) {
+        // What leads to nothing of ours is among the findings.
+        let status = status.as_deref();
+        let status = status.filter(|status| !matches!(status.body, StatusBody::Unattached(_)));
+        for problem in status.into_iter().flat_map(Status::problems) {
             if let Some((file, line)) = places.get(key) {
                 write!(out, "{file}:{line}: ")?;
             }
@@ -26,4 +30,50 @@ pub(super) fn report(outcome: &Outcome, out: &mut impl Write) -> io::Result<usiz
         }
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::{Options, input::Text, translate};
+
+    #[test]
+    fn every_problem_is_told_once_with_its_place() {
+        let text = "apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: edge }
+spec: { controllerName: gateway.edge/gatewayclass-controller }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: gw, namespace: default }
+spec: { gatewayClassName: edge, listeners: [{ name: http, protocol: HTTP, port: 80 }] }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: lost, namespace: default }
+spec: { parentRefs: [{ name: gateway }] }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: r, namespace: default }
+spec: { parentRefs: [{ name: gw }], rules: [{ backendRefs: [{ name: absent, port: 80 }] }] }
+";
+        let texts = [Text {
+            name: "all.yaml".into(),
+            text: text.into(),
+        }];
+        let outcome = translate(&texts, &Options::default());
+        let findings: Vec<String> = outcome.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].starts_with("all.yaml:11:"), "{findings:?}");
+        let mut out = Vec::new();
+        assert_eq!(report(&outcome, &mut out).unwrap(), 2);
+        let told = String::from_utf8(out).unwrap();
+        assert!(
+            told.starts_with("all.yaml:16: HTTPRoute/default/r: Gateway gw: ResolvedRefs BackendNotFound: "),
+            "{told}"
+        );
+        assert_eq!(told.lines().count(), 1, "{told}");
+    }
 }
