@@ -2,3 +2,7 @@
 //!
 //! Pure: the same [`edge_ir::Infra`] gives the same objects, everywhere and always. Who applies them, repairs what
 //! drifted and deletes what is no longer wanted is the controller (`edge-runtime`).
+
+mod strategic_merge;
+
+pub use strategic_merge::{MergeError, Type, strategic_merge};
