@@ -192,6 +192,9 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Certificate(id) => Value::Certificate(phase::listeners::certificate::certificate(reader, id)?),
         Key::CertificateView(id) => Value::CertificateView(phase::listeners::certificate::view(reader, id)?),
         Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::fleet::listeners(reader, fleet)?)),
+        Key::FleetSettings(fleet) => Value::FleetSettings(Arc::new(phase::gateways::fleet_settings::fleet_settings(
+            reader, fleet,
+        )?)),
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
         Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),
@@ -201,7 +204,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Host(id) => Value::Host(phase::routes::host::host(reader, id)?),
         Key::Cluster(fleet, backend) => Value::Cluster(phase::backends::cluster::cluster(reader, fleet, backend)?),
         Key::Endpoints(fleet, port) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, port)?),
-        Key::Sockets(fleet) => Value::Sockets(Arc::new(phase::listeners::sockets::sockets(reader, fleet)?)),
+        Key::Socket(socket) => Value::Socket(Arc::new(phase::listeners::sockets::socket(reader, socket)?)),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Place(_) | Key::Fact(_) => {

@@ -8,7 +8,7 @@ mod id;
 
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, Encryption, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
-    RouteKind, Target,
+    RouteKind, SocketId, Target,
 };
 
 use rustc_hash::FxHashMap;

@@ -5,8 +5,8 @@
 
 use super::value::PlacedHost;
 use crate::{
-    name::FleetId,
-    phase::{backends::cluster::ClusterParts, listeners::sockets::Sockets},
+    name::{FleetId, SocketId},
+    phase::{backends::cluster::ClusterParts, listeners::sockets::Socket},
 };
 use edge_ir::{
     Cluster, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable, RouteTableName, Secret,
@@ -125,13 +125,16 @@ pub(super) struct FleetParts {
     frame: Option<Frame>,
     listeners: SortedList<Listener>,
     secrets: SortedList<Secret>,
-    /// Whether `secrets` holds what the two fields below say.
+    /// Whether `secrets` holds what the field below says.
     secrets_state: State,
-    /// What listeners name.
-    socket_secrets: Vec<Arc<Secret>>,
-    /// What clusters name, with the number of those that do.
-    cluster_secrets: BTreeMap<SecretName, (u32, Arc<Secret>)>,
+    /// What sockets and clusters name, with the number of those that do.
+    named_secrets: BTreeMap<SecretName, (u32, Arc<Secret>)>,
     tables: BTreeMap<RouteTableName, Table>,
+    /// Whether `named_tables` holds what `sockets` say.
+    tables_state: State,
+    /// Tables that sockets name.
+    named_tables: BTreeMap<RouteTableName, Origins>,
+    sockets: BTreeMap<SocketId, Arc<Socket>>,
     clusters: SortedList<Cluster>,
     pub(super) endpoints: SortedList<EndpointSet>,
     pub(super) infra: Option<Arc<Infra>>,
@@ -148,50 +151,82 @@ enum State {
     Touched,
 }
 
-/// Key, settings and tables of a fleet.
-#[derive(PartialEq)]
+/// Key and settings of a fleet.
 struct Frame {
     key: FleetKey,
     settings: Arc<FleetSettings>,
-    /// Tables that chains name.
-    tables: Vec<(RouteTableName, Origins)>,
 }
 
 impl FleetParts {
     /// Replaces a cluster, and the secrets that it brought by those that it brings.
     fn change_cluster(&mut self, was: Option<ClusterParts>, now: Option<ClusterParts>) {
-        let secrets = |built: &Option<ClusterParts>| built.as_ref().map(|b| b.secrets.clone()).unwrap_or_default();
-        let (gone, come) = (secrets(&was), secrets(&now));
+        let secrets = |parts: &Option<ClusterParts>| parts.as_ref().map(|b| b.secrets.clone()).unwrap_or_default();
+        self.change_secrets(&secrets(&was), &secrets(&now));
         self.clusters.change(was.map(|b| b.cluster), now.map(|b| b.cluster));
+    }
+
+    /// Replaces a socket, and what it named by what it names.
+    pub(super) fn change_socket(&mut self, id: SocketId, now: Option<Arc<Socket>>) {
+        let was = match &now {
+            Some(socket) => self.sockets.insert(id, Arc::clone(socket)),
+            None => self.sockets.remove(&id),
+        };
+        let (was, now) = (was.as_deref(), now.as_deref());
+        let secrets = |socket: Option<&Socket>| socket.map(|s| s.secrets.clone()).unwrap_or_default();
+        self.change_secrets(&secrets(was), &secrets(now));
+        let listener = |socket: &Socket| Arc::clone(&socket.listener);
+        self.listeners.change(was.map(listener), now.map(listener));
+        if was.map(|s| &s.tables) != now.map(|s| &s.tables) {
+            self.tables_state = State::Touched;
+        }
+    }
+
+    fn change_secrets(&mut self, gone: &[Arc<Secret>], come: &[Arc<Secret>]) {
         if gone == come {
             return;
         }
-        for secret in &come {
-            let entry = self.cluster_secrets.entry(secret.name.clone());
+        for secret in come {
+            let entry = self.named_secrets.entry(secret.name.clone());
             let (count, kept) = entry.or_insert_with(|| (0, Arc::clone(secret)));
             *count += 1;
             // All that name it resolve it alike; the last one that came is the newest.
             *kept = Arc::clone(secret);
         }
-        for secret in &gone {
-            if let Some((count, _)) = self.cluster_secrets.get_mut(&secret.name) {
+        for secret in gone {
+            if let Some((count, _)) = self.named_secrets.get_mut(&secret.name) {
                 *count -= 1;
                 if *count == 0 {
-                    self.cluster_secrets.remove(&secret.name);
+                    self.named_secrets.remove(&secret.name);
                 }
             }
         }
         self.secrets_state = State::Touched;
     }
 
-    /// A certificate may be named by listeners and clusters alike. Once a pass, however many of them changed.
+    /// A certificate may be named by many listeners and clusters. Once a pass, however many of them changed.
     fn merge_secrets(&mut self) {
-        if std::mem::take(&mut self.secrets_state) == State::Settled {
-            return;
+        if std::mem::take(&mut self.secrets_state) == State::Touched {
+            let all = self.named_secrets.values().map(|(_, secret)| Arc::clone(secret));
+            self.secrets.replace_all(all);
         }
-        let of_clusters = self.cluster_secrets.values().map(|(_, secret)| Arc::clone(secret));
-        let all: Vec<_> = self.socket_secrets.iter().cloned().chain(of_clusters).collect();
-        self.secrets.replace_all(all.into_iter());
+    }
+
+    /// Takes over the tables that sockets name; says whether they are others.
+    fn merge_tables(&mut self) -> bool {
+        if std::mem::take(&mut self.tables_state) == State::Settled {
+            return false;
+        }
+        let tables = self.sockets.values().flat_map(|socket| &socket.tables);
+        let named: BTreeMap<_, _> = tables.cloned().collect();
+        if named == self.named_tables {
+            return false;
+        }
+        for (name, table) in &mut self.tables {
+            let origins = named.get(name);
+            table.built = table.built.take().filter(|built| Some(&built.origins) == origins);
+        }
+        self.named_tables = named;
+        true
     }
 
     /// Finishes the fleet; none when it has no Gateway.
@@ -201,7 +236,9 @@ impl FleetParts {
         let secrets_changed = self.secrets.settle();
         let clusters_changed = self.clusters.settle();
         let endpoints_changed = self.endpoints.settle();
-        let mut changed = listeners_changed || secrets_changed || clusters_changed || endpoints_changed;
+        let tables_changed = self.merge_tables();
+        let mut changed =
+            listeners_changed || secrets_changed || clusters_changed || endpoints_changed || tables_changed;
         for table in self.tables.values_mut() {
             if table.hosts.settle() {
                 table.built = None;
@@ -216,7 +253,7 @@ impl FleetParts {
         if let Some(built) = built {
             return Some(Arc::clone(built));
         }
-        let tables = frame.tables.iter().map(|(name, origins)| {
+        let tables = self.named_tables.iter().map(|(name, origins)| {
             let table = self.tables.entry(name.clone()).or_default();
             Arc::clone(table.built.get_or_insert_with(|| {
                 Arc::new(RouteTable {
@@ -243,6 +280,7 @@ impl FleetParts {
 
     fn is_empty(&self) -> bool {
         self.frame.is_none()
+            && self.sockets.is_empty()
             && self.clusters.items.is_empty()
             && self.endpoints.items.is_empty()
             && self.tables.is_empty()
@@ -285,42 +323,18 @@ impl Assembly {
         }
     }
 
-    /// Sets what doesn't depend on routes.
-    pub(super) fn set_sockets(&mut self, id: FleetId, key: &str, sockets: Option<&Sockets>) {
-        if let Some(gone) = self
-            .fleets
-            .get(&id)
-            .and_then(|p| p.frame.as_ref())
-            .filter(|_| sockets.is_none())
-        {
-            self.published.remove(&gone.key);
-            self.infra.remove(&gone.key);
-        }
+    /// Sets what makes a fleet; with none, it goes.
+    pub(super) fn set_settings(&mut self, id: FleetId, key: &str, settings: Option<Arc<FleetSettings>>) {
         let parts = self.fleet(id);
-        let frame = sockets.map(|s| Frame {
-            key: key.into(),
-            settings: match &parts.frame {
-                Some(frame) if frame.settings == s.settings => Arc::clone(&frame.settings),
-                _ => Arc::clone(&s.settings),
-            },
-            tables: s.tables.clone(),
-        });
-        parts
-            .listeners
-            .replace_all(sockets.iter().flat_map(|s| &s.listeners).cloned());
-        parts.socket_secrets = sockets.iter().flat_map(|s| &s.secrets).cloned().collect();
-        parts.secrets_state = State::Touched;
-        if parts.frame != frame {
-            for (name, table) in &mut parts.tables {
-                let tables = frame.iter().flat_map(|f| &f.tables);
-                let origins = tables
-                    .filter(|(table, _)| table == name)
-                    .map(|(_, origins)| origins)
-                    .next();
-                table.built = table.built.take().filter(|built| Some(&built.origins) == origins);
+        parts.built = None;
+        let key = FleetKey::from(key);
+        match settings {
+            Some(settings) => parts.frame = Some(Frame { key, settings }),
+            None => {
+                parts.frame = None;
+                self.published.remove(&key);
+                self.infra.remove(&key);
             }
-            parts.frame = frame;
-            parts.built = None;
         }
     }
 

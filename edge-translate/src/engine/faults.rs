@@ -12,7 +12,7 @@ use super::{
 use crate::{api::Kind, name::Id, phase::statuses::has_status, translation::Fault, world::World};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::any::Any;
+use std::{any::Any, collections::BTreeSet};
 
 /// Objects that a fault is laid at.
 type Blamed = SmallVec<[(Kind, Id); 1]>;
@@ -95,6 +95,11 @@ fn blamed(key: Key, index: &Index) -> Blamed {
             let mut gateways: Blamed = index.members(fleet).iter().map(|id| (Kind::Gateway, *id)).collect();
             gateways.sort_unstable();
             gateways
+        }
+        Subject::Socket(socket) => {
+            let listeners = index.socket_listeners(socket).iter();
+            let gateways: BTreeSet<Id> = listeners.map(|listener| listener.id.gateway).collect();
+            gateways.into_iter().map(|id| (Kind::Gateway, id)).collect()
         }
         Subject::Host(host) => smallvec![(Kind::Gateway, host.listener.gateway)],
         Subject::Backend(_, backend) => Subject::Port(backend.port).object().into_iter().collect(),

@@ -1,13 +1,13 @@
 //! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
 
 use crate::{
-    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId},
-    phase::hostname::Specificity,
+    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId},
+    phase::{hostname::Specificity, listeners::sockets::SocketListener},
 };
 use edge_ir::PortProtocol;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::hash::Hash;
+use std::{collections::BTreeMap, hash::Hash};
 
 /// What a host consists of.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) type PortClaim = (PortProtocol, u16);
 pub(crate) struct Index {
     members: FxHashMap<FleetId, Vec<Id>>,
     port_claims: FxHashMap<PortClaim, Vec<(FleetId, Id)>>,
+    /// What serves at each socket of a fleet.
+    sockets: FxHashMap<FleetId, BTreeMap<SocketId, Vec<SocketListener>>>,
     hosts: FxHashMap<HostId, HostRoutes>,
     /// TLS, TCP and UDP routes, in no order.
     listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
@@ -82,6 +84,30 @@ impl Index {
                 self.port_claims.remove(&claim);
             }
         }
+    }
+
+    pub(crate) fn socket_listeners(&self, socket: SocketId) -> &[SocketListener] {
+        let sockets = self.sockets.get(&socket.fleet);
+        let listeners = sockets.and_then(|sockets| sockets.get(&socket));
+        listeners.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Sets what serves at the sockets of a fleet; returns those where that is another.
+    pub(crate) fn set_sockets(
+        &mut self,
+        fleet: FleetId,
+        now: BTreeMap<SocketId, Vec<SocketListener>>,
+    ) -> Vec<SocketId> {
+        let was = self.sockets.remove(&fleet).unwrap_or_default();
+        let gone = was.keys().filter(|socket| !now.contains_key(socket));
+        let come = now
+            .iter()
+            .filter(|(socket, listeners)| was.get(socket) != Some(listeners));
+        let turned = gone.chain(come.map(|(socket, _)| socket)).copied().collect();
+        if !now.is_empty() {
+            self.sockets.insert(fleet, now);
+        }
+        turned
     }
 
     pub(crate) fn host_routes(&self, host: HostId) -> Option<&HostRoutes> {

@@ -3,7 +3,7 @@
 use crate::{
     api::Kind,
     fact::Question,
-    name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
+    name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, SocketId, Sym, Target},
     world::Place,
 };
 use edge_ir::PortProtocol;
@@ -48,6 +48,8 @@ pub(crate) enum Key {
     CertificateView(Id),
     /// All listeners of a fleet, judged together.
     Listeners(FleetId),
+    /// What holds for every proxy of a fleet.
+    FleetSettings(FleetId),
     /// Is this backend spoken to in TLS, and whom do we trust?
     BackendTls(BackendPort),
     /// What routes see of a Gateway.
@@ -66,8 +68,8 @@ pub(crate) enum Key {
     Cluster(FleetId, BackendId),
     /// The endpoints of a backend for a fleet.
     Endpoints(FleetId, BackendPort),
-    /// Sockets, tables and secrets of a fleet.
-    Sockets(FleetId),
+    /// A socket, with the tables and secrets that it names.
+    Socket(SocketId),
     /// What must exist around a fleet.
     Infra(FleetId),
     /// What we say about an object.

@@ -11,13 +11,16 @@ use super::{
 use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::Question,
-    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, Sym, Target},
+    name::{
+        Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId, Sym, Target,
+    },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
         gateways::{class::Class, gateway::Gateway},
         listeners::{
             certificate::{CertificateView, ServerCertificate},
             fleet::FleetListeners,
+            sockets::SocketListener,
             view::ListenerViews,
         },
         reference::{Referent, Referrer, is_permitted},
@@ -26,7 +29,7 @@ use crate::{
     settings::Settings,
     world::{Place, World, is_guard},
 };
-use edge_ir::{ClusterName, EndpointSetName, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, FleetSettings, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -120,6 +123,8 @@ units! {
     certificate_view(id: Id): CertificateView -> Result<Arc<CertificateView>, Arc<str>>;
     /// All listeners of a fleet.
     listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
+    /// What holds for every proxy of a fleet; none while it has no Gateway.
+    fleet_settings(fleet: FleetId): FleetSettings -> Arc<FleetSettings>;
     /// How a backend is spoken to; none when it doesn't exist.
     backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.
@@ -258,6 +263,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn host_routes(&self, host: HostId) -> Option<&'a HostRoutes> {
         debug_assert_eq!(self.key, Key::Host(host), "only this unit is woken");
         self.index.host_routes(host)
+    }
+
+    /// The listeners that serve at a socket; for the socket alone, as with [`Self::host_routes`].
+    pub(crate) fn socket_listeners(&self, socket: SocketId) -> &'a [SocketListener] {
+        debug_assert_eq!(self.key, Key::Socket(socket), "only this unit is woken");
+        self.index.socket_listeners(socket)
     }
 
     /// TLS, TCP and UDP routes of a listener, in no order.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::Kind,
-    name::{BackendId, BackendPort, FleetId, HostId, Id, Interner, RouteId, RouteKind},
+    name::{BackendId, BackendPort, FleetId, HostId, Id, Interner, RouteId, RouteKind, SocketId},
     phase::statuses::has_status,
     world::World,
 };
@@ -32,6 +32,8 @@ pub(crate) enum Subject {
     Port(BackendPort),
     /// A fleet, for as long as it has a Gateway.
     Fleet(FleetId),
+    /// A socket of a fleet, for as long as a listener serves there.
+    Socket(SocketId),
     /// A hostname of a listener, for as long as something attaches there.
     Host(HostId),
     /// A backend that a fleet sends traffic to.
@@ -48,7 +50,7 @@ impl Subject {
             Self::Route(route) => Some((route.kind.kind(), route.id)),
             Self::Certificate(id) => Some((Kind::Secret, id)),
             Self::Port(port) => Some((port.target.kind.kind(), port.target.id)),
-            Self::Fleet(_) | Self::Host(_) | Self::Backend(..) | Self::Endpoints(..) => None,
+            Self::Fleet(_) | Self::Socket(_) | Self::Host(_) | Self::Backend(..) | Self::Endpoints(..) => None,
         }
     }
 
@@ -62,6 +64,7 @@ impl Subject {
                 .backend_ports(port.target.kind.kind(), port.target.id)
                 .contains(&port),
             Self::Fleet(fleet) => !index.members(fleet).is_empty(),
+            Self::Socket(socket) => !index.socket_listeners(socket).is_empty(),
             Self::Host(host) => index.host_routes(host).is_some(),
             Self::Backend(fleet, backend) => index.is_used(fleet, backend),
             Self::Endpoints(fleet, port) => index.needs_endpoints(fleet, port),
@@ -150,6 +153,7 @@ units! {
         1 Gateway(id) lives with { Subject::Object(Kind::Gateway, id) };
         2 Listeners(fleet) lives with { Subject::Fleet(fleet) };
         2 BackendTls(port) lives with { Subject::Port(port) };
+        3 FleetSettings(fleet) lives with { Subject::Fleet(fleet) };
         3 ListenerViews(id) lives with { Subject::Object(Kind::Gateway, id) };
         3 Ready(port) lives with { Subject::Port(port) };
         4 Attach(route) lives with { Subject::Route(route) };
@@ -158,7 +162,7 @@ units! {
         6 Host(host) lives with { Subject::Host(host) };
         6 Cluster(fleet, backend) lives with { Subject::Backend(fleet, backend) };
         6 Endpoints(fleet, port) lives with { Subject::Endpoints(fleet, port) };
-        6 Sockets(fleet) lives with { Subject::Fleet(fleet) };
+        6 Socket(socket) lives with { Subject::Socket(socket) };
         6 Infra(fleet) lives with { Subject::Fleet(fleet) };
         7 Status(kind, id) lives with { Subject::Object(kind, id) } if has_status(kind);
     }

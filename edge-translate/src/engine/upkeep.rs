@@ -15,12 +15,16 @@ use crate::{
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
-        listeners::{fleet::Serving, view::ListenerViews},
+        listeners::{fleet::Serving, sockets, view::ListenerViews},
         routes::{attach::Attachments, uses::Uses},
     },
 };
 use smallvec::SmallVec;
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 impl Translator {
     /// Called after the value of `key` changed.
@@ -30,10 +34,16 @@ impl Translator {
                 self.keep_members(id, fleet_of(was), fleet_of(now));
                 self.keep_port_claims(id, member_of(was), member_of(now));
             }
+            Key::Listeners(fleet) => self.keep_sockets(fleet, now),
             Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
             Key::Attach(route) => self.keep_attachments(route, was, now),
             Key::Uses(route) => self.keep_users(route, was, now),
-            Key::Host(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Sockets(_) | Key::Infra(_) => {
+            Key::FleetSettings(_)
+            | Key::Host(_)
+            | Key::Cluster(..)
+            | Key::Endpoints(..)
+            | Key::Socket(_)
+            | Key::Infra(_) => {
                 self.keep_assembly(key, was, now);
             }
             Key::Status(kind, id) => {
@@ -77,6 +87,17 @@ impl Translator {
         }
         for ((protocol, port), _) in was.symmetric_difference(&now) {
             self.memo.touch(Key::PortClaims(*protocol, *port));
+        }
+    }
+
+    /// A socket comes and goes with the listeners that serve there, and is made again when one of these is another.
+    fn keep_sockets(&mut self, fleet: FleetId, now: Option<&Value>) {
+        let now = match now {
+            Some(Value::Listeners(listeners)) => sockets::by_socket(fleet, listeners),
+            _ => BTreeMap::new(),
+        };
+        for socket in self.index.set_sockets(fleet, now) {
+            self.wake(Subject::Socket(socket));
         }
     }
 
@@ -219,13 +240,20 @@ impl Translator {
                 };
                 self.assembly.fleet(fleet).endpoints.change(set(was), set(now));
             }
-            Key::Sockets(fleet) => {
-                let sockets = match now {
-                    Some(Value::Sockets(sockets)) => Some(&**sockets),
+            Key::FleetSettings(fleet) => {
+                let settings = match now {
+                    Some(Value::FleetSettings(settings)) => Some(Arc::clone(settings)),
                     _ => None,
                 };
                 let name = self.world.text(fleet.0);
-                self.assembly.set_sockets(fleet, &name, sockets);
+                self.assembly.set_settings(fleet, &name, settings);
+            }
+            Key::Socket(id) => {
+                let socket = match now {
+                    Some(Value::Socket(socket)) => Some(Arc::clone(socket)),
+                    _ => None,
+                };
+                self.assembly.fleet(id.fleet).change_socket(id, socket);
             }
             Key::Infra(fleet) => {
                 let infra = match now {

@@ -8,14 +8,14 @@ use crate::{
         listeners::{
             certificate::{CertificateView, ServerCertificate},
             fleet::FleetListeners,
-            sockets::Sockets,
+            sockets::Socket,
             view::ListenerViews,
         },
         routes::{attach::Attachments, rules::Rules, uses::Uses},
     },
     status::Status,
 };
-use edge_ir::{EndpointSet, Infra, RouteTableName, VirtualHost};
+use edge_ir::{EndpointSet, FleetSettings, Infra, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
 /// The value of a unit; the variant is that of its key.
@@ -31,6 +31,8 @@ pub(crate) enum Value {
     CertificateView(Result<Arc<CertificateView>, Arc<str>>),
     /// See [`phase::listeners::fleet`](crate::phase::listeners::fleet).
     Listeners(Arc<FleetListeners>),
+    /// See [`phase::gateways::fleet_settings`](crate::phase::gateways::fleet_settings).
+    FleetSettings(Arc<FleetSettings>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).
     BackendTls(BackendTls),
     /// What routes see of a Gateway.
@@ -50,7 +52,7 @@ pub(crate) enum Value {
     /// A set of endpoints; none when the backend resolves by itself (DNS).
     Endpoints(Option<Arc<EndpointSet>>),
     /// See [`phase::listeners::sockets`](crate::phase::listeners::sockets).
-    Sockets(Arc<Sockets>),
+    Socket(Arc<Socket>),
     /// Infrastructure; none when what exists should stay as it is.
     Infra(Option<Arc<Infra>>),
     /// What we say about an object; none when it isn't ours to speak of.

@@ -17,6 +17,17 @@ pub(crate) struct Id {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FleetId(pub(crate) Sym);
 
+/// A socket of a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SocketId {
+    /// The fleet.
+    pub(crate) fleet: FleetId,
+    /// What its port is a port of.
+    pub(crate) transport: PortProtocol,
+    /// The port that clients use.
+    pub(crate) port: u16,
+}
+
 /// A listener of a Gateway, its own or added by a ListenerSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ListenerId {

@@ -189,7 +189,7 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         (
             "a certificate is renewed",
             Edit::Put(read(renewed("c"))),
-            &["Certificate×1", "CertificateView×1", "Sockets×1"],
+            &["Certificate×1", "CertificateView×1", "Socket×1"],
         ),
         ("a second passes", Edit::Tell(Timestamp(NOW.0 + 1)), &[]),
         (
@@ -198,8 +198,8 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             &[
                 "CertificateView×2",
                 "Listeners×2",
+                "FleetSettings×2",
                 "ListenerViews×2",
-                "Sockets×2",
                 "Infra×2",
                 "Status×2",
             ],
@@ -227,5 +227,54 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             engine.translate();
             assert_eq!(runs(&engine), Vec::<String>::new(), "{what}, once more");
         }
+    }
+}
+
+/// A Gateway in the shape of [`gateway`], with something else about its HTTPS listener, and listeners before the others.
+fn edited(https: &Value, before: &[Value]) -> Edit {
+    let mut gateway = gateway("g", "c");
+    let listeners = gateway["spec"]["listeners"].as_array_mut().unwrap();
+    let (name, value) = https.as_object().unwrap().iter().next().unwrap();
+    listeners[1][name] = value.clone();
+    listeners.splice(0..0, before.iter().cloned());
+    Edit::Put(read(gateway))
+}
+
+/// An edit of a listener makes its own socket again and no other, wherever it stands in the Gateway.
+#[test]
+fn an_edit_of_a_listener_runs_one_socket() {
+    let same = json!({"hostname": "tls.example.com"});
+    let another = |port: u16| json!({"name": format!("l-{port}"), "protocol": "HTTP", "port": port});
+    let edits: Vec<(&str, Edit, u32)> = vec![
+        ("a hostname", edited(&json!({"hostname": "b.example.com"}), &[]), 1),
+        (
+            "who may attach",
+            edited(&json!({"allowedRoutes": {"namespaces": {"from": "Same"}}}), &[]),
+            0,
+        ),
+        ("one more socket, before the others", edited(&same, &[another(8080)]), 1),
+        ("two more", edited(&same, &[another(8080), another(8081)]), 2),
+        (
+            "one moves: a socket goes, one comes",
+            edited(&json!({"port": 8443}), &[]),
+            2,
+        ),
+        (
+            "one stops serving",
+            edited(&json!({"tls": {"certificateRefs": [{"name": "none"}]}}), &[]),
+            1,
+        ),
+        (
+            "the Gateway goes",
+            Edit::Remove(ObjectKey::new(Kind::Gateway, "a", "g")),
+            2,
+        ),
+    ];
+    for (what, edit, sockets) in edits {
+        let mut engine = world(0);
+        engine.take(&edit);
+        engine.translate();
+        let ran = engine.translation.runs.iter().find(|(name, _)| *name == "Socket");
+        assert_eq!(ran.map_or(0, |(_, times)| *times), sockets, "{what}");
     }
 }

@@ -1,4 +1,8 @@
-//! The sockets of a fleet: listeners with their filter chains, the tables these name, and the certificates they serve.
+//! A socket of a fleet: a listener of the data plane with its filter chains, the tables these name, and the certificates
+//! they serve.
+//!
+//! Which sockets there are, and which listeners of the API serve at each, is kept from the judgement on a fleet's
+//! listeners, reduced to what the data plane sees of them: an edit of one listener makes one socket again.
 
 use super::{
     finding::OVERLAP,
@@ -7,18 +11,12 @@ use super::{
 use crate::{
     api::Protocol,
     engine::reader::Reader,
-    name::{Encryption, FleetId},
-    phase::{
-        gateways::{gateway::Gateway, proxy_settings},
-        hostname,
-        policies::guard,
-        routes::rules::Compiled,
-    },
-    settings::Platform,
+    name::{Encryption, FleetId, Id, ListenerId, SocketId},
+    phase::{gateways::gateway::transport, hostname, policies::guard, routes::rules::Compiled},
 };
 use edge_ir::{
-    AccessLog, DownstreamTls, FilterChain, FilterId, FleetSettings, HttpManager, IpFamily, Listener, Network, Origin,
-    Origins, PortProtocol, ReadyListener, RouteTableName, Secret, ServerNames, StreamProxy, TlsVersion,
+    DownstreamTls, FilterChain, FilterId, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
+    RouteTableName, Secret, SecretName, ServerNames, StreamProxy, TlsVersion,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,85 +25,81 @@ use std::{
 
 mod tls;
 
-/// The sockets of a fleet, and what they name.
+/// A socket, and what it names.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sockets {
-    /// Settings of the proxy.
-    pub(crate) settings: Arc<FleetSettings>,
-    /// Sockets, by name.
-    pub(crate) listeners: Vec<Arc<Listener>>,
-    /// Tables that chains name, by name.
+pub(crate) struct Socket {
+    /// The socket itself.
+    pub(crate) listener: Arc<Listener>,
+    /// Tables that its chains name, by name.
     pub(crate) tables: Vec<(RouteTableName, Origins)>,
-    /// Certificates that chains name, by name.
+    /// Certificates that its chains name, by name.
     pub(crate) secrets: Vec<Arc<Secret>>,
 }
 
-/// Port of the readiness listener.
-const READY_PORT: u16 = 19003;
+/// What the data plane sees of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SocketListener {
+    /// Which one.
+    pub(crate) id: ListenerId,
+    full_name: Arc<str>,
+    /// Its hostname, `*` for every one.
+    hostname: Arc<str>,
+    protocol: Protocol,
+    /// Server certificates: the Secret, and its name in the fleet.
+    certificates: Vec<(Id, SecretName)>,
+    /// Protocols that it offers to HTTPS clients.
+    alpn: &'static [&'static str],
+    table: RouteTableName,
+    origin: Origin,
+}
 
-/// Builds the sockets of a fleet; none when it has no Gateway.
-pub(crate) fn sockets(reader: &Reader<'_>, fleet: FleetId) -> Option<Sockets> {
-    let listeners = reader.listeners(fleet)?;
-    let settings = settings(reader, listeners);
-    let mut ports: BTreeMap<(PortProtocol, u16), Vec<&ListenerState>> = BTreeMap::new();
-    for served in serving(listeners) {
-        ports.entry((transport(served), served.port)).or_default().push(served);
+/// The listeners that serve, at their sockets.
+pub(crate) fn by_socket(fleet: FleetId, listeners: &FleetListeners) -> BTreeMap<SocketId, Vec<SocketListener>> {
+    let mut sockets: BTreeMap<SocketId, Vec<SocketListener>> = BTreeMap::new();
+    for listener in listeners.all().filter(|l| l.serving == Serving::Yes) {
+        let socket = SocketId {
+            fleet,
+            transport: transport(&listener.protocol),
+            port: listener.port,
+        };
+        sockets.entry(socket).or_default().push(socket_listener(listener));
     }
-    let platform = reader.settings().platform;
-    let mut sockets: Vec<_> = ports
-        .iter()
-        .map(|((transport, port), served)| {
-            let bound = container_port(*port, platform);
-            let parts = match transport {
-                PortProtocol::Tcp => stream_parts(reader, served, bound),
-                PortProtocol::Udp => datagram_parts(reader, served),
-            };
-            Arc::new(socket(*transport, *port, bound, served, settings.ip_family, parts))
-        })
-        .collect();
-    sockets.sort_by(|a, b| a.name.cmp(&b.name));
-    Some(Sockets {
-        settings: Arc::new(settings),
-        listeners: sockets,
-        tables: tables(listeners),
-        secrets: secrets(reader, listeners),
-    })
+    sockets
 }
 
-fn serving(listeners: &FleetListeners) -> impl Iterator<Item = &ListenerState> {
-    listeners.all().filter(|l| l.serving == Serving::Yes)
+fn socket_listener(listener: &ListenerState) -> SocketListener {
+    let overlaps = listener.conditions.iter().any(|c| c.kind == OVERLAP);
+    let certificates = listener.certificates.iter();
+    SocketListener {
+        id: listener.id,
+        full_name: Arc::clone(&listener.full_name),
+        hostname: Arc::clone(&listener.hostname),
+        protocol: listener.protocol.clone(),
+        certificates: certificates.map(|c| (c.id, c.name.clone())).collect(),
+        // A client may reuse an HTTP/2 connection for a name of the other listener; with HTTP/1.1 it can't.
+        alpn: if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] },
+        table: listener.table.clone(),
+        origin: listener.origin.clone(),
+    }
 }
 
-fn settings(reader: &Reader<'_>, listeners: &FleetListeners) -> FleetSettings {
-    let proxy = listeners.gateways.iter().find_map(|g| match &**reader.gateway(g.id)? {
-        Gateway::Member(member) => member.proxy.as_deref(),
-        Gateway::Foreign => None,
-    });
-    let ip_family = proxy_settings::ip_family(proxy);
-    let address = match ip_family {
-        IpFamily::V4 => "0.0.0.0",
-        IpFamily::V6 | IpFamily::DualStack => "::",
+/// Builds a socket; none when nothing serves there.
+pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
+    let served = reader.socket_listeners(id);
+    if served.is_empty() {
+        return None;
+    }
+    let ip_family = reader.fleet_settings(id.fleet)?.ip_family;
+    let bound = container_port(id.port, reader.settings().platform);
+    let parts = match id.transport {
+        PortProtocol::Tcp => stream_parts(reader, served, bound),
+        PortProtocol::Udp => datagram_parts(reader, served),
     };
-    FleetSettings {
-        ip_family,
-        access_log: match proxy.is_some_and(proxy_settings::disables_access_log) {
-            true => AccessLog::Disabled,
-            false => AccessLog::DefaultJson,
-        },
-        // On a shared machine every process needs a port of its own: who starts it chooses, in the bootstrap.
-        ready: (reader.settings().platform == Platform::Cluster).then(|| ReadyListener {
-            address: address.into(),
-            port: READY_PORT,
-        }),
-        preserve_route_order: proxy.is_some_and(|p| p.spec.preserve_route_order),
-    }
-}
-
-fn transport(listener: &ListenerState) -> PortProtocol {
-    match listener.protocol {
-        Protocol::Udp => PortProtocol::Udp,
-        _ => PortProtocol::Tcp,
-    }
+    Some(Socket {
+        listener: Arc::new(listener(id, bound, served, ip_family, parts)),
+        tables: tables(served),
+        secrets: secrets(reader, served),
+    })
 }
 
 /// What a socket does with what arrives.
@@ -117,15 +111,9 @@ struct Parts {
 }
 
 /// All listeners of a port in one socket.
-fn socket(
-    transport: PortProtocol,
-    port: u16,
-    bound: u16,
-    served: &[&ListenerState],
-    ip_family: IpFamily,
-    parts: Parts,
-) -> Listener {
-    let word = match transport {
+fn listener(id: SocketId, bound: u16, served: &[SocketListener], ip_family: IpFamily, parts: Parts) -> Listener {
+    let port = id.port;
+    let word = match id.transport {
         PortProtocol::Tcp => "tcp",
         PortProtocol::Udp => "udp",
     };
@@ -142,9 +130,9 @@ fn socket(
 }
 
 /// Chains of a TCP socket. Listeners of different protocol groups never share one: they conflict.
-fn stream_parts(reader: &Reader<'_>, served: &[&ListenerState], bound: u16) -> Parts {
+fn stream_parts(reader: &Reader<'_>, served: &[SocketListener], bound: u16) -> Parts {
     let mut parts = Parts::default();
-    let mut plain: Option<&ListenerState> = None;
+    let mut plain: Option<&SocketListener> = None;
     for listener in served {
         let chains = match listener.protocol {
             Protocol::Https => vec![secure_chain(reader, listener, bound)],
@@ -178,7 +166,7 @@ fn stream_parts(reader: &Reader<'_>, served: &[&ListenerState], bound: u16) -> P
     parts
 }
 
-fn datagram_parts(reader: &Reader<'_>, served: &[&ListenerState]) -> Parts {
+fn datagram_parts(reader: &Reader<'_>, served: &[SocketListener]) -> Parts {
     let udp = served
         .first()
         .map(|listener| stream(reader, listener, "service".into()));
@@ -189,7 +177,7 @@ fn datagram_parts(reader: &Reader<'_>, served: &[&ListenerState]) -> Parts {
 }
 
 /// The stream of a listener: its oldest route serves alone.
-fn stream(reader: &Reader<'_>, listener: &ListenerState, stat_prefix: String) -> StreamProxy {
+fn stream(reader: &Reader<'_>, listener: &SocketListener, stat_prefix: String) -> StreamProxy {
     let routes = reader
         .listener_routes(listener.id)
         .iter()
@@ -216,7 +204,7 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
 }
 
 /// The manager of a table: it has the filters that the routes of every listener in the table use.
-fn http(reader: &Reader<'_>, stat_prefix: String, listener: &ListenerState, served: &[&ListenerState]) -> Network {
+fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, served: &[SocketListener]) -> Network {
     let sharers = served.iter().filter(|l| l.table == listener.table);
     let used: BTreeSet<FilterId> = sharers
         .flat_map(|l| reader.filters(l.id))
@@ -233,15 +221,17 @@ fn http(reader: &Reader<'_>, stat_prefix: String, listener: &ListenerState, serv
     })
 }
 
-fn secure_chain(reader: &Reader<'_>, listener: &ListenerState, bound: u16) -> FilterChain {
-    let overlaps = listener.conditions.iter().any(|c| c.kind == OVERLAP);
-    // A client may reuse an HTTP/2 connection for a name of the other listener; with HTTP/1.1 it can't.
-    let alpn: &[&str] = if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] };
+fn secure_chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> FilterChain {
     FilterChain {
         name: Arc::clone(&listener.full_name),
         server_names: server_names(vec![Arc::clone(&listener.hostname)]),
-        tls: Some(downstream_tls(listener, alpn)),
-        network: http(reader, format!("https-{bound}"), listener, &[listener]),
+        tls: Some(downstream_tls(listener, listener.alpn)),
+        network: http(
+            reader,
+            format!("https-{bound}"),
+            listener,
+            std::slice::from_ref(listener),
+        ),
         origins: Arc::new([listener.origin.clone()]),
     }
 }
@@ -254,34 +244,31 @@ fn server_names(names: Vec<Arc<str>>) -> ServerNames {
     }
 }
 
-fn downstream_tls(listener: &ListenerState, alpn: &[&str]) -> DownstreamTls {
+fn downstream_tls(listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
     DownstreamTls {
-        certificates: listener.certificates.iter().map(|c| c.name.clone()).collect(),
+        certificates: listener.certificates.iter().map(|(_, name)| name.clone()).collect(),
         min_version: TlsVersion::V1_2,
         max_version: TlsVersion::V1_3,
         alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
     }
 }
 
-fn tables(listeners: &FleetListeners) -> Vec<(RouteTableName, Origins)> {
+fn tables(served: &[SocketListener]) -> Vec<(RouteTableName, Origins)> {
     let mut tables: BTreeMap<RouteTableName, Vec<Origin>> = BTreeMap::new();
-    for listener in serving(listeners).filter(|l| matches!(l.protocol, Protocol::Http | Protocol::Https)) {
-        tables
-            .entry(listener.table.clone())
-            .or_default()
-            .push(listener.origin.clone());
+    let http = served.iter();
+    for listener in http.filter(|l| matches!(l.protocol, Protocol::Http | Protocol::Https)) {
+        let origins = tables.entry(listener.table.clone()).or_default();
+        origins.push(listener.origin.clone());
     }
-    tables
-        .into_iter()
-        .map(|(name, origins)| (name, origins.into()))
-        .collect()
+    let tables = tables.into_iter();
+    tables.map(|(name, origins)| (name, origins.into())).collect()
 }
 
-fn secrets(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<Arc<Secret>> {
-    let named = serving(listeners).flat_map(|l| &l.certificates);
-    let secrets = named.filter_map(|named| {
-        let certificate = reader.certificate(named.id)?.as_ref().ok()?;
-        Some((named.name.clone(), Arc::clone(&certificate.secret)))
+fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {
+    let named = served.iter().flat_map(|l| &l.certificates);
+    let secrets = named.filter_map(|(id, name)| {
+        let certificate = reader.certificate(*id)?.as_ref().ok()?;
+        Some((name.clone(), Arc::clone(&certificate.secret)))
     });
     secrets.collect::<BTreeMap<_, _>>().into_values().collect()
 }

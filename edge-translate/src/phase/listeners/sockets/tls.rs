@@ -4,7 +4,7 @@
 //! TLSRoute `hostnames`). What the listener's hostname covers and no route asks for is closed by a chain of its own;
 //! otherwise it would fall to a broader listener of the port, which must not see it.
 
-use super::{ListenerState, downstream_tls, nobody, server_names};
+use super::{SocketListener, downstream_tls, nobody, server_names};
 use crate::{
     engine::reader::Reader,
     name::{Encryption, RouteId, RouteKind},
@@ -27,7 +27,7 @@ struct Claim<'a> {
 }
 
 /// The chains of a listener that takes TLS connections.
-pub(super) fn chains(reader: &Reader<'_>, listener: &ListenerState, bound: u16) -> Vec<FilterChain> {
+pub(super) fn chains(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> Vec<FilterChain> {
     // A listener that terminates TLS serves only with a certificate, one that passes it through never has any.
     let (word, tls, encryption) = match listener.certificates.is_empty() {
         true => ("passthrough", None, Encryption::Client),
@@ -75,7 +75,7 @@ pub(super) fn chains(reader: &Reader<'_>, listener: &ListenerState, bound: u16) 
 }
 
 fn chain(
-    listener: &ListenerState,
+    listener: &SocketListener,
     name: Arc<str>,
     names: Vec<Arc<str>>,
     tls: &Option<DownstreamTls>,
@@ -91,7 +91,7 @@ fn chain(
 }
 
 /// The routes that got a name, each with its names, sorted.
-fn by_route(reader: &Reader<'_>, listener: &ListenerState) -> BTreeMap<RouteId, Vec<Arc<str>>> {
+fn by_route(reader: &Reader<'_>, listener: &SocketListener) -> BTreeMap<RouteId, Vec<Arc<str>>> {
     let mut by_route: BTreeMap<RouteId, Vec<Arc<str>>> = BTreeMap::new();
     // What a policy protects that this version can't honour is open to nobody.
     if guard::covers_listener(reader, listener.id) {
@@ -123,7 +123,7 @@ fn claim(route: RouteId, own: Specificity, rules: &Rules) -> Claim<'_> {
 }
 
 /// Server names that a route gets on a listener, with the specificity of what the route wrote.
-fn names_of(reader: &Reader<'_>, route: RouteId, listener: &ListenerState) -> Vec<(Arc<str>, Specificity)> {
+fn names_of(reader: &Reader<'_>, route: RouteId, listener: &SocketListener) -> Vec<(Arc<str>, Specificity)> {
     let Some(attachments) = reader.attachments(route) else {
         return Vec::new();
     };
