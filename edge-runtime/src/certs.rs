@@ -40,7 +40,11 @@ pub struct TlsFiles {
 impl TlsFiles {
     /// The files of one secret below a folder of certificates.
     pub fn below(folder: &Path, secret: &str) -> Self {
-        let folder = folder.join(secret);
+        Self::within(&folder.join(secret))
+    }
+
+    /// The files of the secret that is mounted as a folder.
+    pub fn within(folder: &Path) -> Self {
         Self {
             certificate: folder.join("tls.crt"),
             key: folder.join("tls.key"),

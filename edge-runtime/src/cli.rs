@@ -9,7 +9,7 @@ use crate::{
     folders,
     infra::host::AtStop,
     logging,
-    server::{self, Addresses, Start},
+    server::{self, Listen, Start},
     task::StopSource,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -18,6 +18,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -58,15 +59,18 @@ struct ServerArgs {
     /// The proxies' binary: edge-proxy, or a stock Envoy. Overrides the configuration file.
     #[arg(long, value_name = "PATH")]
     proxy_binary: Option<PathBuf>,
-    /// Where proxies fetch their configuration.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:18000", value_parser = socket_address)]
-    xds_address: SocketAddr,
-    /// Where /healthz and /readyz are answered.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8081", value_parser = socket_address)]
-    health_address: SocketAddr,
-    /// Where /metrics is answered.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:19001", value_parser = socket_address)]
-    metrics_address: SocketAddr,
+    /// Folder with the certificate that a controller in a cluster shows its proxies, a mounted Secret. Default: /certs
+    #[arg(long, value_name = "DIR")]
+    certificates: Option<PathBuf>,
+    /// Where proxies fetch their configuration. Default: 127.0.0.1:18000, in a cluster port 18000 of every address.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
+    xds_address: Option<SocketAddr>,
+    /// Where /healthz and /readyz are answered. Default: 127.0.0.1:8081, in a cluster port 8081 of every address.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
+    health_address: Option<SocketAddr>,
+    /// Where /metrics is answered. Default: 127.0.0.1:19001, in a cluster port 19001 of every address.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
+    metrics_address: Option<SocketAddr>,
     /// Leave the proxies running when the controller is asked to stop; the next one takes them over.
     #[arg(long)]
     keep_proxies: bool,
@@ -123,13 +127,22 @@ pub fn run(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     }
 }
 
+/// A variable of the environment, unless it is empty.
+fn variable(name: &str) -> Option<Arc<str>> {
+    let value = std::env::var(name).ok()?;
+    (!value.is_empty()).then(|| value.into())
+}
+
 fn serve(args: ServerArgs) -> Result<(), Error> {
     let overrides = Overrides {
         proxy_binary: args.proxy_binary,
+        certificates: args.certificates,
+        namespace: variable("EDGE_GATEWAY_NAMESPACE"),
+        dns_domain: variable("KUBERNETES_CLUSTER_DOMAIN"),
     };
     let config = config::read(args.config_path.as_deref(), &overrides)?;
     let log = logging::start(&config.logging)?;
-    let addresses = Addresses {
+    let listen = Listen {
         xds: args.xds_address,
         health: args.health_address,
         metrics: args.metrics_address,
@@ -155,7 +168,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         let start = Start {
             config_path: args.config_path,
             overrides,
-            addresses,
+            listen,
             log: Some(log),
             at_stop: if args.keep_proxies { AtStop::Keep } else { AtStop::End },
         };

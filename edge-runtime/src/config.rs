@@ -29,18 +29,33 @@ use std::{
     sync::Arc,
 };
 
+mod cluster;
 mod follow;
 #[cfg(test)]
 mod tests;
 mod unused;
 
+pub use cluster::{ClientLimits, Cluster, Deploy, Election, LeaseTerms, Scope};
 pub use follow::follow;
 
-/// What the command line says about things that the file says too.
+/// What the command line and the environment say about things that the file says too, or can't know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// The proxies' binary.
     pub proxy_binary: Option<PathBuf>,
+    /// The folder with the certificate of a controller in a cluster.
+    pub certificates: Option<PathBuf>,
+    /// The namespace that a controller in a cluster runs in.
+    pub namespace: Option<Arc<str>>,
+    /// The DNS domain of the cluster.
+    pub dns_domain: Option<Arc<str>>,
+}
+
+impl Overrides {
+    fn controller_namespace(&self) -> Arc<str> {
+        let default = || Settings::default().controller_namespace;
+        self.namespace.clone().unwrap_or_else(default)
+    }
 }
 
 /// The configuration as the runners need it.
@@ -65,10 +80,12 @@ pub struct Config {
 }
 
 /// Where resources come from and where proxies run, with what only that mode has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
     /// Files of this machine, and processes of this machine.
     Standalone(Standalone),
+    /// Objects of a cluster, and workloads in it.
+    Cluster(Box<Cluster>),
 }
 
 /// Settings of standalone mode.
@@ -131,14 +148,16 @@ struct Reading {
 
 impl Reading {
     fn config(&self, overrides: &Overrides, remarks: Vec<LoadFinding>) -> Result<Config, Error> {
+        let mut settings = Settings::of(&self.file, Some(check_patch));
         let mode = match self.file.provider.r#type {
             ProviderType::Custom => Mode::Standalone(self.standalone(overrides)?),
             _ => {
-                let problem = "this build doesn't run in a cluster; set it to Custom, which is standalone mode";
-                return Err(self.fault("provider.type", problem));
+                settings.controller_namespace = overrides.controller_namespace();
+                let domain = overrides.dns_domain.clone();
+                settings.dns_domain = domain.unwrap_or(settings.dns_domain);
+                Mode::Cluster(Box::new(self.cluster(overrides)))
             }
         };
-        let settings = Settings::of(&self.file, Some(check_patch));
         settings
             .check_default_proxy()
             .map_err(|problem| self.fault("edgeProxy", &problem))?;

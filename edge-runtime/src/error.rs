@@ -13,6 +13,9 @@ pub enum Error {
     /// Something was asked for that this build doesn't do.
     #[error("{0}")]
     Unsupported(String),
+    /// The cluster can't be used: what is wrong and what to do.
+    #[error("{0}")]
+    Cluster(String),
     /// A socket can't be opened.
     #[error("can't listen on {address} for {purpose}: {cause}; {remedy}", cause = describe(source))]
     Listen {

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! provider ── batches ──▶ world ── Published ──▶ xds_server ──▶ proxies
-//!                           │          ├───────▶ infra::host ──▶ processes
-//!                           └ statuses ┴───────▶ status ──▶ status.yaml, admin page
+//!                           │          ├───────▶ infra ──▶ processes or workloads
+//!                           └ statuses ┴───────▶ status ──▶ status.yaml or objects, admin page
 //! ```
 //!
 //! [`server`] starts one task for each of these and restarts what a changed configuration affects. Tasks are owned
-//! ([`task`]), channels are bounded, and state that only the latest matters of travels in watch channels. Standalone
-//! mode is complete: files ([`provider::file`]), processes ([`infra::host`]), a status document ([`status`]). A
-//! cluster adds a provider, an infrastructure and a status writer of the same shapes; the rest stays.
+//! ([`task`]), channels are bounded, and state that only the latest matters of travels in watch channels. There are two
+//! modes of one shape: standalone with files ([`provider::file`]), processes ([`infra::host`]) and a status document
+//! ([`status`]), and a cluster ([`cluster`]) with a provider, an infrastructure and a writer of statuses of its own.
 //!
 //! Absent on purpose: rules of translation. What a resource means is decided in `edge-translate`, what a proxy is sent
 //! in `edge-xds`.
@@ -17,6 +17,7 @@
 pub mod admin;
 pub mod certs;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 mod error;
 mod folders;

@@ -103,6 +103,17 @@ pub enum Availability {
     Unavailable(Arc<str>),
 }
 
+/// Whether this replica may write to the cluster. Every replica serves proxies; statuses and infrastructure are written by
+/// the leader alone, which stops at once when it isn't any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leadership {
+    /// Another one writes, or nobody yet.
+    #[default]
+    Following,
+    /// This one writes.
+    Leading,
+}
+
 /// What proxies have rejected and not yet been given a better version of.
 pub type Rejections = BTreeMap<RejectionKey, Rejection>;
 

@@ -29,7 +29,9 @@ fn paths_are_taken_from_the_folder_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), STANDALONE);
     let config = read(Some(&path), &Overrides::default()).unwrap();
-    let Mode::Standalone(standalone) = config.mode;
+    let Mode::Standalone(standalone) = config.mode else {
+        panic!("{:?}", config.mode)
+    };
     assert_eq!(
         *standalone.paths,
         [folder.path().join("gateway.d"), "/etc/more.yaml".into()]
@@ -44,9 +46,12 @@ fn paths_are_taken_from_the_folder_of_the_file() {
     assert_eq!(config.settings.platform, Platform::Host);
     let overrides = Overrides {
         proxy_binary: Some("/opt/envoy".into()),
+        ..Overrides::default()
     };
     let config = read(Some(&path), &overrides).unwrap();
-    let Mode::Standalone(standalone) = config.mode;
+    let Mode::Standalone(standalone) = config.mode else {
+        panic!("{:?}", config.mode)
+    };
     assert_eq!(standalone.proxies, Proxies::Processes(Some("/opt/envoy".into())));
 }
 
@@ -63,11 +68,6 @@ fn what_cannot_be_used_is_told_with_its_place() {
         typo.contains("edge-gateway.yaml:10:") && typo.contains("extensionApi"),
         "{typo}"
     );
-    let cluster = error("apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\n");
-    assert!(
-        cluster.contains("provider.type: this build doesn't run in a cluster; set it to Custom"),
-        "{cluster}"
-    );
     let missing = read(Some(&folder.path().join("none")), &Overrides::default())
         .unwrap_err()
         .to_string();
@@ -83,6 +83,91 @@ fn what_cannot_be_used_is_told_with_its_place() {
         host.contains("admin.address.host: `no such host` is no address"),
         "{host}"
     );
+}
+
+const CLUSTER: &str = "apiVersion: gateway.edge/v1alpha1
+kind: EdgeGateway
+provider:
+  type: Cluster
+  cluster:
+    watch: { type: Namespaces, namespaces: [team-b, team-a] }
+    deploy: { type: GatewayNamespace }
+    client: { rateLimit: { qps: 7, burst: 9 } }
+    leaderElection: { leaseDuration: 5s, renewDeadline: 3s, retryPeriod: 500ms }
+    cacheSyncPeriod: 1h
+";
+
+#[test]
+fn a_cluster_is_the_default_and_its_settings_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |text: &str, overrides: &Overrides| read(Some(&write(folder.path(), text)), overrides).unwrap();
+    let plain = of(
+        "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\n",
+        &Overrides::default(),
+    );
+    let Mode::Cluster(cluster) = plain.mode else {
+        panic!("{:?}", plain.mode)
+    };
+    assert_eq!(
+        (&*cluster.namespace, cluster.scope),
+        ("edge-gateway-system", Scope::All)
+    );
+    assert_eq!(cluster.client, ClientLimits { qps: 50, burst: 100 });
+    assert_eq!(cluster.certificates, Path::new("/certs"));
+    assert_eq!(plain.settings.platform, Platform::Cluster);
+    let Election::Lease(terms) = cluster.election else {
+        panic!("{:?}", cluster.election)
+    };
+    let seconds = [terms.duration, terms.renew_deadline, terms.retry].map(|time| time.as_secs());
+    assert_eq!(seconds, [15, 10, 2]);
+
+    let overrides = Overrides {
+        namespace: Some("tenant".into()),
+        dns_domain: Some("example.test".into()),
+        ..Overrides::default()
+    };
+    let config = of(CLUSTER, &overrides);
+    let Mode::Cluster(cluster) = config.mode else {
+        panic!("{:?}", config.mode)
+    };
+    assert_eq!(cluster.scope.to_string(), "namespaces team-a, team-b");
+    assert_eq!(cluster.deploy, Deploy::GatewayNamespace);
+    assert_eq!(cluster.client, ClientLimits { qps: 7, burst: 9 });
+    assert_eq!(
+        (&*cluster.namespace, &*config.settings.controller_namespace),
+        ("tenant", "tenant")
+    );
+    assert_eq!(&*config.settings.dns_domain, "example.test");
+    let Election::Lease(terms) = cluster.election else {
+        panic!("{:?}", cluster.election)
+    };
+    assert_eq!(terms.retry, Duration::from_millis(500));
+    let remarks: Vec<String> = config.remarks.iter().map(field).collect();
+    assert_eq!(remarks, ["provider.cluster.cacheSyncPeriod"]);
+}
+
+#[test]
+fn settings_of_a_cluster_that_cannot_be_followed_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |from: &str, to: &str| {
+        let text = CLUSTER.replace(from, to);
+        let read = read(Some(&write(folder.path(), &text)), &Overrides::default());
+        read.unwrap_err().to_string()
+    };
+    let late = error("renewDeadline: 3s", "renewDeadline: 5s");
+    assert!(
+        late.contains("leaderElection.renewDeadline: 5s must be less than leaseDuration"),
+        "{late}"
+    );
+    let eager = error("retryPeriod: 500ms", "retryPeriod: 4s");
+    assert!(
+        eager.contains("leaderElection.retryPeriod: 4s must be less than renewDeadline"),
+        "{eager}"
+    );
+    let none = error("qps: 7", "qps: 0");
+    assert!(none.contains("client.rateLimit.qps: must be greater than 0"), "{none}");
+    let mode = error("GatewayNamespace", "Elsewhere");
+    assert!(mode.contains("deploy.type: Elsewhere is not known"), "{mode}");
 }
 
 /// Every field that standalone mode doesn't follow, set.
@@ -188,6 +273,8 @@ async fn a_valid_change_is_sent_and_an_invalid_one_is_not() {
         .await
         .unwrap()
         .unwrap();
-    let Mode::Standalone(standalone) = config.mode;
+    let Mode::Standalone(standalone) = config.mode else {
+        panic!("{:?}", config.mode)
+    };
     assert_eq!(standalone.paths[0], folder.path().join("other.d"));
 }

@@ -5,7 +5,10 @@
 
 use edge_translate::config::{
     EdgeGateway, ExtensionApis,
-    provider::{CustomProvider, HostInfrastructure, InfrastructureProvider, Provider, ResourceProvider},
+    provider::{
+        ClusterProvider, CustomProvider, HostInfrastructure, InfrastructureProvider, Provider, ProviderType,
+        ResourceProvider,
+    },
     service::{Admin, Metrics, Telemetry},
 };
 
@@ -14,6 +17,7 @@ pub(super) type Remark = (&'static str, &'static str);
 
 const ALWAYS_READ: &str = "every kind that this version knows is read; the field is ignored";
 const NO_KIND: &str = "this version has no such kind or setting; the field is ignored";
+const NO_RATE_LIMIT: &str = "there is no rate limit service in this version; the field is ignored";
 const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
 
 /// Everything that is set and not followed.
@@ -41,13 +45,7 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         enable_pprof,
     } = admin;
     let set = [
-        (
-            rate_limit.is_some(),
-            (
-                "rateLimit",
-                "standalone mode has no rate limit service; the field is ignored",
-            ),
-        ),
+        (rate_limit.is_some(), ("rateLimit", NO_RATE_LIMIT)),
         (
             extension_manager.is_some(),
             (
@@ -128,18 +126,62 @@ fn of_telemetry(telemetry: &Telemetry) -> Vec<Remark> {
 
 fn of_provider(provider: &Provider) -> Vec<Remark> {
     let Provider {
-        r#type: _,
+        r#type,
         cluster,
         custom,
     } = provider;
-    let mut remarks = Vec::new();
-    if cluster.is_some() {
-        remarks.push(("provider.cluster", CLUSTER_ONLY));
+    match r#type {
+        ProviderType::Custom => {
+            let mut remarks = of_custom(custom.as_deref());
+            if cluster.is_some() {
+                remarks.push(("provider.cluster", CLUSTER_ONLY));
+            }
+            remarks
+        }
+        _ => of_cluster(cluster.as_deref()),
     }
+}
+
+fn of_cluster(cluster: Option<&ClusterProvider>) -> Vec<Remark> {
+    let Some(ClusterProvider {
+        rate_limit_deployment,
+        rate_limit_hpa,
+        rate_limit_pdb,
+        deploy: _,
+        shutdown_manager: _,
+        proxy_topology_injector: _,
+        watch: _,
+        leader_election: _,
+        client: _,
+        cache_sync_period,
+    }) = cluster
+    else {
+        return Vec::new();
+    };
+    let set = [
+        (
+            rate_limit_deployment.is_some(),
+            "provider.cluster.rateLimitDeployment",
+            NO_RATE_LIMIT,
+        ),
+        (rate_limit_hpa.is_some(), "provider.cluster.rateLimitHpa", NO_RATE_LIMIT),
+        (rate_limit_pdb.is_some(), "provider.cluster.rateLimitPDB", NO_RATE_LIMIT),
+        (
+            cache_sync_period.is_some(),
+            "provider.cluster.cacheSyncPeriod",
+            "watches tell every change, so nothing is read again by the clock; the field is ignored",
+        ),
+    ];
+    let set = set.into_iter().filter(|(is_set, ..)| *is_set);
+    set.map(|(_, path, reason)| (path, reason)).collect()
+}
+
+fn of_custom(custom: Option<&CustomProvider>) -> Vec<Remark> {
+    let mut remarks = Vec::new();
     let Some(CustomProvider {
         resource,
         infrastructure,
-    }) = custom.as_deref()
+    }) = custom
     else {
         return remarks;
     };

@@ -8,8 +8,8 @@ use crate::api::{DurationText, Quantity};
 use crate::config::EdgeGateway;
 use crate::config::extension::{ExtensionManager, ExtensionService};
 use crate::config::provider::{
-    ClusterProvider, CustomProvider, InfrastructureProvider, InfrastructureProviderType, ProviderType,
-    ResourceProvider, ResourceProviderType, WatchModeType,
+    ClusterProvider, CustomProvider, DeployModeType, InfrastructureProvider, InfrastructureProviderType,
+    LeaderElection, ProviderType, ResourceProvider, ResourceProviderType, WatchMode, WatchModeType,
 };
 use crate::config::service::{RateLimit, RateLimitBackendType, TelemetrySink};
 
@@ -63,8 +63,29 @@ fn provider(config: &EdgeGateway, fault: Sink<'_>) {
 }
 
 fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
-    let Some(watch) = &cluster.watch else { return };
-    let message = match &watch.r#type {
+    if let Some(message) = cluster.watch.as_ref().and_then(watch_fault) {
+        fault(&format!("{path}.watch"), message);
+    }
+    if let mode @ DeployModeType::Other(_) = &cluster.deploy.r#type {
+        let path = format!("{path}.deploy.type");
+        let message = format!("{path}: {mode} is not known: use ControllerNamespace or GatewayNamespace");
+        fault(&path, &message);
+    }
+    let limit = cluster.client.as_ref().and_then(|client| client.rate_limit.as_ref());
+    let numbers = limit.map(|limit| [("qps", limit.qps), ("burst", limit.burst)]);
+    for (name, number) in numbers.into_iter().flatten() {
+        if number <= 0 {
+            let path = format!("{path}.client.rateLimit.{name}");
+            fault(&path, &format!("{path}: must be greater than 0"));
+        }
+    }
+    if let Some(election) = &cluster.leader_election {
+        check_election(election, &format!("{path}.leaderElection"), fault);
+    }
+}
+
+fn watch_fault(watch: &WatchMode) -> Option<&'static str> {
+    Some(match &watch.r#type {
         Some(WatchModeType::Namespaces) if watch.namespaces.is_empty() => {
             "namespaces should be specified when watch mode is 'Namespaces'"
         }
@@ -72,9 +93,39 @@ fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
             "namespaceSelector should be specified when watch mode is 'NamespaceSelector'"
         }
         Some(WatchModeType::Other(_)) => "watch mode invalid, should be 'Namespaces' or 'NamespaceSelector'",
-        _ => return,
-    };
-    fault(&format!("{path}.watch"), message);
+        _ => return None,
+    })
+}
+
+/// A leader must have stepped down before another may take its place.
+fn check_election(election: &LeaderElection, path: &str, fault: Sink<'_>) {
+    let duration = Time("leaseDuration", election.lease_duration.clone(), "15s");
+    let deadline = Time("renewDeadline", election.renew_deadline.clone(), "10s");
+    let retry = Time("retryPeriod", election.retry_period.clone(), "2s");
+    for Time(name, given, _) in [&duration, &deadline, &retry] {
+        positive_duration(&format!("{path}.{name}"), given.as_ref(), fault);
+    }
+    for (short, long) in [(&deadline, &duration), (&retry, &deadline)] {
+        let (less, more) = (short.in_force(), long.in_force());
+        if let (Ok(least), Ok(most)) = (less.parse(), more.parse())
+            && least >= most
+        {
+            let path = format!("{path}.{}", short.0);
+            fault(
+                &path,
+                &format!("{path}: {less} must be less than {}, which is {more}", long.0),
+            );
+        }
+    }
+}
+
+/// A time by its name, as given, and what holds when it isn't.
+struct Time(&'static str, Option<DurationText>, &'static str);
+
+impl Time {
+    fn in_force(&self) -> DurationText {
+        self.1.clone().unwrap_or_else(|| self.2.into())
+    }
 }
 
 fn check_custom(custom: &CustomProvider, fault: Sink<'_>) {

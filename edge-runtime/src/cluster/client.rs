@@ -1,0 +1,77 @@
+//! Clients of the API server.
+
+use super::{fault::describe, throttle::Throttle};
+use crate::{Error, config::Cluster};
+use kube::{Client, Config, client::ClientBuilder};
+use std::{fmt, time::Duration};
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Clients of the API server; cheap to clone.
+#[derive(Clone)]
+pub struct Api {
+    requests: Client,
+    urgent: Client,
+    address: String,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Finds the API server as `kubectl` does: by KUBECONFIG or `~/.kube/config`, else by the ServiceAccount of the pod.
+    /// Whether it answers isn't asked.
+    pub async fn connect(cluster: &Cluster) -> Result<Self, Error> {
+        let fault = |problem: String| {
+            Error::Cluster(format!(
+                "the API server can't be found: {problem}; set KUBECONFIG, run as a pod with a ServiceAccount, or set \
+                 provider.type to Custom for standalone mode"
+            ))
+        };
+        let mut config = Config::infer().await.map_err(|error| fault(error.to_string()))?;
+        config.connect_timeout = Some(CONNECT);
+        let address = config.cluster_url.to_string();
+        let builder = |config| ClientBuilder::try_from(config).map_err(|error| fault(describe(&error)));
+        let limits = cluster.client;
+        let throttle = tower::layer::layer_fn(move |inner| Throttle::new(inner, limits));
+        let requests = builder(config.clone())?.with_layer(&throttle).build();
+        let urgent = builder(config)?.build();
+        Ok(Self {
+            requests,
+            urgent,
+            address,
+        })
+    }
+
+    /// For nearly everything: its requests keep to the limits that the configuration sets, in the order in which they
+    /// are made.
+    pub fn client(&self) -> Client {
+        self.requests.clone()
+    }
+
+    /// For what must not wait behind others, and limits itself: the lease of the leader.
+    pub fn urgent(&self) -> Client {
+        self.urgent.clone()
+    }
+
+    /// Where the API server is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A client that is somebody else's.
+    #[cfg(test)]
+    pub fn of(client: Client) -> Self {
+        Self {
+            requests: client.clone(),
+            urgent: client,
+            address: "test".to_owned(),
+        }
+    }
+}

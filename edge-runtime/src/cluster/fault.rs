@@ -1,0 +1,70 @@
+//! What goes wrong with the API server, in words that say what to do, told once.
+
+use kube::{Error, core::Status};
+use std::{error::Error as StdError, io};
+
+/// One sentence about a request that failed.
+pub fn describe(error: &Error) -> String {
+    match error {
+        Error::Api(status) => describe_status(status),
+        Error::Auth(error) => format!("no credentials for the API server: {error}; check the kubeconfig"),
+        Error::SerdeError(error) => format!("the API server's answer can't be read: {error}"),
+        other => match root(other) {
+            Some(system) => format!("the API server can't be reached: {}", crate::error::describe(system)),
+            None => format!("the API server can't be reached: {}", innermost(other)),
+        },
+    }
+}
+
+/// One sentence about what an API server says of a request that it doesn't grant.
+pub fn describe_status(status: &Status) -> String {
+    let said = match status.message.as_str() {
+        "" => status.reason.as_str(),
+        said => said,
+    };
+    match status.code {
+        401 => format!("the API server doesn't take our credentials ({said}); check the ServiceAccount's token"),
+        403 => format!("the API server forbids it: {said}; add that to the role of the ServiceAccount"),
+        413 => format!("the object is too large for the API server: {said}"),
+        422 | 400 => format!("the API server doesn't take it: {said}"),
+        429 => format!("the API server is overloaded and asks for patience: {said}"),
+        code if code >= 500 => format!("the API server fails ({code}): {said}"),
+        code => format!("the API server says {code}: {said}"),
+    }
+}
+
+/// The system's reason, where that is at the bottom.
+fn root(error: &Error) -> Option<&io::Error> {
+    let chain = std::iter::successors(error.source(), |error| (*error).source());
+    chain.filter_map(|error| error.downcast_ref::<io::Error>()).last()
+}
+
+fn innermost(error: &Error) -> String {
+    let chain = std::iter::successors(error.source(), |error| (*error).source());
+    chain.last().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Something that fails again and again, for one reason or another: a reason is news once.
+#[derive(Debug, Default)]
+pub struct Trouble(Option<String>);
+
+impl Trouble {
+    /// It fails, for this reason. Whether that is news.
+    pub fn is_news(&mut self, reason: &str) -> bool {
+        let is_news = self.0.as_deref() != Some(reason);
+        if is_news {
+            self.0 = Some(reason.to_owned());
+        }
+        is_news
+    }
+
+    /// It works. Whether that is news.
+    pub fn is_over(&mut self) -> bool {
+        self.0.take().is_some()
+    }
+
+    /// Why it fails, if it does.
+    pub fn reason(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+}

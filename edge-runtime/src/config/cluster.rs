@@ -1,0 +1,168 @@
+//! Settings of a controller in a cluster.
+
+use super::{Overrides, Reading};
+use edge_translate::{
+    Feature,
+    api::{DurationText, LabelSelector},
+    config::provider::{ClusterProvider, DeployModeType, LeaderElection, WatchModeType},
+};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// Where the Secret with the controller's certificate is mounted.
+const CERTIFICATES: &str = "/certs";
+
+/// Settings of a controller in a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// The controller's own namespace, which is always watched.
+    pub namespace: Arc<str>,
+    /// Namespaces whose objects count.
+    pub scope: Scope,
+    /// Where the objects of fleets are made.
+    pub deploy: Deploy,
+    /// Limits towards the API server.
+    pub client: ClientLimits,
+    /// How one replica becomes the writer.
+    pub election: Election,
+    /// The folder with the controller's certificate: a mounted Secret.
+    pub certificates: PathBuf,
+    /// Image of the sidecar that drains proxies; the controller's when absent.
+    pub shutdown_manager_image: Option<Arc<str>>,
+    /// Whether proxies are told their zone.
+    pub topology_injector: Feature,
+}
+
+/// Namespaces whose objects count, beside the controller's own.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scope {
+    /// All.
+    All,
+    /// These.
+    Namespaces(BTreeSet<Arc<str>>),
+    /// Those with such labels, whenever they have them.
+    Selector(LabelSelector),
+}
+
+/// Where the objects of fleets are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deploy {
+    /// Beside the controller.
+    ControllerNamespace,
+    /// Beside each Gateway.
+    GatewayNamespace,
+}
+
+/// Limits towards the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// Requests in a second, on average.
+    pub qps: u32,
+    /// Requests at once.
+    pub burst: u32,
+}
+
+/// How one replica becomes the writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Election {
+    /// By a Lease.
+    Lease(LeaseTerms),
+    /// Every replica writes.
+    Off,
+}
+
+/// Whose Lease, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseTerms {
+    /// Namespace of the Lease.
+    pub namespace: Arc<str>,
+    /// How long one who doesn't renew it keeps it.
+    pub duration: Duration,
+    /// How long a leader tries to renew it before it steps down: less than `duration`, so that there are never two.
+    pub renew_deadline: Duration,
+    /// Time between tries.
+    pub retry: Duration,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all namespaces"),
+            Self::Namespaces(names) => {
+                let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+                write!(f, "namespaces {}", names.join(", "))
+            }
+            Self::Selector(_) => f.write_str("namespaces by label"),
+        }
+    }
+}
+
+impl Reading {
+    /// What the file says about the cluster, and the process's surroundings.
+    pub(super) fn cluster(&self, overrides: &Overrides) -> Cluster {
+        let default = ClusterProvider::default();
+        let given = self.file.provider.cluster.as_deref().unwrap_or(&default);
+        let namespace = overrides.controller_namespace();
+        let limit = given.client.as_ref().and_then(|client| client.rate_limit.as_ref());
+        // Both were checked when the file was read.
+        let positive = |number: i32| u32::try_from(number).unwrap_or(1).max(1);
+        let image = given.shutdown_manager.as_ref().and_then(|it| it.image.as_deref());
+        let injector = given.proxy_topology_injector.as_ref();
+        Cluster {
+            scope: scope(given),
+            deploy: match given.deploy.r#type {
+                DeployModeType::GatewayNamespace => Deploy::GatewayNamespace,
+                _ => Deploy::ControllerNamespace,
+            },
+            client: ClientLimits {
+                qps: limit.map_or(50, |limit| positive(limit.qps)),
+                burst: limit.map_or(100, |limit| positive(limit.burst)),
+            },
+            election: election(given.leader_election.as_ref(), &namespace),
+            certificates: overrides.certificates.clone().unwrap_or(Path::new(CERTIFICATES).into()),
+            shutdown_manager_image: image.map(Arc::from),
+            topology_injector: match injector.is_some_and(|injector| injector.disabled) {
+                true => Feature::Disabled,
+                false => Feature::Enabled,
+            },
+            namespace,
+        }
+    }
+}
+
+fn scope(given: &ClusterProvider) -> Scope {
+    let Some(watch) = &given.watch else {
+        return Scope::All;
+    };
+    match (&watch.r#type, &watch.namespace_selector) {
+        (Some(WatchModeType::Namespaces), _) => {
+            Scope::Namespaces(watch.namespaces.iter().map(|name| Arc::from(&**name)).collect())
+        }
+        (Some(WatchModeType::NamespaceSelector), Some(selector)) => Scope::Selector(selector.clone()),
+        _ => Scope::All,
+    }
+}
+
+fn election(given: Option<&LeaderElection>, namespace: &Arc<str>) -> Election {
+    let default = LeaderElection::default();
+    let given = given.unwrap_or(&default);
+    if given.disable {
+        return Election::Off;
+    }
+    // They were checked when the file was read.
+    let time = |text: &Option<DurationText>, seconds| {
+        let parsed = text.as_ref().and_then(|text| text.parse().ok());
+        parsed.unwrap_or(Duration::from_secs(seconds))
+    };
+    Election::Lease(LeaseTerms {
+        namespace: Arc::clone(namespace),
+        duration: time(&given.lease_duration, 15),
+        renew_deadline: time(&given.renew_deadline, 10),
+        retry: time(&given.retry_period, 2),
+    })
+}

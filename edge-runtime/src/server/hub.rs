@@ -1,0 +1,137 @@
+//! What every mode has: the channels between tasks, the world, and the servers.
+
+use super::sockets::Socket;
+use crate::{
+    admin::Pages,
+    certs::{ServerTls, TlsFiles},
+    config::Config,
+    http::{self, Query, Reply},
+    metrics::Metrics,
+    state::{Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
+    status::Sources,
+    task::{Supervision, Task},
+    world::{self, Outputs, Pace, Terms},
+    xds_server::{self, Shared},
+};
+use serde_json::Value;
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Instant};
+use tokio::sync::{mpsc, watch};
+
+/// Readers of the status page that wait for an answer; more of them wait for a place.
+const QUESTIONS: usize = 16;
+
+/// The channels between tasks.
+pub(super) struct Hub {
+    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) published: watch::Receiver<Option<Arc<Published>>>,
+    pub(super) reports: Arc<watch::Sender<Option<Reports>>>,
+    pub(super) rejections: Arc<watch::Sender<Rejections>>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) supervision: Supervision,
+    pages: Pages,
+}
+
+/// The ends of channels that belong to one task of the mode each.
+pub(super) struct Ends {
+    /// For whoever writes statuses.
+    pub(super) sources: Sources,
+    /// For the provider.
+    pub(super) found: watch::Sender<Findings>,
+}
+
+impl Hub {
+    /// Makes the channels and starts the world, which waits for `providers`.
+    pub(super) fn start(
+        config: &Config,
+        providers: BTreeSet<ProviderName>,
+        pace: Pace,
+        info: Value,
+    ) -> (Self, Ends, Task) {
+        let (inputs, world_inputs) = mpsc::channel(world::QUEUE);
+        let (published, published_state) = watch::channel(None);
+        let (ask, questions) = mpsc::channel(QUESTIONS);
+        let ledger = Arc::new(Ledger::default());
+        let (found, findings) = watch::channel(Findings::default());
+        let metrics = Arc::new(Metrics::default());
+        let supervision = Supervision::new(Arc::clone(&metrics));
+        let reports = Arc::new(watch::Sender::new(None));
+        let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+        let outputs = Outputs {
+            published,
+            ledger: Arc::clone(&ledger),
+            metrics: Arc::clone(&metrics),
+        };
+        let terms = Terms {
+            settings: config.settings.clone(),
+            providers,
+            pace,
+        };
+        let world = Task::vital_blocking("world", &supervision, move || world::run(terms, world_inputs, outputs));
+        let sources = Sources {
+            ledger,
+            questions,
+            published: published_state.clone(),
+            reports: reports.subscribe(),
+            rejections: rejections.subscribe(),
+            findings,
+        };
+        let pages = Pages {
+            published: published_state.clone(),
+            failures: supervision.failures(),
+            reports: reports.subscribe(),
+            status: ask,
+            metrics: Arc::clone(&metrics),
+            info: Arc::new(info),
+            started: Instant::now(),
+        };
+        let hub = Self {
+            inputs,
+            published: published_state,
+            reports,
+            rejections,
+            metrics,
+            supervision,
+            pages,
+        };
+        (hub, Ends { sources, found }, world)
+    }
+
+    /// Starts the xDS server.
+    pub(super) fn serve_xds(&self, socket: Socket, files: TlsFiles, config: &Config) -> Task {
+        let shared = Shared {
+            published: self.published.clone(),
+            rejections: Arc::clone(&self.rejections),
+            namespace: Arc::clone(&config.settings.controller_namespace),
+            metrics: Arc::clone(&self.metrics),
+        };
+        let limits = config.xds.clone();
+        Task::lasting("xDS server", &self.supervision, move |stop| {
+            let (socket, files) = (socket.clone(), files.clone());
+            let (limits, shared) = (limits.clone(), shared.clone());
+            async move {
+                match (ServerTls::read(files), socket.listener()) {
+                    (Ok(tls), Ok(listener)) => xds_server::serve(listener, tls, limits, shared, stop).await,
+                    (Err(error), _) => tracing::error!("{error}"),
+                    (_, Err(error)) => tracing::error!(%error, "the socket of the xDS server can't be used"),
+                }
+            }
+        })
+    }
+
+    /// Starts a server of pages.
+    pub(super) fn serve_pages<F>(&self, name: &'static str, socket: Socket, page: fn(Pages, Query) -> F) -> Task
+    where
+        F: Future<Output = Reply> + Send + 'static,
+    {
+        let pages = self.pages.clone();
+        Task::lasting(name, &self.supervision, move |stop| {
+            let (socket, pages) = (socket.clone(), pages.clone());
+            async move {
+                match socket.listener() {
+                    Ok(listener) => http::serve(listener, move |query| page(pages.clone(), query), stop).await,
+                    Err(error) => tracing::error!(%error, "the socket of the {name} can't be used"),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,245 @@
+//! What only standalone mode has: certificates of its own making, files, processes and the status document.
+
+use super::{
+    STOP_GRACE,
+    hub::{Ends, Hub},
+};
+use crate::{
+    Error,
+    certs::{self, CONTROLLER, Existing, Outcome, PROXY, TlsFiles},
+    config::{Config, Proxies, Standalone},
+    infra::host::{self, AtStop, HostSettings, RuntimeFolder},
+    provider::file,
+    state::ProviderName,
+    status,
+    task::Task,
+    world::Pace,
+};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::watch;
+
+/// How long processes may take to stop. Each fleet's drain time bounds that already; this is for one that was set too
+/// high.
+const PROCESS_GRACE: Duration = Duration::from_secs(3600);
+
+/// What can fail and was tried before anything runs.
+pub(super) struct Prepared {
+    standalone: Standalone,
+    certificates: PathBuf,
+    folder: Option<RuntimeFolder>,
+}
+
+impl Prepared {
+    /// Makes certificates.
+    pub(super) fn new(config: &Config, standalone: Standalone) -> Result<Self, Error> {
+        let certificates = standalone.folders.config_home.join("certs");
+        make_certificates(config, &certificates)?;
+        Ok(Self {
+            standalone,
+            certificates,
+            folder: None,
+        })
+    }
+
+    /// Takes the runtime folder.
+    pub(super) fn claim(&mut self) -> Result<(), Error> {
+        if matches!(self.standalone.proxies, Proxies::Processes(_)) {
+            self.folder = Some(RuntimeFolder::open(&self.standalone.folders.runtime_dir)?);
+        }
+        Ok(())
+    }
+
+    /// The certificate of the xDS server.
+    pub(super) fn certificate(&self) -> TlsFiles {
+        TlsFiles::below(&self.certificates, CONTROLLER)
+    }
+
+    /// Says where things are, for whoever has just started it.
+    pub(super) fn greet(&self, config: &Config) {
+        let Self { standalone, .. } = self;
+        for path in standalone.paths.iter() {
+            tracing::info!(path = %path.display(), "resources are read from here and followed");
+        }
+        let status = standalone.folders.state_home.join("status.yaml");
+        tracing::info!(file = %status.display(), page = format!("http://{}/status", config.admin), "statuses are here");
+        match &standalone.proxies {
+            Proxies::Processes(_) => {
+                let logs = standalone.folders.state_home.join("proxies");
+                tracing::info!(logs = %logs.display(), "proxies run as processes of this machine");
+            }
+            Proxies::Foreign => tracing::info!("no infrastructure is configured: start proxies yourself"),
+        }
+    }
+
+    /// What the pages say about this mode.
+    pub(super) fn info(&self, info: &mut Value) {
+        info["mode"] = "standalone".into();
+        info["watched"] = json!(self.standalone.paths);
+        info["statusFile"] = json!(self.standalone.folders.state_home.join("status.yaml"));
+    }
+}
+
+/// The tasks of this mode.
+pub(super) struct Running {
+    status: Task,
+    files: Task,
+    proxies: Option<HostTask>,
+    paths: watch::Sender<Arc<[PathBuf]>>,
+    at_stop: AtStop,
+    certificates: PathBuf,
+    xds: SocketAddr,
+}
+
+/// The task that runs proxies, and what it follows.
+struct HostTask {
+    settings: watch::Sender<Arc<HostSettings>>,
+    task: Task,
+}
+
+impl Running {
+    /// Starts the tasks.
+    pub(super) fn start(prepared: Prepared, (at_stop, xds): (AtStop, SocketAddr), hub: &Hub, ends: Ends) -> Self {
+        let Prepared {
+            standalone,
+            certificates,
+            folder,
+        } = prepared;
+        let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
+        let document = standalone.folders.state_home.join("status.yaml");
+        let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
+        let (inputs, found) = (hub.inputs.clone(), ends.found);
+        let supervision = &hub.supervision;
+        let status = Task::vital("status", supervision, |stop| {
+            status::run(sources, document, metrics, stop)
+        });
+        let files = Task::vital("file provider", supervision, |stop| {
+            file::run(watched, inputs, found, stop)
+        });
+        let mut running = Self {
+            status,
+            files,
+            proxies: None,
+            paths,
+            at_stop,
+            certificates,
+            xds,
+        };
+        running.proxies = folder.map(|folder| running.run_proxies(&standalone, folder, hub));
+        running
+    }
+
+    /// Brings what is running in line with changed settings.
+    pub(super) async fn follow(&mut self, old: &Standalone, new: &Standalone, hub: &Hub) {
+        if new.paths != old.paths {
+            self.paths.send_replace(Arc::clone(&new.paths));
+        }
+        if new.folders != old.folders {
+            tracing::warn!("configHome, stateHome and runtimeDir take effect at the next start");
+        }
+        if new.proxies != old.proxies {
+            let in_place = Standalone {
+                folders: old.folders.clone(),
+                ..new.clone()
+            };
+            self.change_proxies(&in_place, hub).await;
+        }
+    }
+
+    /// Running proxies go on until others are ready to take their place.
+    async fn change_proxies(&mut self, new: &Standalone, hub: &Hub) {
+        match (self.proxies.take(), &new.proxies) {
+            (Some(proxies), Proxies::Processes(_)) => {
+                proxies
+                    .settings
+                    .send_replace(Arc::new(self.settings(new, self.at_stop)));
+                self.proxies = Some(proxies);
+            }
+            (Some(proxies), Proxies::Foreign) => {
+                proxies.settings.send_replace(Arc::new(self.settings(new, AtStop::End)));
+                proxies.task.stop(PROCESS_GRACE).await;
+            }
+            (None, Proxies::Processes(_)) => match RuntimeFolder::open(&new.folders.runtime_dir) {
+                Ok(folder) => self.proxies = Some(self.run_proxies(new, folder, hub)),
+                Err(error) => tracing::error!("{error}; no proxies run until that is mended"),
+            },
+            (None, Proxies::Foreign) => {}
+        }
+    }
+
+    /// No new input, then the proxies with everything still there to serve them. What is left tells how it ended.
+    pub(super) async fn stop_first(self) -> Task {
+        self.files.stop(STOP_GRACE).await;
+        if let Some(proxies) = self.proxies {
+            proxies.task.stop(PROCESS_GRACE).await;
+        }
+        self.status
+    }
+
+    /// Proxies go on without us.
+    pub(super) fn keep_proxies(&self) {
+        if let Some(proxies) = &self.proxies {
+            proxies.settings.send_modify(|settings| {
+                *settings = Arc::new(HostSettings {
+                    at_stop: AtStop::Keep,
+                    ..HostSettings::clone(settings)
+                });
+            });
+        }
+    }
+
+    fn run_proxies(&self, standalone: &Standalone, folder: RuntimeFolder, hub: &Hub) -> HostTask {
+        let settings = self.settings(standalone, self.at_stop);
+        let (settings, followed) = watch::channel(Arc::new(settings));
+        let (published, reports) = (hub.published.clone(), Arc::clone(&hub.reports));
+        let metrics = Arc::clone(&hub.metrics);
+        let task = Task::vital("host infrastructure", &hub.supervision, |stop| {
+            host::run(followed, folder, published, reports, metrics, stop)
+        });
+        HostTask { settings, task }
+    }
+
+    /// How proxies are started on this machine.
+    fn settings(&self, standalone: &Standalone, at_stop: AtStop) -> HostSettings {
+        HostSettings {
+            proxy_binary: match &standalone.proxies {
+                Proxies::Processes(binary) => binary.clone(),
+                Proxies::Foreign => None,
+            },
+            folders: standalone.folders.clone(),
+            xds: self.xds,
+            client: TlsFiles::below(&self.certificates, PROXY),
+            bootstrap: host::render,
+            ready_patience: host::READY_PATIENCE,
+            at_stop,
+        }
+    }
+}
+
+/// Whom the world waits for. A change waits for no others: the file provider has waited already until files are whole.
+pub(super) fn inputs() -> (BTreeSet<ProviderName>, Pace) {
+    ([file::NAME].into(), Pace::default())
+}
+
+fn make_certificates(config: &Config, folder: &Path) -> Result<(), Error> {
+    let settings = &config.settings;
+    let outcome = certs::ensure(
+        folder,
+        &settings.controller_namespace,
+        &settings.dns_domain,
+        Existing::Keep,
+    )?;
+    let folder = folder.display();
+    match outcome {
+        Outcome::Kept => {}
+        Outcome::Made => tracing::info!(%folder, "made certificates for controller and proxies"),
+        Outcome::Renewed(which) => tracing::warn!(%folder, "certificates were renewed: {which}"),
+    }
+    Ok(())
+}
