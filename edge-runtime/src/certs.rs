@@ -1,25 +1,33 @@
 //! Certificates between the controller and its proxies: where they lie, how they are made, how they are followed.
 //!
 //! A folder holds one sub-folder a secret, laid out like a mounted Secret: `edge-gateway` (the controller's server
-//! certificate), `edge` (the proxies' client certificate), `edge-rate-limit`, `edge-gateway-ca` (the authority that signs
-//! them) and `edge-oidc-hmac`. The keys are ECDSA
+//! certificate), `edge` (a client certificate for proxies), `edge-rate-limit`, `edge-gateway-ca` (the authority that
+//! signs them) and `edge-oidc-hmac`. Which of them have to be made is decided in [`set`], without I/O; [`folder`] keeps
+//! them on a machine. The proxies that we start here have certificates of their own ([`fleet`]). The keys are ECDSA
 //! P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
 
 use crate::Error;
 use std::path::{Path, PathBuf};
 
+mod authority;
 mod check;
-mod generate;
+mod fleet;
+mod folder;
 mod reload;
+mod set;
+#[cfg(test)]
+mod tests;
 
-pub use generate::{Existing, Outcome, ensure};
+pub use fleet::{FLEET, FleetIdentity, ensure_fleet};
+pub use folder::ensure;
 pub use reload::ServerTls;
+pub use set::{Existing, Outcome};
 
 /// The authority that signs the others; its key never leaves the machine.
 pub const AUTHORITY: &str = "edge-gateway-ca";
 /// The controller's server certificate.
 pub const CONTROLLER: &str = "edge-gateway";
-/// The proxies' client certificate.
+/// The client certificate of proxies that somebody else starts.
 pub const PROXY: &str = "edge";
 /// The rate limit service's certificate.
 pub const RATE_LIMIT: &str = "edge-rate-limit";
@@ -43,17 +51,13 @@ impl TlsFiles {
         Self::within(&folder.join(secret))
     }
 
-    /// The files of the secret that is mounted as a folder.
+    /// The files of the secret in a folder.
     pub fn within(folder: &Path) -> Self {
         Self {
             certificate: folder.join("tls.crt"),
             key: folder.join("tls.key"),
             authority: folder.join("ca.crt"),
         }
-    }
-
-    fn all(&self) -> [&PathBuf; 3] {
-        [&self.certificate, &self.key, &self.authority]
     }
 }
 

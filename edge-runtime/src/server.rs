@@ -10,16 +10,17 @@ use crate::{
     Error,
     admin::Pages,
     certs::{ServerTls, TlsFiles},
-    config::{self, Cluster, Config, Mode, Overrides},
+    config::{self, Cluster, Config, Mode, Overrides, Proxies},
     infra::host::AtStop,
     logging::LogControl,
     state::{Input, ProviderName},
     task::{Stop, Task},
     world::Pace,
+    xds_server::Authorizer,
 };
 use edge_translate::{Feature, load::LoadFinding};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 mod cluster;
@@ -177,7 +178,7 @@ impl Server {
         let (providers, pace) = prepared.inputs();
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
-        let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), &config);
+        let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer(&config), &config);
         let running = match prepared {
             Prepared::Standalone(prepared) => {
                 let terms = (start.at_stop, sockets.xds_address());
@@ -249,7 +250,7 @@ impl Server {
         if new.admin != self.config.admin {
             self.move_admin(&new).await;
         }
-        if new.xds != self.config.xds {
+        if new.xds != self.config.xds || authorizer(&new) != authorizer(&self.config) {
             self.restart_xds(&new).await;
         }
         if new.metrics != self.config.metrics {
@@ -283,7 +284,18 @@ impl Server {
         let nothing = Task::spawn("xDS server", |_| async {});
         std::mem::replace(&mut self.xds, nothing).stop(STOP_GRACE).await;
         let (socket, certificate) = (self.xds_socket.clone(), self.certificate.clone());
-        self.xds = self.hub.serve_xds(socket, certificate, new);
+        self.xds = self.hub.serve_xds(socket, certificate, authorizer(new), new);
+    }
+}
+
+/// Whom the xDS server gives a fleet's configuration to.
+fn authorizer(config: &Config) -> Authorizer {
+    let namespace = Arc::clone(&config.settings.controller_namespace);
+    match &config.mode {
+        Mode::Standalone(standalone) if matches!(standalone.proxies, Proxies::Processes(_)) => {
+            Authorizer::FleetCertificate { namespace }
+        }
+        Mode::Standalone(_) | Mode::Cluster(_) => Authorizer::Certificate { namespace },
     }
 }
 

@@ -15,7 +15,7 @@ use envoy_types::pb::envoy::service::discovery::v3::{
     aggregated_discovery_service_server::{AggregatedDiscoveryService, AggregatedDiscoveryServiceServer},
 };
 use futures_util::stream::BoxStream;
-use identity::{Authorizer, Peer};
+use identity::Peer;
 use std::{
     sync::{
         Arc,
@@ -36,6 +36,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use identity::Authorizer;
 use kept_back::KeptBack;
 
 /// Life of a connection when the file names none.
@@ -75,8 +76,8 @@ pub struct Shared {
     pub published: watch::Receiver<Option<Arc<Published>>>,
     /// What was rejected.
     pub rejections: Arc<watch::Sender<Rejections>>,
-    /// Namespace of the controller: part of the name in a proxy's certificate.
-    pub namespace: Arc<str>,
+    /// Whom a fleet's configuration is given to.
+    pub authorizer: Authorizer,
     /// Measurements.
     pub metrics: Arc<Metrics>,
 }
@@ -89,11 +90,9 @@ pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared
         age: limits.connection_age.unwrap_or(DEFAULT_AGE),
         grace: limits.connection_grace,
     };
-    let namespace = Arc::clone(&shared.namespace);
     let service = AggregatedDiscoveryServiceServer::new(Discovery {
         shared,
         lifetime,
-        authorizer: Authorizer::Certificate { namespace },
         places: Arc::new(Semaphore::new(MAX_STREAMS)),
         kept_back: kept_back.clone(),
         stop: stop.clone(),
@@ -128,7 +127,6 @@ struct Discovery {
     shared: Shared,
     kept_back: KeptBack,
     lifetime: stream::Lifetime,
-    authorizer: Authorizer,
     places: Arc<Semaphore>,
     stop: Stop,
     streams: Arc<AtomicU64>,
@@ -167,7 +165,7 @@ impl AggregatedDiscoveryService for Discovery {
             stop: self.stop.clone(),
             _place: place,
         };
-        let responses = stream::open(context, &self.authorizer, &peer, request.into_inner()).await?;
+        let responses = stream::open(context, &peer, request.into_inner()).await?;
         Ok(Response::new(responses))
     }
 }

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use edge_runtime::{
-    certs::{PROXY, TlsFiles},
+    certs::{FleetIdentity, PROXY, TlsFiles, ensure_fleet},
     http::fetch,
     process_name::{ProcessName, is_running},
 };
@@ -22,7 +22,7 @@ use std::{
     fs,
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt as _,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
     time::{Duration, Instant},
 };
@@ -217,8 +217,32 @@ impl Place {
         assert!(said.is_some(), "{what}: {:#}\n{}", self.status().await, self.log());
     }
 
+    fn certificates(&self) -> PathBuf {
+        self.folder.path().join(".config/edge-gateway/certs")
+    }
+
+    /// A proxy that somebody else has started, with the certificate that there is for such.
     async fn proxy(&self) -> Proxy {
-        let files = TlsFiles::below(&self.folder.path().join(".config/edge-gateway/certs"), PROXY);
+        self.proxy_with(&TlsFiles::below(&self.certificates(), PROXY)).await
+    }
+
+    /// A proxy with a certificate as the controller gives it to those that it starts.
+    async fn fleet_proxy(&self) -> Proxy {
+        let (certificates, own) = (self.certificates(), self.folder.path().join("scripted"));
+        let identity = FleetIdentity {
+            fleet: &"default/gw".into(),
+            name: "scripted",
+            namespace: "edge-gateway-system",
+        };
+        ensure_fleet(&certificates, &own, &identity, jiff::Timestamp::now()).unwrap();
+        let files = TlsFiles {
+            authority: TlsFiles::below(&certificates, PROXY).authority,
+            ..TlsFiles::within(&own)
+        };
+        self.proxy_with(&files).await
+    }
+
+    async fn proxy_with(&self, files: &TlsFiles) -> Proxy {
         let read = |path: &Path| fs::read(path).unwrap();
         let tls = ClientTlsConfig::new()
             .domain_name("edge-gateway")
@@ -448,7 +472,7 @@ async fn a_missing_proxy_and_an_unwritable_state_folder_leave_the_rest_serving()
         .await;
     let is_told = |status: &Value| status.to_string().contains("Proxy replicas unavailable: proxy binary");
     place.status_says("the Gateway is not programmed", is_told).await;
-    place.proxy().await.until(LISTENERS, "18080", None).await;
+    place.fleet_proxy().await.until(LISTENERS, "18080", None).await;
     let pid = rustix::process::Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let ended = timeout(PATIENCE, server.wait())

@@ -8,14 +8,13 @@
 //! and anything that needs a cluster.
 
 use crate::{
-    certs::TlsFiles,
     metrics::Metrics,
     state::{Address, Availability, Published, Report, Reports},
     task::Stop,
 };
 use edge_ir::{FleetKey, Infra};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -29,6 +28,7 @@ use tokio::{
 mod binary;
 mod bootstrap;
 mod folder;
+mod identity;
 mod launch;
 mod log_file;
 mod ports;
@@ -73,14 +73,23 @@ pub struct HostSettings {
     pub folders: HostFolders,
     /// Where the proxies find the controller.
     pub xds: SocketAddr,
-    /// What the proxies show the controller, and check it against.
-    pub client: TlsFiles,
+    /// Who signs the proxies' certificates, and whom the proxies trust.
+    pub issuer: Issuer,
     /// Renders a fleet's bootstrap.
     pub bootstrap: RenderBootstrap,
     /// How long a proxy may take until it is ready.
     pub ready_patience: Duration,
     /// What becomes of the proxies when the controller is asked to stop.
     pub at_stop: AtStop,
+}
+
+/// Who signs the certificates that proxies show the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issuer {
+    /// Folder of the machine's certificates, the authority's among them.
+    pub certificates: PathBuf,
+    /// Namespace of the controller, which every proxy's certificate names.
+    pub namespace: Arc<str>,
 }
 
 /// What becomes of the proxies when the controller is asked to stop. One that is killed can't do anything: its proxies
@@ -94,20 +103,16 @@ pub enum AtStop {
     Keep,
 }
 
-/// Makes the files that a proxy starts with, or says why they can't be made.
-pub type RenderBootstrap = fn(&BootstrapInput<'_>) -> Result<StartFiles, String>;
+/// Makes the bootstrap that a proxy starts with, or says why it can't be made.
+pub type RenderBootstrap = fn(&BootstrapInput<'_>) -> Result<Rendered, String>;
 
-/// The files that a proxy starts with.
+/// A bootstrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartFiles {
+pub struct Rendered {
     /// Where the bootstrap puts the admin interface, if it has one that can be told.
     pub admin: Option<SocketAddr>,
-    /// The bootstrap.
+    /// Its text.
     pub bootstrap: String,
-    /// SDS resource of the client certificate.
-    pub sds_certificate: String,
-    /// SDS resource of the authority.
-    pub sds_authority: String,
 }
 
 /// What a bootstrap on this machine is made from.
@@ -117,8 +122,6 @@ pub struct BootstrapInput<'a> {
     pub infra: &'a Infra,
     /// Where the controller is.
     pub xds: SocketAddr,
-    /// What the proxy shows the controller, and checks it against.
-    pub client: &'a TlsFiles,
     /// Where the SDS resource of the client certificate will be.
     pub sds_certificate: &'a Path,
     /// Where the SDS resource of the authority will be.
@@ -266,6 +269,15 @@ impl Fleets {
     /// A supervisor has ended: by a fault, if its fleet is still there. The next look at the fleets starts another one,
     /// which finds the processes by their records.
     fn ended(&mut self, ended: Result<(Id, FleetKey), JoinError>) {
+        self.note_end(ended);
+        let wanted = self.running.values().map(|running| running.wanted.borrow());
+        let names: BTreeSet<Arc<str>> = wanted
+            .filter_map(|wanted| Some(Arc::clone(&wanted.as_ref()?.infra.name)))
+            .collect();
+        identity::prune(self.folder.path(), &names);
+    }
+
+    fn note_end(&mut self, ended: Result<(Id, FleetKey), JoinError>) {
         let id = match &ended {
             Ok((id, _)) => *id,
             Err(error) => {

@@ -11,7 +11,7 @@ use crate::{
     status::Sources,
     task::{Supervision, Task},
     world::{self, Outputs, Pace, Terms},
-    xds_server::{self, Shared},
+    xds_server::{self, Authorizer, Shared},
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, future::Future, sync::Arc, time::Instant};
@@ -97,11 +97,11 @@ impl Hub {
     }
 
     /// Starts the xDS server.
-    pub(super) fn serve_xds(&self, socket: Socket, files: TlsFiles, config: &Config) -> Task {
+    pub(super) fn serve_xds(&self, socket: Socket, files: TlsFiles, authorizer: Authorizer, config: &Config) -> Task {
         let shared = Shared {
             published: self.published.clone(),
             rejections: Arc::clone(&self.rejections),
-            namespace: Arc::clone(&config.settings.controller_namespace),
+            authorizer,
             metrics: Arc::clone(&self.metrics),
         };
         let limits = config.xds.clone();

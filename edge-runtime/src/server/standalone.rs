@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     Error,
-    certs::{self, CONTROLLER, Existing, Outcome, PROXY, TlsFiles},
+    certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
-    infra::host::{self, AtStop, HostSettings, RuntimeFolder},
+    infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder},
     provider::file,
     state::ProviderName,
     status,
@@ -32,7 +32,7 @@ const PROCESS_GRACE: Duration = Duration::from_secs(3600);
 /// What can fail and was tried before anything runs.
 pub(super) struct Prepared {
     standalone: Standalone,
-    certificates: PathBuf,
+    issuer: Issuer,
     folder: Option<RuntimeFolder>,
 }
 
@@ -43,7 +43,10 @@ impl Prepared {
         make_certificates(config, &certificates)?;
         Ok(Self {
             standalone,
-            certificates,
+            issuer: Issuer {
+                certificates,
+                namespace: Arc::clone(&config.settings.controller_namespace),
+            },
             folder: None,
         })
     }
@@ -58,7 +61,7 @@ impl Prepared {
 
     /// The certificate of the xDS server.
     pub(super) fn certificate(&self) -> TlsFiles {
-        TlsFiles::below(&self.certificates, CONTROLLER)
+        TlsFiles::below(&self.issuer.certificates, CONTROLLER)
     }
 
     /// Says where things are, for whoever has just started it.
@@ -93,7 +96,7 @@ pub(super) struct Running {
     proxies: Option<HostTask>,
     paths: watch::Sender<Arc<[PathBuf]>>,
     at_stop: AtStop,
-    certificates: PathBuf,
+    issuer: Issuer,
     xds: SocketAddr,
 }
 
@@ -108,7 +111,7 @@ impl Running {
     pub(super) fn start(prepared: Prepared, (at_stop, xds): (AtStop, SocketAddr), hub: &Hub, ends: Ends) -> Self {
         let Prepared {
             standalone,
-            certificates,
+            issuer,
             folder,
         } = prepared;
         let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
@@ -128,7 +131,7 @@ impl Running {
             proxies: None,
             paths,
             at_stop,
-            certificates,
+            issuer,
             xds,
         };
         running.proxies = folder.map(|folder| running.run_proxies(&standalone, folder, hub));
@@ -214,7 +217,7 @@ impl Running {
             },
             folders: standalone.folders.clone(),
             xds: self.xds,
-            client: TlsFiles::below(&self.certificates, PROXY),
+            issuer: self.issuer.clone(),
             bootstrap: host::render,
             ready_patience: host::READY_PATIENCE,
             at_stop,

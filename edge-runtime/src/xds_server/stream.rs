@@ -6,7 +6,7 @@
 
 use super::{
     Shared,
-    identity::{Authorizer, Peer},
+    identity::Peer,
     kept_back::{KeptBack, Quarantines},
 };
 use crate::{
@@ -73,7 +73,6 @@ pub(super) struct Context {
 /// Waits for the proxy's first request and gives the responses to it and to all that follow.
 pub(super) async fn open(
     context: Context,
-    authorizer: &Authorizer,
     peer: &Peer,
     mut requests: Streaming<DeltaDiscoveryRequest>,
 ) -> Result<BoxStream<'static, Result<DeltaDiscoveryResponse, Status>>, Status> {
@@ -86,7 +85,7 @@ pub(super) async fn open(
         return Err(Status::invalid_argument("the first request must carry the node"));
     };
     let (id, fleet) = (node.id.clone(), FleetKey::new(node.cluster.as_str()));
-    authorizer.authorize(peer, &fleet).await?;
+    context.shared.authorizer.authorize(peer, &fleet).await?;
     let state = fleet_state(&context.shared, &fleet)?;
     tracing::info!(%fleet, node = id, stream = context.number, "a proxy has connected");
     context.shared.metrics.add(Gauge::Streams, 1);

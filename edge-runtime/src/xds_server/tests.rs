@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
+    certs::{CONTROLLER, Existing, FleetIdentity, PROXY, TlsFiles, ensure, ensure_fleet},
     metrics::Counter,
     state::{FleetState, KeptFrom},
     task::Task,
@@ -85,6 +85,13 @@ impl Rig {
     }
 
     async fn start_with(limits: Limits) -> Self {
+        let authorizer = Authorizer::Certificate {
+            namespace: "system".into(),
+        };
+        Self::start_as(authorizer, limits).await
+    }
+
+    async fn start_as(authorizer: Authorizer, limits: Limits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         ensure(folder.path(), "system", "cluster.local", Existing::Keep).unwrap();
         let (published, receiver) = watch::channel(None);
@@ -93,7 +100,7 @@ impl Rig {
         let shared = Shared {
             published: receiver,
             rejections: Arc::clone(&rejections),
-            namespace: "system".into(),
+            authorizer,
             metrics: Arc::clone(&metrics),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -120,7 +127,10 @@ impl Rig {
 }
 
 async fn connect(folder: &Path, secret: &str, address: SocketAddr) -> Result<Channel, tonic::transport::Error> {
-    let files = TlsFiles::below(folder, secret);
+    connect_with(&TlsFiles::below(folder, secret), address).await
+}
+
+async fn connect_with(files: &TlsFiles, address: SocketAddr) -> Result<Channel, tonic::transport::Error> {
     let read = |path| fs::read(path).unwrap();
     let tls = ClientTlsConfig::new()
         .domain_name("edge-gateway")
@@ -505,4 +515,55 @@ async fn a_proxy_without_a_certificate_is_told_so() {
     let refused = Proxy::open(channel, "ns/gw", &[]).await.err().unwrap();
     assert_eq!(refused.code(), Code::Unauthenticated);
     assert!(refused.message().contains("client certificate"), "{refused}");
+}
+
+#[tokio::test]
+async fn proxies_of_ours_get_what_their_certificate_names_and_nothing_else() {
+    let namespace = "system".into();
+    let rig = Rig::start_as(Authorizer::FleetCertificate { namespace }, Limits::default()).await;
+    rig.published.send_replace(Some(state(vec![cluster("a", "1")])));
+    let certificate_of = |fleet: &str| {
+        let folder = rig.folder.path().join(fleet.replace('/', "-"));
+        let identity = FleetIdentity {
+            fleet: &fleet.into(),
+            name: "edge-proxy",
+            namespace: "system",
+        };
+        ensure_fleet(rig.folder.path(), &folder, &identity, jiff::Timestamp::now()).unwrap();
+        TlsFiles {
+            authority: TlsFiles::below(rig.folder.path(), PROXY).authority,
+            ..TlsFiles::within(&folder)
+        }
+    };
+    let open = async |files: TlsFiles| {
+        let channel = connect_with(&files, rig.address).await.unwrap();
+        Proxy::open(channel, "ns/gw", &[]).await
+    };
+    let mut own = open(certificate_of("ns/gw")).await.unwrap();
+    assert_eq!(names(&own.next().await), ["a"]);
+    let refused = open(certificate_of("ns/other")).await.err().unwrap();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert!(refused.message().contains("not for the fleet `ns/gw`"), "{refused}");
+    let refused = open(TlsFiles::below(rig.folder.path(), PROXY)).await.err().unwrap();
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert!(refused.message().contains("names no fleet"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_a_foreign_authority_doesnt_get_through_the_handshake() {
+    let rig = Rig::start().await;
+    rig.published.send_replace(Some(state(Vec::new())));
+    let stranger = tempfile::tempdir().unwrap();
+    ensure(stranger.path(), "system", "cluster.local", Existing::Keep).unwrap();
+    let files = TlsFiles {
+        authority: TlsFiles::below(rig.folder.path(), PROXY).authority,
+        ..TlsFiles::below(stranger.path(), PROXY)
+    };
+    // With TLS 1.3 a client learns of it when it reads for the first time.
+    let opened = async {
+        Proxy::open(connect_with(&files, rig.address).await.ok()?, "ns/gw", &[])
+            .await
+            .ok()
+    };
+    assert!(opened.await.is_none());
 }

@@ -1,18 +1,15 @@
-//! The files that a proxy of this machine starts with.
+//! The bootstrap that a proxy of this machine starts with.
 
-use super::{BootstrapInput, StartFiles};
-use edge_xds::bootstrap::{BootstrapSettings, bootstrap, certificate_file, trusted_ca_file};
+use super::{BootstrapInput, Rendered};
+use edge_xds::bootstrap::{BootstrapSettings, bootstrap};
 use serde_json::Value;
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::Path,
 };
 
-/// The name that the controller's certificate must have, whatever address it is reached at.
-const SERVER_NAME: &str = "edge-gateway";
-
-/// Renders the bootstrap and the two files that lead to the certificates.
-pub fn render(input: &BootstrapInput<'_>) -> Result<StartFiles, String> {
+/// Renders the bootstrap.
+pub fn render(input: &BootstrapInput<'_>) -> Result<Rendered, String> {
     let settings = BootstrapSettings {
         xds_host: input.xds.ip().to_string(),
         xds_port: input.xds.port(),
@@ -25,12 +22,9 @@ pub fn render(input: &BootstrapInput<'_>) -> Result<StartFiles, String> {
         ..BootstrapSettings::default()
     };
     let bootstrap = bootstrap(&settings, &input.infra.proxy).map_err(|error| error.to_string())?;
-    let client = input.client;
-    Ok(StartFiles {
+    Ok(Rendered {
         admin: admin_of(&bootstrap),
         bootstrap: bootstrap.to_string(),
-        sds_certificate: certificate_file(&text(&client.certificate)?, &text(&client.key)?).to_string(),
-        sds_authority: trusted_ca_file(&text(&client.authority)?, &[SERVER_NAME]).to_string(),
     })
 }
 
@@ -43,7 +37,8 @@ fn admin_of(bootstrap: &Value) -> Option<SocketAddr> {
     Some((address["address"].as_str()?.parse::<std::net::IpAddr>().ok()?, port).into())
 }
 
-fn text(path: &Path) -> Result<String, String> {
+/// A path as it stands in a bootstrap.
+pub(super) fn text(path: &Path) -> Result<String, String> {
     let shown = || {
         format!(
             "{}: the path is not UTF-8 text and can't stand in a bootstrap",

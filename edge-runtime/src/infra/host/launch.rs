@@ -1,6 +1,6 @@
 //! What a fleet's process is started with: binary, arguments, files, log.
 
-use super::{BootstrapInput, HostSettings, StartFiles, binary, log_file, ports};
+use super::{BootstrapInput, HostSettings, Rendered, binary, identity, log_file, ports};
 use crate::error::describe;
 use edge_ir::Infra;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub(super) struct Version {
 #[derive(Debug)]
 pub(super) struct Plan {
     start: Start,
-    rendered: StartFiles,
+    rendered: Rendered,
 }
 
 /// A process that is ready to be started.
@@ -61,7 +61,9 @@ pub(super) struct Launch {
 pub(super) fn prepare(settings: &HostSettings, infra: &Infra) -> Result<Launch, String> {
     let port = || ports::free().map_err(|error| format!("no free port on loopback: {error}"));
     let Plan { start, rendered } = plan(settings, infra, [port()?, port()?])?;
-    write_all(&start.files, &rendered)?;
+    identity::ensure(settings, infra)?;
+    write(&start.files[0], &rendered.bootstrap)?;
+    identity::lead(settings, infra, &start)?;
     let folders = [
         settings.folders.state_home.join("proxies"),
         settings.folders.runtime_dir.join("proxies"),
@@ -86,13 +88,18 @@ pub(super) fn prepare(settings: &HostSettings, infra: &Infra) -> Result<Launch, 
     })
 }
 
-/// Whether a running process was started as one would be started now, the texts of its files included.
+/// Whether a running process was started as one would be started now, the text of its bootstrap included.
 pub(super) fn is_current(settings: &HostSettings, infra: &Infra, known: &Start) -> Result<bool, String> {
     let Plan { start, rendered } = plan(settings, infra, known.ports)?;
-    let texts = [&rendered.bootstrap, &rendered.sds_certificate, &rendered.sds_authority];
-    let mut files = start.files.iter().zip(texts);
     // A file that can't be read is none that we could vouch for.
-    Ok(start == *known && files.all(|(path, text)| fs::read_to_string(path).is_ok_and(|on_disk| on_disk == *text)))
+    Ok(start == *known && fs::read_to_string(&start.files[0]).is_ok_and(|on_disk| on_disk == rendered.bootstrap))
+}
+
+/// Sees to it that a running process can prove whose it is: its certificate is renewed before it expires, and one that
+/// was started with another is led to its own.
+pub(super) fn identify(settings: &HostSettings, infra: &Infra, known: &Start) -> Result<(), String> {
+    identity::ensure(settings, infra)?;
+    identity::lead(settings, infra, known)
 }
 
 fn plan(settings: &HostSettings, infra: &Infra, ports: [u16; 2]) -> Result<Plan, String> {
@@ -111,7 +118,6 @@ fn plan(settings: &HostSettings, infra: &Infra, ports: [u16; 2]) -> Result<Plan,
     let rendered = (settings.bootstrap)(&BootstrapInput {
         infra,
         xds: settings.xds,
-        client: &settings.client,
         sds_certificate: &files[1],
         sds_authority: &files[2],
         admin_port,
@@ -144,19 +150,15 @@ pub(super) fn patience(infra: &Infra) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-fn write_all(paths: &[PathBuf; 3], rendered: &StartFiles) -> Result<(), String> {
-    let texts = [&rendered.bootstrap, &rendered.sds_certificate, &rendered.sds_authority];
-    for (path, text) in paths.iter().zip(texts) {
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(path);
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|error| format!("can't write {}: {}", path.display(), describe(&error)))?;
-    }
-    Ok(())
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| format!("can't write {}: {}", path.display(), describe(&error)))
 }
 
 /// The arguments of Envoy, which our own proxy takes too.

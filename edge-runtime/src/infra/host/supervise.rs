@@ -7,7 +7,7 @@
 
 use super::{
     HostSettings, Reporter,
-    launch::{self, is_current, patience},
+    launch::{self, identify, is_current, patience},
     log_file,
     process::{Fate, Process},
     questions::WaitFor,
@@ -33,6 +33,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const STABLE: Duration = Duration::from_secs(30);
 /// How often the log's size is looked at.
 const TRIM_EVERY: Duration = Duration::from_secs(30);
+/// How often the end of the proxy's certificate is looked at; it is renewed days before.
+const IDENTIFY_EVERY: Duration = Duration::from_secs(3600);
 
 /// What a fleet's process must be.
 #[derive(Clone, Debug)]
@@ -88,6 +90,7 @@ impl Supervisor {
         }
         self.follow();
         let mut trim = time::interval(TRIM_EVERY);
+        let mut renewal = time::interval(IDENTIFY_EVERY);
         let patience = self.wanted.settings.ready_patience;
         loop {
             tokio::select! {
@@ -108,6 +111,7 @@ impl Supervisor {
                 () = moment(self.start_at) => self.start(),
                 _ = self.aside.join_next(), if !self.aside.is_empty() => {}
                 _ = trim.tick() => self.trim_log(),
+                _ = renewal.tick() => self.identify(),
             }
         }
         self.shut_down().await
@@ -130,6 +134,7 @@ impl Supervisor {
 
     /// Sees to it that the process is, or will be, started as is wanted now.
     fn follow(&mut self) {
+        self.identify();
         let settings = |process: &Option<Process>| process.as_ref().map(|process| process.start_settings().clone());
         let (current, next) = (settings(&self.current), settings(&self.next));
         let is_current = |start| is_current(&self.wanted.settings, &self.wanted.infra, &start);
@@ -147,6 +152,15 @@ impl Supervisor {
         self.start_at = (!is_right).then(Instant::now);
         if !is_right && self.current.is_some() {
             tracing::info!(fleet = %self.reporter.key, "the proxy's start-up settings changed; a new process takes over");
+        }
+    }
+
+    /// Sees to it that the running processes can prove whose they are.
+    fn identify(&self) {
+        for process in [&self.current, &self.next].into_iter().flatten() {
+            if let Err(problem) = identify(&self.wanted.settings, &self.wanted.infra, process.start_settings()) {
+                tracing::warn!(fleet = %self.reporter.key, "the certificate of the proxy can't be renewed: {problem}");
+            }
         }
     }
 

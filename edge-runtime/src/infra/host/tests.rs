@@ -5,11 +5,13 @@
 
 use super::*;
 use crate::{
+    certs::{Existing, TlsFiles, ensure},
     http,
     state::{Availability, FleetState},
     task::Task,
 };
 use edge_ir::ProxySettings;
+use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     fs,
     os::unix::fs::PermissionsExt as _,
@@ -18,6 +20,10 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
+};
+use x509_parser::{
+    extensions::GeneralName,
+    prelude::{FromDer as _, X509Certificate},
 };
 
 /// Infrastructure of a fleet.
@@ -102,12 +108,10 @@ impl Drop for Folder {
 }
 
 /// A bootstrap that says no more than where the admin interface is.
-fn render_admin(input: &BootstrapInput<'_>) -> Result<StartFiles, String> {
-    Ok(StartFiles {
+fn render_admin(input: &BootstrapInput<'_>) -> Result<Rendered, String> {
+    Ok(Rendered {
         admin: Some(([127, 0, 0, 1], input.admin_port).into()),
         bootstrap: input.admin_port.to_string(),
-        sds_certificate: String::new(),
-        sds_authority: String::new(),
     })
 }
 
@@ -137,7 +141,10 @@ fn settings(folder: &Path, at_stop: AtStop) -> HostSettings {
             runtime_dir: folder.join("run"),
         },
         xds: ([127, 0, 0, 1], 1).into(),
-        client: TlsFiles::below(folder, "edge"),
+        issuer: Issuer {
+            certificates: folder.join("certs"),
+            namespace: "system".into(),
+        },
         bootstrap: render_admin,
         ready_patience: Duration::from_millis(300),
         at_stop,
@@ -154,6 +161,7 @@ impl Rig {
     }
 
     fn start_in(folder: Folder, at_stop: AtStop) -> Self {
+        ensure(&folder.path().join("certs"), "system", "cluster.local", Existing::Keep).unwrap();
         let settings = HostSettings {
             // A machine that tests is a busy one.
             ready_patience: Duration::from_secs(20),
@@ -252,6 +260,66 @@ async fn each_fleet_has_a_process_as_long_as_it_is_there() {
         1,
         "only the lock stays"
     );
+}
+
+/// The URIs in the certificate that a file of a running process leads to.
+fn shown_by(record: &record::Record) -> String {
+    let text = fs::read_to_string(&record.facts().start.files[1]).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let chain = &value["resources"][0]["tls_certificate"]["certificate_chain"]["filename"];
+    let der = CertificateDer::from_pem_file(chain.as_str().unwrap()).unwrap();
+    let (_, leaf) = X509Certificate::from_der(&der).unwrap();
+    let names = leaf.subject_alternative_name().unwrap().unwrap().value;
+    let uris = names.general_names.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    uris.collect()
+}
+
+#[tokio::test]
+async fn each_fleet_has_a_certificate_of_its_own_as_long_as_it_is_there() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let run = rig.folder.path().join("run");
+    rig.publish(&[("ns/a", ProxySettings::default()), ("ns/b", ProxySettings::default())]);
+    rig.until("both run", |r| is_available(r, "ns/a") && is_available(r, "ns/b"))
+        .await;
+    for record in record::Record::read_all(&run) {
+        assert_eq!(
+            shown_by(&record),
+            format!("edge-gateway:fleet/{}", record.facts().fleet)
+        );
+    }
+    let key = |name: &str| run.join("fleets").join(name).join("tls.key");
+    assert!(key("edge-ns-a").exists() && key("edge-ns-b").exists());
+    rig.publish(&[("ns/b", ProxySettings::default())]);
+    rig.until("one is gone", |reports| !reports.contains_key("ns/a")).await;
+    assert!(!key("edge-ns-a").exists(), "its key goes with it");
+    assert!(key("edge-ns-b").exists());
+}
+
+#[tokio::test]
+async fn a_proxy_with_the_certificate_of_an_earlier_version_gets_its_own_and_isnt_replaced() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let run = rig.folder.path().join("run");
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let before = rig.until("it runs", |r| is_available(r, "ns/a")).await["ns/a"].admin;
+    let record = record::Record::read_all(&run).pop().unwrap();
+    let shared = TlsFiles::below(&rig.folder.path().join("certs"), "edge").certificate;
+    let text = serde_json::json!({"resources": [{"tls_certificate": {"certificate_chain": {"filename": shared}}}]});
+    fs::write(&record.facts().start.files[1], text.to_string()).unwrap();
+    assert_eq!(shown_by(&record), "");
+    let mut rig = rig.succeed().await;
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    let after = rig.until("it is taken over", |r| is_available(r, "ns/a")).await["ns/a"].admin;
+    assert_eq!(before, after, "the same process");
+    let led = async {
+        while shown_by(&record) != "edge-gateway:fleet/ns/a" {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), led).await.unwrap();
+    assert_eq!(rig.metrics.counted(crate::metrics::Counter::ProxiesStarted), 0);
 }
 
 /// Waits until nobody answers on an address.
