@@ -23,7 +23,7 @@ use std::{
 
 mod assembly;
 mod faults;
-mod index;
+pub(crate) mod index;
 pub(crate) mod key;
 mod memo;
 mod questions;
@@ -199,8 +199,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
         Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),
         Key::Attach(route) => Value::Attach(Arc::new(phase::routes::attach::attach(reader, route)?)),
-        Key::Rules(route) => Value::Rules(Arc::new(phase::routes::rules::rules(reader, route)?)),
-        Key::Uses(route) => Value::Uses(Arc::new(phase::routes::uses::uses(reader, route)?)),
+        Key::Bound(route) => Value::Bound(Arc::new(phase::routes::bound::bound(reader, route)?)),
         Key::Host(id) => Value::Host(phase::routes::host::host(reader, id)?),
         Key::Cluster(fleet, backend) => Value::Cluster(phase::backends::cluster::cluster(reader, fleet, backend)?),
         Key::Endpoints(fleet, port) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, port)?),

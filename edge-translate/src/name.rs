@@ -1,14 +1,16 @@
-//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times; and the
-//! identities made of them.
+//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times; the
+//! identities made of them; and numbers for what policies decide.
 //!
 //! An [`Interner`] belongs to one engine and only grows. What goes in is names that people choose (namespaces,
 //! Gateways, routes, Services, hostnames); generated names that come and go, such as those of EndpointSlices, stay out.
 
+mod context;
 mod id;
 
+pub(crate) use context::{Context, ContextId, Decisions, Encryption, Variant, VariantId};
 pub(crate) use id::{
-    Ancestor, BackendId, BackendKind, BackendPort, Encryption, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
-    RouteKind, SocketId, Target,
+    Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, RouteKind,
+    SocketId, Target,
 };
 
 use rustc_hash::FxHashMap;

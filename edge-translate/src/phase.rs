@@ -8,8 +8,8 @@
 //! | 1 | [`gateways::gateway`] | whose is this Gateway, which fleet is it in? |
 //! | 2 | [`listeners::fleet`], [`backends::backend_tls`] | which listeners of a fleet serve, what is wrong with the others; is a backend spoken to in TLS? |
 //! | 3 | [`listeners::view`], [`backends::endpoints`] | what do routes see of a Gateway; does a backend have endpoints? |
-//! | 4 | [`routes::attach`], [`routes::rules`] | where does a route attach; what do its rules do? |
-//! | 5 | [`routes::uses`] | which backends does it bring into which fleets? |
+//! | 4 | [`routes::attach`], with [`policies::effective`] | where does a route attach, and what do policies decide for it there? |
+//! | 5 | [`routes::bound`], of [`routes::rules`] and [`routes::uses`] | what do its rules do under what is decided; which backends does it bring into which fleets? |
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!

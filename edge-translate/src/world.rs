@@ -6,7 +6,10 @@
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
     engine::{key::Key, unit::Subject},
-    name::{BackendId, BackendKind, BackendPort, Encryption, Id, Interner, Sym, Target},
+    name::{
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Variant,
+        VariantId,
+    },
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
@@ -57,6 +60,8 @@ impl Touched {
 pub(crate) struct World {
     /// Names are interned while units run, which only see a shared world.
     names: RefCell<Interner>,
+    /// What policies decide is numbered while units run, as names are.
+    decisions: RefCell<Decisions>,
     /// Names of clusters, each made once however many routes use it.
     cluster_names: RefCell<FxHashMap<BackendId, ClusterName>>,
     settings: Arc<Settings>,
@@ -76,6 +81,7 @@ impl World {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             names: RefCell::new(Interner::new()),
+            decisions: RefCell::default(),
             cluster_names: RefCell::default(),
             settings: Arc::new(settings),
             objects: FxHashMap::default(),
@@ -126,7 +132,27 @@ impl World {
         }
     }
 
-    /// The name of a cluster: that of the backend, so that neither the position in a route nor the route itself matters.
+    /// The number of a context.
+    pub(crate) fn context_id(&self, context: Context) -> ContextId {
+        self.decisions.borrow_mut().context_id(context)
+    }
+
+    /// The context behind a number.
+    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
+        self.decisions.borrow().context(id)
+    }
+
+    /// The number of a variant.
+    pub(crate) fn variant_id(&self, variant: Variant) -> VariantId {
+        self.decisions.borrow_mut().variant_id(variant)
+    }
+
+    /// The variant behind a number.
+    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
+        self.decisions.borrow().variant(id)
+    }
+
+    /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in a route nor the route itself matters.
     pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
         let mut names = self.cluster_names.borrow_mut();
         names
@@ -135,14 +161,12 @@ impl World {
             .clone()
     }
 
-    /// The name of a backend's endpoints, the same for every protocol: that of its HTTP/1.1 cluster.
+    /// The name of a backend's endpoints, the same for every protocol and variant: that of its HTTP/1.1 cluster.
     pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> EndpointSetName {
-        let protocol = AppProtocol::Http1;
-        let encryption = Encryption::Policy;
         EndpointSetName::new(self.cluster_name(BackendId {
             port,
-            protocol,
-            encryption,
+            protocol: AppProtocol::Http1,
+            variant: VariantId::OWN,
         }))
     }
 
@@ -162,13 +186,14 @@ impl World {
             AppProtocol::Http1 => "",
             AppProtocol::Http2 => "/http2",
         };
-        let protocol = match backend.encryption {
-            Encryption::Policy => protocol,
-            Encryption::Client => "/passthrough",
-        };
+        let variant = self.decisions.borrow().suffix(backend.variant);
         match kind {
-            BackendKind::Backend => format!("{}/{namespace}/{name}{transport}{protocol}", kind.word()).into(),
-            _ => format!("{}/{namespace}/{name}/{port}{transport}{protocol}", kind.word()).into(),
+            BackendKind::Backend => format!("{}/{namespace}/{name}{transport}{protocol}{variant}", kind.word()).into(),
+            _ => format!(
+                "{}/{namespace}/{name}/{port}{transport}{protocol}{variant}",
+                kind.word()
+            )
+            .into(),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Indexes from values of units to the units that need them, kept up to date as values change and read like inputs.
 
 use crate::{
-    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId},
+    name::{
+        Ancestor, BackendId, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId,
+    },
     phase::{hostname::Specificity, listeners::sockets::SocketListener},
 };
 use edge_ir::PortProtocol;
@@ -12,10 +14,21 @@ use std::{collections::BTreeMap, hash::Hash};
 /// What a host consists of.
 #[derive(Debug, Default)]
 pub(crate) struct HostRoutes {
-    /// Routes that attach there, in no order, each with how specific the hostname is that it wrote itself.
-    pub(crate) routes: SmallVec<[(RouteId, Specificity); 1]>,
+    /// Routes that attach there, in no order.
+    pub(crate) routes: SmallVec<[HostRoute; 1]>,
     /// It must exist even without routes, to hide a broader listener.
     pub(crate) reserved: bool,
+}
+
+/// A route of a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostRoute {
+    /// Which one.
+    pub(crate) route: RouteId,
+    /// How specific the hostname is that it wrote itself.
+    pub(crate) own: Specificity,
+    /// What policies decide for it there.
+    pub(crate) context: ContextId,
 }
 
 /// A port that a Gateway wants.

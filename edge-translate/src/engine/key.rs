@@ -58,10 +58,8 @@ pub(crate) enum Key {
     Ready(BackendPort),
     /// Where does this route attach?
     Attach(RouteId),
-    /// The rules of this route, compiled.
-    Rules(RouteId),
-    /// Which backends does this route use, in which fleets?
-    Uses(RouteId),
+    /// What do this route's rules do under its parents, and what does it use there?
+    Bound(RouteId),
     /// A virtual host.
     Host(HostId),
     /// A cluster of a fleet.

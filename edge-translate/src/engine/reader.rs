@@ -12,7 +12,8 @@ use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::Question,
     name::{
-        Ancestor, BackendId, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId, Sym, Target,
+        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
+        SocketId, Sym, Target, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -24,7 +25,7 @@ use crate::{
             view::ListenerViews,
         },
         reference::{Referent, Referrer, is_permitted},
-        routes::{attach::Attachments, rules::Rules},
+        routes::{attach::Attachments, bound::Bound},
     },
     settings::Settings,
     world::{Place, World, is_guard},
@@ -131,8 +132,8 @@ units! {
     listener_views(gateway: Id): ListenerViews -> Arc<ListenerViews>;
     /// Where a route attaches.
     attachments(route: RouteId): Attach -> Arc<Attachments>;
-    /// A route's rules.
-    rules(route: RouteId): Rules -> Arc<Rules>;
+    /// A route's rules, bound.
+    bound(route: RouteId): Bound -> Arc<Bound>;
 }
 
 impl<'a> Reader<'a> {
@@ -305,6 +306,26 @@ impl<'a> Reader<'a> {
     pub(crate) fn faults(&self, kind: Kind, id: Id) -> Vec<(&'static str, &'a str)> {
         debug_assert_eq!(self.key, Key::Status(kind, id), "only this unit is woken");
         self.faults.of(kind, id)
+    }
+
+    /// The number of what policies decide. Numbers are no input: they change for nobody.
+    pub(crate) fn context_id(&self, context: Context) -> ContextId {
+        self.world.context_id(context)
+    }
+
+    /// What a number of a context stands for.
+    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
+        self.world.context(id)
+    }
+
+    /// The number of what changes about a cluster.
+    pub(crate) fn variant_id(&self, variant: Variant) -> VariantId {
+        self.world.variant_id(variant)
+    }
+
+    /// What a number of a variant stands for.
+    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
+        self.world.variant(id)
     }
 
     /// The name of a cluster.

@@ -52,7 +52,7 @@ fn put(translator: &mut Translator, text: &str) {
 
 /// The units, with rules that panic where a route says `boom`.
 fn tripping(reader: &Reader<'_>) -> Option<Value> {
-    if let Key::Rules(id) = reader.key
+    if let Key::Bound(id) = reader.key
         && let Some(route) = reader.http_route(id.id)
         && route.metadata.annotations.values().any(|text| &**text == "boom")
     {
@@ -102,7 +102,7 @@ fn a_panic_costs_its_unit_and_keeps_what_was_good() {
     );
     let fault = Fault {
         object: ObjectKey::new(Kind::HttpRoute, "default", "bad"),
-        unit: "Rules",
+        unit: "Bound",
         message: "tripped over bad".to_owned(),
     };
     assert_eq!(translation.faults, std::slice::from_ref(&fault));
@@ -115,7 +115,7 @@ fn a_panic_costs_its_unit_and_keeps_what_was_good() {
         condition.message
     );
     assert!(
-        condition.message.contains("Rules: tripped over bad"),
+        condition.message.contains("Bound: tripped over bad"),
         "{}",
         condition.message
     );

@@ -157,8 +157,7 @@ units! {
         3 ListenerViews(id) lives with { Subject::Object(Kind::Gateway, id) };
         3 Ready(port) lives with { Subject::Port(port) };
         4 Attach(route) lives with { Subject::Route(route) };
-        4 Rules(route) lives with { Subject::Route(route) };
-        5 Uses(route) lives with { Subject::Route(route) };
+        5 Bound(route) lives with { Subject::Route(route) };
         6 Host(host) lives with { Subject::Host(host) };
         6 Cluster(fleet, backend) lives with { Subject::Backend(fleet, backend) };
         6 Endpoints(fleet, port) lives with { Subject::Endpoints(fleet, port) };

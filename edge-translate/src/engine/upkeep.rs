@@ -5,13 +5,13 @@
 
 use super::{
     Translator,
-    index::{CountChange, PortClaim},
+    index::{CountChange, HostRoute, PortClaim},
     key::Key,
     unit::Subject,
     value::{PlacedHost, Value},
 };
 use crate::{
-    name::{Ancestor, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId},
+    name::{Ancestor, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
@@ -37,7 +37,7 @@ impl Translator {
             Key::Listeners(fleet) => self.keep_sockets(fleet, now),
             Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
             Key::Attach(route) => self.keep_attachments(route, was, now),
-            Key::Uses(route) => self.keep_users(route, was, now),
+            Key::Bound(route) => self.keep_users(route, was, now),
             Key::FleetSettings(_)
             | Key::Host(_)
             | Key::Cluster(..)
@@ -137,11 +137,11 @@ impl Translator {
         }
         let was = hosts(was.and_then(as_attachments));
         let now = hosts(now.and_then(as_attachments));
-        for (host, _) in was.iter().filter(|h| now.binary_search(h).is_err()) {
-            self.edit_host(*host, |h| h.routes.retain(|(r, _)| *r != route));
+        for (host, ..) in was.iter().filter(|h| now.binary_search(h).is_err()) {
+            self.edit_host(*host, |h| h.routes.retain(|known| known.route != route));
         }
-        for (host, own) in now.iter().filter(|h| was.binary_search(h).is_err()) {
-            self.edit_host(*host, |h| h.routes.push((route, *own)));
+        for (host, own, context) in now.iter().copied().filter(|h| was.binary_search(h).is_err()) {
+            self.edit_host(host, |h| h.routes.push(HostRoute { route, own, context }));
         }
     }
 
@@ -297,19 +297,22 @@ fn as_attachments(value: &Value) -> Option<&Attachments> {
 
 fn as_uses(value: &Value) -> Option<&Uses> {
     match value {
-        Value::Uses(uses) => Some(uses),
+        Value::Bound(bound) => Some(&bound.uses),
         _ => None,
     }
 }
 
-/// Hosts that a route is on, sorted, each once. Of several of its hostnames that lead there the most specific counts.
-fn hosts(attachments: Option<&Attachments>) -> SmallVec<[(HostId, Specificity); 4]> {
+/// Hosts that a route is on, sorted, each once. Of several of its hostnames that lead there the most specific counts;
+/// the context is that of the listener.
+fn hosts(attachments: Option<&Attachments>) -> SmallVec<[(HostId, Specificity, ContextId); 4]> {
     let attached = attachments
         .into_iter()
         .flat_map(|a| &a.parents)
         .flat_map(|p| p.verdict.iter().flatten());
-    let mut hosts: SmallVec<[_; 4]> = attached.flat_map(|a| &a.hosts).map(|h| (h.id, h.own)).collect();
-    hosts.sort_unstable_by_key(|(id, own)| (*id, Reverse(*own)));
-    hosts.dedup_by_key(|(id, _)| *id);
+    let mut hosts: SmallVec<[_; 4]> = attached
+        .flat_map(|a| a.hosts.iter().map(|h| (h.id, h.own, a.context)))
+        .collect();
+    hosts.sort_unstable_by_key(|(id, own, _)| (*id, Reverse(*own)));
+    hosts.dedup_by_key(|(id, ..)| *id);
     hosts
 }

@@ -11,7 +11,7 @@ use crate::{
             sockets::Socket,
             view::ListenerViews,
         },
-        routes::{attach::Attachments, rules::Rules, uses::Uses},
+        routes::{attach::Attachments, bound::Bound},
     },
     status::Status,
 };
@@ -41,10 +41,8 @@ pub(crate) enum Value {
     Ready(Readiness),
     /// See [`phase::routes::attach`](crate::phase::routes::attach).
     Attach(Arc<Attachments>),
-    /// See [`phase::routes::rules`](crate::phase::routes::rules).
-    Rules(Arc<Rules>),
-    /// See [`phase::routes::uses`](crate::phase::routes::uses).
-    Uses(Arc<Uses>),
+    /// See [`phase::routes::bound`](crate::phase::routes::bound).
+    Bound(Arc<Bound>),
     /// A virtual host and the table it stands in.
     Host(PlacedHost),
     /// A cluster and the secrets it names.

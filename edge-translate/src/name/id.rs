@@ -1,6 +1,6 @@
 //! Identities: what units, indexes and names of the data plane are about, in interned words.
 
-use super::Sym;
+use super::{Sym, VariantId};
 use crate::api::Kind;
 use edge_ir::{AppProtocol, FilterKind, PortProtocol};
 
@@ -184,15 +184,6 @@ pub(crate) struct BackendPort {
     pub(crate) transport: PortProtocol,
 }
 
-/// Who encrypts what goes to a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Encryption {
-    /// The proxy, if a policy on the backend says so.
-    Policy,
-    /// The client: the bytes are TLS already and pass as they are, although a policy covers the backend.
-    Client,
-}
-
 /// A backend and how it is spoken to: what becomes a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendId {
@@ -200,8 +191,8 @@ pub(crate) struct BackendId {
     pub(crate) port: BackendPort,
     /// The protocol.
     pub(crate) protocol: AppProtocol,
-    /// Who encrypts it. [`Encryption::Client`] only where a policy covers the backend: else it is the same cluster.
-    pub(crate) encryption: Encryption,
+    /// What a context changes about it. Only what makes a difference to the backend: else it is the same cluster.
+    pub(crate) variant: VariantId,
 }
 
 /// A parentRef that leads routes to a backend: what a policy on the backend calls its ancestor.

@@ -3,3 +3,4 @@
 pub(crate) mod backend_tls;
 pub(crate) mod cluster;
 pub(crate) mod endpoints;
+pub(crate) mod settings;

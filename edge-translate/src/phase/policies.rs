@@ -1,3 +1,3 @@
 //! Policies: what they cover, and what becomes of what they cover.
 
-pub(crate) mod guard;
+pub(crate) mod effective;

@@ -1,6 +1,7 @@
 //! Routes: where they attach, what their rules do, which hosts and backends follow.
 
 pub(crate) mod attach;
+pub(crate) mod bound;
 pub(crate) mod host;
 pub(crate) mod rules;
 pub(crate) mod uses;

@@ -139,6 +139,12 @@ fn slice(namespace: &str, service: &str, addresses: &[&str]) -> Value {
         "endpoints": endpoints, "ports": [{"port": 8080}]})
 }
 
+fn security_policy(namespace: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy",
+        "metadata": {"name": "guard", "namespace": namespace},
+        "spec": {"targetRefs": [{"group": "gateway.networking.k8s.io", "kind": kind, "name": name}]}})
+}
+
 fn grant(to_routes: &str) -> Value {
     json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",
         "metadata": {"name": "grant", "namespace": "b"},
@@ -154,7 +160,7 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         (
             "a rule of a route is edited: its host",
             Edit::Put(read(route("a", "r", "g", "/edited", "s", "a"))),
-            &["Attach×1", "Rules×1", "Uses×1", "Host×1", "Status×1"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×1"],
         ),
         (
             "a pod comes: the endpoints; whether it is a name, and whether there are any, is asked again",
@@ -164,17 +170,17 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         (
             "the last pod goes: also the one route that says so",
             Edit::Put(read(slice("a", "s", &[]))),
-            &["Ready×1", "Rules×1", "Cluster×1", "Endpoints×1", "Status×1"],
+            &["Ready×1", "Bound×1", "Cluster×1", "Endpoints×1", "Status×1"],
         ),
         (
             "a grant goes: the route that needs it, its backend, and nobody's listeners",
             Edit::Put(read(grant("GRPCRoute"))),
-            &["Rules×1", "Uses×1", "Host×1", "Status×1"],
+            &["Bound×1", "Host×1", "Status×1"],
         ),
         (
             "a label of a namespace: the routes in it",
             Edit::Put(read(namespace("b", "y"))),
-            &["Attach×1", "Uses×1", "Host×1", "Status×2"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
         ),
         (
             "a Secret of no concern",
@@ -190,6 +196,24 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             "a certificate is renewed",
             Edit::Put(read(renewed("c"))),
             &["Certificate×1", "CertificateView×1", "Socket×1"],
+        ),
+        (
+            "a policy that can't be honoured covers one route: what it decides is asked, the route is bound anew",
+            Edit::Put(read(security_policy("b", "HTTPRoute", "guest"))),
+            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+        ),
+        (
+            "one covers a Gateway: it is asked once a Gateway, and the routes under that one are bound anew",
+            Edit::Put(read(security_policy("a", "Gateway", "g"))),
+            &[
+                "ListenerViews×2",
+                "Attach×3",
+                "Bound×3",
+                "Host×3",
+                "Cluster×2",
+                "Endpoints×2",
+                "Status×4",
+            ],
         ),
         ("a second passes", Edit::Tell(Timestamp(NOW.0 + 1)), &[]),
         (
@@ -207,15 +231,7 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         (
             "a route goes",
             Edit::Remove(route_key),
-            &[
-                "Attach×1",
-                "Rules×1",
-                "Uses×1",
-                "Host×1",
-                "Cluster×1",
-                "Endpoints×1",
-                "Status×2",
-            ],
+            &["Attach×1", "Bound×1", "Host×1", "Cluster×1", "Endpoints×1", "Status×2"],
         ),
     ];
     for strangers in [0, 20] {

@@ -1,12 +1,9 @@
-//! Clusters: one for each backend and protocol that a fleet sends traffic to.
+//! Clusters: one for each backend, protocol and variant that a fleet sends traffic to.
 
-use super::{
-    backend_tls::{BackendTls, Trust},
-    endpoints,
-};
+use super::{backend_tls::Trust, endpoints, settings};
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, Encryption, FleetId},
+    name::{BackendId, FleetId},
     phase::{listeners::client_certificate, precedence::Seniority},
 };
 use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, LoadBalancing, Secret, UpstreamTls};
@@ -28,12 +25,13 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
     }
     let set = reader.endpoint_set_name(backend.port);
     let discovery = discovery(reader, fleet, backend, set);
-    let (tls, secrets) = match reader.backend_tls(backend.port) {
-        Some(BackendTls::Tls(trust)) if backend.encryption == Encryption::Policy => {
+    let settings = settings::settings(reader, backend.port, &reader.variant(backend.variant));
+    let (tls, secrets) = match settings.ok().and_then(|settings| settings.tls) {
+        Some(trust) => {
             let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
             (Some(tls), secrets)
         }
-        _ => (None, Box::default()),
+        None => (None, Box::default()),
     };
     let cluster = Cluster {
         name: reader.cluster_name(backend),

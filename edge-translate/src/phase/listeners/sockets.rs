@@ -11,8 +11,8 @@ use super::{
 use crate::{
     api::Protocol,
     engine::reader::Reader,
-    name::{Encryption, FleetId, Id, ListenerId, SocketId},
-    phase::{gateways::gateway::transport, hostname, policies::guard, routes::rules::Compiled},
+    name::{FleetId, Id, ListenerId, SocketId},
+    phase::{gateways::gateway::transport, hostname, routes::bound},
 };
 use edge_ir::{
     DownstreamTls, FilterChain, FilterId, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
@@ -181,15 +181,14 @@ fn stream(reader: &Reader<'_>, listener: &SocketListener, stat_prefix: String) -
     let routes = reader
         .listener_routes(listener.id)
         .iter()
-        .filter_map(|route| reader.rules(*route));
-    let oldest = routes.min_by(|a, b| a.seniority.cmp(&b.seniority));
-    let is_guarded = guard::covers_listener(reader, listener.id);
-    match oldest.map(|rules| &rules.compiled) {
-        Some(Compiled::Stream(streams)) if !is_guarded => StreamProxy {
+        .filter_map(|route| Some((*route, reader.bound(*route)?)));
+    let oldest = routes.min_by(|(_, a), (_, b)| a.summary.seniority.cmp(&b.summary.seniority));
+    match oldest.and_then(|(route, _)| bound::stream(reader, route, listener.id)) {
+        Some(stream) => StreamProxy {
             stat_prefix: stat_prefix.into(),
-            ..streams.on(Encryption::Policy).clone()
+            ..stream.clone()
         },
-        _ => nobody(stat_prefix.into()),
+        None => nobody(stat_prefix.into()),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::fleet::{ListenerState, Serving};
 use crate::{
-    api::{self, Kind, Protocol, TlsMode},
+    api::{self, Kind, Protocol},
     engine::reader::Reader,
-    name::{Encryption, FleetId, Id, ListenerId},
+    name::{FleetId, Id, ListenerId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname,
+        policies::effective::{self, Inherited},
     },
 };
 use edge_ir::{Origins, RouteTableName};
@@ -37,8 +38,8 @@ pub(crate) struct ListenerView {
     pub(crate) protocol: Protocol,
     /// Its hostname, `*` for every one.
     pub(crate) hostname: Arc<str>,
-    /// Who encrypts what goes on from it: the client, where TLS passes through.
-    pub(crate) encryption: Encryption,
+    /// What policies decide for every route there.
+    pub(crate) inherited: Inherited,
     /// Route kinds that it takes.
     pub(crate) kinds: Vec<Kind>,
     /// Namespaces that it takes routes from.
@@ -68,14 +69,17 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     let listeners = reader.listeners(*fleet)?;
     let all: Vec<&ListenerState> = listeners.all().collect();
     let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
-    let listeners = mine.all().map(|(state, spec)| view(state, spec, &all)).collect();
+    let listeners = mine
+        .all()
+        .map(|(state, spec)| view(reader, state, spec, &all))
+        .collect();
     Some(ListenerViews {
         fleet: *fleet,
         listeners,
     })
 }
 
-fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> ListenerView {
+fn view(reader: &Reader<'_>, state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> ListenerView {
     let rivals = || {
         all.iter().filter(|other| {
             other.id != state.id
@@ -109,7 +113,7 @@ fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         port: state.port,
         protocol: state.protocol.clone(),
         hostname: Arc::clone(&state.hostname),
-        encryption: encryption(spec),
+        inherited: effective::inherited(reader, state.id, spec),
         kinds: state.kinds.clone(),
         namespaces: spec.allowed_routes.namespaces.clone(),
         serving: state.serving,
@@ -118,13 +122,6 @@ fn view(state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> 
         narrower,
         elsewhere,
         hides_broader,
-    }
-}
-
-fn encryption(spec: &api::Listener) -> Encryption {
-    match spec.tls.as_deref() {
-        Some(tls) if spec.protocol == Protocol::Tls && tls.mode == TlsMode::Passthrough => Encryption::Client,
-        _ => Encryption::Policy,
     }
 }
 

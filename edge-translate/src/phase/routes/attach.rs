@@ -1,9 +1,10 @@
-//! Where a route attaches: a verdict for each of its parentRefs, and the listeners and hostnames it gets.
+//! Where a route attaches: a verdict for each of its parentRefs, the listeners and hostnames it gets, and what policies
+//! decide for it there.
 
 use crate::{
     api::{FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
     engine::reader::Reader,
-    name::{Encryption, FleetId, HostId, Id, ListenerId, RouteId, RouteKind},
+    name::{ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind},
     phase::{
         gateways::gateway::Gateway,
         hostname::{self, Specificity},
@@ -13,6 +14,7 @@ use crate::{
             view::{ListenerView, ListenerViews},
         },
         namespace,
+        policies::effective::{self, Policies},
     },
 };
 use edge_ir::RouteTableName;
@@ -51,8 +53,8 @@ pub(crate) struct Attachment {
     pub(crate) fleet: FleetId,
     /// Whether it serves.
     pub(crate) serving: Serving,
-    /// Who encrypts what goes on from it.
-    pub(crate) encryption: Encryption,
+    /// What policies decide for the route there.
+    pub(crate) context: ContextId,
     /// The table of its virtual hosts.
     pub(crate) table: RouteTableName,
     /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname behind it. Empty when the
@@ -88,10 +90,15 @@ struct Subject<'a> {
     namespace: &'a str,
     parents: &'a [Arc<ParentReference>],
     hostnames: &'a [Box<str>],
+    /// Policies on itself.
+    policies: Policies,
 }
 
-fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
-    let (metadata, parents, hostnames): (&Metadata, &[Arc<ParentReference>], &[Box<str>]) = match route.kind {
+/// What a route says about where it attaches: itself, its parents, its hostnames.
+type Written<'a> = (&'a Metadata, &'a [Arc<ParentReference>], &'a [Box<str>]);
+
+fn written<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Written<'a>> {
+    Some(match route.kind {
         RouteKind::Http => {
             let object = reader.http_route(route.id)?;
             (&object.metadata, &object.spec.parent_refs, &object.spec.hostnames)
@@ -112,12 +119,6 @@ fn subject<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Subject<'a>> {
             let object = reader.udp_route(route.id)?;
             (&object.metadata, &object.spec.parent_refs, &[])
         }
-    };
-    Some(Subject {
-        kind: route.kind,
-        namespace: &metadata.namespace,
-        parents,
-        hostnames,
     })
 }
 
@@ -136,14 +137,30 @@ fn is_hostname(own: &str) -> bool {
 
 /// Hostnames of a route that attachment passes over.
 pub(crate) fn bad_hostnames<'a>(reader: &Reader<'a>, route: RouteId) -> Vec<&'a str> {
-    let hostnames = subject(reader, route).map(|s| s.hostnames).unwrap_or_default();
+    let hostnames = written(reader, route).map(|(_, _, hostnames)| hostnames);
     let bad = |own: &&str| !is_hostname(hostname::text(Some(&lower(own))));
-    hostnames.iter().map(|own| &**own).filter(bad).collect()
+    let hostnames = hostnames.unwrap_or_default().iter();
+    hostnames.map(|own| &**own).filter(bad).collect()
+}
+
+impl Attachments {
+    /// What policies decide at a listener; none where it didn't take the route.
+    pub(crate) fn context_at(&self, listener: ListenerId) -> Option<ContextId> {
+        let attached = self.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+        attached.filter(|a| a.listener == listener).map(|a| a.context).next()
+    }
 }
 
 /// Attaches a route; none when it doesn't exist.
 pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments> {
-    let subject = subject(reader, route)?;
+    let (metadata, parents, hostnames) = written(reader, route)?;
+    let subject = Subject {
+        kind: route.kind,
+        namespace: &metadata.namespace,
+        parents,
+        hostnames,
+        policies: effective::own(reader, route),
+    };
     let mut parents = SmallVec::new();
     let mut lost = Vec::new();
     for reference in subject.parents {
@@ -279,7 +296,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             listener: view.id,
             fleet,
             serving: view.serving,
-            encryption: view.encryption,
+            context: effective::effective(reader, &subject.policies, &view.inherited),
             table: view.table.clone(),
             hosts,
         });
@@ -314,7 +331,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
         listener: view.id,
         fleet,
         serving: view.serving,
-        encryption: view.encryption,
+        context: effective::effective(reader, &subject.policies, &view.inherited),
         table: view.table.clone(),
         hosts,
     })

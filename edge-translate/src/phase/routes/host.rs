@@ -1,13 +1,10 @@
 //! Virtual hosts: the routes of one effective hostname, in order of precedence.
 
-use super::rules::{Compiled, internal_error};
+use super::bound::Serves;
 use crate::{
-    engine::{reader::Reader, value::PlacedHost},
-    name::{HostId, RouteId},
-    phase::{
-        gateways::gateway::Gateway, hostname::Specificity, listeners::view::ListenerView, policies::guard,
-        precedence::Precedence,
-    },
+    engine::{index::HostRoute, reader::Reader, value::PlacedHost},
+    name::HostId,
+    phase::{gateways::gateway::Gateway, listeners::view::ListenerView, precedence::Precedence},
 };
 use edge_ir::{DirectResponse, Domain, HeaderEdits, PathMatch, Route, RouteAction, RouteMatch, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
@@ -20,8 +17,6 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
     let host = reader.text(id.host);
     let routes = if view.elsewhere.contains(&host) {
         vec![misdirected(view)]
-    } else if guard::covers_listener(reader, id.listener) {
-        collect(reader, id, &entry.routes).iter().map(closed).collect()
     } else {
         collect(reader, id, &entry.routes)
     };
@@ -66,28 +61,26 @@ fn misdirected(view: &ListenerView) -> Arc<Route> {
 }
 
 /// All matches of all routes, best first.
-fn collect(reader: &Reader<'_>, id: HostId, routes: &[(RouteId, Specificity)]) -> Vec<Arc<Route>> {
+fn collect(reader: &Reader<'_>, id: HostId, routes: &[HostRoute]) -> Vec<Arc<Route>> {
     let keep_order = keeps_source_order(reader, id);
     let mut found: Vec<(Precedence<'_>, &Arc<Route>)> = Vec::new();
-    for (route, own) in routes {
-        let Some(rules) = reader.rules(*route) else {
+    for HostRoute { route, own, context } in routes {
+        let Some(bound) = reader.bound(*route) else {
             continue;
         };
-        let Compiled::Http(list) = &rules.compiled else {
+        let Some(Serves::Http(list)) = bound.under(*context).map(|binding| &binding.serves) else {
             continue;
         };
-        for (i, rule) in list.iter().enumerate() {
-            found.extend(rule.routes.iter().map(|ranked| {
-                let precedence = Precedence {
-                    hostname: *own,
-                    rank: &ranked.rank,
-                    seniority: Reverse(&rules.seniority),
-                    kind: Reverse(route.kind),
-                    position: Reverse((i, ranked.match_index)),
-                };
-                (precedence, &ranked.route)
-            }));
-        }
+        found.extend(list.iter().map(|ranked| {
+            let precedence = Precedence {
+                hostname: *own,
+                rank: &ranked.rank,
+                seniority: Reverse(&bound.summary.seniority),
+                kind: Reverse(route.kind),
+                position: Reverse(ranked.position),
+            };
+            (precedence, &ranked.route)
+        }));
     }
     if keep_order {
         found.sort_unstable_by(|(a, _), (b, _)| {
@@ -104,15 +97,4 @@ fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {
         Some(Gateway::Member(member)) => member.proxy.as_deref().is_some_and(|p| p.spec.preserve_route_order),
         _ => false,
     }
-}
-
-/// The same route, answering 500.
-fn closed(route: &Arc<Route>) -> Arc<Route> {
-    Arc::new(Route {
-        action: internal_error(),
-        request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
-        filters: Arc::default(),
-        ..Route::clone(route)
-    })
 }

@@ -1,21 +1,22 @@
-//! The rules of a route, compiled once for all listeners that it attaches to.
+//! The rules of a route, compiled free of policies: they name backends by identity, and what policies decide under each
+//! parent comes later (`routes/bound`).
 
 use crate::{
-    api::{HttpRouteRetry, HttpRouteTimeouts, Kind, Metadata, RouteBackendRef, RouteFilter, StringMap},
+    api::{HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, StringMap},
     engine::reader::Reader,
-    name::{BackendId, BackendPort, Encryption, FilterKey, RouteId, RouteKind},
+    name::{BackendId, BackendPort, RouteId, RouteKind},
     phase::{
+        backends::settings::Own,
         origin,
-        policies::guard,
         precedence::{Rank, Seniority},
     },
 };
 use edge_ir::{
-    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, HeaderEdits, Origin, Origins, Route, RouteAction,
-    RouteFilters, RouteMatch, StreamProxy,
+    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdits, HostRewrite, Origin, Origins,
+    PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Timeout,
 };
 use smallvec::SmallVec;
-use std::{collections::BTreeSet, fmt::Write, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 mod admissible;
 mod backend;
@@ -28,108 +29,121 @@ mod matches;
 mod stream;
 
 /// A route's rules.
+pub(super) struct Rules {
+    /// What holds of them wherever they serve.
+    pub(super) summary: Summary,
+    /// What they do.
+    pub(super) compiled: Compiled,
+}
+
+/// What holds of a route's rules wherever they serve.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rules {
+pub(crate) struct Summary {
     /// Age and name, which decide between routes.
     pub(crate) seniority: Seniority,
-    /// What the rules do.
-    pub(crate) compiled: Compiled,
-    /// Backends that the rules send traffic to, mirrors included, sorted.
-    backends: SmallVec<[BackendId; 2]>,
+    /// How many rules there are.
+    pub(crate) n_rules: usize,
     /// Backends that the rules lead to, those included that can't be trusted, sorted.
     pub(crate) targets: SmallVec<[BackendPort; 2]>,
-    /// Filters that the rules need on the chains of whoever serves them, sorted.
-    pub(crate) filters: Vec<FilterKey>,
     /// What is wrong.
-    findings: Vec<RuleFinding>,
+    pub(crate) findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
     pub(crate) wanting: SmallVec<[(BackendPort, Use); 2]>,
     /// Generation of the object, for its status.
     pub(crate) generation: i64,
 }
 
-impl Rules {
-    fn sealed(&self, encryption: Encryption) -> Option<&Sealed> {
-        match &self.compiled {
-            Compiled::Stream(streams) if encryption == Encryption::Client => streams.sealed.as_deref(),
-            _ => None,
-        }
-    }
-
-    /// Backends that traffic of listeners goes to, mirrors included, sorted.
-    pub(crate) fn backends(&self, encryption: Encryption) -> &[BackendId] {
-        self.sealed(encryption)
-            .map_or(&self.backends, |sealed| &sealed.backends)
-    }
-
-    /// What is wrong on listeners.
-    pub(crate) fn findings(&self, encryption: Encryption) -> &[RuleFinding] {
-        self.sealed(encryption)
-            .map_or(&self.findings, |sealed| &sealed.findings)
-    }
-
-    /// How many rules there are.
-    pub(crate) fn n_rules(&self) -> usize {
-        match &self.compiled {
-            Compiled::Http(rules) => rules.len(),
-            Compiled::Stream(_) => 1,
-        }
-    }
-}
-
 /// What the rules of a route do.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Compiled {
+#[derive(Clone)]
+pub(super) enum Compiled {
     /// Rules of an HTTPRoute or GRPCRoute, in its order.
     Http(Vec<Rule>),
     /// The one rule of a TLSRoute, TCPRoute or UDPRoute.
-    Stream(Streams),
+    Stream(Stream),
 }
 
-/// What a stream route does, on listeners of either kind.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Streams {
-    /// With bytes that the listener has before it in clear.
-    open: StreamProxy,
-    /// With TLS that passes through, where that makes a difference.
-    sealed: Option<Box<Sealed>>,
+/// One rule of an HTTPRoute or GRPCRoute.
+#[derive(Clone)]
+pub(super) struct Rule {
+    /// Its matches, each with its index and rank.
+    pub(super) matches: Vec<(usize, RouteMatch, Rank)>,
+    /// What it does with a request.
+    pub(super) action: Action,
+    /// Edits to requests.
+    pub(super) request_headers: HeaderEdits,
+    /// Edits to responses.
+    pub(super) response_headers: HeaderEdits,
+    /// Filters that it uses.
+    pub(super) filters: RouteFilters,
+    /// The route and rule.
+    pub(super) origins: Origins,
 }
 
-/// What a route does with TLS that passes through.
-#[derive(Clone, Debug, PartialEq)]
-struct Sealed {
-    stream: StreamProxy,
-    /// Backends that it sends traffic to, sorted.
-    backends: SmallVec<[BackendId; 2]>,
-    findings: Vec<RuleFinding>,
+/// What a rule does with a request.
+#[derive(Clone)]
+pub(super) enum Action {
+    /// Send it to a backend.
+    Forward(Forwarding),
+    /// Answer it.
+    Answer(RouteAction),
 }
 
-impl Streams {
-    /// Where connections of a listener go.
-    pub(crate) fn on(&self, encryption: Encryption) -> &StreamProxy {
-        match (&self.sealed, encryption) {
-            (Some(sealed), Encryption::Client) => &sealed.stream,
-            _ => &self.open,
-        }
-    }
+/// How a request is sent on, as [`edge_ir::Forward`], with backends by identity.
+#[derive(Clone)]
+pub(super) struct Forwarding {
+    /// Backends, in the order of the rule.
+    pub(super) shares: Vec<Share>,
+    /// Weight of references that lead nowhere.
+    pub(super) invalid_weight: u32,
+    /// Limit for the whole exchange.
+    pub(super) timeout: Option<Timeout>,
+    /// When to try again.
+    pub(super) retry: Option<RetryPolicy>,
+    /// What becomes of the path.
+    pub(super) path_rewrite: Option<PathRewrite>,
+    /// What becomes of the host.
+    pub(super) host_rewrite: Option<HostRewrite>,
+    /// Who gets copies.
+    pub(super) mirrors: Vec<Copies>,
 }
 
-/// One compiled rule.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rule {
-    /// One route a match.
-    pub(crate) routes: Vec<RankedRoute>,
+/// A backend of a rule.
+#[derive(Clone)]
+pub(super) struct Share {
+    /// The backend.
+    pub(super) backend: BackendId,
+    /// Whether its own settings can be honoured.
+    pub(super) own: Own,
+    /// Its weight; 0 keeps its cluster ready and sends nothing there.
+    pub(super) weight: u32,
+    /// Edits to requests that go to it.
+    pub(super) request_headers: HeaderEdits,
+    /// Edits to its responses.
+    pub(super) response_headers: HeaderEdits,
+    /// Replaces the host for requests that go to it.
+    pub(super) host_rewrite: Option<HostRewrite>,
 }
 
-/// A route with its rank among routes.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RankedRoute {
-    /// Rank of its match.
-    pub(crate) rank: Rank,
-    /// Index of its match in the rule.
-    pub(crate) match_index: usize,
+/// A backend that gets copies.
+#[derive(Clone)]
+pub(super) struct Copies {
+    /// The backend.
+    pub(super) backend: BackendId,
+    /// Whether its own settings can be honoured.
+    pub(super) own: Own,
+    /// Of how many requests.
+    pub(super) fraction: Fraction,
+}
+
+/// Where connections or datagrams go.
+#[derive(Clone)]
+pub(super) struct Stream {
+    /// Backends with their weights.
+    pub(super) shares: Vec<(BackendId, Own, u32)>,
+    /// Weight of references that lead nowhere.
+    pub(super) invalid_weight: u32,
     /// The route.
-    pub(crate) route: Arc<Route>,
+    pub(super) origins: Origins,
 }
 
 /// What a rule uses a backend for.
@@ -161,13 +175,8 @@ pub(crate) enum Effect {
     RuleFails,
     /// A reference can't be resolved; its share answers 500.
     RefUnresolved,
-}
-
-/// Whether a policy protects the route that this version can't honour. Such a route must not be open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protection {
-    None,
-    Unsupported,
+    /// The backend's own settings can't be honoured; its share answers 500 wherever no context changes them.
+    BackendRefused,
 }
 
 /// What compiling collects on its way.
@@ -175,15 +184,10 @@ pub(super) struct Compilation<'a, 'r> {
     reader: &'r Reader<'a>,
     kind: RouteKind,
     namespace: &'a str,
-    protection: Protection,
-    /// Who encrypts what goes to backends.
-    encryption: Encryption,
     rule: usize,
     /// How many backends the rule names.
     n_references: usize,
-    backends: SmallVec<[BackendId; 2]>,
     targets: SmallVec<[BackendPort; 2]>,
-    filters: Vec<FilterKey>,
     findings: Vec<RuleFinding>,
     wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
@@ -204,16 +208,14 @@ impl Compilation<'_, '_> {
 
     /// Whether the rule must answer 500 instead of what it says.
     fn is_closed(&self) -> bool {
-        self.protection == Protection::Unsupported
-            || self
-                .findings
-                .iter()
-                .any(|f| f.rule == self.rule && f.effect == Effect::RuleFails)
+        self.findings
+            .iter()
+            .any(|f| f.rule == self.rule && f.effect == Effect::RuleFails)
     }
 }
 
 /// Compiles a route; none when it doesn't exist.
-pub(crate) fn rules(reader: &Reader<'_>, route: RouteId) -> Option<Rules> {
+pub(super) fn rules(reader: &Reader<'_>, route: RouteId) -> Option<Rules> {
     match route.kind {
         RouteKind::Http => {
             let object = reader.http_route(route.id)?;
@@ -240,51 +242,36 @@ pub(crate) fn rules(reader: &Reader<'_>, route: RouteId) -> Option<Rules> {
 
 impl<'a, 'r> Compilation<'a, 'r> {
     fn new(reader: &'r Reader<'a>, route: RouteId, metadata: &'a Metadata) -> Self {
-        let protection = match guard::covers_route(reader, route) {
-            true => Protection::Unsupported,
-            false => Protection::None,
-        };
         Self {
             reader,
             kind: route.kind,
             namespace: &metadata.namespace,
-            protection,
-            encryption: Encryption::Policy,
             rule: 0,
             n_references: 0,
-            backends: SmallVec::new(),
             targets: SmallVec::new(),
-            filters: Vec::new(),
             findings: Vec::new(),
             wanting: SmallVec::new(),
         }
     }
 
     fn finish(self, metadata: &Metadata, compiled: Compiled) -> Rules {
-        let Self {
-            mut backends,
-            mut targets,
-            mut filters,
-            findings,
-            wanting,
-            ..
-        } = self;
-        backends.sort_unstable();
-        backends.dedup();
+        let mut targets = self.targets;
         targets.sort_unstable();
         targets.dedup();
-        filters.sort_unstable();
-        filters.dedup();
-        let seniority = Seniority::of(metadata);
+        let n_rules = match &compiled {
+            Compiled::Http(rules) => rules.len(),
+            Compiled::Stream(_) => 1,
+        };
         Rules {
-            seniority,
+            summary: Summary {
+                seniority: Seniority::of(metadata),
+                n_rules,
+                targets,
+                findings: self.findings,
+                wanting: self.wanting,
+                generation: metadata.generation,
+            },
             compiled,
-            backends,
-            targets,
-            filters,
-            findings,
-            wanting,
-            generation: metadata.generation,
         }
     }
 }
@@ -315,7 +302,6 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
     let mut compilation = Compilation::new(reader, route, metadata);
     let annotations = own_annotations(&metadata.annotations);
     let (namespace, name) = (&metadata.namespace, &metadata.name);
-    let mut names = RouteNames::new(kind, metadata);
     let compiled = rules.iter().enumerate().map(|(i, rule)| {
         compilation.rule = i;
         let section = rule.parts().name.map(Into::into);
@@ -323,7 +309,7 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
             annotations: annotations.clone(),
             ..origin::part(kind, Arc::clone(namespace), Arc::clone(name), section)
         };
-        host_rule(&mut compilation, rule, &mut names, Arc::new([origin]))
+        host_rule(&mut compilation, rule, Arc::new([origin]))
     });
     let compiled = Compiled::Http(compiled.collect());
     compilation.finish(metadata, compiled)
@@ -343,80 +329,29 @@ fn own_annotations(all: &StringMap) -> Arc<[(Arc<str>, Arc<str>)]> {
         .collect()
 }
 
-/// Names of the routes of an object. What they have in common is written once.
-struct RouteNames {
-    text: String,
-    /// Length of the part that stays.
-    object: usize,
-}
-
-impl RouteNames {
-    fn new(kind: Kind, metadata: &Metadata) -> Self {
-        let mut text = String::with_capacity(kind.as_str().len() + metadata.namespace.len() + metadata.name.len() + 32);
-        text.push_str(kind.as_str());
-        text.make_ascii_lowercase();
-        for part in ["/", &*metadata.namespace, "/", &*metadata.name] {
-            text.push_str(part);
-        }
-        let object = text.len();
-        Self { text, object }
-    }
-
-    fn of(&mut self, rule: usize, match_index: usize) -> Arc<str> {
-        self.text.truncate(self.object);
-        // Writing to a string can't fail.
-        let _ = write!(self.text, "/rule/{rule}/match/{match_index}");
-        Arc::from(&*self.text)
-    }
-}
-
-fn host_rule<'a, R: HostRule>(
-    c: &mut Compilation<'a, '_>,
-    rule: &'a R,
-    names: &mut RouteNames,
-    origins: Origins,
-) -> Rule {
+fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins: Origins) -> Rule {
     let parts = rule.parts();
-    let n_backends = c.backends.len();
     let matches = rule.matches(c);
-    let filters = filter::compile(c, &parts);
-    let action = destination::compile(c, &parts, &filters);
-    let (action, request_headers, response_headers, used) = if c.is_closed() {
-        let none = (HeaderEdits::default(), HeaderEdits::default(), RouteFilters::default());
-        (internal_error(), none.0, none.1, none.2)
-    } else {
-        let used = used(filters.cors);
-        (action, filters.request_headers, filters.response_headers, used)
-    };
-    if !matches.is_empty() {
-        c.filters
-            .extend(used.iter().map(|filter| filter_key(c.reader, &filter.id)));
-    }
-    if !matches!(action, RouteAction::Forward(_)) {
-        // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
-        c.backends.truncate(n_backends);
-    }
-    // The last match takes what the others get copies of.
-    let effects = std::iter::repeat_n((action, request_headers, response_headers), matches.len());
-    let mut routes = Vec::with_capacity(matches.len());
-    for ((match_index, matches, rank), (action, request_headers, response_headers)) in matches.into_iter().zip(effects)
-    {
-        let route = Arc::new(Route {
-            name: names.of(c.rule, match_index),
+    let mut filters = filter::compile(c, &parts);
+    let action = destination::compile(c, &parts, &mut filters);
+    if c.is_closed() {
+        return Rule {
             matches,
-            action,
-            request_headers,
-            response_headers,
-            filters: Arc::clone(&used),
-            origins: Arc::clone(&origins),
-        });
-        routes.push(RankedRoute {
-            rank,
-            match_index,
-            route,
-        });
+            action: Action::Answer(internal_error()),
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            filters: RouteFilters::default(),
+            origins,
+        };
     }
-    Rule { routes }
+    Rule {
+        matches,
+        action,
+        request_headers: filters.request_headers,
+        response_headers: filters.response_headers,
+        filters: used(filters.cors),
+        origins,
+    }
 }
 
 /// The filters that a rule uses.
@@ -432,16 +367,8 @@ fn used(cors: Option<Arc<Cors>>) -> RouteFilters {
     }
 }
 
-/// An instance in interned words.
-fn filter_key(reader: &Reader<'_>, id: &FilterId) -> FilterKey {
-    FilterKey {
-        kind: id.kind,
-        owner: reader.sym(&id.owner),
-    }
-}
-
 /// The rules that failed as a whole.
-pub(crate) fn failed_rules(rules: &Rules) -> BTreeSet<usize> {
+pub(crate) fn failed_rules(rules: &Summary) -> BTreeSet<usize> {
     rules
         .findings
         .iter()
@@ -451,9 +378,9 @@ pub(crate) fn failed_rules(rules: &Rules) -> BTreeSet<usize> {
 }
 
 /// Whether nothing of the route could be used.
-pub(crate) fn every_rule_failed(rules: &Rules) -> bool {
+pub(crate) fn every_rule_failed(rules: &Summary) -> bool {
     let n_failed = failed_rules(rules).len();
-    n_failed > 0 && n_failed == rules.n_rules()
+    n_failed > 0 && n_failed == rules.n_rules
 }
 
 /// The answer where configuration is broken: closed, and visibly so.

@@ -1,10 +1,14 @@
 //! What a route uses: the listeners that count it, and backends in fleets.
 
-use super::attach::Parent;
+use super::{
+    attach::{Attachments, Parent},
+    bound::{Bindings, under},
+    rules::Summary,
+};
 use crate::{
     api::Kind,
     engine::reader::Reader,
-    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, ListenerId, RouteId, RouteKind},
+    name::{Ancestor, BackendId, BackendPort, FilterKey, FleetId, ListenerId, RouteKind},
     phase::listeners::fleet::Serving,
 };
 use smallvec::SmallVec;
@@ -22,17 +26,21 @@ pub(crate) struct Uses {
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
 }
 
-/// Lists what a route uses; none when it is gone. A route without hostnames that requests can reach needs no backend.
-pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
-    let attachments = reader.attachments(route)?;
-    let rules = reader.rules(route)?;
+/// Lists what a route uses. A route without hostnames that requests can reach needs no backend.
+pub(super) fn uses(
+    reader: &Reader<'_>,
+    kind: RouteKind,
+    attachments: &Attachments,
+    summary: &Summary,
+    bindings: &Bindings,
+) -> Uses {
     let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
-    let takes_all = matches!(route.kind, RouteKind::Tcp | RouteKind::Udp);
+    let takes_all = matches!(kind, RouteKind::Tcp | RouteKind::Udp);
     let serving = attached().filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes));
-    let fleets = sorted(serving.map(|a| (a.fleet, a.encryption)));
-    let backends = sorted(fleets.iter().flat_map(|(fleet, encryption)| {
-        let backends = rules.backends(*encryption).iter();
-        backends.map(move |backend| (*fleet, *backend))
+    let fleets = sorted(serving.map(|a| (a.fleet, a.context)));
+    let backends = sorted(fleets.iter().flat_map(|(fleet, context)| {
+        let binding = under(bindings, *context).into_iter();
+        binding.flat_map(move |binding| binding.backends.iter().map(move |backend| (*fleet, *backend)))
     }));
     let listeners = sorted(attached().map(|a| a.listener));
     let ancestors = sorted(
@@ -42,21 +50,20 @@ pub(crate) fn uses(reader: &Reader<'_>, route: RouteId) -> Option<Uses> {
             .filter(|p| p.verdict.is_ok())
             .flat_map(|parent| {
                 let ancestor = ancestor(reader, parent);
-                rules.targets.iter().map(move |port| (*port, ancestor))
+                summary.targets.iter().map(move |port| (*port, ancestor))
             }),
     );
-    let filters = sorted(
-        listeners
-            .iter()
-            .flat_map(|l| rules.filters.iter().map(move |filter| (*l, *filter))),
-    )
+    let filters = sorted(attached().flat_map(|a| {
+        let binding = under(bindings, a.context).into_iter();
+        binding.flat_map(move |binding| binding.filters.iter().map(move |filter| (a.listener, *filter)))
+    }))
     .into_vec();
-    Some(Uses {
+    Uses {
         backends,
         ancestors,
         filters,
         listeners,
-    })
+    }
 }
 
 fn ancestor(reader: &Reader<'_>, parent: &Parent) -> Ancestor {

@@ -1,15 +1,14 @@
 //! Routes, under each parent that is ours.
 
 use crate::{
-    api::ParentReference,
+    api::{Kind, ParentReference},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, Encryption, RouteId},
+    name::{BackendKind, BackendPort, Encryption, Id, RouteId},
     phase::{
         backends::endpoints::Readiness,
-        policies::guard,
         routes::{
             attach::{self, Parent, Refusal},
-            rules::{Effect, RuleFinding, Rules, Use, every_rule_failed, failed_rules},
+            rules::{Effect, RuleFinding, Summary, Use, every_rule_failed, failed_rules},
         },
     },
     status::{Condition, ParentStatus, Status, StatusBody},
@@ -28,22 +27,22 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
         return Some((!lost.is_empty()).then(|| unattached(lost)));
     }
     // A route without rules is one that our own code failed at.
-    let rules = reader.rules(route);
+    let rules = reader.bound(route).map(|bound| &bound.summary);
     let names = attach::bad_hostnames(reader, route);
     let shared = |by| {
         rules
             .map(|rules| shared_conditions(reader, rules, by, &names))
             .unwrap_or_default()
     };
-    let of_policies = shared(Encryption::Policy);
+    let by_proxy = shared(Encryption::Proxy);
     let lost = (!lost.is_empty()).then(|| Condition::yes("Warning", "ParentNotFound", lost.join("; ")));
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
         .iter()
         .map(|parent| {
-            let shared = match encryption(parent) {
-                Encryption::Policy => Cow::Borrowed(&of_policies),
+            let shared = match encryption(reader, parent) {
+                Encryption::Proxy => Cow::Borrowed(&by_proxy),
                 Encryption::Client => Cow::Owned(shared(Encryption::Client)),
             };
             let mut conditions = Vec::with_capacity(1 + shared.len());
@@ -68,7 +67,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
     }))
 }
 
-fn accepted(parent: &Parent, rules: &Rules, kind: &str, bad_hostnames: &[&str]) -> Condition {
+fn accepted(parent: &Parent, rules: &Summary, kind: &str, bad_hostnames: &[&str]) -> Condition {
     let no = |reason, message: &'static str| Condition::no("Accepted", reason, message);
     match &parent.verdict {
         Err(Refusal::NoMatchingParent) => no("NoMatchingParent", "No listeners match this parent ref"),
@@ -97,7 +96,10 @@ fn accepted(parent: &Parent, rules: &Rules, kind: &str, bad_hostnames: &[&str]) 
 /// is missing is that the data plane does as it says.
 fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condition> {
     let attached = parent.verdict.as_ref().ok()?;
-    let policies = guard::names(reader, route, attached.iter().map(|a| a.listener));
+    let policies = attached
+        .iter()
+        .flat_map(|a| reader.context(a.context).unhonoured.to_vec());
+    let policies: BTreeSet<String> = policies.map(|policy| policy_name(reader, policy)).collect();
     if policies.is_empty() {
         return None;
     }
@@ -111,6 +113,11 @@ fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condit
         policies.join(" and ")
     );
     Some(Condition::no("Programmed", "Invalid", message))
+}
+
+/// A policy as people write it; interned names have no order of their own.
+fn policy_name(reader: &Reader<'_>, (kind, id): (Kind, Id)) -> String {
+    format!("{kind} {}/{}", reader.text(id.namespace), reader.text(id.name))
 }
 
 /// For a parentRef whose object nobody knows. A route says where it is relative to itself, or in full.
@@ -127,23 +134,23 @@ fn no_dns_name(name: &str) -> String {
     format!(" Hostname \"{}\" is not a DNS name.", name.escape_debug())
 }
 
-fn failures(rules: &Rules) -> impl Iterator<Item = &RuleFinding> {
-    let findings = rules.findings(Encryption::Policy).iter();
-    findings.filter(|f| f.effect == Effect::RuleFails)
+fn failures(rules: &Summary) -> impl Iterator<Item = &RuleFinding> {
+    rules.findings.iter().filter(|f| f.effect == Effect::RuleFails)
 }
 
 /// Who encrypts what the parent's listeners send on; where they differ, what is said is what the proxy needs.
-fn encryption(parent: &Parent) -> Encryption {
+fn encryption(reader: &Reader<'_>, parent: &Parent) -> Encryption {
+    let of = |context| reader.variant(reader.context(context).variant).encryption;
     match &parent.verdict {
-        Ok(attached) if attached.iter().all(|a| a.encryption == Encryption::Client) => Encryption::Client,
-        _ => Encryption::Policy,
+        Ok(attached) if attached.iter().all(|a| of(a.context) == Encryption::Client) => Encryption::Client,
+        _ => Encryption::Proxy,
     }
 }
 
 /// Conditions that are the same under every parent whose listeners encrypt alike.
 fn shared_conditions(
     reader: &Reader<'_>,
-    rules: &Rules,
+    rules: &Summary,
     encryption: Encryption,
     bad_hostnames: &[&str],
 ) -> Vec<Condition> {
@@ -151,7 +158,7 @@ fn shared_conditions(
     let failed = failed_rules(rules);
     let mut dropped = String::new();
     let mut reason = "UnsupportedValue".to_owned();
-    if !failed.is_empty() && failed.len() < rules.n_rules() {
+    if !failed.is_empty() && failed.len() < rules.n_rules {
         let (of_rules, message) = joined(failures(rules));
         let list: Vec<String> = failed.iter().map(usize::to_string).collect();
         dropped = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
@@ -169,12 +176,14 @@ fn shared_conditions(
     conditions
 }
 
-fn resolved_refs(rules: &Rules, encryption: Encryption) -> Condition {
-    let unresolved: Vec<_> = rules
-        .findings(encryption)
-        .iter()
-        .filter(|f| f.effect == Effect::RefUnresolved)
-        .collect();
+fn resolved_refs(rules: &Summary, encryption: Encryption) -> Condition {
+    let counts = |effect| match effect {
+        Effect::RuleFails => false,
+        Effect::RefUnresolved => true,
+        // What the client encrypts is no business of the backend's settings, be they good or bad.
+        Effect::BackendRefused => encryption == Encryption::Proxy,
+    };
+    let unresolved: Vec<_> = rules.findings.iter().filter(|f| counts(f.effect)).collect();
     if unresolved.is_empty() {
         let message = "Resolved all the Object references for the Route";
         return Condition::yes("ResolvedRefs", "ResolvedRefs", message);
@@ -196,7 +205,7 @@ fn joined<'a>(findings: impl Iterator<Item = &'a RuleFinding>) -> (String, Strin
     (reasons.into_iter().collect::<Vec<_>>().join(","), messages.join(" "))
 }
 
-fn backends_available(reader: &Reader<'_>, rules: &Rules) -> Option<Condition> {
+fn backends_available(reader: &Reader<'_>, rules: &Summary) -> Option<Condition> {
     let mut messages: Vec<String> = Vec::new();
     for (port, purpose) in &rules.wanting {
         if reader.readiness(*port) != Readiness::NoEndpoints {

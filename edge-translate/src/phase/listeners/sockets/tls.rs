@@ -7,12 +7,11 @@
 use super::{SocketListener, downstream_tls, nobody, server_names};
 use crate::{
     engine::reader::Reader,
-    name::{Encryption, RouteId, RouteKind},
+    name::{RouteId, RouteKind},
     phase::{
         hostname::Specificity,
-        policies::guard,
         precedence::Seniority,
-        routes::rules::{Compiled, Rules},
+        routes::{bound, rules::Summary},
     },
 };
 use edge_ir::{DownstreamTls, FilterChain, Network, StreamProxy};
@@ -29,22 +28,22 @@ struct Claim<'a> {
 /// The chains of a listener that takes TLS connections.
 pub(super) fn chains(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> Vec<FilterChain> {
     // A listener that terminates TLS serves only with a certificate, one that passes it through never has any.
-    let (word, tls, encryption) = match listener.certificates.is_empty() {
-        true => ("passthrough", None, Encryption::Client),
+    let (word, tls) = match listener.certificates.is_empty() {
+        true => ("passthrough", None),
         // What is spoken inside is nobody's business, so no protocol is offered.
-        false => ("terminate", Some(downstream_tls(listener, &[])), Encryption::Policy),
+        false => ("terminate", Some(downstream_tls(listener, &[]))),
     };
     let stat_prefix: Arc<str> = format!("tls-{word}-{bound}").into();
     let mut chains = Vec::new();
     let mut is_covered = false;
     for (route, names) in by_route(reader, listener) {
-        let Some(Compiled::Stream(streams)) = reader.rules(route).map(|rules| &rules.compiled) else {
+        let Some(stream) = bound::stream(reader, route, listener.id) else {
             continue;
         };
         is_covered |= names.contains(&listener.hostname);
         let stream = StreamProxy {
             stat_prefix: Arc::clone(&stat_prefix),
-            ..streams.on(encryption).clone()
+            ..stream.clone()
         };
         let (all, some): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| **name == *super::hostname::ANY);
         let name = format!(
@@ -93,15 +92,11 @@ fn chain(
 /// The routes that got a name, each with its names, sorted.
 fn by_route(reader: &Reader<'_>, listener: &SocketListener) -> BTreeMap<RouteId, Vec<Arc<str>>> {
     let mut by_route: BTreeMap<RouteId, Vec<Arc<str>>> = BTreeMap::new();
-    // What a policy protects that this version can't honour is open to nobody.
-    if guard::covers_listener(reader, listener.id) {
-        return by_route;
-    }
     let mut owners: BTreeMap<Arc<str>, (Claim<'_>, RouteId)> = BTreeMap::new();
     for route in reader.listener_routes(listener.id) {
-        let Some(rules) = reader.rules(*route) else { continue };
+        let Some(bound) = reader.bound(*route) else { continue };
         for (name, own) in names_of(reader, *route, listener) {
-            let claim = claim(*route, own, rules);
+            let claim = claim(*route, own, &bound.summary);
             let owner = owners.entry(name).or_insert((claim, *route));
             if claim > owner.0 {
                 *owner = (claim, *route);
@@ -114,7 +109,7 @@ fn by_route(reader: &Reader<'_>, listener: &SocketListener) -> BTreeMap<RouteId,
     by_route
 }
 
-fn claim(route: RouteId, own: Specificity, rules: &Rules) -> Claim<'_> {
+fn claim(route: RouteId, own: Specificity, rules: &Summary) -> Claim<'_> {
     Claim {
         own,
         seniority: Reverse(&rules.seniority),

@@ -4,9 +4,9 @@ use super::Compilation;
 use crate::{
     api::{self, AppProtocol as OwnProtocol, BackendTarget, BackendTlsSettings, Kind, ServiceType},
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, Encryption, Id, RouteKind, Target},
+    name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target, VariantId},
     phase::{
-        backends::{backend_tls::BackendTls, endpoints::Readiness},
+        backends::{backend_tls::BackendTls, endpoints::Readiness, settings::Own},
         reference::{Referent, Referrer, is_permitted},
         statuses::backend_problem,
     },
@@ -32,8 +32,26 @@ impl Problem {
     }
 }
 
+/// Where a reference leads.
+pub(super) struct Resolved {
+    /// The backend.
+    pub(super) backend: BackendId,
+    /// Why nothing may go there unless a context says otherwise: its own settings can't be honoured.
+    pub(super) refused: Option<Problem>,
+}
+
+impl Resolved {
+    /// Whether the backend's own settings can be honoured.
+    pub(super) fn own(&self) -> Own {
+        match self.refused {
+            None => Own::Usable,
+            Some(_) => Own::Refused,
+        }
+    }
+}
+
 /// Follows a reference. Permission comes before existence.
-pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>) -> Result<BackendId, Problem> {
+pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>) -> Result<Resolved, Problem> {
     let kind = kind_of(reference)?;
     let namespace = reference.namespace.unwrap_or(c.namespace);
     let name = reference.name;
@@ -73,30 +91,15 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
             };
             Err(Problem::new("UnsupportedAddressType", message))
         }
-        // What the client encrypts is no business of a policy, be it good or bad.
-        Readiness::Untrusted if c.encryption == Encryption::Client => Ok(sealed(c, backend)),
         Readiness::Untrusted => {
             let message = match c.reader.backend_tls(backend.port) {
                 Some(BackendTls::Refused(message)) => message.clone(),
                 _ => format!("TLS to {} {namespace}/{name} can't be verified", kind.kind()),
             };
-            Err(Problem::new("InvalidBackendTLS", message))
+            let refused = Some(Problem::new("InvalidBackendTLS", message));
+            Ok(Resolved { backend, refused })
         }
-        Readiness::Ready | Readiness::NoEndpoints => Ok(match c.encryption {
-            Encryption::Policy => backend,
-            Encryption::Client => sealed(c, backend),
-        }),
-    }
-}
-
-/// The backend for bytes that the client encrypts. Where no policy would, it is the same.
-fn sealed(c: &Compilation<'_, '_>, backend: BackendId) -> BackendId {
-    BackendId {
-        encryption: match is_secured(c, backend.port) {
-            true => Encryption::Client,
-            false => Encryption::Policy,
-        },
-        ..backend
+        Readiness::Ready | Readiness::NoEndpoints => Ok(Resolved { backend, refused: None }),
     }
 }
 
@@ -191,7 +194,7 @@ fn backend_at(
     Ok(BackendId {
         port: at,
         protocol,
-        encryption: Encryption::Policy,
+        variant: VariantId::OWN,
     })
 }
 
@@ -291,7 +294,7 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Re
     Ok(BackendId {
         port: at,
         protocol,
-        encryption: Encryption::Policy,
+        variant: VariantId::OWN,
     })
 }
 

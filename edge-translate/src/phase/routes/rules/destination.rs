@@ -1,89 +1,96 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Compilation, Effect, RuleParts, Use, admissible, backend,
-    filter::{self, Filters, Rewrite, Side},
-    internal_error,
+    Action, Compilation, Effect, Forwarding, RuleParts, Share, Use, admissible, backend,
+    filter::{self, Filters, Side},
 };
 use crate::{
     api::{DurationText, RouteBackendRef, RouteFilterType},
     name::RouteKind,
     status::sentence,
 };
-use edge_ir::{BackendShare, Destination, Forward, HeaderEdits, PathRewrite, RetryPolicy, RouteAction, Timeout};
+use edge_ir::{HeaderEdits, PathRewrite, RetryPolicy, RouteAction, Timeout};
 
-/// What a rule does with a request. Whatever can't be resolved answers 500 for its share.
-pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &Filters) -> RouteAction {
+/// What a rule does with a request.
+pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &mut Filters) -> Action {
     let shares = shares(c, rule);
-    if let Some(redirect) = &filters.redirect {
-        return RouteAction::Redirect(redirect.clone());
+    if let Some(redirect) = filters.redirect.take() {
+        return Action::Answer(RouteAction::Redirect(redirect));
     }
     let (retry, timeout) = (retry(c, rule), timeout(c, rule));
-    let Some((destination, only)) = destination(shares) else {
-        return internal_error();
-    };
-    let rewrite = filters.rewrite.clone().unwrap_or_default();
-    RouteAction::Forward(Forward {
-        destination,
+    let rewrite = filters.rewrite.take().unwrap_or_default();
+    Action::Forward(Forwarding {
+        shares: shares.all,
+        invalid_weight: shares.invalid_weight,
         timeout,
         retry,
-        path_rewrite: only.path.or(rewrite.path),
+        path_rewrite: shares.path_of_single.or(rewrite.path),
         host_rewrite: rewrite.host,
-        mirrors: filters.mirrors.clone(),
+        mirrors: std::mem::take(&mut filters.mirrors),
     })
 }
 
 /// The backends of a rule as they come out.
 struct Shares {
-    valid: Vec<BackendShare>,
+    all: Vec<Share>,
+    /// Weight of references that lead nowhere.
     invalid_weight: u32,
     /// A path rewrite of the one backend, which a weighted share can't carry.
-    path_of_single: Rewrite,
+    path_of_single: Option<PathRewrite>,
 }
 
 fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     let mut shares = Shares {
-        valid: Vec::with_capacity(rule.backend_refs.len()),
+        all: Vec::with_capacity(rule.backend_refs.len()),
         invalid_weight: 0,
-        path_of_single: Rewrite::default(),
+        path_of_single: None,
     };
     c.n_references = rule.backend_refs.len();
     check_weights(c, rule.backend_refs.iter());
     for (i, reference) in rule.backend_refs.iter().enumerate() {
-        let resolved = backend::resolve(c, reference.target());
-        let share = match resolved {
-            Ok(backend) => {
-                c.backends.push(backend);
-                c.wanting.push((backend.port, Use::Destination));
-                let mut share = BackendShare {
-                    cluster: c.reader.cluster_name(backend),
+        let share = match backend::resolve(c, reference.target()) {
+            Ok(resolved) => {
+                let own = resolved.own();
+                c.wanting.push((resolved.backend.port, Use::Destination));
+                if let Some(problem) = resolved.refused {
+                    c.note(
+                        Effect::BackendRefused,
+                        problem.reason,
+                        failed(c.rule, i, &problem.message),
+                    );
+                }
+                let mut share = Share {
+                    backend: resolved.backend,
+                    own,
                     weight: reference.weight,
                     request_headers: HeaderEdits::default(),
                     response_headers: HeaderEdits::default(),
                     host_rewrite: None,
                 };
                 backend_filters(c, rule, reference, i, &mut share).map(|path| {
-                    shares.path_of_single.path = path;
+                    shares.path_of_single = path;
                     share
                 })
             }
             Err(problem) => {
-                let message = format!(
-                    "Failed to process route rule {} backendRef {i}: {}",
-                    c.rule,
-                    sentence(&problem.message)
-                );
+                let message = failed(c.rule, i, &problem.message);
                 c.note(Effect::RefUnresolved, problem.reason, message);
                 None
             }
         };
         match share {
-            Some(share) if share.weight > 0 => shares.valid.push(share),
-            Some(_) => {}
+            Some(share) => shares.all.push(share),
             None => shares.invalid_weight = shares.invalid_weight.saturating_add(reference.weight),
         }
     }
     shares
+}
+
+fn failed(rule: usize, reference: usize, why: &str) -> String {
+    format!(
+        "Failed to process route rule {rule} backendRef {reference}: {}",
+        sentence(why)
+    )
 }
 
 /// Fails the rule for weights that no proxy adds up.
@@ -107,7 +114,7 @@ fn backend_filters(
     rule: &RuleParts<'_>,
     reference: &RouteBackendRef,
     index: usize,
-    share: &mut BackendShare,
+    share: &mut Share,
 ) -> Option<Option<PathRewrite>> {
     let mut path = None;
     for filter in &reference.filters {
@@ -154,32 +161,8 @@ fn backend_filters(
 }
 
 fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {
-    let message = format!(
-        "Failed to process route rule {} backendRef {index}: {}",
-        c.rule,
-        sentence(message)
-    );
+    let message = failed(c.rule, index, message);
     c.note(Effect::RefUnresolved, reason, message);
-}
-
-/// None when nothing valid is left, or no weight: both answer 500.
-fn destination(mut shares: Shares) -> Option<(Destination, Rewrite)> {
-    if shares.valid.is_empty() {
-        return None;
-    }
-    let single = shares.path_of_single;
-    let plain =
-        |s: &BackendShare| s.request_headers.is_empty() && s.response_headers.is_empty() && s.host_rewrite.is_none();
-    Some(match shares.valid.as_mut_slice() {
-        [one] if shares.invalid_weight == 0 && plain(one) => (Destination::Cluster(one.cluster.clone()), single),
-        _ => (
-            Destination::Weighted {
-                shares: shares.valid,
-                invalid_weight: shares.invalid_weight,
-            },
-            single,
-        ),
-    })
 }
 
 /// Milliseconds of a duration; a bad one fails the rule.

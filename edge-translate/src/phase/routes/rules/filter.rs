@@ -1,6 +1,6 @@
 //! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules.
 
-use super::{Compilation, Effect, RuleParts, Use, admissible, backend, cors};
+use super::{Compilation, Copies, Effect, RuleParts, Use, admissible, backend, cors};
 use crate::{
     api::{
         HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, LocalObjectRef, PathMatchType, PathModifier,
@@ -9,7 +9,7 @@ use crate::{
     name::RouteKind,
     status::sentence,
 };
-use edge_ir::{Cors, Fraction, HeaderEdit, HeaderEdits, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPort};
+use edge_ir::{Cors, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite, Redirect, RedirectPort};
 use std::sync::Arc;
 
 /// What the filters of a rule add up to.
@@ -19,7 +19,7 @@ pub(super) struct Filters {
     pub(super) response_headers: HeaderEdits,
     pub(super) redirect: Option<Redirect>,
     pub(super) rewrite: Option<Rewrite>,
-    pub(super) mirrors: Vec<Mirror>,
+    pub(super) mirrors: Vec<Copies>,
     pub(super) cors: Option<Arc<Cors>>,
     /// A mirror exists, resolved or not.
     has_mirror: bool,
@@ -413,27 +413,31 @@ fn path_rewrite(
 }
 
 /// A mirror that can't be resolved is left out: the request itself goes on.
-fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Mirror> {
+fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Copies> {
     check_fraction(c, mirror);
     let fraction = fraction(mirror);
     match backend::resolve(c, mirror.backend_ref.target()) {
-        Ok(backend) => {
-            c.backends.push(backend);
-            c.wanting.push((backend.port, Use::Mirror));
-            (fraction.0 > 0).then(|| Mirror {
-                cluster: c.reader.cluster_name(backend),
+        Ok(resolved) => {
+            let own = resolved.own();
+            c.wanting.push((resolved.backend.port, Use::Mirror));
+            if let Some(problem) = resolved.refused {
+                c.note(Effect::BackendRefused, problem.reason, no_mirror(&problem.message));
+            }
+            Some(Copies {
+                backend: resolved.backend,
+                own,
                 fraction,
             })
         }
         Err(problem) => {
-            let message = format!(
-                "Failed to validate the RequestMirror filter: {}",
-                sentence(&problem.message)
-            );
-            c.note(Effect::RefUnresolved, problem.reason, message);
+            c.note(Effect::RefUnresolved, problem.reason, no_mirror(&problem.message));
             None
         }
     }
+}
+
+fn no_mirror(why: &str) -> String {
+    format!("Failed to validate the RequestMirror filter: {}", sentence(why))
 }
 
 /// A share is from nothing to all, said in one way (CRD: HTTPRequestMirrorFilter).

@@ -1,51 +1,26 @@
 //! TLSRoute, TCPRoute and UDPRoute: backends by weight, nothing to match.
 
-use super::{Compilation, Compiled, Effect, Rules, Sealed, Streams, Use, backend, destination};
+use super::{Compilation, Compiled, Effect, Rules, Stream, Use, backend, destination};
 use crate::{
     api::{Metadata, StreamRule},
     engine::reader::Reader,
-    name::{Encryption, RouteId, RouteKind},
-    phase::origin,
+    name::{RouteId, RouteKind},
+    phase::{backends::settings::Own, origin},
     status::sentence,
 };
-use edge_ir::{StreamProxy, StreamShare};
 use std::sync::Arc;
 
 /// Compiles a stream route. What can't be resolved is closed for its share.
 pub(super) fn rules<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Rules {
     let mut c = Compilation::new(reader, route, metadata);
-    let open = stream(&mut c, metadata, rules);
-    // Only a TLSRoute may stand on listeners that pass TLS through.
-    let sealed = (route.kind == RouteKind::Tls).then(|| sealed(reader, route, metadata, rules));
-    let sealed = sealed.filter(|sealed| sealed.stream != open);
-    c.finish(
-        metadata,
-        Compiled::Stream(Streams {
-            open,
-            sealed: sealed.map(Box::new),
-        }),
-    )
-}
-
-/// The route once more, for bytes that the client encrypts.
-fn sealed<'a>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Sealed {
-    let mut c = Compilation::new(reader, route, metadata);
-    c.encryption = Encryption::Client;
     let stream = stream(&mut c, metadata, rules);
-    c.backends.sort_unstable();
-    c.backends.dedup();
-    Sealed {
-        stream,
-        backends: c.backends,
-        findings: c.findings,
-    }
+    c.finish(metadata, Compiled::Stream(stream))
 }
 
-fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [StreamRule]) -> StreamProxy {
+fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [StreamRule]) -> Stream {
     let kind = c.kind.kind();
     let origin = origin::origin(kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
-    let mut stream = StreamProxy {
-        stat_prefix: Arc::default(),
+    let mut stream = Stream {
         shares: Vec::new(),
         invalid_weight: 0,
         origins: Arc::new([origin]),
@@ -62,7 +37,7 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
             references.for_each(|reference| share(c, reference, &mut stream));
         }
     }
-    if c.kind == RouteKind::Udp && stream.shares.len() + usize::from(stream.invalid_weight > 0) > 1 {
+    if c.kind == RouteKind::Udp && has_several_destinations(&stream) {
         // Datagrams have one destination; a union of endpoints by weight is the way to several.
         c.fail(
             "UnsupportedValue",
@@ -70,29 +45,33 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
         );
         stream.shares.clear();
     }
-    if stream.shares.is_empty() {
-        // Nothing goes to the backends of a rule that only closes, so the fleet needn't know them.
-        c.backends.clear();
-    }
     stream
 }
 
-fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut StreamProxy) {
+/// Backends of some weight, with nowhere as one of them.
+fn has_several_destinations(stream: &Stream) -> bool {
+    let weighed = || stream.shares.iter().filter(|(_, _, weight)| *weight > 0);
+    let n_usable = weighed().filter(|(_, own, _)| *own == Own::Usable).count();
+    n_usable + usize::from(stream.invalid_weight > 0 || n_usable < weighed().count()) > 1
+}
+
+fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut Stream) {
     match backend::resolve(c, reference.target()) {
-        Ok(backend) => {
-            c.backends.push(backend);
-            c.wanting.push((backend.port, Use::Destination));
-            if reference.weight > 0 {
-                stream.shares.push(StreamShare {
-                    cluster: c.reader.cluster_name(backend),
-                    weight: reference.weight,
-                });
+        Ok(resolved) => {
+            let own = resolved.own();
+            c.wanting.push((resolved.backend.port, Use::Destination));
+            if let Some(problem) = resolved.refused {
+                c.note(Effect::BackendRefused, problem.reason, said(&problem.message));
             }
+            stream.shares.push((resolved.backend, own, reference.weight));
         }
         Err(problem) => {
-            let message = sentence(&problem.message).trim_end_matches('.').to_owned();
-            c.note(Effect::RefUnresolved, problem.reason, message);
+            c.note(Effect::RefUnresolved, problem.reason, said(&problem.message));
             stream.invalid_weight = stream.invalid_weight.saturating_add(reference.weight);
         }
     }
+}
+
+fn said(message: &str) -> String {
+    sentence(message).trim_end_matches('.').to_owned()
 }

@@ -1,0 +1,181 @@
+//! What policies decide, as values with numbers: equal decisions have equal numbers, so that whatever is made of them is
+//! made once and compared at a glance.
+//!
+//! A [`Context`] is what all policies together decide for a route at a parent listener, a [`Variant`] the part of it
+//! that enters a cluster. A new kind of policy is a field of one or both. Number 0 stands for "nothing is decided", which
+//! is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
+
+use super::Id;
+use crate::api::Kind;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use std::{hash::Hash, sync::Arc};
+
+/// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let it decide anything that can be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ContextId(u32);
+
+/// The number of a [`Variant`], with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct VariantId(u32);
+
+impl VariantId {
+    /// The backend as it is by itself.
+    pub(crate) const OWN: Self = Self(0);
+}
+
+/// What policies decide for a route at a parent listener. It holds for every rule; policies that name a rule
+/// (`sectionName`) would make it a list by rule, of which binding takes the entry that is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Context {
+    /// Policies that protect the route and that this version can't honour, sorted: what they cover is closed.
+    pub(crate) unhonoured: Box<[(Kind, Id)]>,
+    /// What changes about the clusters of its backends.
+    pub(crate) variant: VariantId,
+}
+
+/// How a cluster differs from what its backend says of itself. What a policy says of the backend (a BackendTLSPolicy) is
+/// the backend's own and not here: it holds for everybody, and an edit to it must not rename the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Variant {
+    /// Who encrypts what goes to the backend.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) encryption: Encryption,
+}
+
+/// Who encrypts what goes to a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Encryption {
+    /// The proxy, if the backend asks for it.
+    #[default]
+    Proxy,
+    /// The client: the bytes are TLS already and pass as they are, whatever the backend asks for.
+    Client,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Variant {
+    /// What tells its clusters from those of the backend itself: `~` and 8 hexadecimal digits. They depend on what is
+    /// set and on nothing else, so that a field which this version doesn't have yet changes no name when it comes.
+    pub(super) fn suffix(&self) -> String {
+        // Plain data, which always can be written.
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        let hash = Sha256::digest(text);
+        format!("~{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
+    }
+}
+
+/// The numbers of all contexts and variants that there were. Like names they only grow, by each new decision.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    contexts: Numbered<Context>,
+    variants: Numbered<Variant>,
+}
+
+impl Decisions {
+    /// The number of a context.
+    pub(crate) fn context_id(&mut self, context: Context) -> ContextId {
+        ContextId(self.contexts.number(context))
+    }
+
+    /// The context behind a number.
+    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
+        self.contexts.value(id.0)
+    }
+
+    /// The number of a variant.
+    pub(crate) fn variant_id(&mut self, variant: Variant) -> VariantId {
+        VariantId(self.variants.number(variant))
+    }
+
+    /// The variant behind a number.
+    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
+        self.variants.value(id.0)
+    }
+
+    /// What a variant adds to the name of a cluster.
+    pub(crate) fn suffix(&self, id: VariantId) -> String {
+        match id {
+            VariantId::OWN => String::new(),
+            id => self.variant(id).suffix(),
+        }
+    }
+}
+
+/// Values with numbers from 1; 0 is the default value.
+#[derive(Debug)]
+struct Numbered<T> {
+    values: Vec<Arc<T>>,
+    numbers: FxHashMap<Arc<T>, u32>,
+}
+
+impl<T: Default> Default for Numbered<T> {
+    fn default() -> Self {
+        Self {
+            values: vec![Arc::default()],
+            numbers: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Default + Eq + Hash> Numbered<T> {
+    fn number(&mut self, value: T) -> u32 {
+        if value == T::default() {
+            return 0;
+        }
+        if let Some(number) = self.numbers.get(&value) {
+            return *number;
+        }
+        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+        let value = Arc::new(value);
+        self.values.push(Arc::clone(&value));
+        self.numbers.insert(value, number);
+        number
+    }
+
+    fn value(&self, number: u32) -> Arc<T> {
+        self.values.get(number as usize).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSED_ON: Variant = Variant {
+        encryption: Encryption::Client,
+    };
+
+    #[test]
+    fn equal_decisions_have_one_number_and_none_has_0() {
+        let mut decisions = Decisions::default();
+        assert_eq!(decisions.context_id(Context::default()), ContextId::default());
+        assert_eq!(decisions.variant_id(Variant::default()), VariantId::OWN);
+        let variant = decisions.variant_id(PASSED_ON);
+        assert_ne!(variant, VariantId::OWN);
+        assert_eq!(decisions.variant_id(PASSED_ON), variant);
+        assert_eq!(*decisions.variant(variant), PASSED_ON);
+        let context = Context {
+            variant,
+            ..Context::default()
+        };
+        let id = decisions.context_id(context.clone());
+        assert_ne!(id, ContextId::default());
+        assert_eq!(*decisions.context(id), context);
+    }
+
+    #[test]
+    fn a_name_tells_what_is_set_and_nothing_else() {
+        let mut decisions = Decisions::default();
+        assert_eq!(decisions.suffix(VariantId::OWN), "");
+        let variant = decisions.variant_id(PASSED_ON);
+        // The first 8 digits of `printf '{"encryption":"client"}' | sha256sum`: names outlive a version.
+        assert_eq!(decisions.suffix(variant), "~fb6ddc2d");
+    }
+}

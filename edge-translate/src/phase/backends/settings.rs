@@ -1,0 +1,61 @@
+//! The settings of a cluster: what its backend says of itself, and what a context changes in that.
+//!
+//! A backend's own settings hold for whoever sends to it: its protocol, and the TLS that a BackendTLSPolicy on it asks
+//! for. What a context changes (that the client encrypts already) is a [`Variant`], which gets a cluster of its own.
+
+use super::backend_tls::{BackendTls, Trust};
+use crate::{
+    engine::reader::Reader,
+    name::{BackendId, BackendPort, Context, Encryption, Variant, VariantId},
+};
+
+/// How a cluster speaks to its backend.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ClusterSettings<'a> {
+    /// TLS towards it; none is spoken to in clear, or in what the client says.
+    pub(crate) tls: Option<&'a Trust>,
+}
+
+/// The backend's own settings can't be honoured, and nothing may go there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+/// Whether a backend's own settings can be honoured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// They can.
+    Usable,
+    /// They can't.
+    Refused,
+}
+
+/// The settings of a backend's cluster.
+pub(crate) fn settings<'a>(
+    reader: &Reader<'a>,
+    port: BackendPort,
+    variant: &Variant,
+) -> Result<ClusterSettings<'a>, Refused> {
+    let tls = match variant.encryption {
+        Encryption::Client => None,
+        Encryption::Proxy => match reader.backend_tls(port) {
+            Some(BackendTls::Tls(trust)) => Some(&**trust),
+            Some(BackendTls::Refused(_)) => return Err(Refused),
+            Some(BackendTls::Clear) | None => None,
+        },
+    };
+    Ok(ClusterSettings { tls })
+}
+
+/// The backend as a context has it; none where nothing may go there. What changes none of its settings is the backend
+/// itself: one cluster, with one set of connections.
+pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, own: Own, context: &Context) -> Option<BackendId> {
+    if context.variant == VariantId::OWN {
+        return (own == Own::Usable).then_some(backend);
+    }
+    let changed = settings(reader, backend.port, &reader.variant(context.variant)).ok()?;
+    let variant = match settings(reader, backend.port, &Variant::default()) {
+        Ok(own) if own == changed => VariantId::OWN,
+        _ => context.variant,
+    };
+    Some(BackendId { variant, ..backend })
+}

@@ -1,0 +1,350 @@
+//! Binding: what a route's rules become under its parents.
+//!
+//! Rules are compiled once, free of policies; then they are bound once for each context that the route's parents give
+//! it: backends become clusters of the variant that the context asks for, and what is closed answers 500. Listeners with
+//! the same context share what is bound, and nearly every route has one context, that of no policy at all.
+//!
+//! What is compiled isn't kept: it would be half of every route once more, for a fifth of the work of the rare moment when a
+//! policy changes and its routes don't.
+
+use super::{
+    attach::Attachments,
+    rules::{self, Action, Compiled, Forwarding, Rule, Stream, Summary, internal_error},
+    uses::{Uses, uses},
+};
+use crate::{
+    engine::reader::Reader,
+    name::{BackendId, Context, ContextId, FilterKey, ListenerId, RouteId, RouteKind},
+    phase::{
+        backends::settings::{self, Own},
+        precedence::{Rank, Seniority},
+    },
+};
+use edge_ir::{
+    BackendShare, Destination, FilterId, Forward, HeaderEdits, Mirror, Route, RouteAction, RouteFilters, StreamProxy,
+    StreamShare,
+};
+use smallvec::SmallVec;
+use std::{fmt::Write, sync::Arc};
+
+/// A route, bound.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bound {
+    /// What holds wherever it serves.
+    pub(crate) summary: Summary,
+    /// Its rules under each context that it has, in order of the context.
+    bindings: Bindings,
+    /// What it uses.
+    pub(crate) uses: Uses,
+}
+
+/// Rules by context.
+pub(super) type Bindings = SmallVec<[(ContextId, Binding); 1]>;
+
+/// The rules of a route under a context.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Binding {
+    /// What they do.
+    pub(crate) serves: Serves,
+    /// Backends that they send traffic to, mirrors included, sorted.
+    pub(crate) backends: SmallVec<[BackendId; 2]>,
+    /// Filters that they need on the chains of whoever serves them, sorted.
+    pub(crate) filters: Vec<FilterKey>,
+}
+
+/// What bound rules do.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Serves {
+    /// With requests: one route a match, in order.
+    Http(Vec<RankedRoute>),
+    /// With connections or datagrams.
+    Stream(StreamProxy),
+}
+
+/// A route with what decides about its place among routes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RankedRoute {
+    /// Rank of its match.
+    pub(crate) rank: Rank,
+    /// Index of the rule, and of the match in it.
+    pub(crate) position: (usize, usize),
+    /// The route.
+    pub(crate) route: Arc<Route>,
+}
+
+impl Bound {
+    /// The rules under a context that the route has.
+    pub(crate) fn under(&self, context: ContextId) -> Option<&Binding> {
+        under(&self.bindings, context)
+    }
+}
+
+pub(super) fn under(bindings: &Bindings, context: ContextId) -> Option<&Binding> {
+    bindings
+        .iter()
+        .find(|(known, _)| *known == context)
+        .map(|(_, binding)| binding)
+}
+
+/// Compiles a route and binds it; none when it doesn't exist.
+pub(crate) fn bound(reader: &Reader<'_>, route: RouteId) -> Option<Bound> {
+    let attachments = reader.attachments(route)?;
+    let rules = rules::rules(reader, route)?;
+    let contexts = contexts(attachments);
+    let mut names = RouteNames::new(route.kind, &rules.summary.seniority);
+    // The last context takes what the others get copies of.
+    let copies = std::iter::repeat_n(rules.compiled, contexts.len());
+    let bindings = contexts.into_iter().zip(copies);
+    let bindings: Bindings = bindings
+        .map(|(context, compiled)| (context, bind(reader, context, compiled, &mut names)))
+        .collect();
+    let uses = uses(reader, route.kind, attachments, &rules.summary, &bindings);
+    Some(Bound {
+        summary: rules.summary,
+        bindings,
+        uses,
+    })
+}
+
+/// Where a TLSRoute, TCPRoute or UDPRoute sends what a listener takes.
+pub(crate) fn stream<'a>(reader: &Reader<'a>, route: RouteId, listener: ListenerId) -> Option<&'a StreamProxy> {
+    let context = reader.attachments(route)?.context_at(listener)?;
+    match &reader.bound(route)?.under(context)?.serves {
+        Serves::Stream(stream) => Some(stream),
+        Serves::Http(_) => None,
+    }
+}
+
+/// The contexts of a route, each once.
+fn contexts(attachments: &Attachments) -> SmallVec<[ContextId; 2]> {
+    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+    let mut contexts: SmallVec<[ContextId; 2]> = attached.map(|a| a.context).collect();
+    contexts.sort_unstable();
+    contexts.dedup();
+    contexts
+}
+
+fn bind(reader: &Reader<'_>, context: ContextId, compiled: Compiled, names: &mut RouteNames) -> Binding {
+    let mut binder = Binder {
+        reader,
+        context: reader.context(context),
+        backends: SmallVec::new(),
+        filters: Vec::new(),
+    };
+    let serves = match compiled {
+        Compiled::Http(rules) => Serves::Http(binder.http(rules, names)),
+        Compiled::Stream(stream) => Serves::Stream(binder.stream(stream)),
+    };
+    let Binder {
+        mut backends,
+        mut filters,
+        ..
+    } = binder;
+    backends.sort_unstable();
+    backends.dedup();
+    filters.sort_unstable();
+    filters.dedup();
+    Binding {
+        serves,
+        backends,
+        filters,
+    }
+}
+
+/// What binding knows and collects.
+struct Binder<'a, 'r> {
+    reader: &'r Reader<'a>,
+    context: Arc<Context>,
+    backends: SmallVec<[BackendId; 2]>,
+    filters: Vec<FilterKey>,
+}
+
+impl Binder<'_, '_> {
+    /// Whether policies that can't be honoured protect the route. Such a route must not be open.
+    fn is_closed(&self) -> bool {
+        !self.context.unhonoured.is_empty()
+    }
+
+    fn http(&mut self, rules: Vec<Rule>, names: &mut RouteNames) -> Vec<RankedRoute> {
+        let mut routes = Vec::with_capacity(rules.iter().map(|rule| rule.matches.len()).sum());
+        for (i, rule) in rules.into_iter().enumerate() {
+            self.rule(i, rule, names, &mut routes);
+        }
+        routes
+    }
+
+    fn rule(&mut self, i: usize, rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
+        let effect = match self.is_closed() {
+            true => (internal_error(), HeaderEdits::default(), HeaderEdits::default()),
+            false => (self.action(rule.action), rule.request_headers, rule.response_headers),
+        };
+        let filters = match self.is_closed() {
+            true => RouteFilters::default(),
+            false => rule.filters,
+        };
+        if !rule.matches.is_empty() {
+            let keys = filters.iter().map(|filter| filter_key(self.reader, &filter.id));
+            self.filters.extend(keys);
+        }
+        // The last match takes what the others get copies of.
+        let effects = std::iter::repeat_n(effect, rule.matches.len());
+        for ((match_index, matches, rank), effect) in rule.matches.into_iter().zip(effects) {
+            let (action, request_headers, response_headers) = effect;
+            let route = Arc::new(Route {
+                name: names.of(i, match_index),
+                matches,
+                action,
+                request_headers,
+                response_headers,
+                filters: Arc::clone(&filters),
+                origins: Arc::clone(&rule.origins),
+            });
+            routes.push(RankedRoute {
+                rank,
+                position: (i, match_index),
+                route,
+            });
+        }
+    }
+
+    fn action(&mut self, action: Action) -> RouteAction {
+        match action {
+            Action::Forward(forwarding) => self.forward(forwarding),
+            Action::Answer(answer) => answer,
+        }
+    }
+
+    /// Whatever can't be resolved answers 500 for its share.
+    fn forward(&mut self, rule: Forwarding) -> RouteAction {
+        let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
+        let mut shares = Vec::with_capacity(rule.shares.len());
+        let mut invalid_weight = rule.invalid_weight;
+        for share in rule.shares {
+            let Some(backend) = self.backend(share.backend, share.own) else {
+                invalid_weight = invalid_weight.saturating_add(share.weight);
+                continue;
+            };
+            used.push(backend);
+            if share.weight > 0 {
+                shares.push(BackendShare {
+                    cluster: self.reader.cluster_name(backend),
+                    weight: share.weight,
+                    request_headers: share.request_headers,
+                    response_headers: share.response_headers,
+                    host_rewrite: share.host_rewrite,
+                });
+            }
+        }
+        // Nothing goes to the backends of a rule that answers by itself, so the fleet needn't know them.
+        let Some(destination) = destination(shares, invalid_weight) else {
+            return internal_error();
+        };
+        let mut mirrors = Vec::with_capacity(rule.mirrors.len());
+        for copies in rule.mirrors {
+            // A mirror that can't be resolved is left out: the request itself goes on.
+            let Some(backend) = self.backend(copies.backend, copies.own) else {
+                continue;
+            };
+            used.push(backend);
+            if copies.fraction.0 > 0 {
+                mirrors.push(Mirror {
+                    cluster: self.reader.cluster_name(backend),
+                    fraction: copies.fraction,
+                });
+            }
+        }
+        self.backends.extend(used);
+        RouteAction::Forward(Forward {
+            destination,
+            timeout: rule.timeout,
+            retry: rule.retry,
+            path_rewrite: rule.path_rewrite,
+            host_rewrite: rule.host_rewrite,
+            mirrors,
+        })
+    }
+
+    /// What can't be resolved is closed for its share.
+    fn stream(&mut self, stream: Stream) -> StreamProxy {
+        let mut proxy = StreamProxy {
+            stat_prefix: Arc::default(),
+            shares: Vec::new(),
+            invalid_weight: 0,
+            origins: stream.origins,
+        };
+        if self.is_closed() {
+            return proxy;
+        }
+        proxy.invalid_weight = stream.invalid_weight;
+        let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
+        for (backend, own, weight) in stream.shares {
+            let Some(backend) = self.backend(backend, own) else {
+                proxy.invalid_weight = proxy.invalid_weight.saturating_add(weight);
+                continue;
+            };
+            used.push(backend);
+            if weight > 0 {
+                proxy.shares.push(StreamShare {
+                    cluster: self.reader.cluster_name(backend),
+                    weight,
+                });
+            }
+        }
+        // Nothing goes to the backends of a rule that only closes, so the fleet needn't know them.
+        if !proxy.shares.is_empty() {
+            self.backends.extend(used);
+        }
+        proxy
+    }
+
+    fn backend(&self, backend: BackendId, own: Own) -> Option<BackendId> {
+        settings::in_context(self.reader, backend, own, &self.context)
+    }
+}
+
+/// None when nothing valid is left, or no weight: both answer 500.
+fn destination(mut shares: Vec<BackendShare>, invalid_weight: u32) -> Option<Destination> {
+    let plain =
+        |s: &BackendShare| s.request_headers.is_empty() && s.response_headers.is_empty() && s.host_rewrite.is_none();
+    Some(match shares.as_mut_slice() {
+        [] => return None,
+        [one] if invalid_weight == 0 && plain(one) => Destination::Cluster(one.cluster.clone()),
+        _ => Destination::Weighted { shares, invalid_weight },
+    })
+}
+
+/// An instance in interned words.
+fn filter_key(reader: &Reader<'_>, id: &FilterId) -> FilterKey {
+    FilterKey {
+        kind: id.kind,
+        owner: reader.sym(&id.owner),
+    }
+}
+
+/// Names of the routes of an object. What they have in common is written once.
+struct RouteNames {
+    text: String,
+    /// Length of the part that stays.
+    object: usize,
+}
+
+impl RouteNames {
+    fn new(kind: RouteKind, route: &Seniority) -> Self {
+        let kind = kind.kind().as_str();
+        let mut text = String::with_capacity(kind.len() + route.namespace.len() + route.name.len() + 32);
+        text.push_str(kind);
+        text.make_ascii_lowercase();
+        for part in ["/", &*route.namespace, "/", &*route.name] {
+            text.push_str(part);
+        }
+        let object = text.len();
+        Self { text, object }
+    }
+
+    fn of(&mut self, rule: usize, match_index: usize) -> Arc<str> {
+        self.text.truncate(self.object);
+        // Writing to a string can't fail.
+        let _ = write!(self.text, "/rule/{rule}/match/{match_index}");
+        Arc::from(&*self.text)
+    }
+}
