@@ -3,6 +3,7 @@
 //! The tests stand in `tests/`; `cargo xtask test --tier e2e` builds the programs and runs them.
 
 pub mod http;
+pub mod lab;
 pub mod load;
 pub mod ports;
 pub mod process;

@@ -3,6 +3,7 @@
 mod bench;
 mod envoy;
 mod generate;
+mod lab;
 mod lint;
 mod quickstart;
 mod test;

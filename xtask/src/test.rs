@@ -6,6 +6,7 @@
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
 //! | e2e | the quickstart as a user starts it, once for each data plane | the same |
+//! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
 //!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
@@ -13,6 +14,7 @@ mod tally;
 
 use crate::{
     envoy,
+    lab::Lab,
     workspace::{self, Profile, Programs},
 };
 use anyhow::{Result, bail};
@@ -45,6 +47,8 @@ enum Tier {
     Envoy,
     /// Whole programs.
     E2e,
+    /// The controller in a cluster.
+    Cluster,
 }
 
 /// Integration test targets with one of these prefixes hold properties.
@@ -53,10 +57,14 @@ const PROPERTY_TARGETS: [&str; 2] = ["laws", "properties"];
 const APART: [&str; 2] = ["e2e", "fuzz"];
 /// The test target of tier envoy in package e2e.
 const ENVOY_TARGET: &str = "envoy_accepts";
+/// Test targets of tier cluster in package e2e begin so. Each gets a lab of its own.
+const CLUSTER_TARGETS: &str = "cluster";
+/// Tests that run at a time in a lab: they wait for processes that start, more than they compute.
+const CLUSTER_THREADS: &str = "4";
 
 /// Runs the tiers. The last line of output is `N passed, N failed`.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let all = [Tier::Unit, Tier::Properties, Tier::Envoy, Tier::E2e];
+    let all = [Tier::Unit, Tier::Properties, Tier::Envoy, Tier::E2e, Tier::Cluster];
     let tiers = if options.tiers.is_empty() {
         &all[..]
     } else {
@@ -71,6 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Tier::Properties => properties(),
             Tier::Envoy => against_envoy(&options.inputs),
             Tier::E2e => end_to_end(),
+            Tier::Cluster => in_cluster(),
         };
         total += result.unwrap_or_else(|error| {
             // A tier that can't even start is one failure.
@@ -145,11 +154,29 @@ fn end_to_end() -> Result<Tally> {
     let programs = Programs::build(Profile::Dev)?;
     let mut command = package_tests("e2e")?;
     command.arg("--lib");
-    for target in package_test_targets("e2e")?.iter().filter(|t| t.name != ENVOY_TARGET) {
+    for target in package_test_targets("e2e")?.iter().filter(|t| t.is_end_to_end()) {
         command.args(["--test", &target.name]);
     }
     command.env("EDGE_ENVOY", envoy).env("EDGE_PROGRAMS", programs.path(""));
     tally::run(command)
+}
+
+fn in_cluster() -> Result<Tally> {
+    let lab = Lab::build()?;
+    let mut total = tally::run_go(lab.own_tests()?)?;
+    let envoy = envoy::binary()?;
+    let programs = Programs::build(Profile::Dev)?;
+    for target in package_test_targets("e2e")?.iter().filter(|t| t.is_for_cluster()) {
+        let mut command = package_tests("e2e")?;
+        lab.around(&mut command, &target.name)?;
+        command.args(["--test", &target.name]);
+        command.env("RUST_TEST_THREADS", CLUSTER_THREADS);
+        command
+            .env("EDGE_ENVOY", &envoy)
+            .env("EDGE_PROGRAMS", programs.path(""));
+        total += tally::run(command)?;
+    }
+    Ok(total)
 }
 
 fn package_tests(package: &str) -> Result<Command> {
@@ -167,6 +194,14 @@ struct Target {
 impl Target {
     fn is_property(&self) -> bool {
         PROPERTY_TARGETS.iter().any(|prefix| self.name.starts_with(prefix))
+    }
+
+    fn is_for_cluster(&self) -> bool {
+        self.name.starts_with(CLUSTER_TARGETS)
+    }
+
+    fn is_end_to_end(&self) -> bool {
+        self.name != ENVOY_TARGET && !self.is_for_cluster()
     }
 }
 

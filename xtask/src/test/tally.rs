@@ -40,12 +40,22 @@ impl fmt::Display for Tally {
 }
 
 /// Runs `cargo test …`, passing its output on, and counts.
-pub(crate) fn run(mut command: Command) -> Result<Tally> {
+pub(crate) fn run(command: Command) -> Result<Tally> {
+    count(command, parse)
+}
+
+/// The same for `go test -v …`.
+pub(crate) fn run_go(command: Command) -> Result<Tally> {
+    count(command, parse_go)
+}
+
+fn count(mut command: Command, parse: impl Fn(&str) -> Option<Tally>) -> Result<Tally> {
+    let name = command.get_program().display().to_string();
     let mut child = command
         .stdout(Stdio::piped())
         .spawn()
-        .context("cargo can't be started")?;
-    let pipe = child.stdout.take().context("cargo has no output")?;
+        .with_context(|| format!("{name} can't be started"))?;
+    let pipe = child.stdout.take().with_context(|| format!("{name} has no output"))?;
     let mut out = io::stdout();
     let mut total = Tally::default();
     for line in BufReader::new(pipe).lines() {
@@ -58,6 +68,16 @@ pub(crate) fn run(mut command: Command) -> Result<Tally> {
         total.failed = 1;
     }
     Ok(total)
+}
+
+/// Reads `--- PASS: TestName (0.01s)`. Parts of a test are indented and don't count.
+fn parse_go(line: &str) -> Option<Tally> {
+    let (outcome, _) = line.strip_prefix("--- ")?.split_once(':')?;
+    let passed = u64::from(outcome == "PASS");
+    Some(Tally {
+        passed,
+        failed: 1 - passed,
+    })
 }
 
 /// Reads `test result: ok. 3 passed; 1 failed; 0 ignored; …`.
@@ -82,6 +102,20 @@ mod tests {
         let line = "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s";
         assert_eq!(parse(line), Some(Tally { passed: 12, failed: 3 }));
         assert_eq!(parse("test a::b ... ok"), None);
+    }
+
+    #[test]
+    fn a_result_of_go_is_counted_and_its_parts_are_not() {
+        assert_eq!(
+            parse_go("--- PASS: TestA (0.00s)"),
+            Some(Tally { passed: 1, failed: 0 })
+        );
+        assert_eq!(
+            parse_go("--- SKIP: TestA (0.00s)"),
+            Some(Tally { passed: 0, failed: 1 })
+        );
+        assert_eq!(parse_go("    --- PASS: TestA/part (0.00s)"), None);
+        assert_eq!(parse_go("ok  \tkubelab\t0.1s"), None);
     }
 
     #[test]

@@ -1,0 +1,5 @@
+//! The controller in a cluster, with each data plane. Runs inside a lab: `cargo xtask test --tier cluster`.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
+mod ground;
