@@ -1,8 +1,8 @@
 //! `cargo xtask gen`: files that are made from others and checked in, so that a build needs neither the tools nor the
 //! sources they are made with. A test makes them again and compares.
 //!
-//! At present one file: `edge-xds/src/envoy.fds`, the descriptors of Envoy's v3 API in the version that `Cargo.lock`
-//! pins for `envoy-types`.
+//! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for `envoy-types`;
+//! `charts/gateway-crds-helm/templates` holds the definitions of our own kinds, made from the types of `edge-crds`.
 
 mod compile;
 mod qualify;
@@ -26,21 +26,32 @@ pub(crate) struct Options {
 /// Writes (or checks) every generated file.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = workspace_root()?;
-    let path = root.join(DESCRIPTORS);
-    let bytes = descriptors(&root)?;
+    let mut files = vec![(DESCRIPTORS.to_owned(), descriptors(&root)?)];
+    let definitions = edge_crds::definition::files().map_err(|error| anyhow::anyhow!(error))?;
+    files.extend(
+        definitions
+            .into_iter()
+            .map(|(name, text)| (format!("{DEFINITIONS}/{name}"), text.into_bytes())),
+    );
     let mut out = std::io::stdout();
-    if options.check {
-        let found = std::fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
-        if found != bytes {
-            bail!("{DESCRIPTORS} is out of date: run `cargo xtask gen`");
+    for (name, bytes) in &files {
+        let path = root.join(name);
+        if options.check {
+            let found = std::fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
+            if found != *bytes {
+                bail!("{name} is out of date: run `cargo xtask gen`");
+            }
+            writeln!(out, "{name} is up to date")?;
+        } else {
+            std::fs::write(&path, bytes).with_context(|| format!("{} can't be written", path.display()))?;
+            writeln!(out, "{name}: {} bytes", bytes.len())?;
         }
-        writeln!(out, "{DESCRIPTORS} is up to date")?;
-    } else {
-        std::fs::write(&path, &bytes).with_context(|| format!("{} can't be written", path.display()))?;
-        writeln!(out, "{DESCRIPTORS}: {} bytes", bytes.len())?;
     }
     Ok(())
 }
+
+/// Where the definitions of our own kinds are checked in; a test of `edge-crds` compares them.
+const DEFINITIONS: &str = "charts/gateway-crds-helm/templates";
 
 /// Where the descriptor set is checked in.
 const DESCRIPTORS: &str = "edge-xds/src/envoy.fds";

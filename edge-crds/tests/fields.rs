@@ -1,0 +1,152 @@
+//! What a cluster lets through, the loader knows: a field that only one of them has would be lost on its way.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop where it stands")]
+#![allow(clippy::disallowed_methods, reason = "a test reads files")]
+
+use edge_crds::definition;
+use edge_translate::load::{Limits, Source, load};
+use serde_json::{Map, Value, json};
+use std::{fs, path::Path};
+
+/// Kinds of which translation reads the fields; of the others it takes any.
+const READ: [&str; 2] = ["Backend", "EdgeProxy"];
+
+fn definitions() -> Vec<(String, Value)> {
+    let all = definition::all().unwrap();
+    let named = all.into_iter().map(|definition| {
+        let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        (
+            kind,
+            definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone(),
+        )
+    });
+    named.collect()
+}
+
+#[test]
+fn every_field_of_a_definition_is_known_to_the_loader() {
+    for (kind, schema) in definitions() {
+        if !READ.contains(&kind.as_str()) {
+            continue;
+        }
+        let spec = sample(&schema["properties"]["spec"]);
+        let object = json!({
+            "apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": {"name": "all"}, "spec": spec,
+        });
+        let text = serde_yaml::to_string(&object).unwrap();
+        let loaded = load(
+            &Source {
+                name: "all.yaml",
+                text: &text,
+            },
+            &Limits::default(),
+        );
+        let odd: Vec<String> = loaded
+            .findings
+            .iter()
+            .filter(|finding| !finding.message.contains("is not supported by this version"))
+            .map(ToString::to_string)
+            .collect();
+        assert!(odd.is_empty(), "{odd:#?}");
+        assert_eq!(loaded.objects.len(), 1, "{kind}");
+    }
+}
+
+/// A value with every field that a schema has.
+fn sample(schema: &Value) -> Value {
+    if let Some(first) = schema["enum"].get(0) {
+        return first.clone();
+    }
+    if schema["x-kubernetes-int-or-string"] == true {
+        return json!("64Ki");
+    }
+    match schema["type"].as_str() {
+        Some("object") => match schema["properties"].as_object() {
+            Some(properties) => {
+                let members = properties.iter().map(|(name, schema)| (name.clone(), sample(schema)));
+                Value::Object(members.collect::<Map<_, _>>())
+            }
+            None => match schema.get("additionalProperties") {
+                Some(inner) => json!({ "default": sample(inner) }),
+                None => json!({}),
+            },
+        },
+        Some("array") => json!([sample(&schema["items"])]),
+        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
+        Some("boolean") => json!(true),
+        Some("string")
+            if schema["pattern"]
+                .as_str()
+                .is_some_and(|pattern| pattern.contains("(h|m|s|ms)")) =>
+        {
+            json!("1s")
+        }
+        Some("string") if schema["format"] == "byte" => json!("YWJj"),
+        Some("string") => json!("a.example"),
+        _ => json!({}),
+    }
+}
+
+#[test]
+fn what_golden_cases_hold_a_cluster_would_take() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden");
+    let definitions = definitions();
+    let mut met = 0;
+    let mut odd = Vec::new();
+    for topic in fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path()) {
+        // These are about what is wrong with a text.
+        if topic.ends_with("input") || topic.ends_with("inadmissible") {
+            continue;
+        }
+        for case in fs::read_dir(&topic).unwrap().map(|entry| entry.unwrap().path()) {
+            let text = fs::read_to_string(case.join("input.yaml")).unwrap();
+            for document in text.split("\n---") {
+                let Ok(object) = serde_yaml::from_str::<Value>(document) else {
+                    continue;
+                };
+                if object["apiVersion"] != "gateway.edge/v1alpha1" {
+                    continue;
+                }
+                let Some((_, schema)) = definitions.iter().find(|(kind, _)| object["kind"] == **kind) else {
+                    continue;
+                };
+                met += 1;
+                let name = case
+                    .strip_prefix(topic.parent().unwrap())
+                    .unwrap()
+                    .display()
+                    .to_string();
+                unknown(
+                    &object["spec"],
+                    &schema["properties"]["spec"],
+                    &format!("{name}: spec"),
+                    &mut odd,
+                );
+            }
+        }
+    }
+    assert!(met > 20, "only {met} objects of our kinds");
+    assert!(odd.is_empty(), "{odd:#?}");
+}
+
+/// Fields that a schema doesn't have, which a cluster would drop.
+fn unknown(value: &Value, schema: &Value, path: &str, odd: &mut Vec<String>) {
+    if schema["x-kubernetes-preserve-unknown-fields"] == true {
+        return;
+    }
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                let inner = schema["properties"]
+                    .get(name)
+                    .or_else(|| schema.get("additionalProperties"));
+                match inner {
+                    Some(inner) => unknown(value, inner, &format!("{path}.{name}"), odd),
+                    None => odd.push(format!("{path}.{name}")),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| unknown(item, &schema["items"], path, odd)),
+        _ => {}
+    }
+}
