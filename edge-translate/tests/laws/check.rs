@@ -18,6 +18,7 @@ pub(crate) fn wholeness(fleet: &Fleet) -> Vec<String> {
     sockets(fleet, &mut wrong);
     tables(fleet, &mut wrong);
     backends(fleet, &mut wrong);
+    variants(fleet, &mut wrong);
     wrong
 }
 
@@ -180,6 +181,27 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
     let sets: BTreeSet<&str> = fleet.endpoints.iter().map(|e| &*e.name).collect();
     if wanted != sets {
         wrong.push(format!("clusters name endpoints {wanted:?}, there are {sets:?}"));
+    }
+}
+
+/// What passes through is encrypted by the client alone: it never goes to a cluster that encrypts; and a cluster that leaves
+/// out what its backend asks for (a variant, `~` in its name) is for nothing else.
+fn variants(fleet: &Fleet, wrong: &mut Vec<String>) {
+    let encrypts: BTreeMap<&str, bool> = fleet.clusters.iter().map(|c| (&*c.name, c.tls.is_some())).collect();
+    for stream in streams(fleet) {
+        let passes = stream.stat_prefix.starts_with("tls-passthrough-");
+        for name in stream.shares.iter().map(|share| &*share.cluster) {
+            if passes && encrypts.get(name) == Some(&true) {
+                wrong.push(format!("{}: TLS in TLS to {name}", stream.stat_prefix));
+            }
+            if !passes && name.contains('~') {
+                wrong.push(format!("{}: {name} is spoken to in clear", stream.stat_prefix));
+            }
+        }
+    }
+    for (_, route) in routes(fleet) {
+        let clear = clusters_of(route).into_iter().filter(|name| name.contains('~'));
+        wrong.extend(clear.map(|name| format!("{}: {name} is spoken to in clear", route.name)));
     }
 }
 
