@@ -174,7 +174,7 @@ pub enum TlsVersion {
 }
 
 /// Address family of sockets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum IpFamily {
     /// Bind `0.0.0.0`.
     #[default]

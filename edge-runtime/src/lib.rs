@@ -24,6 +24,7 @@ mod folders;
 pub mod http;
 pub mod infra;
 pub mod logging;
+pub mod machine_ports;
 pub mod metrics;
 pub mod process_name;
 pub mod provider;

@@ -1,9 +1,10 @@
 //! What tasks tell each other: the ground floor, which every other module may stand on and which knows none of them.
 //!
-//! Plain data only. What the latest of matters travels in watch channels ([`Published`], [`Reports`], [`Rejections`],
+//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of matters travels in watch channels ([`Published`], [`Reports`], [`Rejections`],
 //! [`Findings`]), what each of matters in bounded queues ([`Input`]), and what the latest of each object matters of in
 //! a [`Ledger`].
 
+use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{Change, Settings, api::ObjectKey, load::LoadFinding, status::Status};
 use edge_xds::snapshot::{ResourceType, Snapshot};
@@ -23,6 +24,8 @@ pub enum Input {
     Synced(ProviderName),
     /// The controller's configuration changed.
     Settings(Box<Settings>),
+    /// Proxies are run on this machine from now on, or no longer.
+    Proxies(Option<OwnProxies>),
 }
 
 /// Which provider speaks.

@@ -7,11 +7,12 @@
 //! its start: serving a part of it would take their configuration from proxies.
 
 use crate::{
+    machine_ports::PortClaims,
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{FleetState, Input, Ledger, ProviderName, Published},
 };
 use edge_ir::{Fleet, FleetKey};
-use edge_translate::{Change, Fault, Settings, Translation, Translator};
+use edge_translate::{Change, Fact, Fault, Settings, Translation, Translator, Wanted};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,10 +71,10 @@ pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
     let (runtime, pace) = (Handle::current(), terms.pace);
     let mut world = World::new(terms, outputs);
     loop {
-        let input = match runtime.block_on(next(&mut inputs, world.clock.wait())) {
+        let input = match runtime.block_on(next(&mut inputs, world.wait())) {
             Next::Input(input) => input,
             Next::Time => {
-                if world.clock.is_due() {
+                if world.learns() {
                     world.publish();
                 }
                 continue;
@@ -97,7 +98,7 @@ pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
 /// What the world waits for.
 enum Next {
     Input(Input),
-    /// A time may have come that translation asked for.
+    /// A time may have come that translation asked for, or at which ports are looked at again.
     Time,
     /// Nobody sends any more.
     End,
@@ -127,6 +128,7 @@ async fn next_of_burst(inputs: &mut mpsc::Receiver<Input>, pace: Pace, first: In
 struct World {
     translator: Translator,
     clock: Clock,
+    ports: PortClaims,
     outputs: Outputs,
     fleets: BTreeMap<FleetKey, Lowered>,
     since: Option<Instant>,
@@ -148,6 +150,7 @@ impl World {
         Self {
             translator: Translator::new(terms.settings),
             clock: Clock::default(),
+            ports: PortClaims::default(),
             outputs,
             fleets: BTreeMap::new(),
             since: None,
@@ -175,6 +178,11 @@ impl World {
                 self.translator.set_settings(*settings);
                 self.since.get_or_insert_with(Instant::now);
             }
+            Input::Proxies(proxies) => {
+                let answers = self.ports.change_own(proxies);
+                self.learn(answers);
+                self.since.get_or_insert_with(Instant::now);
+            }
         }
     }
 
@@ -184,8 +192,13 @@ impl World {
         }
         let begun = StdInstant::now();
         self.translator.apply(Change::Fact(self.clock.tell()));
-        let translation = self.translator.translate();
-        self.clock.follow(&translation.wanted);
+        let mut translation = self.translator.translate();
+        let mut statuses = std::mem::take(&mut translation.statuses);
+        // Ports are looked at before anybody is told to bind them.
+        while self.follow(&translation.wanted) {
+            translation = self.translator.translate();
+            statuses.append(&mut translation.statuses);
+        }
         let published = Published {
             fleets: self.lower(&translation),
             since: self.since.take(),
@@ -197,7 +210,34 @@ impl World {
         tracing::debug!(fleets = published.fleets.len(), took = ?begun.elapsed(), "translated");
         self.outputs.published.send_replace(Some(Arc::new(published)));
         self.tell_faults(&translation.faults);
-        self.outputs.ledger.put(translation.statuses);
+        self.outputs.ledger.put(statuses);
+    }
+
+    /// Follows what translation asks of the outside. Says whether an answer is there that changes something.
+    fn follow(&mut self, wanted: &Wanted) -> bool {
+        self.clock.follow(wanted);
+        let answers = self.ports.follow(wanted);
+        self.learn(answers)
+    }
+
+    /// How long until there may be another answer to what translation asks.
+    fn wait(&self) -> Option<Duration> {
+        [self.clock.wait(), self.ports.wait()].into_iter().flatten().min()
+    }
+
+    /// Whether there is another answer to what translation asks.
+    fn learns(&mut self) -> bool {
+        let answers = self.ports.look_again();
+        let is_other_port = self.learn(answers);
+        is_other_port || self.clock.is_due()
+    }
+
+    fn learn(&mut self, answers: Vec<Fact>) -> bool {
+        let is_news = !answers.is_empty();
+        for answer in answers {
+            self.translator.apply(Change::Fact(answer));
+        }
+        is_news
     }
 
     /// Bugs of our own: each is told once, with the object that brought it out.

@@ -86,6 +86,8 @@ async fn found<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Option<T> {
 struct Place {
     folder: tempfile::TempDir,
     addresses: [SocketAddr; 4],
+    /// The port of the Gateway, which on a machine is one controller's.
+    port: String,
 }
 
 fn free_addresses() -> [SocketAddr; 4] {
@@ -104,12 +106,14 @@ impl Drop for Place {
 
 impl Place {
     fn new(infrastructure: &str) -> Self {
+        let [port] = e2e::ports::free().unwrap();
         let place = Self {
             folder: tempfile::tempdir().unwrap(),
             addresses: free_addresses(),
+            port: port.to_string(),
         };
         fs::create_dir(place.folder.path().join("gateway.d")).unwrap();
-        place.write("gateway.d/gateway.yaml", GATEWAY);
+        place.write("gateway.d/gateway.yaml", &GATEWAY.replace("18080", &place.port));
         place.write("edge-gateway.yaml", &place.config(infrastructure));
         place
     }
@@ -384,8 +388,8 @@ async fn a_rejection_reaches_the_status_of_the_object_it_came_from() {
     proxy
         .until(
             LISTENERS,
-            "18080",
-            Some("tcp-18080: cannot bind: Address already in use"),
+            &place.port,
+            Some(&format!("tcp-{}: cannot bind: Address already in use", place.port)),
         )
         .await;
     let is_told = |status: &Value| {
@@ -432,6 +436,7 @@ async fn what_keeps_it_from_starting_is_told_in_one_message() {
     let other = Place {
         folder: tempfile::tempdir().unwrap(),
         addresses: place.addresses,
+        port: place.port.clone(),
     };
     other.write("edge-gateway.yaml", &place.config(""));
     let second = other.fails().await;
@@ -472,7 +477,7 @@ async fn a_missing_proxy_and_an_unwritable_state_folder_leave_the_rest_serving()
         .await;
     let is_told = |status: &Value| status.to_string().contains("Proxy replicas unavailable: proxy binary");
     place.status_says("the Gateway is not programmed", is_told).await;
-    place.fleet_proxy().await.until(LISTENERS, "18080", None).await;
+    place.fleet_proxy().await.until(LISTENERS, &place.port, None).await;
     let pid = rustix::process::Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let ended = timeout(PATIENCE, server.wait())

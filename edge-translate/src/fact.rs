@@ -6,20 +6,38 @@
 //! run can be repeated.
 
 use crate::api::Timestamp;
+use edge_ir::{IpFamily, PortProtocol};
+use std::sync::Arc;
 
 /// Something that translation wants to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Question {
     /// When this time has come. Those that have passed stay on the list, in case the clock is set back.
     Time(Timestamp),
+    /// Whether somebody else holds a port that a listener asks for.
+    Port(MachinePort),
+}
+
+/// A port of the machine that proxies share with whatever else runs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachinePort {
+    /// Transport protocol.
+    pub protocol: PortProtocol,
+    /// Its number.
+    pub number: u16,
+    /// On which addresses it is to be bound: always on all of a family.
+    pub family: IpFamily,
 }
 
 /// An answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
     /// It is this time. Worth telling at the beginning, and when a time that was asked for has come: what was asked for
     /// between the last time told and this one is looked at again, and nothing else.
     Time(Timestamp),
+    /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told is
+    /// taken for free.
+    Port(MachinePort, Option<Arc<str>>),
 }
 
 /// What translation wants to be told, as the difference to the translation before.

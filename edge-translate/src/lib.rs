@@ -29,6 +29,6 @@ mod world;
 
 pub use change::Change;
 pub use engine::Translator;
-pub use fact::{Fact, Question, Wanted};
+pub use fact::{Fact, MachinePort, Question, Wanted};
 pub use settings::{BootstrapCheck, Feature, Platform, Settings};
 pub use translation::{Fault, Translation};

@@ -6,6 +6,7 @@
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
     engine::{key::Key, unit::Subject},
+    fact::MachinePort,
     name::{
         BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Variant,
         VariantId,
@@ -74,6 +75,8 @@ pub(crate) struct World {
     places: Places,
     /// The time that we were told last.
     now: Option<Timestamp>,
+    /// Ports of the machine that others hold, and who.
+    port_holders: FxHashMap<MachinePort, Arc<str>>,
 }
 
 impl World {
@@ -90,6 +93,7 @@ impl World {
             slice_owner: FxHashMap::default(),
             places: Places::default(),
             now: None,
+            port_holders: FxHashMap::default(),
         }
     }
 
@@ -287,6 +291,20 @@ impl World {
     /// Takes the time; says what it was.
     pub(crate) fn set_now(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.now.replace(now)
+    }
+
+    /// Who else holds a port of the machine, as we were told.
+    pub(crate) fn port_holder(&self, port: MachinePort) -> Option<&Arc<str>> {
+        self.port_holders.get(&port)
+    }
+
+    /// Takes who holds a port; says whether that is news.
+    pub(crate) fn set_port_holder(&mut self, port: MachinePort, holder: Option<Arc<str>>) -> bool {
+        let before = match &holder {
+            Some(holder) => self.port_holders.insert(port, Arc::clone(holder)),
+            None => self.port_holders.remove(&port),
+        };
+        before != holder
     }
 
     fn put_grant(&mut self, key: &ObjectKey, grant: Option<Arc<ReferenceGrant>>) -> Touched {

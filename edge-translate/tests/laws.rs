@@ -130,7 +130,7 @@ proptest! {
         (Just(world), Just(objects).prop_shuffle())
     })) {
         let mut engine = Engine::new(world.configuration);
-        engine.take(&Edit::Tell(world.now));
+        world.outside().for_each(|edit| engine.take(&edit));
         for object in order {
             engine.take(&Edit::Put(object));
         }
@@ -151,7 +151,8 @@ proptest! {
         let mut engine = follow(&past);
         let gone = before.objects.keys().filter(|key| !world.objects.contains_key(*key)).cloned().map(Edit::Remove);
         let come = world.objects.values().rev().cloned().map(Edit::Put);
-        let frame = [Edit::Configure(world.configuration), Edit::Tell(world.now)];
+        let released = before.held.iter().map(|port| Edit::Hold(*port, false));
+        let frame = released.chain([Edit::Configure(world.configuration)]).chain(world.outside());
         let steps = gone.chain(frame).chain(come);
         for (step, pause) in steps.zip(pauses.iter().cycle()) {
             engine.take(&step);
@@ -473,7 +474,7 @@ fn with_rule(route: &Object, rule: serde_json::Value, place: sample::Index) -> O
 fn generated_worlds_are_worth_looking_at() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut seen = std::collections::BTreeMap::<&str, u32>::new();
-    for _ in 0..150 {
+    for _ in 0..200 {
         let edits = history(20..50).new_tree(&mut runner).unwrap().current();
         let engine = World::after(&edits).translate();
         let mut note = |what, yes: bool| *seen.entry(what).or_default() += u32::from(yes);

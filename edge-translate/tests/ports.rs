@@ -1,7 +1,8 @@
 //! Ports of listeners and the ports that proxies bind.
 
+use edge_ir::{IpFamily, PortProtocol};
 use edge_translate::{
-    Change, Platform, Settings, Translation, Translator,
+    Change, Fact, MachinePort, Platform, Question, Settings, Translation, Translator,
     load::{Limits, Source, load},
 };
 
@@ -139,4 +140,41 @@ fn a_port_that_is_given_up_goes_to_the_next() {
         bound(&translator.translate()),
         [("tcp-8080".to_owned(), 8080), ("tcp-9090".to_owned(), 9090)]
     );
+}
+
+#[test]
+fn a_port_that_a_stranger_holds_is_left_alone_until_it_is_free() {
+    let objects = load(
+        &Source {
+            name: "test.yaml",
+            text: &format!("{CLASS}---{TWO_PORTS}"),
+        },
+        &Limits::default(),
+    )
+    .objects;
+    let mut translator = Translator::new(Settings {
+        platform: Platform::Host,
+        ..Settings::default()
+    });
+    objects
+        .into_iter()
+        .for_each(|object| translator.apply(Change::Put(object.object)));
+    let translation = translator.translate();
+    let port = |number| MachinePort {
+        protocol: PortProtocol::Tcp,
+        number,
+        family: IpFamily::V4,
+    };
+    assert_eq!(translation.wanted.added, [80, 10080].map(|n| Question::Port(port(n))));
+    assert_eq!(bound(&translation).len(), 2, "free until somebody says otherwise");
+
+    translator.apply(Change::Fact(Fact::Port(port(80), Some("process 7 (nginx)".into()))));
+    let translation = translator.translate();
+    assert_eq!(bound(&translation), [("tcp-10080".to_owned(), 10080)]);
+    let statuses = format!("{:?}", translation.statuses);
+    let expected = "Port 80 of this machine is held by process 7 (nginx). The listener is served once it is free.";
+    assert!(statuses.contains(expected), "{statuses}");
+
+    translator.apply(Change::Fact(Fact::Port(port(80), None)));
+    assert_eq!(bound(&translator.translate()).len(), 2);
 }

@@ -7,8 +7,8 @@ mod backends;
 mod changes;
 mod gateways;
 mod grpc;
+mod held_ports;
 mod protocols;
-mod rejection;
 mod resources;
 
 use changes::{
@@ -16,11 +16,11 @@ use changes::{
     the_configuration_is_reloaded_under_load,
 };
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
+use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
 use protocols::{
     calls_reach_a_grpc_backend, connections_reach_a_tcp_backend, datagrams_reach_a_udp_backend,
     tls_is_passed_through_by_server_name, tls_is_terminated_for_a_tcp_backend,
 };
-use rejection::a_port_in_use_is_told_and_served_once_it_is_free;
 
 e2e::with_each_data_plane! {
     gateways_do_not_notice_each_other,
@@ -34,4 +34,5 @@ e2e::with_each_data_plane! {
     tls_is_passed_through_by_server_name,
     tls_is_terminated_for_a_tcp_backend,
     a_port_in_use_is_told_and_served_once_it_is_free,
+    a_port_belongs_to_one_controller,
 }

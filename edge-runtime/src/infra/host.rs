@@ -8,6 +8,7 @@
 //! and anything that needs a cluster.
 
 use crate::{
+    machine_ports::OwnProxies,
     metrics::Metrics,
     state::{Address, Availability, Published, Report, Reports},
     task::Stop,
@@ -44,6 +45,7 @@ pub use folder::RuntimeFolder;
 
 use process::Process;
 use questions::WaitFor;
+use record::Record;
 use supervise::{Supervisor, Wanted};
 
 /// The field and the flag that name the proxy's binary, for messages.
@@ -177,6 +179,14 @@ pub async fn run(
         }
     }
     fleets.reports.send_replace(None);
+}
+
+/// The processes that serve for the controller whose runtime folder this is.
+pub fn own_proxies(runtime_dir: &Path) -> OwnProxies {
+    OwnProxies {
+        folder: runtime_dir.to_owned(),
+        read: Record::running,
+    }
 }
 
 struct Fleets {

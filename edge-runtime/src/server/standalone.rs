@@ -10,7 +10,7 @@ use crate::{
     config::{Config, Proxies, Standalone},
     infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder},
     provider::file,
-    state::ProviderName,
+    state::{Input, ProviderName},
     status,
     task::Task,
     world::Pace,
@@ -116,6 +116,10 @@ impl Running {
         } = prepared;
         let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
         let document = standalone.folders.state_home.join("status.yaml");
+        if folder.is_some() {
+            // The queue is empty yet, and this must come before the resources.
+            let _ = hub.inputs.try_send(own_proxies(&standalone));
+        }
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (inputs, found) = (hub.inputs.clone(), ends.found);
         let supervision = &hub.supervision;
@@ -157,6 +161,8 @@ impl Running {
 
     /// Running proxies go on until others are ready to take their place.
     async fn change_proxies(&mut self, new: &Standalone, hub: &Hub) {
+        // The world ends only with the controller.
+        let _ = hub.inputs.send(own_proxies(new)).await;
         match (self.proxies.take(), &new.proxies) {
             (Some(proxies), Proxies::Processes(_)) => {
                 proxies
@@ -223,6 +229,14 @@ impl Running {
             at_stop,
         }
     }
+}
+
+/// Tells the world whether we run proxies on this machine, and which are ours.
+fn own_proxies(standalone: &Standalone) -> Input {
+    Input::Proxies(match standalone.proxies {
+        Proxies::Processes(_) => Some(host::own_proxies(&standalone.folders.runtime_dir)),
+        Proxies::Foreign => None,
+    })
 }
 
 /// Whom the world waits for. A change waits for no others: the file provider has waited already until files are whole.

@@ -25,7 +25,8 @@ impl Clock {
 
     /// Takes down what is asked and no longer asked.
     pub(super) fn follow(&mut self, wanted: &Wanted) {
-        self.asked.extend(&wanted.added);
+        let is_time = |question: &&Question| matches!(question, Question::Time(_));
+        self.asked.extend(wanted.added.iter().filter(is_time));
         for question in &wanted.removed {
             self.asked.remove(question);
         }
@@ -45,7 +46,10 @@ impl Clock {
     fn next(&self) -> Option<Timestamp> {
         let told = Question::Time(self.told?);
         let mut ahead = self.asked.range((Bound::Excluded(told), Bound::Unbounded));
-        ahead.next().map(|Question::Time(time)| *time)
+        match ahead.next()? {
+            Question::Time(time) => Some(*time),
+            Question::Port(_) => None,
+        }
     }
 }
 
@@ -61,7 +65,9 @@ mod tests {
     fn it_waits_for_the_next_time_that_is_asked_for() {
         let mut clock = Clock::default();
         assert_eq!((clock.wait(), clock.is_due()), (None, false), "nobody asks");
-        let Fact::Time(told) = clock.tell();
+        let Fact::Time(told) = clock.tell() else {
+            panic!("a clock tells the time");
+        };
         let at = |seconds: i64| Question::Time(Timestamp(told.0 + seconds));
         let mut wanted = Wanted {
             added: vec![at(-10), at(2), at(100_000)],

@@ -4,7 +4,10 @@
 //! and goes with the last.
 
 use super::{Translator, key::Key};
-use crate::fact::{Fact, Question, Wanted};
+use crate::{
+    api::Timestamp,
+    fact::{Fact, Question, Wanted},
+};
 use std::{
     collections::BTreeSet,
     ops::Bound::{Excluded, Included},
@@ -13,10 +16,20 @@ use std::{
 impl Translator {
     /// Takes an answer in.
     pub(super) fn learn(&mut self, fact: Fact) {
-        let Fact::Time(now) = fact;
+        match fact {
+            Fact::Time(now) => self.learn_time(now),
+            Fact::Port(port, holder) => {
+                if self.world.set_port_holder(port, holder) {
+                    self.memo.touch(Key::Fact(Question::Port(port)));
+                }
+            }
+        }
+    }
+
+    fn learn_time(&mut self, now: Timestamp) {
         let was = self.world.set_now(now);
         let turned: Vec<Question> = match was {
-            None => self.asked.iter().copied().collect(),
+            None => self.asked.iter().copied().filter(is_time).collect(),
             Some(was) if was == now => return,
             Some(was) => {
                 let (before, after) = (was.min(now), was.max(now));
@@ -44,6 +57,10 @@ impl Translator {
         }
         wanted
     }
+}
+
+fn is_time(question: &Question) -> bool {
+    matches!(question, Question::Time(_))
 }
 
 fn question(key: Key) -> Option<Question> {

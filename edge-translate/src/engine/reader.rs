@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{self, Kind, Object, Timestamp},
-    fact::Question,
+    fact::{MachinePort, Question},
     name::{
         Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
         SocketId, Sym, Target, Variant, VariantId,
@@ -234,6 +234,12 @@ impl<'a> Reader<'a> {
     pub(crate) fn has_come(&self, time: Timestamp) -> Option<bool> {
         self.reads.note(Key::Fact(Question::Time(time)));
         self.world.now().map(|now| now >= time)
+    }
+
+    /// Who else holds a port of the machine; none while nobody told us of one.
+    pub(crate) fn port_holder(&self, port: MachinePort) -> Option<&'a Arc<str>> {
+        self.reads.note(Key::Fact(Question::Port(port)));
+        self.world.port_holder(port)
     }
 
     /// The ports of an object that can be a backend.

@@ -15,7 +15,7 @@ impl World {
     /// Translates it from scratch.
     pub(crate) fn translate(&self) -> Engine {
         let mut engine = Engine::new(self.configuration);
-        engine.take(&Edit::Tell(self.now));
+        self.outside().for_each(|edit| engine.take(&edit));
         for object in self.objects.values() {
             engine.take(&Edit::Put(object.clone()));
         }

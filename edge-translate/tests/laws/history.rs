@@ -4,9 +4,9 @@ use super::{
     platform, routes,
     words::{BACKENDS, GATEWAYS, NAMESPACES, SERVICES, read},
 };
-use edge_ir::{Fleet, FleetKey, Infra};
+use edge_ir::{Fleet, FleetKey, Infra, IpFamily, PortProtocol};
 use edge_translate::{
-    Change, Fact, Feature, Platform, Question, Settings, Translation, Translator,
+    Change, Fact, Feature, MachinePort, Platform, Question, Settings, Translation, Translator,
     api::{Kind, Object, ObjectKey, Timestamp},
     status::Status,
 };
@@ -28,6 +28,8 @@ pub(crate) enum Edit {
     Configure(Configuration),
     /// The time, as somebody tells it.
     Tell(Timestamp),
+    /// That a stranger holds a port of the machine, or holds it no longer.
+    Hold(MachinePort, bool),
 }
 
 impl fmt::Debug for Edit {
@@ -41,6 +43,7 @@ impl fmt::Debug for Edit {
             Self::Remove(key) => write!(f, "remove {key}"),
             Self::Configure(configuration) => write!(f, "{configuration:?}"),
             Self::Tell(now) => write!(f, "it is {now}"),
+            Self::Hold(port, held) => write!(f, "{port:?} held: {held}"),
         }
     }
 }
@@ -151,10 +154,19 @@ pub(crate) fn edit() -> impl Strategy<Value = Edit> {
     let times = sample::select(&[EARLY, NOW, NOW, Timestamp(NOW.0 + 1), LATE]);
     prop_oneof![
         1 => times.prop_map(Edit::Tell),
+        1 => (machine_port(), any::<bool>()).prop_map(|(port, held)| Edit::Hold(port, held)),
         24 => object().prop_map(Edit::Put),
         5 => key().prop_map(Edit::Remove),
         1 => configuration.prop_map(Edit::Configure),
     ]
+}
+
+fn machine_port() -> impl Strategy<Value = MachinePort> {
+    sample::select(&[80, 443, 8080]).prop_map(|number| MachinePort {
+        protocol: PortProtocol::Tcp,
+        number,
+        family: IpFamily::V4,
+    })
 }
 
 /// A history that begins with what a proxy needs to do anything at all.
@@ -243,6 +255,8 @@ pub(crate) struct World {
     pub(crate) objects: BTreeMap<ObjectKey, Object>,
     pub(crate) configuration: Configuration,
     pub(crate) now: Timestamp,
+    /// Ports that strangers hold.
+    pub(crate) held: BTreeSet<MachinePort>,
 }
 
 /// The certificates of the tests are good then.
@@ -259,7 +273,14 @@ impl World {
             objects: BTreeMap::new(),
             configuration: Configuration::Cluster,
             now: NOW,
+            held: BTreeSet::new(),
         }
+    }
+
+    /// What lies outside the objects, as edits.
+    pub(crate) fn outside(&self) -> impl Iterator<Item = Edit> {
+        let held = self.held.iter().map(|port| Edit::Hold(*port, true));
+        [Edit::Tell(self.now)].into_iter().chain(held)
     }
 
     /// Takes an edit in.
@@ -273,6 +294,8 @@ impl World {
             }
             Edit::Configure(configuration) => self.configuration = *configuration,
             Edit::Tell(now) => self.now = *now,
+            Edit::Hold(port, true) => drop(self.held.insert(*port)),
+            Edit::Hold(port, false) => drop(self.held.remove(port)),
         }
     }
 }
@@ -305,6 +328,10 @@ impl Engine {
             Edit::Put(object) => self.translator.apply(Change::Put(object.clone())),
             Edit::Remove(key) => self.translator.apply(Change::Remove(key.clone())),
             Edit::Tell(now) => self.translator.apply(Change::Fact(Fact::Time(*now))),
+            Edit::Hold(port, held) => {
+                let holder = held.then(|| "a stranger".into());
+                self.translator.apply(Change::Fact(Fact::Port(*port, holder)));
+            }
             Edit::Configure(configuration) => self.translator.set_settings(configuration.settings()),
         }
     }

@@ -13,6 +13,7 @@ use crate::{
 use edge_ir::FleetKey;
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write as _,
     net::SocketAddr,
@@ -70,12 +71,8 @@ impl Record {
 
     /// Records of processes that are still running. Those of others, and what can't be read, are removed.
     pub(super) fn read_all(folder: &Path) -> Vec<Self> {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let records = entries
-            .map(|entry| entry.path())
-            .filter(|path| path.extension().is_some_and(|e| e == SUFFIX));
         let mut running = Vec::new();
-        for path in records {
+        for path in paths(folder) {
             match read(&path) {
                 Ok(facts) if is_running(&facts.process) => running.push(Self { path, facts }),
                 Ok(facts) => Self { path, facts }.remove(),
@@ -87,6 +84,13 @@ impl Record {
         // The latest first.
         running.sort_by_key(|record| std::cmp::Reverse(record.facts.process.start_ticks()));
         running
+    }
+
+    /// The ids of the processes that have a record in a folder and run. Changes nothing there.
+    pub(super) fn running(folder: &Path) -> BTreeSet<u32> {
+        let records = paths(folder).filter_map(|path| read(&path).ok());
+        let running = records.filter(|facts| is_running(&facts.process));
+        running.map(|facts| facts.process.pid()).collect()
     }
 
     /// What it says.
@@ -128,6 +132,12 @@ impl Record {
             tracing::warn!(path = %self.path.display(), reason, "can't note a proxy; the next controller won't know it");
         }
     }
+}
+
+fn paths(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|e| e == SUFFIX))
 }
 
 fn read(path: &Path) -> Result<Facts, String> {
@@ -176,6 +186,7 @@ mod tests {
             ..known
         };
         assert_eq!(found.iter().map(Record::facts).collect::<Vec<_>>(), [&serving]);
+        assert_eq!(Record::running(folder.path()), [child.id()].into());
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
             4,

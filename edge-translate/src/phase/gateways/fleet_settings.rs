@@ -1,7 +1,12 @@
 //! What holds for every proxy of a fleet, whatever its listeners are: address family, access log, readiness.
 
 use super::{gateway::Gateway, proxy_settings};
-use crate::{engine::reader::Reader, name::FleetId, settings::Platform};
+use crate::{
+    api::EdgeProxy,
+    engine::reader::Reader,
+    name::{FleetId, Id},
+    settings::Platform,
+};
 use edge_ir::{AccessLog, FleetSettings, IpFamily, ReadyListener};
 
 /// Port of the readiness listener.
@@ -10,10 +15,7 @@ const READY_PORT: u16 = 19003;
 /// The settings of a fleet; none when it has no Gateway.
 pub(crate) fn fleet_settings(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSettings> {
     let listeners = reader.listeners(fleet)?;
-    let proxy = listeners.gateways.iter().find_map(|g| match &**reader.gateway(g.id)? {
-        Gateway::Member(member) => member.proxy.as_deref(),
-        Gateway::Foreign => None,
-    });
+    let proxy = proxy_of(reader, listeners.gateways.iter().map(|gateway| gateway.id));
     let ip_family = proxy_settings::ip_family(proxy);
     let address = match ip_family {
         IpFamily::V4 => "0.0.0.0",
@@ -31,5 +33,13 @@ pub(crate) fn fleet_settings(reader: &Reader<'_>, fleet: FleetId) -> Option<Flee
             port: READY_PORT,
         }),
         preserve_route_order: proxy.is_some_and(|p| p.spec.preserve_route_order),
+    })
+}
+
+/// The EdgeProxy that shapes a fleet: that of its oldest Gateway which has one.
+pub(crate) fn proxy_of<'a>(reader: &Reader<'a>, mut oldest_first: impl Iterator<Item = Id>) -> Option<&'a EdgeProxy> {
+    oldest_first.find_map(|id| match &**reader.gateway(id)? {
+        Gateway::Member(member) => member.proxy.as_deref(),
+        Gateway::Foreign => None,
     })
 }

@@ -3,7 +3,9 @@
 //! On the cluster low ports are shifted (80 becomes 10080), so that port 80 and port 10080 of one fleet would be the
 //! same socket; the proxy would refuse the second. The port whose listener comes first (oldest Gateway, spec order)
 //! keeps it, and the other listeners say `PortUnavailable`. On a machine that fleets share, a port belongs to the fleet
-//! whose Gateway is the oldest that names it: two proxies on one port would each get some of the connections.
+//! whose Gateway is the oldest that names it: two proxies on one port would each get some of the connections. For the
+//! same reason a port that a stranger on the machine holds isn't touched until it is free, which whoever runs the
+//! translation finds out.
 
 use super::{
     finding::Finding,
@@ -11,19 +13,31 @@ use super::{
 };
 use crate::{
     engine::reader::Reader,
-    name::FleetId,
-    phase::{gateways::gateway::transport, precedence::Seniority},
+    fact::MachinePort,
+    name::{FleetId, Id},
+    phase::{
+        gateways::{fleet_settings::proxy_of, gateway::transport, proxy_settings::ip_family},
+        precedence::Seniority,
+    },
     settings::Platform,
 };
-use edge_ir::PortProtocol;
+use edge_ir::{IpFamily, PortProtocol};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Administration, statistics and readiness of a proxy in a cluster. On a shared machine each process has its own.
 const OWN: [u16; 3] = [19000, 19001, 19003];
 
 /// Refuses listeners whose port can't be bound.
-pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candidate]) {
+pub(crate) fn check(
+    reader: &Reader<'_>,
+    fleet: FleetId,
+    oldest_first: impl Iterator<Item = Id>,
+    candidates: &mut [Candidate],
+) {
     let platform = reader.settings().platform;
+    // Where proxies have a machine to themselves, nobody else can hold a port.
+    let is_shared = platform == Platform::Host;
+    let family = is_shared.then(|| ip_family(proxy_of(reader, oldest_first)));
     let mut taken: BTreeMap<(PortProtocol, u16), u16> = BTreeMap::new();
     for candidate in candidates.iter_mut().filter(|c| c.is_sound()) {
         let port = candidate.spec().port;
@@ -33,6 +47,8 @@ pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candi
             format!("Port {port} is used by the proxy itself.")
         } else if let Some(owner) = other_owner(reader, fleet, (protocol, port)) {
             format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")
+        } else if let Some(holder) = family.and_then(|family| stranger(reader, (protocol, port, family))) {
+            format!("Port {port} of this machine is held by {holder}. The listener is served once it is free.")
         } else {
             let owner = *taken.entry((protocol, bound)).or_insert(port);
             if owner == port {
@@ -42,6 +58,18 @@ pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candi
         };
         candidate.findings.push(Finding::accepted("PortUnavailable", message));
     }
+}
+
+/// Who holds a port of a shared machine and is none of ours.
+fn stranger<'a>(
+    reader: &Reader<'a>,
+    (protocol, number, family): (PortProtocol, u16, IpFamily),
+) -> Option<&'a Arc<str>> {
+    reader.port_holder(MachinePort {
+        protocol,
+        number,
+        family,
+    })
 }
 
 /// The Gateway of another fleet that a port of a shared machine belongs to. A Gateway's own listeners go before what

@@ -188,7 +188,7 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     }
     conflict::check(&mut candidates);
     candidates.iter_mut().for_each(refuse_unserved);
-    bound_ports::check(reader, fleet, &mut candidates);
+    bound_ports::check(reader, fleet, gateways.iter().map(|(id, _)| *id), &mut candidates);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
     let states: Vec<ListenerState> = candidates
