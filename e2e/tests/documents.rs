@@ -1,5 +1,5 @@
 //! What documents tell people to run works: every `edgectl` and `edgegateway certgen|version` line in a `sh` block of
-//! README.md, docs/ and examples/ is run as written, from the root of the repository.
+//! README.md, docs/ and examples/ is run as written, from the root of the repository, and with a home folder of its own.
 
 use anyhow::{Context, Result, ensure};
 use e2e::stack::program;
@@ -45,6 +45,7 @@ fn is_tested(command: &str) -> bool {
         "edgectl version",
         "edgectl completion",
         "edgegateway version",
+        "edgegateway certgen",
     ];
     one_shot.iter().any(|start| command.contains(start))
 }
@@ -57,6 +58,7 @@ fn commands_in_documents_run() -> Result<()> {
     let mut all = documents(&root());
     all.extend(documents(&root().join("docs")));
     all.extend(documents(&root().join("examples/quickstart")));
+    let home = tempfile::tempdir()?;
     let mut count = 0;
     for document in all {
         let text = fs::read_to_string(&document)?;
@@ -65,6 +67,7 @@ fn commands_in_documents_run() -> Result<()> {
                 .args(["-o", "pipefail", "-c", command])
                 .current_dir(root())
                 .env("PATH", &path)
+                .env("HOME", home.path())
                 .output()?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             ensure!(
@@ -82,6 +85,29 @@ fn commands_in_documents_run() -> Result<()> {
         }
     }
     ensure!(count > 0, "no document has a command to run");
+    Ok(())
+}
+
+/// `certgen` stands in the midst of sentences, not in blocks.
+#[test]
+fn certificates_are_made_and_renewed_as_documented() -> Result<()> {
+    let text = fs::read_to_string(root().join("docs/standalone.md"))?;
+    let home = tempfile::tempdir()?;
+    let certificate = home.path().join(".config/edge-gateway/certs/edge/tls.crt");
+    let mut made = Vec::new();
+    for command in ["certgen --local", "certgen --local --overwrite"] {
+        ensure!(
+            text.contains(&format!("`edgegateway {command}`")),
+            "`{command}` isn't documented"
+        );
+        let output = Command::new(program("edgegateway")?)
+            .args(command.split(' '))
+            .env("HOME", home.path())
+            .output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        made.push(fs::read_to_string(&certificate).with_context(|| certificate.display().to_string())?);
+    }
+    ensure!(made[0] != made[1], "the same certificate");
     Ok(())
 }
 
