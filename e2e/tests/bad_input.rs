@@ -85,6 +85,21 @@ fn a_state_folder_that_cannot_be_written_is_named_and_serving_goes_on() -> Resul
 }
 
 #[test]
+fn a_state_folder_belongs_to_one_controller() -> Result<()> {
+    let stack = Stack::start(&PLANE)?;
+    let other = Site::new()?;
+    let state = |site: &Site| site.path("state").display().to_string();
+    let config = fs::read_to_string(other.config())?;
+    fs::write(other.config(), config.replace(&state(&other), &state(&stack.site)))?;
+    let mut second = other.start_controller(&PLANE)?;
+    assert!(!second.wait(PATIENCE)?.success());
+    let holder = format!("another edgegateway (process {}) is using it", stack.controller.pid());
+    assert_says(&second.output(), &[&state(&stack.site), &holder, "host.stateHome"]);
+    assert_eq!(stack.get("www.example.com", "/")?.status, 200);
+    Ok(())
+}
+
+#[test]
 fn a_gateway_port_that_is_taken_is_reported_and_others_serve() -> Result<()> {
     let mut stack = Stack::start(&PLANE)?;
     let taken = TcpListener::bind(("0.0.0.0", 0))?;
@@ -96,7 +111,7 @@ fn a_gateway_port_that_is_taken_is_reported_and_others_serve() -> Result<()> {
     stack.put("gateway.yaml", &gateway)?;
     stack
         .controller
-        .wait_for_output(&format!("tcp-{port}"), PATIENCE)
+        .wait_for_output(&format!("Port {port} of this machine is held by process"), PATIENCE)
         .with_context(|| stack.logs())?;
     stack.wait_for_status("www.example.com", "/", 200)?;
     Ok(())

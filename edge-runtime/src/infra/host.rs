@@ -41,7 +41,7 @@ mod supervise;
 mod tests;
 
 pub use bootstrap::render;
-pub use folder::RuntimeFolder;
+pub use folder::{RuntimeFolder, StateFolder};
 
 use process::Process;
 use questions::WaitFor;

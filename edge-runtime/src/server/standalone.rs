@@ -8,7 +8,7 @@ use crate::{
     Error,
     certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
-    infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder},
+    infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder, StateFolder},
     provider::file,
     state::{Input, ProviderName},
     status,
@@ -34,6 +34,7 @@ pub(super) struct Prepared {
     standalone: Standalone,
     issuer: Issuer,
     folder: Option<RuntimeFolder>,
+    state: Option<StateFolder>,
 }
 
 impl Prepared {
@@ -48,11 +49,13 @@ impl Prepared {
                 namespace: Arc::clone(&config.settings.controller_namespace),
             },
             folder: None,
+            state: None,
         })
     }
 
-    /// Takes the runtime folder.
+    /// Takes the state folder and the runtime folder.
     pub(super) fn claim(&mut self) -> Result<(), Error> {
+        self.state = Some(StateFolder::open(&self.standalone.folders.state_home)?);
         if matches!(self.standalone.proxies, Proxies::Processes(_)) {
             self.folder = Some(RuntimeFolder::open(&self.standalone.folders.runtime_dir)?);
         }
@@ -113,6 +116,7 @@ impl Running {
             standalone,
             issuer,
             folder,
+            state,
         } = prepared;
         let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
         let document = standalone.folders.state_home.join("status.yaml");
@@ -123,8 +127,10 @@ impl Running {
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (inputs, found) = (hub.inputs.clone(), ends.found);
         let supervision = &hub.supervision;
-        let status = Task::vital("status", supervision, |stop| {
-            status::run(sources, document, metrics, stop)
+        let status = Task::vital("status", supervision, |stop| async move {
+            status::run(sources, document, metrics, stop).await;
+            // The next controller may write now.
+            drop(state);
         });
         let files = Task::vital("file provider", supervision, |stop| {
             file::run(watched, inputs, found, stop)

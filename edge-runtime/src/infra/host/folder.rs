@@ -1,14 +1,14 @@
-//! The runtime folder: what lives as long as the processes.
+//! The folders that one controller has for itself.
 //!
-//! It holds the bootstraps of the proxies and the [records](super::record) by which the next controller knows them
-//! again, so whoever can write to it decides what our proxies do. It belongs to us alone, and one controller at a time
-//! holds its lock.
+//! The runtime folder: what lives as long as the processes. It holds the bootstraps of the proxies and the [records](super::record) by which the next controller knows them
+//! again, so whoever can write to it decides what our proxies do. It belongs to us alone. The state folder: statuses and
+//! logs. One controller at a time holds the lock of each, and who comes second is told which process that is.
 
 use crate::Error;
 use std::{
     fs::{self, File, TryLockError},
-    io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -33,25 +33,83 @@ impl RuntimeFolder {
         made.map_err(|source| fail(source, "make it writable, or set"))?;
         check_owner(path, rustix::process::geteuid().as_raw())
             .map_err(|source| fail(source, "remove it, or give the controller a folder of its own by"))?;
-        let lock = fs::set_permissions(path, fs::Permissions::from_mode(0o700))
-            .and_then(|()| File::create(path.join("lock")))
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700))
             .map_err(|source| fail(source, "make it writable, or set"))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self {
+        match lock(path) {
+            Ok(lock) => Ok(Self {
                 path: path.to_owned(),
                 _lock: lock,
             }),
-            Err(TryLockError::WouldBlock) => Err(fail(
-                io::Error::other("another edgegateway is using it"),
-                "stop that one, or give this one a folder of its own by",
-            )),
-            Err(TryLockError::Error(source)) => Err(fail(source, "set")),
+            Err(Unlocked::Taken(source)) => Err(fail(source, TAKEN_REMEDY)),
+            Err(Unlocked::Fault(source)) => Err(fail(source, "make it writable, or set")),
         }
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+/// The locked folder for statuses and logs, as long as this lives.
+#[derive(Debug)]
+pub struct StateFolder {
+    /// None where nothing can be written: nobody else writes there then either, and whoever wants to says so.
+    _lock: Option<File>,
+}
+
+impl StateFolder {
+    /// Makes the folder if needed, and locks it. Only that another controller has it is an error.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let made = fs::create_dir_all(path).map_err(Unlocked::Fault);
+        match made.and_then(|()| lock(path)) {
+            Ok(lock) => Ok(Self { _lock: Some(lock) }),
+            Err(Unlocked::Taken(source)) => Err(Error::File {
+                purpose: "state folder",
+                path: path.to_owned(),
+                remedy: format!("{TAKEN_REMEDY} provider.custom.infrastructure.host.stateHome"),
+                source,
+            }),
+            Err(Unlocked::Fault(error)) => {
+                tracing::debug!(path = %path.display(), %error, "the state folder can't be locked");
+                Ok(Self { _lock: None })
+            }
+        }
+    }
+}
+
+const TAKEN_REMEDY: &str = "stop that one, or give this one a folder of its own by";
+
+/// Why a folder isn't ours.
+enum Unlocked {
+    /// Another controller has it.
+    Taken(io::Error),
+    /// The system's reason.
+    Fault(io::Error),
+}
+
+/// Locks a folder. The system takes the lock back when the process ends, however it does.
+fn lock(folder: &Path) -> Result<File, Unlocked> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let mut file = options.open(folder.join("lock")).map_err(Unlocked::Fault)?;
+    match file.try_lock() {
+        Ok(()) => {
+            // For whoever comes second; a lock is one without it too.
+            let id = std::process::id().to_string();
+            let _ = file.set_len(0).and_then(|()| file.write_all(id.as_bytes()));
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut id = String::new();
+            let who = match file.read_to_string(&mut id) {
+                Ok(length) if length > 0 => format!(" (process {id})"),
+                _ => String::new(),
+            };
+            let taken = format!("another edgegateway{who} is using it");
+            Err(Unlocked::Taken(io::Error::other(taken)))
+        }
+        Err(TryLockError::Error(error)) => Err(Unlocked::Fault(error)),
     }
 }
 
@@ -83,11 +141,33 @@ mod tests {
         let first = RuntimeFolder::open(folder.path()).unwrap();
         let error = RuntimeFolder::open(folder.path()).unwrap_err().to_string();
         assert!(
-            error.contains("another edgegateway is using it; stop that one"),
+            error.contains(&format!(
+                "another edgegateway (process {}) is using it; stop that one",
+                std::process::id()
+            )),
             "{error}"
         );
         drop(first);
         RuntimeFolder::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_state_folder_serves_one_controller_and_need_not_be_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let first = StateFolder::open(&path).unwrap();
+        let error = StateFolder::open(&path).unwrap_err().to_string();
+        let expected = format!("another edgegateway (process {}) is using it", std::process::id());
+        assert!(
+            error.contains(&expected) && error.ends_with("host.stateHome"),
+            "{error}"
+        );
+        drop(first);
+        StateFolder::open(&path).unwrap();
+
+        let in_the_way = folder.path().join("file");
+        fs::write(&in_the_way, "").unwrap();
+        StateFolder::open(&in_the_way).unwrap();
     }
 
     #[test]
