@@ -1,6 +1,6 @@
 //! The commands, as data.
 
-use crate::{echo, translate, version};
+use crate::{echo, status, translate, version};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -15,6 +15,7 @@ Examples:
   edgectl x translate -f gateway.d                      statuses and xDS of a folder of resources
   edgectl x translate -f gateway.d --to xds -t route    the route configurations alone
   edgectl x translate -f gateway.d --strict >/dev/null  check: fails, and says what isn't in force
+  edgectl x status all                                  the conditions that a running controller tells
   edgectl x echo --port 3000                            a backend to try things with
 
 Colours are used in help and usage errors only, on a terminal, and never when NO_COLOR is set.";
@@ -54,6 +55,8 @@ pub enum Command {
 pub enum Experimental {
     /// Shows what becomes of resource files: statuses, the intermediate representation, and xDS.
     Translate(translate::TranslateArgs),
+    /// Shows the conditions of objects, as the controller of this machine says them.
+    Status(status::StatusArgs),
     /// Runs a small backend that answers every request with what it saw, as JSON.
     Echo(echo::EchoArgs),
 }
@@ -62,6 +65,7 @@ pub enum Experimental {
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Experimental(Experimental::Translate(args)) => translate::run(&args),
+        Command::Experimental(Experimental::Status(args)) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Echo(args)) => echo::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Version(args) => version::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Completion { shell } => completion(shell).map(|()| ExitCode::SUCCESS),

@@ -6,5 +6,6 @@
 
 pub mod cli;
 pub mod echo;
+pub mod status;
 pub mod translate;
 pub mod version;

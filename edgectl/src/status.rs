@@ -1,0 +1,161 @@
+//! `edgectl x status`: conditions of objects as tables.
+//!
+//! [`kinds`] says which kinds there are and what they are called, [`rows`] reads the conditions of an object, [`table`]
+//! lays them out. Where the objects come from is a [`Source`]; the rest doesn't know.
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::{
+    env, fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+pub mod kinds;
+mod rows;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use kinds::{Kind, Selection};
+use rows::rows;
+use table::Table;
+
+/// What to show, and how.
+#[derive(Clone, Debug, clap::Args)]
+pub struct StatusArgs {
+    /// What to show: a kind, or `xRoute`, `xPolicy` or `all`.
+    #[arg(value_name = "KIND", value_parser = kinds::select)]
+    pub kind: Selection,
+    /// The namespace.
+    #[arg(short, long, default_value = "default", conflicts_with = "all_namespaces")]
+    pub namespace: String,
+    /// Every namespace.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Only the latest condition of each.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Also messages, generations, and when a condition turned last.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The document of statuses that a controller on this machine keeps in its stateHome.
+    #[arg(long, value_name = "FILE")]
+    pub status_file: Option<PathBuf>,
+}
+
+/// Where objects with their statuses come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The document that a controller on this machine keeps.
+    File(PathBuf),
+}
+
+impl Source {
+    fn of(args: &StatusArgs) -> Result<Self> {
+        if let Some(path) = &args.status_file {
+            return Ok(Self::File(path.clone()));
+        }
+        let home = env::home_dir().filter(|home| !home.as_os_str().is_empty());
+        let home = home.context("there is no home folder; name the document with --status-file")?;
+        Ok(Self::File(home.join(".local/state/edge-gateway/status.yaml")))
+    }
+
+    /// All objects: maps with `kind`, `namespace`, `name` and `status`.
+    fn objects(&self) -> Result<Vec<Value>> {
+        match self {
+            Self::File(path) => read(path),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Value>> {
+    let shown = path.display();
+    let text = fs::read_to_string(path).with_context(|| {
+        format!("{shown}: can't be read; is a controller running? --status-file names its <stateHome>/status.yaml")
+    })?;
+    let mut document: Value = serde_yaml::from_str(&text).with_context(|| shown.to_string())?;
+    match document["resources"].take() {
+        Value::Array(objects) => Ok(objects),
+        _ => bail!("{shown}: no document of statuses: it has no list `resources`"),
+    }
+}
+
+/// Prints the tables.
+pub fn run(args: &StatusArgs) -> Result<()> {
+    let objects = Source::of(args)?.objects()?;
+    Ok(io::stdout().write_all(render(args, &objects).as_bytes())?)
+}
+
+/// The tables as text.
+fn render(args: &StatusArgs, objects: &[Value]) -> String {
+    let kinds = args.kind.kinds();
+    let is_one = kinds.len() == 1;
+    let mut tables = Vec::new();
+    for kind in kinds {
+        let mut table = Table::new(header(args, kind));
+        for object in objects.iter().filter(|object| is_shown(args, kind, object)) {
+            let rows = rows(kind, object, args.quiet).into_iter();
+            for (n, row) in rows.enumerate() {
+                let is_first = n == 0;
+                table.push(cells(args, kind, object, (is_first, !is_one), row));
+            }
+        }
+        // Of several kinds, those without anything to say are left out.
+        if is_one || !table.is_empty() {
+            tables.push(table.to_string());
+        }
+    }
+    tables.join("\n")
+}
+
+fn is_shown(args: &StatusArgs, kind: &Kind, object: &Value) -> bool {
+    let in_namespace = args.all_namespaces || !kind.is_namespaced() || object["namespace"] == *args.namespace;
+    object["kind"] == kind.name && in_namespace
+}
+
+fn header(args: &StatusArgs, kind: &Kind) -> Vec<String> {
+    let mut header = Vec::new();
+    if args.all_namespaces && kind.is_namespaced() {
+        header.push("NAMESPACE");
+    }
+    header.push("NAME");
+    header.extend(kind.reference_column());
+    header.extend(["TYPE", "STATUS", "REASON"]);
+    if args.verbose {
+        header.extend(["MESSAGE", "OBSERVED GENERATION", "LAST TRANSITION TIME"]);
+    }
+    header.into_iter().map(str::to_owned).collect()
+}
+
+/// The cells of a row; `is_first` says that it is the object's first, `is_qualified` that names come with their kind.
+fn cells(
+    args: &StatusArgs,
+    kind: &Kind,
+    object: &Value,
+    (is_first, is_qualified): (bool, bool),
+    row: rows::Row<'_>,
+) -> Vec<String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let first = |text: String| if is_first { text } else { String::new() };
+    let mut cells = Vec::new();
+    if args.all_namespaces && kind.is_namespaced() {
+        cells.push(first(text(&object["namespace"])));
+    }
+    let name = text(&object["name"]);
+    cells.push(first(match is_qualified {
+        true => format!("{}/{name}", kind.name.to_lowercase()),
+        false => name,
+    }));
+    if kind.reference_column().is_some() {
+        cells.push(row.reference);
+    }
+    let condition = row.condition;
+    cells.extend(["type", "status", "reason"].map(|field| text(&condition[field])));
+    if args.verbose {
+        cells.push(text(&condition["message"]));
+        cells.push(condition["observedGeneration"].to_string());
+        cells.push(text(&condition["lastTransitionTime"]));
+    }
+    cells
+}

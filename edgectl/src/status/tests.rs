@@ -1,0 +1,119 @@
+//! The tables, letter by letter.
+
+use super::*;
+use crate::cli::{Cli, Command, Experimental};
+use clap::Parser as _;
+use serde_json::json;
+
+fn condition(kind: &str, status: &str, reason: &str) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": format!("It is {reason}."),
+        "observedGeneration": 3, "lastTransitionTime": "2026-01-02T03:04:05Z",
+    })
+}
+
+fn objects() -> Vec<Value> {
+    let accepted = || condition("Accepted", "True", "Accepted");
+    let resolved = condition("ResolvedRefs", "False", "BackendNotFound");
+    let parent = |name: &str, last: &Value| json!({ "parentRef": { "name": name }, "conditions": [accepted(), last] });
+    vec![
+        json!({ "kind": "GatewayClass", "name": "edge", "status": { "conditions": [accepted()] } }),
+        json!({ "kind": "Gateway", "namespace": "default", "name": "quickstart",
+            "status": { "conditions": [accepted(), condition("Programmed", "True", "Programmed")] } }),
+        json!({ "kind": "HTTPRoute", "namespace": "default", "name": "www",
+            "status": { "parents": [parent("quickstart", &resolved), parent("b", &resolved)] } }),
+        json!({ "kind": "HTTPRoute", "namespace": "shop", "name": "cart",
+            "status": { "parents": [parent("quickstart", &resolved)] } }),
+        json!({ "kind": "BackendTLSPolicy", "namespace": "default", "name": "tls",
+            "status": { "ancestors": [{ "ancestorRef": { "kind": "Gateway", "name": "quickstart" },
+                "conditions": [accepted()] }] } }),
+    ]
+}
+
+fn shown(line: &str) -> String {
+    let words = ["edgectl", "x", "status"].into_iter().chain(line.split_whitespace());
+    let Command::Experimental(Experimental::Status(args)) = Cli::try_parse_from(words).unwrap().command else {
+        panic!("{line}");
+    };
+    render(&args, &objects())
+}
+
+#[test]
+fn all_kinds_that_have_something_to_say() {
+    let expected = "\
+NAME                TYPE       STATUS    REASON
+gatewayclass/edge   Accepted   True      Accepted
+
+NAME                 TYPE         STATUS    REASON
+gateway/quickstart   Programmed   True      Programmed
+                     Accepted     True      Accepted
+
+NAME            PARENT               TYPE           STATUS    REASON
+httproute/www   gateway/quickstart   ResolvedRefs   False     BackendNotFound
+                                     Accepted       True      Accepted
+                gateway/b            ResolvedRefs   False     BackendNotFound
+                                     Accepted       True      Accepted
+
+NAME                   ANCESTOR REFERENCE   TYPE       STATUS    REASON
+backendtlspolicy/tls   gateway/quickstart   Accepted   True      Accepted
+";
+    assert_eq!(shown("all"), expected);
+}
+
+#[test]
+fn one_kind_by_any_of_its_names() {
+    let expected = "\
+NAME         TYPE         STATUS    REASON
+quickstart   Programmed   True      Programmed
+";
+    for name in ["gateway -q", "Gateway --quiet", "GTW -q"] {
+        assert_eq!(shown(name), expected, "{name}");
+    }
+    assert_eq!(shown("tcproute"), "NAME      PARENT    TYPE      STATUS    REASON\n");
+}
+
+#[test]
+fn every_namespace_briefly() {
+    let expected = "\
+NAMESPACE   NAME      PARENT               TYPE           STATUS    REASON
+default     www       gateway/quickstart   ResolvedRefs   False     BackendNotFound
+                      gateway/b            ResolvedRefs   False     BackendNotFound
+shop        cart      gateway/quickstart   ResolvedRefs   False     BackendNotFound
+";
+    assert_eq!(shown("httproute -A -q"), expected);
+    let expected = "\
+NAME             PARENT               TYPE           STATUS    REASON
+httproute/cart   gateway/quickstart   ResolvedRefs   False     BackendNotFound
+";
+    assert_eq!(shown("xroute -n shop -q"), expected);
+}
+
+#[test]
+fn everything_about_a_condition() {
+    let expected = "\
+NAME      TYPE       STATUS    REASON     MESSAGE           OBSERVED GENERATION   LAST TRANSITION TIME
+edge      Accepted   True      Accepted   It is Accepted.   3                     2026-01-02T03:04:05Z
+";
+    assert_eq!(shown("gc --verbose"), expected);
+}
+
+#[test]
+fn an_unknown_kind_is_told_which_there_are() {
+    let error = Cli::try_parse_from(["edgectl", "x", "status", "pod"]).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    assert!(error.to_string().contains("GatewayClass (gc)"), "{error}");
+}
+
+#[test]
+fn a_document_that_is_not_there_names_the_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("status.yaml");
+    let source = Source::File(path.clone());
+    let error = format!("{:#}", source.objects().unwrap_err());
+    assert!(error.contains("--status-file"), "{error}");
+    fs::write(&path, "kind: List\n").unwrap();
+    let error = format!("{:#}", source.objects().unwrap_err());
+    assert!(error.contains("no list `resources`"), "{error}");
+    fs::write(&path, "findings: []\nresources:\n- { kind: Gateway, name: a }\n").unwrap();
+    assert_eq!(source.objects().unwrap(), [json!({ "kind": "Gateway", "name": "a" })]);
+}
