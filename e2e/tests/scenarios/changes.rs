@@ -105,3 +105,27 @@ pub(crate) fn the_configuration_is_reloaded_under_load(plane: &DataPlane) -> Res
     stack.wait_for_status("www.example.com", "/", 200)?;
     Ok(())
 }
+
+/// The xDS server begins again with other settings: proxies come back to it, and miss no change.
+pub(crate) fn the_xds_server_is_changed_under_load(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let config = fs::read_to_string(stack.site.config())?;
+    let traffic = Traffic::start(stack.gateway(), "www.example.com", CLIENTS);
+    for age in ["10m", "20m"] {
+        let name = format!("after-{age}");
+        let changed = format!("{config}\nxdsServer: {{ maxConnectionAge: {age}, maxReceiveMessageSize: 8Mi }}\n");
+        fs::write(stack.site.config(), changed)?;
+        stack
+            .controller
+            .wait_for_output("the configuration has changed", PATIENCE)?;
+        let head = format!("  hostnames: [{name}.example.com]\n");
+        stack.put(
+            "other.yaml",
+            &route("HTTPRoute", &name, "{ name: quickstart }", &head, "echo"),
+        )?;
+        stack.wait_for_status(&format!("{name}.example.com"), "/", 200)?;
+        traffic.wait_for_more(BETWEEN, PATIENCE)?;
+    }
+    traffic.stop_without_failure().with_context(|| stack.logs())?;
+    Ok(())
+}

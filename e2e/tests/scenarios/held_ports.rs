@@ -1,7 +1,10 @@
 //! Ports that somebody else on the machine holds: the listener says whose it is, nobody shares it at random, and it is
 //! served once it is free.
 
-use crate::resources::{gateway, listener, route};
+use crate::{
+    resources::{gateway, listener, route},
+    statuses::listener_says,
+};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     http::{self, Request},
@@ -9,18 +12,7 @@ use e2e::{
     process::{Signal, wait_for},
     stack::{DataPlane, PATIENCE, Site, Stack},
 };
-use serde_json::Value;
 use std::net::{Ipv4Addr, TcpListener};
-
-/// The message of a condition of a listener of a Gateway in the status document, if it has this status.
-fn listener_says(document: &Value, gateway: &str, condition: &str, status: &str) -> Option<String> {
-    let resources = document["resources"].as_array()?.iter();
-    let gateways = resources.filter(|r| r["kind"] == "Gateway" && r["name"] == gateway);
-    let listeners = gateways.flat_map(|g| g["status"]["listeners"].as_array().into_iter().flatten());
-    let mut conditions = listeners.flat_map(|l| l["conditions"].as_array().into_iter().flatten());
-    let found = conditions.find(|c| c["type"] == condition && c["status"] == status)?;
-    Some(found["message"].as_str().unwrap_or_default().to_owned())
-}
 
 /// A Gateway on a port, with a route of its own to the echo backend.
 fn second(port: u16) -> String {

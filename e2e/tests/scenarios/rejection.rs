@@ -1,0 +1,96 @@
+//! What only a data plane refuses: the object says so, nobody else notices, and the edit that takes it back heals it.
+//!
+//! An RSA key of 1024 bits is a certificate like any other to the API, and to no proxy.
+
+use crate::{resources::route, statuses::listener_says};
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    process::{self, Signal, wait_for},
+    stack::{DataPlane, PATIENCE, Stack},
+    tls::{self, Authority},
+    traffic::Traffic,
+};
+use std::{fs, net::Ipv4Addr};
+
+const HOST: &str = "www.example.com";
+const CERTIFICATE: &str = include_str!("weak/tls.crt");
+const KEY: &str = include_str!("weak/tls.key");
+
+fn weak_secret() -> String {
+    let block = |pem: &str| pem.lines().map(|line| format!("    {line}\n")).collect::<String>();
+    format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{ name: www, namespace: default }}\ntype: kubernetes.io/tls\n\
+         stringData:\n  tls.crt: |\n{}  tls.key: |\n{}",
+        block(CERTIFICATE),
+        block(KEY)
+    )
+}
+
+fn named(name: &str) -> String {
+    let head = format!("  hostnames: [{name}.example.com]\n");
+    route("HTTPRoute", name, "{ name: quickstart }", &head, "echo")
+}
+
+fn wait_until_rejected(stack: &Stack) -> Result<()> {
+    wait_for("the rejection in the status", PATIENCE, || {
+        let message = listener_says(&stack.status()?, "quickstart", "Programmed", "False");
+        Ok(message.filter(|message| message.contains("ejected")).map(drop))
+    })
+    .with_context(|| stack.logs())?;
+    Ok(())
+}
+
+pub(crate) fn what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let authority = Authority::new()?;
+    let address = (Ipv4Addr::LOCALHOST, stack.site.ports.https).into();
+    let gateway = fs::read_to_string(stack.site.watched().join("gateway.yaml"))?;
+    stack.put("secret.yaml", &authority.secret("www", HOST)?)?;
+    stack.put(
+        "gateway.yaml",
+        &(gateway + &tls::listener("www", HOST, stack.site.ports.https)),
+    )?;
+    let serves_tls = |stack: &Stack| {
+        wait_for("an answer over TLS", PATIENCE, || {
+            Ok((authority.get(address, HOST, "/")?.status == 200).then_some(()))
+        })
+        .with_context(|| stack.logs())
+    };
+    serves_tls(&stack)?;
+
+    let traffic = Traffic::start(stack.gateway(), HOST, 2);
+    stack.put("secret.yaml", &weak_secret())?;
+    wait_until_rejected(&stack)?;
+    ensure!(
+        authority.get(address, HOST, "/")?.status == 200,
+        "the last good certificate serves"
+    );
+    stack.put("other.yaml", &named("other"))?;
+    stack.wait_for_status("other.example.com", "/", 200)?;
+    traffic.stop_without_failure().with_context(|| stack.logs())?;
+
+    // A proxy that starts now gets everything else.
+    let proxy = stack.proxy()?;
+    process::signal(proxy, Signal::Kill)?;
+    wait_for(
+        "another proxy",
+        PATIENCE,
+        || Ok((stack.proxy()? != proxy).then_some(())),
+    )?;
+    stack.wait_for_status("other.example.com", "/", 200)?;
+    wait_until_rejected(&stack)?;
+    ensure!(
+        authority.get(address, HOST, "/").is_err(),
+        "a weak certificate is served"
+    );
+
+    stack.put("secret.yaml", &authority.secret("www", HOST)?)?;
+    serves_tls(&stack)?;
+    wait_for("the status to be good again", PATIENCE, || {
+        Ok(listener_says(&stack.status()?, "quickstart", "Programmed", "False")
+            .is_none()
+            .then_some(()))
+    })
+    .with_context(|| stack.logs())?;
+    Ok(())
+}
