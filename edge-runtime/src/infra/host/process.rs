@@ -3,7 +3,7 @@
 //! A proxy isn't bound to the controller's life: it has a process group of its own, so that a Ctrl-C at the terminal
 //! doesn't reach it, it writes to its log itself, and dropping a [`Process`] leaves it running for the next controller,
 //! unless it was told to leave already. A process that another controller has started isn't our child: a descriptor
-//! (pidfd_open(2)) makes sure that signals reach it and no other, and tells its end.
+//! (pidfd_open(2)) makes sure that signals reach it and no other, and its end is looked for.
 
 use super::{
     STOP_GRACE,
@@ -26,11 +26,13 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    io::{Interest, unix::AsyncFd},
     process::{Child, Command},
     sync::watch,
     time::{self, Instant},
 };
+
+/// How often the end of a process is looked for that isn't our child.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A running process.
 #[derive(Debug)]
@@ -54,7 +56,7 @@ enum Handle {
     /// We have started it.
     Child(Child),
     /// An earlier controller has.
-    Adopted(u32, AsyncFd<OwnedFd>),
+    Adopted(ProcessName, OwnedFd),
 }
 
 /// What becomes of a process that nobody holds any more.
@@ -142,7 +144,7 @@ impl Process {
             return None;
         }
         Some(Self {
-            handle: Handle::Adopted(pid, fd),
+            handle: Handle::Adopted(facts.process.clone(), fd),
             fleet: facts.fleet.clone(),
             start: facts.start.clone(),
             admin: facts.admin,
@@ -182,7 +184,7 @@ impl Process {
     pub(super) fn id(&self) -> Option<u32> {
         match &self.handle {
             Handle::Child(child) => child.id(),
-            Handle::Adopted(pid, _) => Some(*pid),
+            Handle::Adopted(name, _) => Some(name.pid()),
         }
     }
 
@@ -282,11 +284,14 @@ impl Handle {
                 Ok(status) => ending(status),
                 Err(error) => format!("was lost: {error}"),
             },
-            // It can be read once the process has ended, and stays so. The status of a process is for its parent alone.
-            Self::Adopted(_, fd) => match fd.readable().await {
-                Ok(_) => "ended".into(),
-                Err(error) => format!("was lost: {error}"),
-            },
+            Self::Adopted(name, _) => {
+                let mut clock = time::interval(LOOK_EVERY);
+                while is_running(name) {
+                    clock.tick().await;
+                }
+                // The status of a process is for its parent alone.
+                "ended".into()
+            }
         }
     }
 
@@ -297,7 +302,7 @@ impl Handle {
                 Some(pid) => kill_process(pid, signal),
                 None => Ok(()),
             },
-            Self::Adopted(_, fd) => pidfd_send_signal(fd.get_ref(), signal),
+            Self::Adopted(_, fd) => pidfd_send_signal(fd, signal),
         };
         if let Err(error) = sent {
             tracing::debug!(%error, "can't signal a proxy");
@@ -309,9 +314,9 @@ fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-fn open(number: u32) -> std::io::Result<AsyncFd<OwnedFd>> {
+fn open(number: u32) -> std::io::Result<OwnedFd> {
     let pid = pid(number).ok_or_else(|| std::io::Error::other("no process has this number"))?;
-    AsyncFd::with_interest(pidfd_open(pid, PidfdFlags::NONBLOCK)?, Interest::READABLE)
+    Ok(pidfd_open(pid, PidfdFlags::NONBLOCK)?)
 }
 
 fn ending(status: ExitStatus) -> String {
