@@ -12,6 +12,12 @@ impl World {
         world
     }
 
+    /// What lies outside the objects, as edits.
+    pub(crate) fn outside(&self) -> impl Iterator<Item = Edit> {
+        let held = self.held.iter().map(|port| Edit::Hold(*port, true));
+        [Edit::Tell(self.now)].into_iter().chain(held)
+    }
+
     /// Translates it from scratch.
     pub(crate) fn translate(&self) -> Engine {
         let mut engine = Engine::new(self.configuration);

@@ -277,12 +277,6 @@ impl World {
         }
     }
 
-    /// What lies outside the objects, as edits.
-    pub(crate) fn outside(&self) -> impl Iterator<Item = Edit> {
-        let held = self.held.iter().map(|port| Edit::Hold(*port, true));
-        [Edit::Tell(self.now)].into_iter().chain(held)
-    }
-
     /// Takes an edit in.
     pub(crate) fn apply(&mut self, edit: &Edit) {
         match edit {
