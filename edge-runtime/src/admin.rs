@@ -22,6 +22,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub struct Pages {
     /// The latest state.
     pub published: watch::Receiver<Option<Arc<Published>>>,
+    /// What a provider waits for before anything is published.
+    pub awaited: watch::Receiver<Option<Arc<str>>>,
     /// Tasks that have failed.
     pub failures: watch::Receiver<Failures>,
     /// How the proxies are.
@@ -93,6 +95,8 @@ impl Pages {
         let mut problems: Vec<String> = down.collect();
         if self.published.borrow().is_none() {
             problems.push("the first translation isn't done yet\n".to_owned());
+            let awaited = self.awaited.borrow();
+            problems.extend(awaited.iter().map(|awaited| format!("{awaited}\n")));
         }
         match problems.is_empty() {
             true => text(StatusCode::OK, "ok\n"),

@@ -4,11 +4,13 @@
 //! [`crate::infra`]'s.
 
 pub mod client;
+pub mod discovery;
 pub mod election;
 pub mod fault;
 mod throttle;
 
 pub use client::Api;
+pub use discovery::Served;
 
 use std::{
     hash::{BuildHasher as _, RandomState},

@@ -84,7 +84,7 @@ impl LogControl {
 /// The modules behind a component.
 fn modules(component: &str) -> &'static [&'static str] {
     match component {
-        "provider" => &["edge_runtime::provider", "edge_runtime::watch"],
+        "provider" => &["edge_runtime::provider", "edge_runtime::watch", "edge_runtime::cluster"],
         "gateway-api" => &["edge_translate", "edge_runtime::world", "edge_runtime::status"],
         "xds-translator" => &["edge_xds", "edge_runtime::world"],
         "xds-server" | "xds" => &["edge_runtime::xds_server"],
@@ -103,6 +103,9 @@ fn directives(logging: &Logging) -> String {
     let default = level(logging.levels.get("default").map_or("info", String::as_str));
     let mut list = vec![
         "warn".to_owned(),
+        // They warn of every request that fails, which is told where it matters, once.
+        "kube_client=off".to_owned(),
+        "kube_runtime=off".to_owned(),
         format!("edge_runtime={default}"),
         format!("edgegateway={default}"),
     ];
@@ -137,7 +140,8 @@ mod tests {
         });
         assert_eq!(
             text,
-            "warn,edge_runtime=error,edgegateway=error,edge_runtime::provider=debug,edge_runtime::watch=debug,\
+            "warn,kube_client=off,kube_runtime=off,edge_runtime=error,edgegateway=error,edge_runtime::provider=debug,edge_runtime::watch=debug,\
+             edge_runtime::cluster=debug,\
              edge_runtime::xds_server=error"
         );
         assert!(text.parse::<EnvFilter>().is_ok());

@@ -2,9 +2,10 @@
 //!
 //! A provider is a task that turns what it sees into batches of changes and sends them to the world over a bounded
 //! channel. When it has told the whole of what was there at its start it says so, once ([`Input::Synced`]): until then
-//! nobody knows what is missing, and nothing is published. Files are in [`file`]; a cluster is another module of the
-//! same shape.
+//! nobody knows what is missing, and nothing is published. Files are in [`file`], objects of a cluster in
+//! [`cluster`].
 //!
 //! [`Input::Synced`]: crate::state::Input::Synced
 
+pub mod cluster;
 pub mod file;

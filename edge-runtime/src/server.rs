@@ -184,7 +184,10 @@ impl Server {
                 let terms = (start.at_stop, sockets.xds_address());
                 Running::Standalone(standalone::Running::start(prepared, terms, &hub, ends))
             }
-            Prepared::Cluster(prepared) => Running::Cluster(cluster::Running::start(*prepared, &hub)),
+            Prepared::Cluster(prepared) => {
+                let name = &config.settings.controller_name;
+                Running::Cluster(cluster::Running::start(*prepared, name, &hub, ends))
+            }
         };
         let admin = hub.serve_pages("admin pages", sockets.admin, Pages::admin);
         let health = hub.serve_pages("health pages", sockets.health, Pages::health);

@@ -4,6 +4,8 @@
 //! [`Findings`]), what each of matters in bounded queues ([`Input`]), and what the latest of each object matters of in
 //! a [`Ledger`].
 
+pub use mirror::{Malformed, Mirror, MirrorNews, Seen, Sight};
+
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{Change, Settings, api::ObjectKey, load::LoadFinding, status::Status};
@@ -14,6 +16,8 @@ use std::{
     sync::Arc,
 };
 use tokio::{sync::watch, time::Instant};
+
+mod mirror;
 
 /// What the world is told.
 #[derive(Debug)]

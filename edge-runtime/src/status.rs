@@ -5,7 +5,7 @@
 //! what turned bad or good ([`told`]), and writes `status.yaml` in one step a moment after the last change. Nobody
 //! waits for it: what it hasn't read yet is overwritten by the latest. The wording of statuses is the translation's; only what a translation can't know,
 //! whether proxies run and accept it, is added here ([`overlay`]). In a cluster another task of the same inputs writes
-//! the statuses back to the objects.
+//! the statuses back to the objects ([`writer`]).
 
 use crate::{
     error::describe,
@@ -27,6 +27,7 @@ pub mod overlay;
 #[cfg(test)]
 mod tests;
 pub mod told;
+pub mod writer;
 
 use book::Book;
 use document::Document;

@@ -208,9 +208,10 @@ impl World {
         metrics.set(Gauge::Fleets, published.fleets.len());
         metrics.count(Counter::Publications);
         tracing::debug!(fleets = published.fleets.len(), took = ?begun.elapsed(), "translated");
-        self.outputs.published.send_replace(Some(Arc::new(published)));
         self.tell_faults(&translation.faults);
+        // First, so that who hears of the state finds in the ledger what is said about it.
         self.outputs.ledger.put(statuses);
+        self.outputs.published.send_replace(Some(Arc::new(published)));
     }
 
     /// Follows what translation asks of the outside. Says whether an answer is there that changes something.

@@ -3,7 +3,10 @@
 //! A [`Status`] holds only our own entries and condition types. [`merge`] lays it over what the object carries,
 //! keeping the words of others and moving transition times only where a status turned.
 
-use crate::api::ParentReference;
+use crate::{
+    api::{Kind, ParentReference},
+    phase::statuses,
+};
 use serde::Serialize;
 use std::{borrow::Cow, sync::Arc};
 
@@ -14,6 +17,11 @@ mod tests;
 
 pub use merge::merge;
 pub use problems::Problem;
+
+/// Whether we say anything about objects of a kind.
+pub fn has_status(kind: Kind) -> bool {
+    statuses::has_status(kind)
+}
 
 /// What we say about one object.
 #[derive(Clone, Debug, PartialEq)]

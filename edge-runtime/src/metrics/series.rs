@@ -37,6 +37,10 @@ series! {
         StatusUpdates = ("status_update_total", "status=\"success\"", "Statuses of objects written.");
         /// Status files that could not be written.
         StatusFailures = ("status_update_total", "status=\"failure\"", "Statuses of objects written.");
+        /// Statuses that somebody else had written to meanwhile.
+        StatusConflicts = ("status_update_total", "status=\"conflict\"", "Statuses of objects written.");
+        /// Watches of the cluster that had to begin again.
+        WatchRestarts = ("watch_restarts_total", "", "Watches of the cluster that failed and began again.");
         /// Fleets that appeared.
         SnapshotsCreated = ("xds_snapshot_create_total", "", "Fleets that got their first snapshot.");
         /// Snapshots that replaced another.
@@ -67,6 +71,10 @@ series! {
     Gauge {
         /// Changes that wait for the world.
         ChangesWaiting = ("watchable_depth", "message=\"resources\"", "Entries waiting in a queue between tasks.");
+        /// Statuses that wait to be written.
+        StatusesWaiting = ("watchable_depth", "message=\"statuses\"", "Entries waiting in a queue between tasks.");
+        /// Whether this replica writes.
+        Leading = ("leader", "", "Whether this replica is the leader.");
         /// Open xDS streams.
         Streams = ("xds_streams", "", "Open discovery streams.");
         /// Bugs of the translation that stand.

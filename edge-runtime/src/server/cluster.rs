@@ -1,18 +1,23 @@
 //! What only a cluster has: a client of its API server, a leader among replicas, resources and statuses in it.
 
-use super::{STOP_GRACE, hub::Hub};
+use super::{
+    STOP_GRACE,
+    hub::{Ends, Hub},
+};
 use crate::{
     Error,
     certs::TlsFiles,
-    cluster::{Api, election},
+    cluster::{Api, discovery, election},
     config::Cluster,
-    state::{Leadership, ProviderName},
+    provider::cluster as provider,
+    state::{Leadership, Mirror, ProviderName},
+    status::writer,
     task::Task,
     world::Pace,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 /// How long a change waits for others that belong to it: an object and what it names come by different watches.
 const PACE: Pace = Pace {
@@ -54,23 +59,57 @@ impl Prepared {
 
 /// Whom the world waits for, and how long a change waits for others.
 pub(super) fn inputs() -> (BTreeSet<ProviderName>, Pace) {
-    (BTreeSet::new(), PACE)
+    ([provider::NAME].into(), PACE)
 }
 
 /// The tasks of this mode.
 pub(super) struct Running {
+    discovery: Task,
+    provider: Task,
     election: Task,
+    statuses: Task,
 }
 
 impl Running {
     /// Starts the tasks.
-    pub(super) fn start(prepared: Prepared, hub: &Hub) -> Self {
+    pub(super) fn start(prepared: Prepared, controller_name: &Arc<str>, hub: &Hub, ends: Ends) -> Self {
         let Prepared { cluster, api } = prepared;
+        let supervision = &hub.supervision;
+        let mirror = Arc::new(Mirror::default());
+        let served = Arc::new(watch::Sender::new(None));
+        let again = Arc::new(Notify::new());
         let leadership = Arc::new(watch::Sender::new(Leadership::Following));
-        let terms = cluster.election.clone();
+        let outputs = provider::Outputs {
+            inputs: hub.inputs.clone(),
+            mirror: Arc::clone(&mirror),
+            awaited: hub.awaited.clone(),
+            metrics: Arc::clone(&hub.metrics),
+        };
+        let kinds = provider::Kinds {
+            served: served.subscribe(),
+            again: Arc::clone(&again),
+        };
+        let side = writer::Cluster {
+            api: api.clone(),
+            controller_name: Arc::clone(controller_name),
+            mirror,
+            leadership: leadership.subscribe(),
+            served: served.subscribe(),
+        };
+        let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
+        let (looking, electing, terms) = (api.clone(), api.clone(), cluster.election.clone());
         Self {
-            election: Task::lasting("leader election", &hub.supervision, move |stop| {
-                election::run(api.clone(), terms.clone(), Arc::clone(&leadership), stop)
+            discovery: Task::lasting("discovery", supervision, move |stop| {
+                discovery::run(looking.client(), Arc::clone(&served), Arc::clone(&again), stop)
+            }),
+            provider: Task::vital("cluster provider", supervision, |stop| {
+                provider::run(api, cluster, kinds, outputs, stop)
+            }),
+            election: Task::lasting("leader election", supervision, move |stop| {
+                election::run(electing.clone(), terms.clone(), Arc::clone(&leadership), stop)
+            }),
+            statuses: Task::vital("status writer", supervision, |stop| {
+                writer::run(sources, side, metrics, stop)
             }),
         }
     }
@@ -86,7 +125,9 @@ impl Running {
 
     /// No new input, and the leadership is given up, so that another replica goes on. What is left tells how it ended.
     pub(super) async fn stop_first(self) -> Task {
+        self.provider.stop(STOP_GRACE).await;
+        self.discovery.stop(STOP_GRACE).await;
         self.election.stop(STOP_GRACE).await;
-        Task::spawn("status", |_| async {})
+        self.statuses
     }
 }

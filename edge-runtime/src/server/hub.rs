@@ -26,6 +26,8 @@ pub(super) struct Hub {
     pub(super) published: watch::Receiver<Option<Arc<Published>>>,
     pub(super) reports: Arc<watch::Sender<Option<Reports>>>,
     pub(super) rejections: Arc<watch::Sender<Rejections>>,
+    /// What a provider waits for before anything is published.
+    pub(super) awaited: watch::Sender<Option<Arc<str>>>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) supervision: Supervision,
     pages: Pages,
@@ -56,6 +58,7 @@ impl Hub {
         let supervision = Supervision::new(Arc::clone(&metrics));
         let reports = Arc::new(watch::Sender::new(None));
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+        let (awaited, progress) = watch::channel(None);
         let outputs = Outputs {
             published,
             ledger: Arc::clone(&ledger),
@@ -77,6 +80,7 @@ impl Hub {
         };
         let pages = Pages {
             published: published_state.clone(),
+            awaited: progress,
             failures: supervision.failures(),
             reports: reports.subscribe(),
             status: ask,
@@ -89,6 +93,7 @@ impl Hub {
             published: published_state,
             reports,
             rejections,
+            awaited,
             metrics,
             supervision,
             pages,

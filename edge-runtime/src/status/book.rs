@@ -3,10 +3,11 @@
 //! It knows no form: a document, the log, or a writer to the cluster each make their own of [`Effective`] statuses.
 
 use super::overlay;
-use crate::state::{Published, Rejections, Reports, StatusChanges};
+use crate::state::{Malformed, Published, Rejections, Reports, StatusChanges};
+use edge_ir::FleetKey;
 use edge_translate::{
-    api::{Kind, ObjectKey},
-    status::Status,
+    api::{Kind, ObjectKey, ParentReference},
+    status::{ParentStatus, Status, StatusBody},
 };
 use edge_xds::snapshot::ResourceType;
 use serde_json::Value;
@@ -24,9 +25,18 @@ pub struct Effective {
     pub addresses: Option<Value>,
 }
 
+fn unspoken(parent: &ParentReference) -> ParentStatus {
+    ParentStatus {
+        parent: Arc::new(parent.clone()),
+        conditions: Vec::new(),
+    }
+}
+
 /// Everything known about every object.
 #[derive(Debug, Default)]
 pub struct Book {
+    /// The name that marks our entries, where they are written among those of others.
+    controller_name: Option<Arc<str>>,
     statuses: BTreeMap<ObjectKey, Arc<Status>>,
     /// Objects about which something has changed.
     stale: BTreeSet<ObjectKey>,
@@ -36,6 +46,14 @@ pub struct Book {
 }
 
 impl Book {
+    /// A book about objects into which others write too; our entries bear this name.
+    pub fn among_others(controller_name: Arc<str>) -> Self {
+        Self {
+            controller_name: Some(controller_name),
+            ..Self::default()
+        }
+    }
+
     /// Takes the statuses that a translation changed.
     pub fn set_statuses(&mut self, changes: StatusChanges) {
         for (key, status) in changes {
@@ -96,6 +114,41 @@ impl Book {
     /// Objects whose effective status may differ from what it was at the last call.
     pub fn take_stale(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.stale)
+    }
+
+    /// Objects that something is said about.
+    pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.statuses.keys()
+    }
+
+    /// The Gateways that a fleet serves.
+    pub fn gateways_of<'a>(&'a self, fleet: &'a FleetKey) -> impl Iterator<Item = &'a ObjectKey> {
+        let of_fleet = self.fleets.iter().filter(move |(_, served_by)| *served_by == fleet);
+        of_fleet.map(|(key, _)| key).filter(|key| key.kind == Kind::Gateway)
+    }
+
+    /// What is to be said about an object that can't be read: what it said before is in force, and it isn't accepted as it
+    /// is now. Nothing if it leads to nothing of ours.
+    pub fn effective_of_malformed(&self, key: &ObjectKey, malformed: &Malformed) -> Option<Effective> {
+        let mut effective = self.effective(key).or_else(|| {
+            let ours = malformed.parents.iter().filter(|parent| {
+                overlay::parent_of(key, parent).is_some_and(|parent| self.statuses.contains_key(&parent))
+            });
+            let parents: Vec<ParentStatus> = ours.map(unspoken).collect();
+            let body = StatusBody::Parents {
+                controller_name: Arc::clone(self.controller_name.as_ref()?),
+                parents,
+            };
+            Some(Effective {
+                status: Status {
+                    observed_generation: malformed.generation,
+                    body,
+                },
+                addresses: None,
+            })
+        })?;
+        overlay::add_malformed(&mut effective.status, malformed);
+        Some(effective)
     }
 
     /// What is to be said about an object, all facts laid together; nothing if it isn't ours or gone.

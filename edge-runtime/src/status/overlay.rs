@@ -1,7 +1,7 @@
 //! What only the running system knows, laid over the translation's statuses: whether proxies run, and what they
 //! reject.
 
-use crate::state::{Address, Availability, Rejections, Report};
+use crate::state::{Address, Availability, Malformed, Rejections, Report};
 use edge_ir::{FleetKey, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey, ParentReference},
@@ -128,6 +128,28 @@ pub fn add_rejections(status: &mut Status, object: &ObjectKey, rejected: &[Rejec
     }
 }
 
+/// Says of an object that can't be read that it isn't accepted as it is now.
+pub fn add_malformed(status: &mut Status, malformed: &Malformed) {
+    status.observed_generation = malformed.generation;
+    let message = format!(
+        "The object can't be read: {}; what it said before stays in force",
+        malformed.message
+    );
+    let refused = Condition::no("Accepted", "Invalid", message);
+    match &mut status.body {
+        StatusBody::Conditions(conditions)
+        | StatusBody::Class(ClassStatus { conditions, .. })
+        | StatusBody::Gateway(GatewayStatus { conditions, .. })
+        | StatusBody::ListenerSet(ListenerSetStatus { conditions, .. }) => set(conditions, refused),
+        StatusBody::Unattached(_) => {}
+        StatusBody::Parents { parents: entries, .. } | StatusBody::Ancestors { ancestors: entries, .. } => {
+            for entry in entries {
+                set(&mut entry.conditions, refused.clone());
+            }
+        }
+    }
+}
+
 /// One condition for all.
 fn reject(conditions: &mut Vec<Condition>, reasons: Vec<String>) {
     if !reasons.is_empty() {
@@ -149,7 +171,7 @@ fn reason_with_section(rejection: &Rejected) -> String {
 }
 
 /// The Gateway or ListenerSet that a parentRef of an object means.
-fn parent_of(object: &ObjectKey, parent: &ParentReference) -> Option<ObjectKey> {
+pub(super) fn parent_of(object: &ObjectKey, parent: &ParentReference) -> Option<ObjectKey> {
     let kind = Kind::ALL.iter().find(|kind| kind.as_str() == &*parent.kind)?;
     let namespace = parent.namespace.as_deref().unwrap_or(&object.namespace);
     Some(ObjectKey::new(*kind, namespace, &*parent.name))

@@ -1,0 +1,211 @@
+//! Which of our kinds the API server serves, and at which version.
+//!
+//! Kinds whose definitions are missing are no fault: they are looked for again and again, so that one that is installed
+//! later is read without a restart, and one that goes is let go.
+
+use super::{
+    fault::{Trouble, describe},
+    jittered,
+};
+use crate::task::Stop;
+use edge_translate::api::Kind;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
+use kube::{Client, Error, core::ApiResource};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, watch},
+    time,
+};
+
+/// How often what is missing is looked for.
+const AGAIN: Duration = Duration::from_secs(5);
+/// How soon after a look that failed.
+const SOON: Duration = Duration::from_secs(1);
+/// Kinds that every API server has served for years.
+const BUILT_IN: [(Kind, &str); 5] = [
+    (Kind::Namespace, "namespaces"),
+    (Kind::Service, "services"),
+    (Kind::Secret, "secrets"),
+    (Kind::ConfigMap, "configmaps"),
+    (Kind::EndpointSlice, "endpointslices"),
+];
+
+/// What the API server offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Served {
+    /// The kinds, and how to ask for them.
+    pub kinds: BTreeMap<Kind, ApiResource>,
+    /// Whether a watch can begin with what is there (Kubernetes KEP-3157).
+    pub streams_lists: bool,
+    /// Kinds that are served only at versions that we don't know.
+    unknown: BTreeMap<Kind, String>,
+}
+
+/// Looks until asked to stop; `again` asks for a look at once.
+pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>, again: Arc<Notify>, mut stop: Stop) {
+    let mut trouble = Trouble::default();
+    loop {
+        let found = tokio::select! {
+            () = stop.requested() => return,
+            found = look(&client) => found,
+        };
+        let pause = match found {
+            Ok(found) => {
+                trouble.is_over();
+                let is_complete = found.kinds.len() == Kind::ALL.len();
+                served.send_if_modified(|known| {
+                    let before = known.as_deref();
+                    if before == Some(&found) {
+                        return false;
+                    }
+                    tell(before, &found);
+                    *known = Some(Arc::new(found));
+                    true
+                });
+                (!is_complete).then_some(AGAIN)
+            }
+            Err(error) => {
+                let reason = describe(&error);
+                if trouble.is_news(&reason) {
+                    tracing::warn!("which kinds there are can't be told: {reason}; it is asked again");
+                }
+                Some(SOON)
+            }
+        };
+        tokio::select! {
+            () = stop.requested() => return,
+            () = again.notified() => {}
+            () = after(pause) => {}
+        }
+    }
+}
+
+async fn after(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => time::sleep(jittered(pause)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Says what is new about what is missing.
+fn tell(before: Option<&Served>, now: &Served) {
+    let missing = |served: &Served| -> Vec<&str> {
+        let missing = Kind::ALL.iter().filter(|kind| !served.kinds.contains_key(kind));
+        missing.map(|kind| kind.as_str()).collect()
+    };
+    let kinds = missing(now);
+    if !kinds.is_empty() && before.map(missing).as_ref() != Some(&kinds) {
+        let kinds = kinds.join(", ");
+        tracing::info!(
+            kinds,
+            "the API server doesn't serve these; they are read as soon as it does"
+        );
+    }
+    for (kind, versions) in &now.unknown {
+        if before.is_none_or(|before| before.unknown.get(kind) != Some(versions)) {
+            let known = kind.versions().join(", ");
+            tracing::warn!(
+                "{kind} is served as {versions} only, and read as {known}; install a definition that has one of these"
+            );
+        }
+    }
+    for (kind, resource) in &now.kinds {
+        let is_old = kind.versions().first() != Some(&resource.version.as_str());
+        if is_old && before.and_then(|before| before.kinds.get(kind)) != Some(resource) {
+            let (version, best) = (&resource.version, kind.versions().first().copied().unwrap_or_default());
+            tracing::warn!(
+                "{kind} is served as {version}, not as {best}; install a newer definition of it to use all its fields"
+            );
+        }
+    }
+}
+
+async fn look(client: &Client) -> Result<Served, Error> {
+    let version = client.apiserver_version().await?;
+    let mut served = Served {
+        streams_lists: streams_lists(&version.major, &version.minor),
+        ..Served::default()
+    };
+    for (kind, plural) in BUILT_IN {
+        served.kinds.insert(kind, resource(kind, "v1", plural));
+    }
+    let groups: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.group()).collect();
+    for group in groups {
+        let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| kind.group() == group).collect();
+        if kinds.iter().any(|kind| !served.kinds.contains_key(kind)) {
+            look_at(client, group, &kinds, &mut served).await?;
+        }
+    }
+    Ok(served)
+}
+
+/// Which kinds of a group there are.
+async fn look_at(client: &Client, group: &str, kinds: &[Kind], served: &mut Served) -> Result<(), Error> {
+    let Some(APIGroup { versions, .. }) = get(client, &format!("/apis/{group}")).await? else {
+        return Ok(());
+    };
+    let mut found: BTreeMap<Kind, BTreeMap<String, String>> = BTreeMap::new();
+    for version in versions {
+        let path = format!("/apis/{group}/{}", version.version);
+        let Some(APIResourceList { resources, .. }) = get(client, &path).await? else {
+            continue;
+        };
+        // Names with a slash are parts of resources, such as their status.
+        for resource in resources.into_iter().filter(|resource| !resource.name.contains('/')) {
+            if let Some(kind) = kinds.iter().find(|kind| kind.as_str() == resource.kind) {
+                found
+                    .entry(*kind)
+                    .or_default()
+                    .insert(version.version.clone(), resource.name);
+            }
+        }
+    }
+    for (kind, versions) in found {
+        let best = kind
+            .versions()
+            .iter()
+            .find_map(|version| versions.get_key_value(*version));
+        match best {
+            Some((version, plural)) => drop(served.kinds.insert(kind, resource(kind, version, plural))),
+            None => {
+                let names: Vec<&str> = versions.keys().map(String::as_str).collect();
+                served.unknown.insert(kind, names.join(", "));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An answer, or that there is none.
+async fn get<T: serde::de::DeserializeOwned>(client: &Client, path: &str) -> Result<Option<T>, Error> {
+    let request = http::Request::get(path).body(Vec::new()).map_err(Error::HttpError)?;
+    match client.request(request).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn resource(kind: Kind, version: &str, plural: &str) -> ApiResource {
+    let group = kind.group();
+    ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: match group {
+            "" => version.to_owned(),
+            group => format!("{group}/{version}"),
+        },
+        kind: kind.as_str().to_owned(),
+        plural: plural.to_owned(),
+    }
+}
+
+/// Those before 1.27 ignore that it is asked for, and would never say that the list is over; since 1.32 it is on.
+fn streams_lists(major: &str, minor: &str) -> bool {
+    let digits = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
+    major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor >= 32)
+}

@@ -1,0 +1,368 @@
+//! Statuses in a cluster: written into the objects, by the leader alone.
+//!
+//! The same facts as in standalone mode are laid together in the [`book`](super::book); what then differs from what an
+//! object carries ([`Mirror`]) is written, a moment after the last change: each object once, however much has changed
+//! about it, and never two writes of one object at a time ([`lay`] says what to write). A write on top of something that
+//! we haven't seen is refused by the API server, looked at again and repeated. What can't be written is told once and
+//! tried again. Nobody waits for this task.
+
+use super::{
+    Sources,
+    book::{Book, Effective},
+    document::Document,
+    now,
+    told::{News, Told},
+};
+use crate::{
+    cluster::{
+        Api, Served,
+        fault::{Trouble, describe},
+        jittered,
+    },
+    metrics::{Counter, Gauge, Metrics, Timer},
+    state::{Leadership, Ledger, Mirror, Rejections, Seen},
+    task::Stop,
+};
+use edge_translate::api::ObjectKey;
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use kube::{
+    Api as Objects, Error,
+    api::{DynamicObject, Patch, PatchParams},
+};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{sync::watch, time::Instant};
+
+mod events;
+mod lay;
+
+use events::Events;
+
+/// Quiet that is waited for before statuses are written.
+const QUIET: Duration = Duration::from_millis(50);
+/// The longest wait.
+const LONGEST: Duration = Duration::from_millis(500);
+/// Writes at a time.
+const WRITES: usize = 16;
+/// Pause before what couldn't be written is tried again.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// What this writer needs of the cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Its API server.
+    pub api: Api,
+    /// The name that marks our entries.
+    pub controller_name: Arc<str>,
+    /// What objects carry.
+    pub mirror: Arc<Mirror>,
+    /// Whether this replica writes.
+    pub leadership: watch::Receiver<Leadership>,
+    /// At which versions kinds are served.
+    pub served: watch::Receiver<Option<Arc<Served>>>,
+}
+
+/// Gathers, and writes while this replica leads, until asked to stop.
+pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, mut stop: Stop) {
+    let mut leadership = cluster.leadership.clone();
+    let (mut statuses, mut carried) = (sources.ledger.news(), cluster.mirror.news());
+    sources.ledger.begin();
+    cluster.mirror.begin();
+    leadership.mark_changed();
+    let mut writer = Writer::new(cluster, &sources, metrics);
+    loop {
+        let (due, again) = (writer.due(), writer.again);
+        tokio::select! {
+            () = stop.requested() => return,
+            Some(question) = sources.questions.recv() => {
+                // Who asked may be gone.
+                let _ = question.send(writer.document());
+            }
+            () = statuses.changed() => writer.note(),
+            () = carried.changed() => writer.note(),
+            Ok(()) = sources.published.changed() => {
+                let published = sources.published.borrow_and_update().clone();
+                writer.is_ready |= published.is_some();
+                writer.book.set_fleets(published.as_deref());
+                writer.note();
+            }
+            Ok(()) = sources.reports.changed() => {
+                let reports = sources.reports.borrow_and_update().clone();
+                writer.book.set_reports(reports);
+                writer.note();
+            }
+            Ok(()) = sources.rejections.changed() => {
+                let rejections = sources.rejections.borrow_and_update().clone();
+                writer.book.set_rejections(&rejections);
+                writer.rejections = rejections;
+                writer.note();
+            }
+            Ok(()) = leadership.changed() => writer.lead(*leadership.borrow_and_update()),
+            Some(done) = writer.writes.next() => writer.done(done),
+            () = writer.events.ended() => {}
+            () = super::at(due) => writer.refresh(),
+            () = super::at(again) => writer.try_again(),
+        }
+        writer.write();
+    }
+}
+
+/// How a write ended.
+enum Outcome {
+    /// The object carries this now.
+    Written(Seen),
+    /// Somebody else has written meanwhile: the object carries this.
+    Stale(Seen),
+    /// There is no such object.
+    Gone,
+    /// It couldn't be written, and trying again is of no use.
+    Refused(String),
+    /// It couldn't be written.
+    Failed(String),
+}
+
+/// A write that ended, and when it began.
+type Done = (ObjectKey, Instant, Outcome);
+
+struct Writer {
+    cluster: Cluster,
+    ledger: Arc<Ledger>,
+    metrics: Arc<Metrics>,
+    book: Book,
+    told: Told,
+    events: Events,
+    rejections: Rejections,
+    leadership: Leadership,
+    /// Whether everything that we have to say is known: what we have nothing to say about isn't, before.
+    is_ready: bool,
+    /// The first and the last change since the facts were laid together.
+    pending: Option<(Instant, Instant)>,
+    queue: BTreeSet<ObjectKey>,
+    writing: BTreeSet<ObjectKey>,
+    writes: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// What couldn't be written, and when it is tried again.
+    failed: BTreeSet<ObjectKey>,
+    again: Option<Instant>,
+    troubles: BTreeMap<String, Trouble>,
+    trouble: Trouble,
+}
+
+impl Writer {
+    fn new(cluster: Cluster, sources: &Sources, metrics: Arc<Metrics>) -> Self {
+        let book = Book::among_others(Arc::clone(&cluster.controller_name));
+        Self {
+            events: Events::default(),
+            cluster,
+            ledger: Arc::clone(&sources.ledger),
+            metrics,
+            book,
+            told: Told::default(),
+            rejections: Rejections::new(),
+            leadership: Leadership::Following,
+            is_ready: false,
+            pending: None,
+            queue: BTreeSet::new(),
+            writing: BTreeSet::new(),
+            writes: FuturesUnordered::new(),
+            failed: BTreeSet::new(),
+            again: None,
+            troubles: BTreeMap::new(),
+            trouble: Trouble::default(),
+        }
+    }
+
+    /// Something has changed.
+    fn note(&mut self) {
+        let now = Instant::now();
+        self.pending = Some((self.pending.map_or(now, |(first, _)| first), now));
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.pending.map(|(first, last)| (first + LONGEST).min(last + QUIET))
+    }
+
+    /// Lays the facts together, and queues what may have to be written.
+    fn refresh(&mut self) {
+        self.pending = None;
+        self.book.set_statuses(self.ledger.take());
+        let mut stale = self.cluster.mirror.take();
+        stale.extend(self.book.take_stale());
+        for key in &stale {
+            let effective = self.effective(key);
+            for news in self.told.follow(key, effective.as_ref().map(|it| &it.status), None) {
+                match news {
+                    News::Bad(line) => tracing::warn!("{line}"),
+                    News::Good(line) => tracing::info!("{line}"),
+                }
+            }
+        }
+        self.queue.extend(stale);
+        if self.leadership == Leadership::Leading {
+            self.events.follow(&self.rejections, &self.book, &self.cluster);
+        }
+    }
+
+    fn effective(&self, key: &ObjectKey) -> Option<Effective> {
+        match self.cluster.mirror.malformed(key) {
+            Some(malformed) => self.book.effective_of_malformed(key, &malformed),
+            None => self.book.effective(key),
+        }
+    }
+
+    /// Stops at once, or begins with everything: what was written meanwhile, and by whom, isn't known.
+    fn lead(&mut self, now: Leadership) {
+        let before = std::mem::replace(&mut self.leadership, now);
+        self.metrics
+            .set(Gauge::Leading, usize::from(now == Leadership::Leading));
+        if before == now {
+            return;
+        }
+        self.writes.clear();
+        self.writing.clear();
+        self.failed.clear();
+        self.again = None;
+        if now == Leadership::Leading {
+            self.cluster.mirror.begin();
+            self.note();
+        }
+    }
+
+    /// Begins as many writes as may run at a time.
+    fn write(&mut self) {
+        self.metrics
+            .set(Gauge::StatusesWaiting, self.queue.len() + self.writing.len());
+        if self.leadership == Leadership::Following || !self.is_ready {
+            return;
+        }
+        while self.writing.len() < WRITES {
+            // One write of an object at a time: its next waits for the end of this one.
+            let Some(key) = self.queue.iter().find(|key| !self.writing.contains(*key)).cloned() else {
+                return;
+            };
+            self.queue.remove(&key);
+            self.begin(key);
+        }
+    }
+
+    fn begin(&mut self, key: ObjectKey) {
+        let Some(seen) = self.cluster.mirror.seen(&key) else {
+            return;
+        };
+        let effective = self.effective(&key);
+        let ours = (&seen, &self.cluster.controller_name);
+        let Some(patch) = lay::patch(&key, effective.as_ref(), ours, &now()) else {
+            return;
+        };
+        let Some(objects) = objects(&self.cluster, &key) else {
+            return;
+        };
+        self.writing.insert(key.clone());
+        self.writes.push(write(objects, key, patch).boxed());
+    }
+
+    fn done(&mut self, (key, begun, outcome): Done) {
+        self.writing.remove(&key);
+        match outcome {
+            Outcome::Written(seen) => {
+                self.metrics.count(Counter::StatusUpdates);
+                self.metrics.observe(Timer::StatusWrite, begun.elapsed());
+                tracing::debug!(object = %key, "its status is written");
+                self.cluster.mirror.wrote(&key, seen);
+                if self.trouble.is_over() {
+                    tracing::info!("statuses can be written again");
+                }
+                self.troubles.remove(&key.to_string());
+            }
+            Outcome::Stale(seen) => {
+                self.metrics.count(Counter::StatusConflicts);
+                self.cluster.mirror.wrote(&key, seen);
+                self.queue.insert(key);
+            }
+            Outcome::Gone => {}
+            Outcome::Refused(reason) => {
+                self.metrics.count(Counter::StatusFailures);
+                if self.troubles.entry(key.to_string()).or_default().is_news(&reason) {
+                    tracing::error!(object = %key, "its status can't be written: {reason}");
+                }
+            }
+            Outcome::Failed(reason) => {
+                self.metrics.count(Counter::StatusFailures);
+                if self.trouble.is_news(&reason) {
+                    tracing::error!(object = %key, "statuses can't be written: {reason}; it is tried again");
+                }
+                self.failed.insert(key);
+                self.again.get_or_insert_with(|| Instant::now() + jittered(AGAIN));
+            }
+        }
+    }
+
+    fn try_again(&mut self) {
+        self.again = None;
+        self.queue.append(&mut self.failed);
+    }
+
+    /// What is said about every object, as a page.
+    fn document(&mut self) -> Value {
+        self.refresh();
+        let mut document = Document::default();
+        let (now, keys): (String, Vec<ObjectKey>) = (now(), self.book.keys().cloned().collect());
+        for key in keys {
+            let effective = self.effective(&key);
+            document.set(key, effective.as_ref(), &now);
+        }
+        document.value()
+    }
+}
+
+/// Objects of a kind in a namespace, if the kind is served.
+fn objects(cluster: &Cluster, key: &ObjectKey) -> Option<Objects<DynamicObject>> {
+    let served = cluster.served.borrow().clone()?;
+    let resource = served.kinds.get(&key.kind)?;
+    let client = cluster.api.client();
+    Some(match &*key.namespace {
+        "" => Objects::all_with(client, resource),
+        namespace => Objects::namespaced_with(client, namespace, resource),
+    })
+}
+
+/// Writes a status.
+async fn write(objects: Objects<DynamicObject>, key: ObjectKey, patch: Value) -> Done {
+    let begun = Instant::now();
+    let parameters = PatchParams {
+        field_manager: Some(crate::cluster::FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    let answer = objects
+        .patch_status(&key.name, &parameters, &Patch::Merge(&patch))
+        .await;
+    let outcome = match answer {
+        Ok(object) => Outcome::Written(seen(&object)),
+        Err(Error::Api(status)) if status.code == 404 => Outcome::Gone,
+        Err(Error::Api(status)) if status.code == 409 => match objects.get_opt(&key.name).await {
+            Ok(Some(object)) => Outcome::Stale(seen(&object)),
+            Ok(None) => Outcome::Gone,
+            Err(error) => Outcome::Failed(describe(&error)),
+        },
+        Err(error @ Error::Api(_)) if is_final(&error) => Outcome::Refused(describe(&error)),
+        Err(error) => Outcome::Failed(describe(&error)),
+    };
+    (key, begun, outcome)
+}
+
+/// Whether the same again would be refused again.
+fn is_final(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if [400, 413, 422].contains(&status.code))
+}
+
+/// What an object carries.
+fn seen(object: &DynamicObject) -> Seen {
+    let status = object.data.get("status").filter(|status| status.is_object());
+    Seen {
+        version: object.metadata.resource_version.as_deref().unwrap_or_default().into(),
+        status: status.map(|status| status.to_string().into()),
+    }
+}

@@ -1,0 +1,175 @@
+//! What has to be written so that an object carries our status: pure.
+//!
+//! Lists of a status are shared with other controllers and written whole, so what others wrote goes back as it is, with
+//! the version of the object as a precondition (Gateway API: `parents` and `ancestors` are atomic lists).
+
+use crate::{state::Seen, status::book::Effective};
+use edge_translate::{
+    api::{Kind, ObjectKey},
+    status::{Status, StatusBody, merge},
+};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// A JSON merge patch of the status, or nothing if the object carries ours already.
+pub(super) fn patch(
+    key: &ObjectKey,
+    effective: Option<&Effective>,
+    (seen, controller): (&Seen, &Arc<str>),
+    now: &str,
+) -> Option<Value> {
+    let existing: Option<Value> = seen.status.as_ref().and_then(|text| serde_json::from_str(text).ok());
+    let spoken = effective.filter(|effective| !matches!(effective.status.body, StatusBody::Unattached(_)));
+    let mut wanted = match spoken {
+        Some(Effective { status, addresses }) => {
+            let mut wanted = merge(existing.as_ref(), status, Some(now));
+            if let Some(addresses) = addresses {
+                wanted["addresses"] = addresses.clone();
+            }
+            wanted
+        }
+        None => merge(existing.as_ref(), &silence(key.kind, controller)?, Some(now)),
+    };
+    // Lists that there weren't and that stay empty are nothing to write about.
+    if spoken.is_none() && existing.is_none() {
+        return None;
+    }
+    if ordered(&wanted) == existing.as_ref().map(ordered).unwrap_or_default() {
+        return None;
+    }
+    // A merge patch keeps what it doesn't name.
+    if let (Some(wanted), Some(Value::Object(existing))) = (wanted.as_object_mut(), &existing) {
+        for field in existing.keys() {
+            wanted.entry(field.clone()).or_insert(Value::Null);
+        }
+    }
+    Some(json!({ "metadata": { "resourceVersion": &*seen.version }, "status": wanted }))
+}
+
+/// We have nothing to say: our entries go. What stands on the object itself belongs to whoever it is for now.
+fn silence(kind: Kind, controller: &Arc<str>) -> Option<Status> {
+    let controller_name = Arc::clone(controller);
+    let body = match kind {
+        Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => StatusBody::Parents {
+            controller_name,
+            parents: Vec::new(),
+        },
+        Kind::GatewayClass | Kind::Gateway | Kind::ListenerSet | Kind::Backend => return None,
+        _ => StatusBody::Ancestors {
+            controller_name,
+            ancestors: Vec::new(),
+        },
+    };
+    Some(Status {
+        observed_generation: 0,
+        body,
+    })
+}
+
+/// The same without the order of lists, which means nothing in a status: two controllers that each put their own last
+/// would write for ever.
+fn ordered(status: &Value) -> Value {
+    match status {
+        Value::Array(items) => {
+            let mut items: Vec<Value> = items.iter().map(ordered).collect();
+            items.sort_by_cached_key(Value::to_string);
+            Value::Array(items)
+        }
+        Value::Object(map) => {
+            let fields = map.iter().map(|(key, value)| (key.clone(), ordered(value)));
+            Value::Object(fields.collect::<Map<String, Value>>())
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_translate::{
+        api::ParentReference,
+        status::{Condition, ParentStatus},
+    };
+
+    const NOW: &str = "2026-11-22T05:00:00Z";
+
+    fn route() -> ObjectKey {
+        ObjectKey::new(Kind::HttpRoute, "ns", "r")
+    }
+
+    fn ours() -> Arc<str> {
+        "gateway.edge/us".into()
+    }
+
+    fn accepted() -> Effective {
+        let parent: ParentReference = serde_json::from_value(json!({ "name": "gw" })).unwrap();
+        Effective {
+            status: Status {
+                observed_generation: 3,
+                body: StatusBody::Parents {
+                    controller_name: ours(),
+                    parents: vec![ParentStatus {
+                        parent: Arc::new(parent),
+                        conditions: vec![Condition::yes("Accepted", "Accepted", "Fine")],
+                    }],
+                },
+            },
+            addresses: None,
+        }
+    }
+
+    fn seen(status: Option<&Value>) -> Seen {
+        Seen {
+            version: "7".into(),
+            status: status.map(|status| status.to_string().into()),
+        }
+    }
+
+    #[test]
+    fn entries_of_others_go_back_as_they_are_and_what_is_there_is_not_written_again() {
+        let foreign =
+            json!({ "parentRef": { "name": "other" }, "controllerName": "x/y", "conditions": [{ "odd": 1 }] });
+        let before = json!({ "parents": [foreign] });
+        let patched = patch(&route(), Some(&accepted()), (&seen(Some(&before)), &ours()), NOW).unwrap();
+        assert_eq!(patched["metadata"]["resourceVersion"], "7");
+        let parents = patched["status"]["parents"].as_array().unwrap();
+        assert_eq!((parents.len(), &parents[0]), (2, &foreign));
+        assert_eq!(parents[1]["conditions"][0]["lastTransitionTime"], NOW);
+        // It comes back, and in whatever order somebody else puts it.
+        let after = json!({ "parents": [parents[1], parents[0]] });
+        let later = "2027-01-01T00:00:00Z";
+        assert_eq!(
+            patch(&route(), Some(&accepted()), (&seen(Some(&after)), &ours()), later),
+            None
+        );
+        // Another's addition isn't ours to write about; our entry missing is.
+        let theirs = json!({ "parents": [foreign, parents[1], { "parentRef": {}, "controllerName": "z" }] });
+        assert_eq!(
+            patch(&route(), Some(&accepted()), (&seen(Some(&theirs)), &ours()), later),
+            None
+        );
+        assert!(patch(&route(), Some(&accepted()), (&seen(Some(&before)), &ours()), later).is_some());
+    }
+
+    #[test]
+    fn our_entries_go_with_what_we_have_to_say() {
+        let foreign = json!({ "parentRef": { "name": "other" }, "controllerName": "x/y" });
+        let own = json!({ "parentRef": { "name": "gw" }, "controllerName": &*ours() });
+        let before = json!({ "parents": [own, foreign] });
+        let patched = patch(&route(), None, (&seen(Some(&before)), &ours()), NOW).unwrap();
+        assert_eq!(patched["status"]["parents"], json!([foreign]));
+        assert_eq!(
+            patch(
+                &route(),
+                None,
+                (&seen(Some(&json!({ "parents": [foreign] }))), &ours()),
+                NOW
+            ),
+            None
+        );
+        assert_eq!(patch(&route(), None, (&seen(None), &ours()), NOW), None);
+        let gateway = ObjectKey::new(Kind::Gateway, "ns", "gw");
+        let others = json!({ "conditions": [{ "type": "Accepted" }] });
+        assert_eq!(patch(&gateway, None, (&seen(Some(&others)), &ours()), NOW), None);
+    }
+}
