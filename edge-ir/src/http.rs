@@ -82,7 +82,7 @@ pub struct Cors {
 }
 
 /// Conditions on a request; all must hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteMatch {
     /// On the path, without the query.
@@ -102,7 +102,7 @@ pub struct RouteMatch {
 pub type MethodName = Arc<str>;
 
 /// A condition on the path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PathMatch {
     /// Every path.
@@ -116,7 +116,7 @@ pub enum PathMatch {
 }
 
 /// A condition on a named value: a header or a query parameter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ValueMatch {
     /// Name of the header (lower case) or parameter (as written).
@@ -126,7 +126,7 @@ pub struct ValueMatch {
 }
 
 /// What a value must be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ValueMatcher {
     /// Equal.

@@ -27,6 +27,8 @@ mod history;
 mod meaning;
 #[path = "laws/minimal.rs"]
 mod minimal;
+#[path = "laws/overlaps.rs"]
+mod overlaps;
 #[path = "laws/platform.rs"]
 mod platform;
 #[path = "laws/routes.rs"]

@@ -4,7 +4,7 @@ use crate::{
     name::{
         Ancestor, BackendId, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId,
     },
-    phase::{hostname::Specificity, listeners::sockets::SocketListener},
+    phase::{hostname::Specificity, listeners::sockets::SocketListener, routes::overlap::Overlap},
 };
 use edge_ir::PortProtocol;
 use rustc_hash::FxHashMap;
@@ -49,6 +49,8 @@ pub(crate) struct Index {
     ancestors: FxHashMap<BackendPort, FxHashMap<Ancestor, u32>>,
     /// What routes need of a listener, with the number of those that do.
     filters: FxHashMap<ListenerId, FxHashMap<FilterKey, u32>>,
+    /// Routes with a match in common, as listener and other route, with the number of hosts where that is so.
+    overlaps: FxHashMap<RouteId, FxHashMap<(ListenerId, RouteId), u32>>,
     users: FxHashMap<(FleetId, BackendId), u32>,
     endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
 }
@@ -205,6 +207,26 @@ impl Index {
         let change = down(counts, filter);
         if counts.is_empty() {
             self.filters.remove(&listener);
+        }
+        change
+    }
+
+    pub(crate) fn overlaps(&self, route: RouteId) -> impl Iterator<Item = (ListenerId, RouteId)> {
+        let overlaps = self.overlaps.get(&route).into_iter();
+        overlaps.flat_map(FxHashMap::keys).copied()
+    }
+
+    pub(crate) fn add_overlap(&mut self, listener: ListenerId, (route, other): Overlap) -> CountChange {
+        up(self.overlaps.entry(route).or_default(), (listener, other))
+    }
+
+    pub(crate) fn remove_overlap(&mut self, listener: ListenerId, (route, other): Overlap) -> CountChange {
+        let Some(counts) = self.overlaps.get_mut(&route) else {
+            return CountChange::Stayed;
+        };
+        let change = down(counts, (listener, other));
+        if counts.is_empty() {
+            self.overlaps.remove(&route);
         }
         change
     }

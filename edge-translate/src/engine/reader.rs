@@ -308,6 +308,17 @@ impl<'a> Reader<'a> {
         self.index.needs_endpoints(fleet, port)
     }
 
+    /// Other routes with a match of a route's, each with a listener where that is so, in no order; for its status alone, as
+    /// with [`Self::host_routes`].
+    pub(crate) fn overlaps(&self, route: RouteId) -> impl Iterator<Item = (ListenerId, RouteId)> {
+        debug_assert_eq!(
+            self.key,
+            Key::Status(route.kind.kind(), route.id),
+            "only this unit is woken"
+        );
+        self.index.overlaps(route)
+    }
+
     /// Units that broke down over an object, with what they said; for its status alone, as with [`Self::host_routes`].
     pub(crate) fn faults(&self, kind: Kind, id: Id) -> Vec<(&'static str, &'a str)> {
         debug_assert_eq!(self.key, Key::Status(kind, id), "only this unit is woken");

@@ -16,7 +16,7 @@ use crate::{
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
         listeners::{fleet::Serving, sockets, view::ListenerViews},
-        routes::{attach::Attachments, uses::Uses},
+        routes::{attach::Attachments, overlap::Overlap, uses::Uses},
     },
 };
 use smallvec::SmallVec;
@@ -38,12 +38,11 @@ impl Translator {
             Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
             Key::Attach(route) => self.keep_attachments(route, was, now),
             Key::Bound(route) => self.keep_users(route, was, now),
-            Key::FleetSettings(_)
-            | Key::Host(_)
-            | Key::Cluster(..)
-            | Key::Endpoints(..)
-            | Key::Socket(_)
-            | Key::Infra(_) => {
+            Key::Host(host) => {
+                self.keep_overlaps(host.listener, was, now);
+                self.keep_assembly(key, was, now);
+            }
+            Key::FleetSettings(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Socket(_) | Key::Infra(_) => {
                 self.keep_assembly(key, was, now);
             }
             Key::Status(kind, id) => {
@@ -142,6 +141,25 @@ impl Translator {
         }
         for (host, own, context) in now.iter().copied().filter(|h| was.binary_search(h).is_err()) {
             self.edit_host(host, |h| h.routes.push(HostRoute { route, own, context }));
+        }
+    }
+
+    /// Routes that have a match in common are told so.
+    fn keep_overlaps(&mut self, listener: ListenerId, was: Option<&Value>, now: Option<&Value>) {
+        let (was, now) = (overlaps(was), overlaps(now));
+        let mut told: SmallVec<[RouteId; 4]> = SmallVec::new();
+        for overlap in was.iter().filter(|o| now.binary_search(o).is_err()) {
+            if self.index.remove_overlap(listener, *overlap) == CountChange::Vanished {
+                told.push(overlap.0);
+            }
+        }
+        for overlap in now.iter().filter(|o| was.binary_search(o).is_err()) {
+            if self.index.add_overlap(listener, *overlap) == CountChange::Appeared {
+                told.push(overlap.0);
+            }
+        }
+        for route in told {
+            self.memo.want(Key::Status(route.kind.kind(), route.id));
         }
     }
 
@@ -278,6 +296,13 @@ fn member_of(value: Option<&Value>) -> Option<&Member> {
             Gateway::Foreign => None,
         },
         _ => None,
+    }
+}
+
+fn overlaps(value: Option<&Value>) -> &[Overlap] {
+    match value {
+        Some(Value::Host(placed)) => &placed.overlaps,
+        _ => &[],
     }
 }
 

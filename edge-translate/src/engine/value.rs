@@ -11,7 +11,7 @@ use crate::{
             sockets::Socket,
             view::ListenerViews,
         },
-        routes::{attach::Attachments, bound::Bound},
+        routes::{attach::Attachments, bound::Bound, overlap::Overlap},
     },
     status::Status,
 };
@@ -66,4 +66,6 @@ pub(crate) struct PlacedHost {
     pub(crate) table: RouteTableName,
     /// The host.
     pub(crate) host: Arc<VirtualHost>,
+    /// Routes of it that have matches in common, sorted.
+    pub(crate) overlaps: Vec<Overlap>,
 }

@@ -3,5 +3,6 @@
 pub(crate) mod attach;
 pub(crate) mod bound;
 pub(crate) mod host;
+pub(crate) mod overlap;
 pub(crate) mod rules;
 pub(crate) mod uses;

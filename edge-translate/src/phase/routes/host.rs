@@ -1,9 +1,12 @@
 //! Virtual hosts: the routes of one effective hostname, in order of precedence.
 
-use super::bound::Serves;
+use super::{
+    bound::Serves,
+    overlap::{self, Overlap},
+};
 use crate::{
     engine::{index::HostRoute, reader::Reader, value::PlacedHost},
-    name::HostId,
+    name::{HostId, RouteId},
     phase::{gateways::gateway::Gateway, listeners::view::ListenerView, precedence::Precedence},
 };
 use edge_ir::{DirectResponse, Domain, HeaderEdits, PathMatch, Route, RouteAction, RouteMatch, VirtualHost};
@@ -15,8 +18,8 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
     let views = reader.listener_views(id.listener.gateway)?;
     let view = views.listeners.iter().find(|d| d.id == id.listener)?;
     let host = reader.text(id.host);
-    let routes = if view.elsewhere.contains(&host) {
-        vec![misdirected(view)]
+    let (routes, overlaps) = if view.elsewhere.contains(&host) {
+        (vec![misdirected(view)], Vec::new())
     } else {
         collect(reader, id, &entry.routes)
     };
@@ -35,6 +38,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
         fleet: views.fleet,
         table: view.table.clone(),
         host: Arc::new(host),
+        overlaps,
     })
 }
 
@@ -60,10 +64,10 @@ fn misdirected(view: &ListenerView) -> Arc<Route> {
     })
 }
 
-/// All matches of all routes, best first.
-fn collect(reader: &Reader<'_>, id: HostId, routes: &[HostRoute]) -> Vec<Arc<Route>> {
+/// All matches of all routes, best first, and which of the routes have matches in common.
+fn collect(reader: &Reader<'_>, id: HostId, routes: &[HostRoute]) -> (Vec<Arc<Route>>, Vec<Overlap>) {
     let keep_order = keeps_source_order(reader, id);
-    let mut found: Vec<(Precedence<'_>, &Arc<Route>)> = Vec::new();
+    let mut found: Vec<(Precedence<'_>, RouteId, &Arc<Route>)> = Vec::new();
     for HostRoute { route, own, context } in routes {
         let Some(bound) = reader.bound(*route) else {
             continue;
@@ -79,17 +83,23 @@ fn collect(reader: &Reader<'_>, id: HostId, routes: &[HostRoute]) -> Vec<Arc<Rou
                 kind: Reverse(route.kind),
                 position: Reverse(ranked.position),
             };
-            (precedence, &ranked.route)
+            (precedence, *route, &ranked.route)
         }));
     }
     if keep_order {
-        found.sort_unstable_by(|(a, _), (b, _)| {
+        found.sort_unstable_by(|(a, ..), (b, ..)| {
             (b.seniority, b.kind, b.position).cmp(&(a.seniority, a.kind, a.position))
         });
     } else {
-        found.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+        found.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
     }
-    found.into_iter().map(|(_, route)| Arc::clone(route)).collect()
+    let overlaps = match routes {
+        // Nearly all hosts.
+        [] | [_] => Vec::new(),
+        _ => overlap::overlaps(found.iter().map(|(_, id, route)| (*id, &route.matches))),
+    };
+    let routes = found.into_iter().map(|(.., route)| Arc::clone(route));
+    (routes.collect(), overlaps)
 }
 
 fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {

@@ -3,11 +3,12 @@
 use crate::{
     api::{Kind, ParentReference},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, Encryption, Id, RouteId},
+    name::{BackendKind, BackendPort, Encryption, Id, ListenerId, RouteId},
     phase::{
         backends::endpoints::Readiness,
         routes::{
             attach::{self, Parent, Refusal},
+            overlap::MAX_TOLD,
             rules::{Effect, RuleFinding, Summary, Use, every_rule_failed, failed_rules},
         },
     },
@@ -49,6 +50,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             conditions.extend(rules.map(|rules| accepted(parent, rules, kind, &names)));
             conditions.extend(shared.iter().cloned());
             conditions.extend(closed(reader, route, parent));
+            conditions.extend(overlap(reader, route, parent));
             conditions.extend(lost.clone());
             ParentStatus {
                 parent: Arc::clone(&parent.reference),
@@ -118,6 +120,24 @@ fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condit
 /// A policy as people write it; interned names have no order of their own.
 fn policy_name(reader: &Reader<'_>, (kind, id): (Kind, Id)) -> String {
     format!("{kind} {}/{}", reader.text(id.namespace), reader.text(id.name))
+}
+
+/// Other routes on the parent's listeners that match the same requests. Not wrong, but rarely meant.
+fn overlap(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condition> {
+    let attached = parent.verdict.as_ref().ok()?;
+    let here = |listener: ListenerId| attached.iter().any(|a| a.listener == listener);
+    let others = reader.overlaps(route).filter(|(listener, _)| here(*listener));
+    let name = |(_, other): (ListenerId, RouteId)| {
+        let (namespace, name) = (reader.text(other.id.namespace), reader.text(other.id.name));
+        format!("{} {namespace}/{name}", other.kind.kind().as_str())
+    };
+    let others: BTreeSet<String> = others.map(name).collect();
+    let more = if others.len() > MAX_TOLD { " and others" } else { "" };
+    let told: Vec<String> = others.into_iter().take(MAX_TOLD).collect();
+    (!told.is_empty()).then(|| {
+        let message = format!("Overlapping match conditions with route(s): {}{more}", told.join(", "));
+        Condition::yes("RouteRulesOverlap", "RouteRulesOverlap", message)
+    })
 }
 
 /// For a parentRef whose object nobody knows. A route says where it is relative to itself, or in full.
