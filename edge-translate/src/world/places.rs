@@ -73,7 +73,10 @@ impl Places {
 /// put behind authentication must not be open because we don't know the policy yet: what such a policy covers is closed.
 /// Each kind leaves the list when its translation arrives.
 pub(crate) fn is_guard(kind: Kind) -> bool {
-    matches!(kind, Kind::SecurityPolicy | Kind::ClientTrafficPolicy)
+    matches!(
+        kind,
+        Kind::SecurityPolicy | Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy
+    )
 }
 
 /// Whether an object is a policy that protects what it covers, so that this must be closed.
@@ -81,8 +84,18 @@ pub(crate) fn protects(object: &Object) -> bool {
     match object {
         Object::SecurityPolicy(_) => true,
         Object::ClientTrafficPolicy(policy) => policy.spec["tls"].get("clientValidation").is_some(),
+        Object::EdgeExtensionPolicy(policy) => must_run(&policy.spec),
         _ => false,
     }
+}
+
+/// Whether an extension of an EdgeExtensionPolicy must not be left out: any may authenticate, and only a Wasm module or an
+/// external processor can be told to let requests pass that it can't see.
+fn must_run(spec: &Value) -> bool {
+    let list = |field: &str| spec[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut may_fail_open = ["wasm", "extProc"].into_iter().flat_map(list);
+    let never_open = ["lua", "dynamicModule"].into_iter().flat_map(list);
+    may_fail_open.any(|extension| extension["failOpen"] != Value::Bool(true)) || never_open.count() > 0
 }
 
 /// A target as a policy names it, in its own namespace.
@@ -133,9 +146,11 @@ impl World {
                 };
                 places.extend(policy.spec.target_refs.iter().filter_map(target));
             }
-            Some(policy @ (Object::SecurityPolicy(generic) | Object::ClientTrafficPolicy(generic)))
-                if protects(policy) =>
-            {
+            Some(
+                policy @ (Object::SecurityPolicy(generic)
+                | Object::ClientTrafficPolicy(generic)
+                | Object::EdgeExtensionPolicy(generic)),
+            ) if protects(policy) => {
                 self.point_targets(&generic.metadata.namespace, &generic.spec, &mut places);
             }
             _ => {}
