@@ -173,7 +173,10 @@ impl Binder<'_, '_> {
         routes
     }
 
-    fn rule(&mut self, i: usize, rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
+    fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
+        if self.is_closed() {
+            rule.matches.append(&mut rule.refused);
+        }
         let effect = match self.is_closed() {
             true => (internal_error(), HeaderEdits::default(), HeaderEdits::default()),
             false => (self.action(rule.action), rule.request_headers, rule.response_headers),

@@ -2,7 +2,7 @@
 //! parent comes later (`routes/bound`).
 
 use crate::{
-    api::{HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, StringMap},
+    api::{HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, RouteFilterType, StringMap},
     engine::reader::Reader,
     name::{BackendId, BackendPort, RouteId, RouteKind},
     phase::{
@@ -27,6 +27,7 @@ mod filter;
 mod grpc_matches;
 mod matches;
 mod stream;
+mod widened;
 
 /// A route's rules.
 pub(super) struct Rules {
@@ -66,7 +67,10 @@ pub(super) enum Compiled {
 #[derive(Clone)]
 pub(super) struct Rule {
     /// Its matches, each with its index and rank.
-    pub(super) matches: Vec<(usize, RouteMatch, Rank)>,
+    pub(super) matches: Vec<RankedMatch>,
+    /// Matches that are refused, widened to all that they may be meant for: where the rule is guarded, these requests
+    /// must not fall to another.
+    pub(super) refused: Vec<RankedMatch>,
     /// What it does with a request.
     pub(super) action: Action,
     /// Edits to requests.
@@ -78,6 +82,9 @@ pub(super) struct Rule {
     /// The route and rule.
     pub(super) origins: Origins,
 }
+
+/// The index of a match in its rule, what it asks for, and its rank.
+pub(super) type RankedMatch = (usize, RouteMatch, Rank);
 
 /// What a rule does with a request.
 #[derive(Clone)]
@@ -188,6 +195,8 @@ pub(super) struct Compilation<'a, 'r> {
     /// How many backends the rule names.
     n_references: usize,
     targets: SmallVec<[BackendPort; 2]>,
+    /// Refused matches of the rule, widened.
+    refused: Vec<RankedMatch>,
     findings: Vec<RuleFinding>,
     wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
@@ -249,6 +258,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             rule: 0,
             n_references: 0,
             targets: SmallVec::new(),
+            refused: Vec::new(),
             findings: Vec::new(),
             wanting: SmallVec::new(),
         }
@@ -331,12 +341,17 @@ fn own_annotations(all: &StringMap) -> Arc<[(Arc<str>, Arc<str>)]> {
 
 fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins: Origins) -> Rule {
     let parts = rule.parts();
-    let matches = rule.matches(c);
+    let mut matches = rule.matches(c);
+    let mut refused = std::mem::take(&mut c.refused);
+    if parts.filters.iter().any(|f| f.r#type == RouteFilterType::ExternalAuth) {
+        matches.append(&mut refused);
+    }
     let mut filters = filter::compile(c, &parts);
     let action = destination::compile(c, &parts, &mut filters);
     if c.is_closed() {
         return Rule {
             matches,
+            refused,
             action: Action::Answer(internal_error()),
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
@@ -346,6 +361,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
     }
     Rule {
         matches,
+        refused,
         action,
         request_headers: filters.request_headers,
         response_headers: filters.response_headers,

@@ -6,6 +6,7 @@
 use super::{
     Compilation, HostRule, RuleParts, admissible,
     matches::{check_regex, everything, headers, one_of},
+    widened,
 };
 use crate::{
     api::{GrpcMethodMatch, GrpcRouteMatch, GrpcRouteRule, MatchType},
@@ -33,7 +34,11 @@ impl HostRule for GrpcRouteRule {
         }
         let each = self.matches.iter().enumerate();
         each.filter_map(|(i, one)| {
-            let (matches, rank) = compile_one(c, one)?;
+            let Some((matches, rank)) = compile_one(c, one) else {
+                let (matches, rank) = widened::call(one);
+                c.refused.push((i, matches, rank));
+                return None;
+            };
             Some((i, matches, rank))
         })
         .collect()
@@ -42,8 +47,7 @@ impl HostRule for GrpcRouteRule {
 
 fn compile_one(c: &mut Compilation<'_, '_>, one: &GrpcRouteMatch) -> Option<(RouteMatch, Rank)> {
     let call = one.method.as_deref();
-    let service = call.and_then(|m| m.service.as_deref()).filter(|s| !s.is_empty());
-    let method = call.and_then(|m| m.method.as_deref()).filter(|m| !m.is_empty());
+    let (service, method) = parts(call);
     let path = match call {
         None => PathMatch::Any,
         Some(call) => path(c, call, service, method)?,
@@ -54,13 +58,24 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &GrpcRouteMatch) -> Option<(Rou
         headers,
         ..everything()
     };
-    let is_exact = call.is_some_and(|call| call.r#type == MatchType::Exact);
-    let rank = if is_exact {
-        Rank::of_call(&matches, service, method)
-    } else {
-        Rank::of(&matches)
-    };
+    let rank = rank(&matches, call);
     Some((matches, rank))
+}
+
+/// Service and method of a call, if it names them.
+pub(super) fn parts(call: Option<&GrpcMethodMatch>) -> (Option<&str>, Option<&str>) {
+    let service = call.and_then(|m| m.service.as_deref()).filter(|s| !s.is_empty());
+    let method = call.and_then(|m| m.method.as_deref()).filter(|m| !m.is_empty());
+    (service, method)
+}
+
+/// The rank of a match on a call.
+pub(super) fn rank(matches: &RouteMatch, call: Option<&GrpcMethodMatch>) -> Rank {
+    let (service, method) = parts(call);
+    match call.map(|call| &call.r#type) {
+        Some(MatchType::Exact) => Rank::of_call(matches, service, method),
+        _ => Rank::of(matches),
+    }
 }
 
 fn path(
@@ -77,28 +92,37 @@ fn path(
             if let Some(method) = method {
                 c.admit("method", method, admissible::grpc_method(method))?;
             }
-            Some(match (service, method) {
-                (Some(service), Some(method)) => PathMatch::Exact(format!("/{service}/{method}").into()),
-                (Some(service), None) => PathMatch::Prefix(format!("/{service}").into()),
-                (None, Some(method)) => PathMatch::Regex(format!("/[^/]+/{}", regex::escape(method)).into()),
-                (None, None) => PathMatch::Any,
-            })
+            Some(written(call))
         }
         MatchType::RegularExpression => {
             for part in [service, method].into_iter().flatten() {
                 check_regex(c, part)?;
             }
-            // Grouped, so that an alternative in one part doesn't split the whole.
-            let part = |part: Option<&str>| part.map_or("[^/]+".to_owned(), |part| format!("(?:{part})"));
-            Some(match (service, method) {
-                (None, None) => PathMatch::Any,
-                _ => PathMatch::Regex(format!("/{}/{}", part(service), part(method)).into()),
-            })
+            Some(written(call))
         }
         MatchType::Other(kind) => {
             c.admit("method match type", kind, Err(one_of(MatchType::KNOWN)))?;
             None
         }
+    }
+}
+
+/// The path of a call, as it is written.
+pub(super) fn written(call: &GrpcMethodMatch) -> PathMatch {
+    let (service, method) = parts(Some(call));
+    if call.r#type == MatchType::RegularExpression {
+        // Grouped, so that an alternative in one part doesn't split the whole.
+        let part = |part: Option<&str>| part.map_or("[^/]+".to_owned(), |part| format!("(?:{part})"));
+        return match (service, method) {
+            (None, None) => PathMatch::Any,
+            _ => PathMatch::Regex(format!("/{}/{}", part(service), part(method)).into()),
+        };
+    }
+    match (service, method) {
+        (Some(service), Some(method)) => PathMatch::Exact(format!("/{service}/{method}").into()),
+        (Some(service), None) => PathMatch::Prefix(format!("/{service}").into()),
+        (None, Some(method)) => PathMatch::Regex(format!("/[^/]+/{}", regex::escape(method)).into()),
+        (None, None) => PathMatch::Any,
     }
 }
 

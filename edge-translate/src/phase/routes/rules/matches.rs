@@ -1,6 +1,6 @@
 //! Matches of an HTTPRoute rule: which requests it is for.
 
-use super::{Compilation, HostRule, RuleParts, admissible, expression, filter};
+use super::{Compilation, HostRule, RuleParts, admissible, expression, filter, widened};
 use crate::{
     api::{HttpMethod, HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
     phase::precedence::Rank,
@@ -29,7 +29,13 @@ impl HostRule for HttpRouteRule {
         }
         let mut all = Vec::with_capacity(self.matches.len());
         for (i, one) in self.matches.iter().enumerate() {
-            all.extend(compile_one(c, one).map(|matches| ranked((i, matches))));
+            match compile_one(c, one) {
+                Some(matches) => all.push(ranked((i, matches))),
+                None => {
+                    let (matches, rank) = widened::request(one);
+                    c.refused.push((i, matches, rank));
+                }
+            }
         }
         all
     }
