@@ -12,7 +12,10 @@
     reason = "a test may stop where it stands"
 )]
 
-use edge_translate::{api::ObjectKey, status::StatusBody};
+use edge_translate::{
+    api::{ObjectKey, Timestamp},
+    status::StatusBody,
+};
 use edge_xds::dump::DumpKind;
 use edgectl::{
     cli::OutputFormat,
@@ -137,12 +140,23 @@ fn check_case(topic: &str, folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// The time that a case is judged by, if its text says `# now: 2030-01-01T00:00:00Z` before the first object.
+fn now(text: &str) -> Option<Timestamp> {
+    let mut comments = text.lines().take_while(|line| line.starts_with('#'));
+    let time = comments.find_map(|line| line.strip_prefix("# now: "))?;
+    Some(Timestamp::parse(time).unwrap_or_else(|| panic!("{time} is not a time")))
+}
+
 fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
+    let options = Options {
+        now: now(&text),
+        ..Options::default()
+    };
     let texts = [Text {
         name: "input.yaml".to_owned(),
         text,
     }];
-    let outcome = translate(&texts, &Options::default());
+    let outcome = translate(&texts, &options);
     let ir = Ir {
         fleets: show::fleets(&outcome),
         infra: show::infra(&outcome),

@@ -169,7 +169,7 @@ fn items(list: Option<&Value>) -> impl Iterator<Item = &Value> {
 }
 
 /// Condition types that we set somewhere; what is left of them from earlier must not survive us.
-const OUR_TYPES: [&str; 14] = [
+const OUR_TYPES: [&str; 15] = [
     "Accepted",
     "Programmed",
     "ResolvedRefs",
@@ -178,6 +178,7 @@ const OUR_TYPES: [&str; 14] = [
     "BackendsAvailable",
     "RouteRulesOverlap",
     "OverlappingTLSConfig",
+    "CertificateOutOfDate",
     "InsecureFrontendValidationMode",
     "Overridden",
     "Merged",

@@ -6,7 +6,8 @@ use super::{
 use crate::api::ParentReference;
 
 /// Conditions that are bad news when they hold; all others are when they don't.
-const NEGATIVE: [&str; 6] = [
+const NEGATIVE: [&str; 7] = [
+    "CertificateOutOfDate",
     "Conflicted",
     "InsecureFrontendValidationMode",
     "OverlappingTLSConfig",

@@ -83,7 +83,7 @@ fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<Arc<Secret>
     let usable = gateways
         .into_iter()
         .find_map(|gateway| client_certificate::certificate(reader, gateway)?.ok())?;
-    let certificate = reader.certificate(usable)?.as_ref().ok()?;
+    let certificate = reader.certificate(usable.id)?.as_ref().ok()?;
     Some(Arc::clone(&certificate.secret))
 }
 

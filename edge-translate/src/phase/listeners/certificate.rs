@@ -132,9 +132,20 @@ pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
 /// Warns of certificates that clients won't take. They are served all the same: to serve none instead, or another, would
 /// only take from those who don't look.
 fn out_of_date(certificates: &[Arc<CertificateView>]) -> Option<Finding> {
-    let one = |certificate: &Arc<CertificateView>| {
-        let name = &certificate.name;
-        match certificate.date {
+    let flaws: Vec<_> = certificates.iter().filter_map(|c| c.flaw_of_date()).collect();
+    let (reason, _) = flaws.first()?;
+    let messages: Vec<&str> = flaws.iter().map(|(_, message)| message.as_str()).collect();
+    let message = format!("{} Clients that verify it refuse the connection.", messages.join(" "));
+    Some(Finding {
+        condition: Condition::yes(OUT_OF_DATE, *reason, message),
+    })
+}
+
+impl CertificateView {
+    /// Reason and message, if it isn't time for it.
+    pub(super) fn flaw_of_date(&self) -> Option<(&'static str, String)> {
+        let name = &self.name;
+        match self.date {
             Date::Current => None,
             Date::Early(from) => Some((
                 "CertificateNotYetValid",
@@ -145,14 +156,7 @@ fn out_of_date(certificates: &[Arc<CertificateView>]) -> Option<Finding> {
                 format!("The certificate in {name} expired at {at}."),
             )),
         }
-    };
-    let flaws: Vec<_> = certificates.iter().filter_map(one).collect();
-    let (reason, _) = flaws.first()?;
-    let messages: Vec<&str> = flaws.iter().map(|(_, message)| message.as_str()).collect();
-    let message = format!("{} Clients that verify it refuse the connection.", messages.join(" "));
-    Some(Finding {
-        condition: Condition::yes(OUT_OF_DATE, *reason, message),
-    })
+    }
 }
 
 fn finding(errors: &[RefError], nothing_left: bool) -> Option<Finding> {
@@ -173,46 +177,69 @@ fn finding(errors: &[RefError], nothing_left: bool) -> Option<Finding> {
     })
 }
 
-/// The certificate behind a reference. Permission is asked first, so that a missing grant is all that can be learnt.
+/// The certificate that a reference of a listener leads to.
 fn resolve(reader: &Reader<'_>, holder: &Holder, reference: &SecretRef) -> Result<Arc<CertificateView>, RefError> {
-    let invalid = |message: String| RefError {
-        permitted: true,
-        message,
-    };
-    if !reference.group.is_empty() || reference.kind != "Secret" {
-        let (group, kind) = (&reference.group, &reference.kind);
-        return Err(invalid(format!(
-            "unsupported certificate ref {group}/{kind}, only core Secret is supported"
-        )));
-    }
     let own = &*holder.metadata().namespace;
-    let namespace = reference.namespace.as_deref().unwrap_or(own);
-    let name = &*reference.name;
+    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
+    let (permitted, message) = match referenced(reader, holder.kind(), own, reference) {
+        Ok(certificate) => return Ok(Arc::clone(certificate)),
+        Err(Unusable::Kind) => {
+            let (group, kind) = (&reference.group, &reference.kind);
+            let message = format!("unsupported certificate ref {group}/{kind}, only core Secret is supported");
+            (true, message)
+        }
+        Err(Unusable::NotPermitted) => {
+            let message = format!("certificate ref to secret {namespace}/{name} not permitted by any ReferenceGrant");
+            (false, message)
+        }
+        Err(Unusable::Malformed(error)) => (true, error.to_string()),
+        Err(Unusable::Missing) => (true, format!("secret {namespace}/{name} does not exist")),
+    };
+    Err(RefError { permitted, message })
+}
+
+/// Why a reference leads to no certificate.
+pub(super) enum Unusable<'a> {
+    /// It names something other than a Secret.
+    Kind,
+    /// No ReferenceGrant lets it.
+    NotPermitted,
+    /// There is no such Secret.
+    Missing,
+    /// The Secret isn't a certificate, and why.
+    Malformed(&'a str),
+}
+
+/// The certificate behind a reference from an object of a kind. Permission is asked first, so that a missing grant is all
+/// that can be learnt.
+pub(super) fn referenced<'a>(
+    reader: &Reader<'a>,
+    from: Kind,
+    own: &str,
+    reference: &SecretRef,
+) -> Result<&'a Arc<CertificateView>, Unusable<'a>> {
+    if !reference.group.is_empty() || reference.kind != "Secret" {
+        return Err(Unusable::Kind);
+    }
+    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
     let from = Referrer {
-        group: "gateway.networking.k8s.io",
-        kind: holder.kind().as_str(),
+        group: from.group(),
+        kind: from.as_str(),
         namespace: own,
     };
-    if !is_permitted(
-        reader,
-        from,
-        Referent {
-            group: "",
-            kind: "Secret",
-            namespace,
-            name,
-        },
-    ) {
-        let message = format!("certificate ref to secret {namespace}/{name} not permitted by any ReferenceGrant");
-        return Err(RefError {
-            permitted: false,
-            message,
-        });
+    let to = Referent {
+        group: "",
+        kind: "Secret",
+        namespace,
+        name,
+    };
+    if !is_permitted(reader, from, to) {
+        return Err(Unusable::NotPermitted);
     }
     match reader.certificate_view(reader.id(namespace, name)) {
-        Some(Ok(certificate)) => Ok(Arc::clone(certificate)),
-        Some(Err(error)) => Err(invalid(error.to_string())),
-        None => Err(invalid(format!("secret {namespace}/{name} does not exist"))),
+        Some(Ok(certificate)) => Ok(certificate),
+        Some(Err(error)) => Err(Unusable::Malformed(error)),
+        None => Err(Unusable::Missing),
     }
 }
 

@@ -2,81 +2,77 @@
 //!
 //! It is shown to every backend that a BackendTLSPolicy covers.
 
+use super::{
+    certificate::{CertificateView, Unusable, referenced},
+    finding::OUT_OF_DATE,
+};
 use crate::{
-    api,
+    api::{self, Kind},
     engine::reader::Reader,
-    name::Id,
-    phase::reference::{Referent, Referrer, is_permitted},
     status::Condition,
 };
+use std::sync::Arc;
 
 /// Reason and message.
 type Flaw = (&'static str, String);
 
-/// `ResolvedRefs` of a Gateway; none when it names no TLS material.
-pub(crate) fn resolved_refs(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Condition> {
-    gateway.spec.tls.as_deref()?;
-    Some(match certificate(reader, gateway) {
-        None | Some(Ok(_)) => Condition::yes(
-            "ResolvedRefs",
-            "ResolvedRefs",
-            "Successfully resolved all TLS references for the gateway",
-        ),
-        Some(Err((reason, message))) => Condition::no("ResolvedRefs", reason, message),
-    })
+/// What a Gateway says of its certificate: `ResolvedRefs` if it names TLS material, and a warning while backends won't
+/// take the certificate. It is shown all the same, as those of listeners are: with none, no backend would take it.
+pub(crate) fn conditions(reader: &Reader<'_>, gateway: &api::Gateway) -> Vec<Condition> {
+    if gateway.spec.tls.is_none() {
+        return Vec::new();
+    }
+    let resolved = Condition::yes(
+        "ResolvedRefs",
+        "ResolvedRefs",
+        "Successfully resolved all TLS references for the gateway",
+    );
+    match certificate(reader, gateway) {
+        None => vec![resolved],
+        Some(Err((reason, message))) => vec![Condition::no("ResolvedRefs", reason, message)],
+        Some(Ok(certificate)) => {
+            let late = certificate.flaw_of_date().map(|(reason, message)| {
+                let message = format!("{message} Backends that verify it refuse the connection.");
+                Condition::yes(OUT_OF_DATE, reason, message)
+            });
+            [resolved].into_iter().chain(late).collect()
+        }
+    }
 }
 
-/// The Secret of a Gateway's certificate, or why it can't be used; none when it names none.
-pub(crate) fn certificate(reader: &Reader<'_>, gateway: &api::Gateway) -> Option<Result<Id, Flaw>> {
+/// A Gateway's certificate, or why it can't be used; none when it names none.
+pub(crate) fn certificate<'a>(
+    reader: &Reader<'a>,
+    gateway: &api::Gateway,
+) -> Option<Result<&'a Arc<CertificateView>, Flaw>> {
     let tls = gateway.spec.tls.as_deref()?;
     let reference = tls.backend.as_ref()?.client_certificate_ref.as_ref()?;
-    Some(read(reader, &gateway.metadata.namespace, reference))
+    let own = &*gateway.metadata.namespace;
+    let certificate = referenced(reader, Kind::Gateway, own, reference);
+    Some(certificate.map_err(|unusable| flaw(&unusable, own, reference)))
 }
 
-fn read(reader: &Reader<'_>, own: &str, reference: &api::SecretRef) -> Result<Id, Flaw> {
+fn flaw(unusable: &Unusable<'_>, own: &str, reference: &api::SecretRef) -> Flaw {
     let invalid = |message: String| ("InvalidClientCertificateRef", message);
     let (group, kind) = (&reference.group, &reference.kind);
-    if !group.is_empty() {
-        let message = format!(
+    match unusable {
+        Unusable::Kind if !group.is_empty() => invalid(format!(
             "Invalid backend client certificate reference for gateway: invalid client certificate reference group: {group}"
-        );
-        return Err(invalid(message));
-    }
-    if *kind != "Secret" {
-        let message = format!(
+        )),
+        Unusable::Kind => invalid(format!(
             "Invalid backend client certificate reference for gateway: invalid client certificate reference kind: {kind}"
-        );
-        return Err(invalid(message));
-    }
-    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
-    let from = Referrer {
-        group: "gateway.networking.k8s.io",
-        kind: "Gateway",
-        namespace: own,
-    };
-    if !is_permitted(
-        reader,
-        from,
-        Referent {
-            group: "",
-            kind: "Secret",
-            namespace,
-            name,
-        },
-    ) {
-        return Err((
+        )),
+        Unusable::NotPermitted => (
             "RefNotPermitted",
             "invalid cross-namespace reference to backend client certificate".into(),
-        ));
-    }
-    let id = reader.id(namespace, name);
-    match reader.certificate_view(id) {
-        Some(Ok(_)) => Ok(id),
-        Some(Err(error)) => Err(invalid(format!(
-            "invalid backend client cert secret for gateway: {error}"
-        ))),
-        None => Err(invalid(format!(
-            "failed to get backend client certs for gateway: secret {namespace}/{name} does not exist"
-        ))),
+        ),
+        Unusable::Malformed(error) => invalid(format!("invalid backend client cert secret for gateway: {error}")),
+        Unusable::Missing => {
+            let namespace = reference.namespace.as_deref().unwrap_or(own);
+            invalid(format!(
+                "failed to get backend client certs for gateway: secret {namespace}/{} does not exist",
+                reference.name
+            ))
+        }
     }
 }

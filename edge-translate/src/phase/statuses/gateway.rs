@@ -28,7 +28,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         }));
     };
     let mut conditions = vec![accepted(member, object, &mine.listeners)];
-    conditions.extend(client_certificate::resolved_refs(reader, object));
+    conditions.extend(client_certificate::conditions(reader, object));
     if validates_insecurely(object) {
         conditions.push(Condition::yes(
             "InsecureFrontendValidationMode",
