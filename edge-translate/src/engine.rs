@@ -206,7 +206,13 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Socket(socket) => Value::Socket(Arc::new(phase::listeners::sockets::socket(reader, socket)?)),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
-        Key::Settings | Key::Object(..) | Key::Slices(_) | Key::Grants(_) | Key::Place(_) | Key::Fact(_) => {
+        Key::Settings
+        | Key::Object(..)
+        | Key::Slices(_)
+        | Key::Grants(_)
+        | Key::Place(_)
+        | Key::Choosable(_)
+        | Key::Fact(_) => {
             return None;
         }
         Key::Members(_)

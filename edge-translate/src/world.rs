@@ -4,24 +4,28 @@
 //! touches nothing.
 
 use crate::{
-    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
+    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, StringMap, Timestamp},
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Variant,
-        VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, RouteKind, Sym, Target,
+        Variant, VariantId,
     },
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 mod places;
 
 use places::Places;
-pub(crate) use places::{NamedTarget, Place, is_guard, named_targets, protects};
+pub(crate) use places::{Place, Selector, is_guard, named_targets, protects, selectors};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -35,7 +39,7 @@ type ByName<T> = BTreeMap<Arc<str>, Arc<T>>;
 #[derive(Default)]
 pub(crate) struct Touched {
     /// Inputs that are another.
-    pub(crate) keys: SmallVec<[Key; 2]>,
+    pub(crate) keys: SmallVec<[Key; 4]>,
     /// What appeared, changed or went.
     pub(crate) subjects: SmallVec<[Subject; 2]>,
 }
@@ -73,6 +77,8 @@ pub(crate) struct World {
     slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
     /// Who points where.
     places: Places,
+    /// Objects that a selector can choose.
+    choosable: BTreeSet<(Kind, Id)>,
     /// The time that we were told last.
     now: Option<Timestamp>,
     /// Ports of the machine that others hold, and who.
@@ -92,6 +98,7 @@ impl World {
             slices: FxHashMap::default(),
             slice_owner: FxHashMap::default(),
             places: Places::default(),
+            choosable: BTreeSet::new(),
             now: None,
             port_holders: FxHashMap::default(),
         }
@@ -263,6 +270,9 @@ impl World {
         ports.sort_unstable();
         ports.dedup();
         touched.subjects.extend(ports.into_iter().map(Subject::Port));
+        if is_choosable(kind) {
+            self.turn_choosable((kind, id), before.as_ref(), object.as_ref(), &mut touched);
+        }
         let (was, now) = (self.places_of(before.as_ref()), self.places_of(object.as_ref()));
         for place in self.places.turn((kind, id), &was, &now) {
             touched.push(Key::Place(place.watched(kind)));
@@ -271,6 +281,53 @@ impl World {
             }
         }
         touched
+    }
+
+    /// What selectors see of an object: whether it is there, and its labels.
+    fn turn_choosable(
+        &mut self,
+        object: (Kind, Id),
+        was: Option<&Object>,
+        now: Option<&Object>,
+        touched: &mut Touched,
+    ) {
+        let labels = |object: &Object| object.metadata().labels.clone();
+        if was.map(labels) == now.map(labels) {
+            return;
+        }
+        match now {
+            Some(_) => self.choosable.insert(object),
+            None => self.choosable.remove(&object),
+        };
+        let (kind, id) = object;
+        touched.push(Key::Choosable(Place::Namespace(kind, id.namespace)));
+        touched.push(Key::Choosable(Place::Everywhere(kind)));
+    }
+
+    /// Objects at a place that a selector can choose, with their labels.
+    pub(crate) fn choosable(&self, place: Place) -> impl Iterator<Item = (Id, &StringMap)> {
+        let first = Interner::EMPTY;
+        let (kind, start) = match place {
+            Place::Object(kind, id) => (kind, id),
+            Place::Namespace(kind, namespace) => (kind, Id { namespace, name: first }),
+            Place::Everywhere(kind) => (
+                kind,
+                Id {
+                    namespace: first,
+                    name: first,
+                },
+            ),
+        };
+        let is_there = move |(other, id): &&(Kind, Id)| {
+            *other == kind
+                && match place {
+                    Place::Object(_, one) => *id == one,
+                    Place::Namespace(_, namespace) => id.namespace == namespace,
+                    Place::Everywhere(_) => true,
+                }
+        };
+        let there = self.choosable.range((kind, start)..).take_while(is_there);
+        there.filter_map(|(kind, id)| Some((*id, &self.object(*kind, *id)?.metadata().labels)))
     }
 
     /// Who points at a place.
@@ -363,6 +420,11 @@ impl World {
             id: self.id(namespace, name),
         })
     }
+}
+
+/// Whether selectors of policies choose among objects of a kind.
+fn is_choosable(kind: Kind) -> bool {
+    matches!(kind, Kind::Gateway | Kind::ListenerSet) || RouteKind::of(kind).is_some()
 }
 
 /// The ports of an object that can be a backend.

@@ -22,6 +22,8 @@ pub(crate) enum Key {
     Grants(Sym),
     /// Who points at a place.
     Place(Place),
+    /// Which objects selectors can choose at a place, and their labels.
+    Choosable(Place),
     /// What the outside says.
     Fact(Question),
     // Indexes, kept from the values of units.

@@ -9,7 +9,7 @@ use super::{
     value::Value,
 };
 use crate::{
-    api::{self, Kind, Object, Timestamp},
+    api::{self, Kind, Object, StringMap, Timestamp},
     fact::{MachinePort, Question},
     name::{
         Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether a ReferenceGrant lets the policies of another namespace cover an object.
-    fn lets_in(&self, policy: Kind, from: Sym, kind: Kind, id: Id) -> bool {
+    pub(crate) fn lets_in(&self, policy: Kind, from: Sym, kind: Kind, id: Id) -> bool {
         let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(from));
         let from = Referrer {
             group: policy.group(),
@@ -197,6 +197,12 @@ impl<'a> Reader<'a> {
             name: &name,
         };
         is_permitted(self, from, to)
+    }
+
+    /// Objects at a place that a selector can choose, with their labels; these two are all that is recorded.
+    pub(crate) fn choosable(&self, place: Place) -> impl Iterator<Item = (Id, &'a StringMap)> {
+        self.reads.note(Key::Choosable(place));
+        self.world.choosable(place)
     }
 
     fn pointers(&self, place: Place) -> impl Iterator<Item = (Kind, Id)> {

@@ -141,7 +141,7 @@ macro_rules! units {
 }
 
 units! {
-    inputs { Settings Object Slices Grants Place Fact }
+    inputs { Settings Object Slices Grants Place Choosable Fact }
     indexes {
         1: Members PortClaims;
         5: ListenerRoutes Attached Ancestors Filters;

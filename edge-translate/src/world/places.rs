@@ -6,10 +6,11 @@
 
 use super::World;
 use crate::{
-    api::{self, Kind, Object},
+    api::{self, Kind, LabelSelector, Object},
     name::{BackendKind, Id, Sym},
 };
 use rustc_hash::FxHashMap;
+use serde::Deserialize;
 use serde_json::Value;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -121,6 +122,34 @@ pub(crate) fn named_targets(spec: &Value) -> impl Iterator<Item = NamedTarget<'_
     })
 }
 
+/// Objects that a policy chooses, as it says so.
+pub(crate) struct Selector<'a> {
+    /// Their kind.
+    pub(crate) kind: Kind,
+    /// Their labels.
+    pub(crate) labels: LabelSelector,
+    /// Which namespaces they may be in, `Same` unless it says otherwise.
+    pub(crate) from: &'a str,
+    /// Labels of those namespaces, where these are chosen.
+    pub(crate) namespaces: LabelSelector,
+}
+
+/// The selectors of a policy; kinds that we don't read are left out. One whose labels can't be read chooses all.
+pub(crate) fn selectors(spec: &Value) -> impl Iterator<Item = Selector<'_>> {
+    let labels = |value: &Value| LabelSelector::deserialize(value).unwrap_or_default();
+    let list = spec["targetSelectors"].as_array().into_iter().flatten();
+    list.filter_map(move |selector| {
+        let group = selector["group"].as_str().unwrap_or("gateway.networking.k8s.io");
+        let namespaces = &selector["namespaces"];
+        Some(Selector {
+            kind: Kind::of(group, selector["kind"].as_str().unwrap_or_default())?,
+            labels: labels(selector),
+            from: namespaces["from"].as_str().unwrap_or("Same"),
+            namespaces: labels(&namespaces["selector"]),
+        })
+    })
+}
+
 impl World {
     /// Where an object points.
     pub(super) fn places_of(&self, object: Option<&Object>) -> Pointing {
@@ -188,14 +217,10 @@ impl World {
     fn point_targets(&self, namespace: &str, spec: &Value, places: &mut Pointing) {
         let named = named_targets(spec);
         places.extend(named.map(|target| Place::Object(target.kind, self.id(namespace, target.name))));
-        for selector in spec["targetSelectors"].as_array().into_iter().flatten() {
-            let group = selector["group"].as_str().unwrap_or("gateway.networking.k8s.io");
-            let Some(kind) = Kind::of(group, selector["kind"].as_str().unwrap_or_default()) else {
-                continue;
-            };
-            places.push(Place::Namespace(kind, self.sym(namespace)));
-            if !matches!(selector["namespaces"]["from"].as_str(), None | Some("Same")) {
-                places.push(Place::Everywhere(kind));
+        for selector in selectors(spec) {
+            places.push(Place::Namespace(selector.kind, self.sym(namespace)));
+            if selector.from != "Same" {
+                places.push(Place::Everywhere(selector.kind));
             }
         }
     }

@@ -304,7 +304,7 @@ trait HostRule {
     fn parts(&self) -> RuleParts<'_>;
 
     /// Its matches with their rank, each with its index. A match that can't be compiled is left out, and the rule fails.
-    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<(usize, RouteMatch, Rank)>;
+    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<RankedMatch>;
 }
 
 fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'a Metadata, rules: &'a [R]) -> Rules {

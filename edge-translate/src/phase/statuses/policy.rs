@@ -2,12 +2,12 @@
 //! them is accepted, and the message says what becomes of what they cover.
 
 use crate::{
-    api::{Generic, Kind, Object, ParentReference, text::Symbol},
+    api::{Generic, Kind, Object, ParentReference, StringMap, text::Symbol},
     engine::reader::Reader,
     name::{Id, RouteId, RouteKind},
-    phase::{gateways::gateway::Gateway, listeners::listener_set},
+    phase::{gateways::gateway::Gateway, listeners::listener_set, namespace},
     status::{Condition, ParentStatus, Status, StatusBody},
-    world::{NamedTarget, named_targets, protects},
+    world::{Place, Selector, named_targets, protects, selectors},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,8 +23,19 @@ pub(super) fn is_policy(kind: Kind) -> bool {
 pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
     let object = reader.object(kind, id)?;
     let policy = generic(object)?;
-    let ancestors: BTreeMap<AncestorKey, ParentReference> = named_targets(&policy.spec)
-        .flat_map(|target| ancestors_of(reader, id, &target))
+    let named = named_targets(&policy.spec).map(|target| Target {
+        kind: target.kind,
+        id: Id {
+            namespace: id.namespace,
+            name: reader.sym(target.name),
+        },
+        section: target.section,
+    });
+    let closes = protects(object);
+    let chosen = selectors(&policy.spec).flat_map(|selector| chosen(reader, (kind, id), &selector, closes));
+    let ancestors: BTreeMap<AncestorKey, ParentReference> = named
+        .chain(chosen)
+        .flat_map(|target| ancestors_of(reader, &target))
         .map(|ancestor| (sort_key(&ancestor), ancestor))
         .collect();
     if ancestors.is_empty() {
@@ -94,12 +105,43 @@ fn message(kind: Kind, object: &Object) -> String {
     format!("{what} is not supported by this version: {effect}.")
 }
 
-/// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is ours.
-fn ancestors_of(reader: &Reader<'_>, policy: Id, target: &NamedTarget<'_>) -> Vec<ParentReference> {
-    let id = Id {
-        namespace: policy.namespace,
-        name: reader.sym(target.name),
+/// A target of a policy.
+struct Target<'a> {
+    kind: Kind,
+    id: Id,
+    /// A listener or rule of it.
+    section: Option<&'a str>,
+}
+
+/// The targets that a selector chooses. A policy that closes what it covers does so whatever the labels are (`guards` of
+/// the reader), and has to say so.
+fn chosen<'a>(reader: &Reader<'_>, policy: (Kind, Id), selector: &Selector<'_>, closes: bool) -> Vec<Target<'a>> {
+    let (policy_kind, Id { namespace: own, .. }) = policy;
+    let kind = selector.kind;
+    let place = match selector.from {
+        "Same" => Place::Namespace(kind, own),
+        _ => Place::Everywhere(kind),
     };
+    let is_meant = |id: Id, labels: &StringMap| {
+        let there = selector.from != "Selector"
+            || namespace::is_selected(reader, &selector.namespaces, &reader.text(id.namespace));
+        closes || (there && selector.labels.matches(labels) == Some(true))
+    };
+    reader
+        .choosable(place)
+        .filter(|(id, labels)| is_meant(*id, labels))
+        .filter(|(id, _)| id.namespace == own || reader.lets_in(policy_kind, own, kind, *id))
+        .map(|(id, _)| Target {
+            kind,
+            id,
+            section: None,
+        })
+        .collect()
+}
+
+/// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is ours.
+fn ancestors_of(reader: &Reader<'_>, target: &Target<'_>) -> Vec<ParentReference> {
+    let id = target.id;
     let is_ours = |gateway: Id| {
         reader
             .gateway(gateway)

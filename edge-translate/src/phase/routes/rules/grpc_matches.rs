@@ -4,7 +4,7 @@
 //! not told apart: a virtual host is shared with HTTPRoutes, and whoever asks for such a path means the call.
 
 use super::{
-    Compilation, HostRule, RuleParts, admissible,
+    Compilation, HostRule, RankedMatch, RuleParts, admissible,
     matches::{check_regex, everything, headers, one_of},
     widened,
 };
@@ -26,7 +26,7 @@ impl HostRule for GrpcRouteRule {
         }
     }
 
-    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<(usize, RouteMatch, Rank)> {
+    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<RankedMatch> {
         if self.matches.is_empty() {
             let everything = everything();
             let rank = Rank::of(&everything);

@@ -1,6 +1,6 @@
 //! Matches of an HTTPRoute rule: which requests it is for.
 
-use super::{Compilation, HostRule, RuleParts, admissible, expression, filter, widened};
+use super::{Compilation, HostRule, RankedMatch, RuleParts, admissible, expression, filter, widened};
 use crate::{
     api::{HttpMethod, HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
     phase::precedence::Rank,
@@ -19,7 +19,7 @@ impl HostRule for HttpRouteRule {
         }
     }
 
-    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<(usize, RouteMatch, Rank)> {
+    fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<RankedMatch> {
         let ranked = |(i, matches): (usize, RouteMatch)| {
             let rank = Rank::of(&matches);
             (i, matches, rank)
