@@ -58,8 +58,20 @@ fn provider(config: &EdgeGateway, fault: Sink<'_>) {
         }
         (ProviderType::Custom, None) => fault("provider", "empty custom provider settings"),
         (ProviderType::Custom, Some(custom)) => check_custom(custom, fault),
-        (ProviderType::Other(_), _) => fault("provider.type", "unsupported provider type"),
+        (ProviderType::Other(other), _) => {
+            let known = one_of(ProviderType::KNOWN);
+            fault(
+                "provider.type",
+                &format!("unsupported provider type: {other}, should be {known}"),
+            );
+        }
     }
+}
+
+/// The values that there are, for a message.
+fn one_of(known: &[&str]) -> String {
+    let quoted: Vec<String> = known.iter().map(|value| format!("'{value}'")).collect();
+    quoted.join(" or ")
 }
 
 fn check_cluster(cluster: &ClusterProvider, path: &str, fault: Sink<'_>) {
@@ -153,7 +165,13 @@ fn check_resource(resource: &ResourceProvider, fault: Sink<'_>) {
                 check_cluster(cluster, "provider.custom.resource.cluster", fault);
             }
         }
-        (ResourceProviderType::Other(other), _) => fault(path, &format!("unsupported resource provider: {other}")),
+        (ResourceProviderType::Other(other), _) => {
+            let known = one_of(ResourceProviderType::KNOWN);
+            fault(
+                path,
+                &format!("unsupported resource provider: {other}, should be {known}"),
+            );
+        }
     }
 }
 
@@ -177,7 +195,11 @@ fn check_infrastructure(infrastructure: &InfrastructureProvider, fault: Sink<'_>
         }
         (InfrastructureProviderType::Host, Some(_), _) => {}
         (InfrastructureProviderType::Other(other), ..) => {
-            fault(path, &format!("unsupported infrastructure provider: {other}"));
+            let known = one_of(InfrastructureProviderType::KNOWN);
+            fault(
+                path,
+                &format!("unsupported infrastructure provider: {other}, should be {known}"),
+            );
         }
     }
 }
@@ -207,7 +229,13 @@ fn logging(config: &EdgeGateway, fault: Sink<'_>) {
 fn check_rate_limit(rate_limit: &RateLimit, fault: Sink<'_>) {
     let path = "rateLimit.backend";
     match (&rate_limit.backend.r#type, &rate_limit.backend.redis) {
-        (RateLimitBackendType::Other(other), _) => fault(path, &format!("unsupported ratelimit backend {other}")),
+        (RateLimitBackendType::Other(other), _) => {
+            let known = one_of(RateLimitBackendType::KNOWN);
+            fault(
+                path,
+                &format!("unsupported ratelimit backend {other}, should be {known}"),
+            );
+        }
         (RateLimitBackendType::Redis, None) => fault(path, "empty ratelimit redis settings"),
         (RateLimitBackendType::Redis, Some(redis)) => {
             if redis.url.is_some() == redis.url_ref.is_some() {

@@ -114,7 +114,10 @@ fn every_check_says_its_sentence() {
             "gateway: {controllerName: ''}".to_owned(),
             "3:27: error: gateway controllerName is unspecified",
         ),
-        ("provider: {type: Magic}".to_owned(), "unsupported provider type"),
+        (
+            "provider: {type: Magic}".to_owned(),
+            "unsupported provider type: Magic, should be 'Cluster' or 'Custom'",
+        ),
         (
             "provider: {cluster: {watch: {type: Namespaces}}}".to_owned(),
             "namespaces should be specified when watch mode is 'Namespaces'",
@@ -136,14 +139,17 @@ fn every_check_says_its_sentence() {
             custom("resource: {type: File, file: {paths: []}}"),
             "no paths were assigned for file resource provider to watch",
         ),
-        (custom("resource: {type: Tape}"), "unsupported resource provider: Tape"),
+        (
+            custom("resource: {type: Tape}"),
+            "unsupported resource provider: Tape, should be 'File' or 'Cluster'",
+        ),
         (
             custom(&format!("{resource}, infrastructure: {{type: Host}}")),
             "field 'host' should be specified when infrastructure type is 'Host'",
         ),
         (
             custom(&format!("{resource}, infrastructure: {{type: Moon}}")),
-            "unsupported infrastructure provider: Moon",
+            "unsupported infrastructure provider: Moon, should be 'Host' or 'Remote'",
         ),
         (
             "infrastructure: {type: Host, host: {}}".to_owned(),
@@ -159,7 +165,7 @@ fn every_check_says_its_sentence() {
         ),
         (
             "rateLimit: {failClosed: false, backend: {type: Disk}}".to_owned(),
-            "unsupported ratelimit backend Disk",
+            "unsupported ratelimit backend Disk, should be 'Redis'",
         ),
         (
             "rateLimit: {backend: {type: Redis}}".to_owned(),
