@@ -273,10 +273,7 @@ proptest! {
     ) {
         let mut world = World::after(&edits);
         world.apply(&Edit::Put(route.clone()));
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
-        engine.take(&Edit::Put(with_rule(&route, rule, place)));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(with_rule(&route, rule, place)));
         let prefix = format!("httproute/{}/{}/rule/", route.metadata().namespace, route.metadata().name);
         assert_touches_route_only(&before, &engine, &prefix)?;
     }
@@ -289,10 +286,7 @@ proptest! {
     ) {
         let mut world = World::after(&edits);
         world.apply(&Edit::Remove(route.key()));
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
-        engine.take(&Edit::Put(route.clone()));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(route.clone()));
         let prefix = format!("httproute/{}/{}/rule/", route.metadata().namespace, route.metadata().name);
         assert_touches_route_only(&before, &engine, &prefix)?;
     }
@@ -304,10 +298,7 @@ proptest! {
         let gateway = ObjectKey::new(Kind::Gateway, "a", "g0");
         let seed = history::seed().into_iter().find(|object| object.key() == gateway).unwrap();
         world.objects.entry(gateway.clone()).or_insert(seed);
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
-        engine.take(&Edit::Put(with_listener(&world.objects[&gateway])));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(with_listener(&world.objects[&gateway])));
         let Touched { listeners, settings, hosts, .. } = touched(&before.fleets, engine.fleets());
         prop_assert!(settings.is_empty(), "{settings:?}");
         prop_assert!(listeners.iter().all(|name| name.ends_with(" tcp-9999")), "{listeners:?}");

@@ -1,6 +1,7 @@
 //! What a history ends in, and how two engines are compared.
 
 use super::history::{Edit, Engine, World};
+use edge_translate::Translation;
 
 impl World {
     /// What a history ends in.
@@ -27,6 +28,15 @@ impl World {
         }
         engine.translate();
         engine
+    }
+
+    /// An engine that knew this world before an edit, and what it gave then.
+    pub(crate) fn edited(&self, edit: &Edit) -> (Engine, Translation) {
+        let mut engine = self.translate();
+        let before = engine.translation.clone();
+        engine.take(edit);
+        engine.translate();
+        (engine, before)
     }
 }
 

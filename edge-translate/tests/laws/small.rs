@@ -25,13 +25,10 @@ proptest! {
         };
         let mut data = platform::good_certificate();
         world.apply(&Edit::Put(with(data.clone())));
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
         // The same leaf, with one more certificate behind it.
         let chain = data["tls.crt"].as_str().unwrap_or_default().repeat(2);
         data["tls.crt"] = json!(chain);
-        engine.take(&Edit::Put(with(data)));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(with(data)));
         let moved = touched(&before.fleets, engine.fleets());
         let secrets = moved.secrets.clone();
         prop_assert_eq!(Touched { fleets: vec![], secrets: vec![], ..moved }, Touched::default());
@@ -51,10 +48,7 @@ proptest! {
                      "to": [{"group": "", "kind": "Service", "name": name}]},
         }));
         world.apply(&Edit::Remove(grant.key()));
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
-        engine.take(&Edit::Put(grant));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(grant));
         let moved = touched(&before.fleets, engine.fleets());
         prop_assert!(moved.settings.is_empty() && moved.listeners.is_empty(), "{moved:#?}");
         prop_assert!(before.infra.iter().all(|(key, old)| Arc::ptr_eq(old, &engine.infra()[key])));
@@ -83,10 +77,7 @@ proptest! {
     ) {
         let mut world = World::after(&edits);
         world.apply(&Edit::Remove(route.key()));
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
-        engine.take(&Edit::Put(route.clone()));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(route.clone()));
         let prefix = format!("grpcroute/{}/{}/rule/", route.metadata().namespace, route.metadata().name);
         assert_touches_route_only(&before, &engine, &prefix)?;
     }
@@ -99,10 +90,7 @@ proptest! {
     ) {
         let mut world = World::after(&edits);
         world.apply(&Edit::Remove(route.key()));
-        let mut engine = world.translate();
-        let before = engine.translation.clone();
-        engine.take(&Edit::Put(route.clone()));
-        engine.translate();
+        let (engine, before) = world.edited(&Edit::Put(route.clone()));
         let moved = touched(&before.fleets, engine.fleets());
         prop_assert!(moved.settings.is_empty() && moved.hosts.is_empty(), "{moved:#?}");
         let ports = |object: &Object| -> Vec<u16> {
