@@ -1,5 +1,5 @@
 //! The sixth law of translation: the same everywhere. A controller that followed every edit, and the command line that
-//! reads the world from a file, serve the same bytes.
+//! reads the world from a folder of files, serve the same bytes.
 //!
 //! The generated worlds are those of `edge-translate/tests/laws.rs`; `EDGE_LAWS_CASES` looks longer here too.
 
@@ -19,14 +19,16 @@ mod routes;
 mod words;
 
 use edge_ir::FleetKey;
+use edge_translate::api::Object;
 use edge_xds::{
     lower::Lowering,
     snapshot::{ResourceType, Snapshot},
 };
-use edgectl::translate::{Missing, Options, input::Text, translate};
+use edgectl::translate::{Missing, Options, input::read, translate};
 use history::{Configuration, Edit, Engine, World, history};
-use proptest::{prelude::*, test_runner::FileFailurePersistence};
-use std::collections::BTreeMap;
+use proptest::{collection::vec, prelude::*, sample, test_runner::FileFailurePersistence};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, fs, path::Path};
 
 fn cases(usual: u32) -> ProptestConfig {
     let wanted = std::env::var("EDGE_LAWS_CASES").ok().and_then(|text| text.parse().ok());
@@ -59,6 +61,48 @@ fn missing(these: &[Resource], those: &[Resource]) -> Vec<String> {
     missing.map(|(kind, name, ..)| format!("{kind:?} {name}")).collect()
 }
 
+/// Files of a folder.
+const FILES: &[&str] = &["a.yaml", "b.yml", "c.json", "d/a.yaml", "d/e/f.yaml", "d/e/g.yaml"];
+
+/// Puts the objects of a world into files of a folder, in turn into those named, beside things that aren't resources.
+fn write(folder: &Path, world: &World, places: &[&str]) {
+    let mut files: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+    for (object, place) in world.objects.values().zip(places.iter().cycle()) {
+        files.entry(place).or_default().push(object);
+    }
+    fs::create_dir_all(folder.join("d/e/.hidden")).unwrap();
+    for (name, objects) in &files {
+        let text = match name.ends_with(".json") {
+            // YAML has no place for a bare DEL, which JSON takes.
+            true => json!({"apiVersion": "v1", "kind": "List", "items": objects})
+                .to_string()
+                .replace('\u{7f}', "\\u007f"),
+            false => {
+                let documents: Vec<String> = objects.iter().map(|o| serde_yaml::to_string(o).unwrap()).collect();
+                documents.join("\n---\n")
+            }
+        };
+        fs::write(folder.join(name), text).unwrap();
+    }
+    // A path further back that says otherwise is not in force, nor is what has no resource's name.
+    let stale = world
+        .objects
+        .values()
+        .map(|o| serde_yaml::to_string(&stale(o)).unwrap());
+    fs::write(folder.join("z.yaml"), stale.collect::<Vec<_>>().join("\n---\n")).unwrap();
+    for name in ["notes.txt", ".hidden.yaml", "d/e/.hidden/a.yaml"] {
+        fs::write(folder.join(name), "kind: nobody reads this").unwrap();
+    }
+}
+
+/// The same object without what it says.
+fn stale(object: &Object) -> Value {
+    let value = object.to_value().unwrap();
+    json!({"apiVersion": value["apiVersion"], "kind": value["kind"], "metadata": {
+        "name": value["metadata"]["name"], "namespace": value["metadata"]["namespace"], "labels": {"stale": "yes"},
+    }})
+}
+
 proptest! {
     #![proptest_config(cases(120))]
 
@@ -79,9 +123,12 @@ proptest! {
         }
     }
 
-    /// What the command line makes of the world as a file is what the controller serves.
+    /// What the command line makes of the world as files is what the controller serves.
     #[test]
-    fn the_command_line_serves_what_the_controller_serves(edits in history(0..40)) {
+    fn the_command_line_serves_what_the_controller_serves(
+        edits in history(0..40),
+        places in vec(sample::select(FILES), 1..20),
+    ) {
         let (mut world, mut engine) = (World::empty(), Engine::new(Configuration::Cluster));
         for edit in &edits {
             world.apply(edit);
@@ -91,10 +138,11 @@ proptest! {
         // Offline nobody knows which ports of a machine are held.
         world.held.iter().for_each(|port| engine.take(&Edit::Hold(*port, false)));
         engine.translate();
-        let documents: Vec<String> = world.objects.values().map(|o| serde_yaml::to_string(o).unwrap()).collect();
-        let texts = [Text { name: "world.yaml".to_owned(), text: documents.join("\n---\n") }];
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), &world, &places);
+        let input = read(&[folder.path().to_owned()]).unwrap();
         let options = Options { settings: world.configuration.settings(), missing: Missing::Report, now: Some(world.now) };
-        let outcome = translate(&texts, &options);
+        let outcome = translate(&input.texts, &options);
         let written: Vec<_> = outcome.findings.iter().map(ToString::to_string).collect();
         prop_assert_eq!(outcome.objects.len(), world.objects.len(), "{:?}", written);
         for loaded in &outcome.objects {
