@@ -1,5 +1,5 @@
 //! What documents tell people to run works: every `edgectl` and `edgegateway certgen|version` line in a `sh` block of
-//! README.md, docs/ and examples/ is run as written, from the root of the repository, and with a home folder of its own.
+//! README.md, docs/ and examples/ is run as written, from the root of the repository, with a home folder of its own.
 
 use anyhow::{Context, Result, ensure};
 use e2e::stack::program;

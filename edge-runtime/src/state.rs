@@ -1,8 +1,8 @@
 //! What tasks tell each other: the ground floor, which every other module may stand on and which knows none of them.
 //!
-//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of matters travels in watch channels ([`Published`], [`Reports`], [`Rejections`],
-//! [`Findings`]), what each of matters in bounded queues ([`Input`]), and what the latest of each object matters of in
-//! a [`Ledger`].
+//! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of matters
+//! travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Findings`]), what each of matters in bounded
+//! queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
 
 pub use mirror::{Malformed, Mirror, MirrorNews, Seen, Sight};
 

@@ -1,8 +1,9 @@
 //! The folders that one controller has for itself.
 //!
-//! The runtime folder: what lives as long as the processes. It holds the bootstraps of the proxies and the [records](super::record) by which the next controller knows them
-//! again, so whoever can write to it decides what our proxies do. It belongs to us alone. The state folder: statuses and
-//! logs. One controller at a time holds the lock of each, and who comes second is told which process that is.
+//! The runtime folder: what lives as long as the processes. It holds the bootstraps of the proxies and the
+//! [records](super::record) by which the next controller knows them again, so whoever can write to it decides what our
+//! proxies do. It belongs to us alone. The state folder: statuses and logs. One controller at a time holds the lock of
+//! each, and who comes second is told which process that is.
 
 use crate::Error;
 use std::{
