@@ -5,10 +5,13 @@
 
 mod object;
 mod report;
+mod tenant;
 
 pub use object::{Kind, Object, condition, is};
+pub use tenant::Tenant;
 
-use anyhow::{Context, Result, bail};
+use crate::process::{Signal, processes_with, signal, wait_for};
+use anyhow::{Context, Result, bail, ensure};
 use futures_util::StreamExt;
 use kube::{
     Api, Client,
@@ -19,7 +22,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeMap, env, fmt::Write, path::PathBuf, pin::pin, process::Command, sync::LazyLock, time::Duration,
+    collections::BTreeMap, env, fmt::Write, fs, path::PathBuf, pin::pin, process::Command, sync::LazyLock,
+    time::Duration,
 };
 use tokio::{runtime::Runtime, sync::Mutex};
 
@@ -90,6 +94,17 @@ impl Lab {
         done.map(drop).with_context(|| format!("can't change {object}"))
     }
 
+    /// The same for what another controller says about it.
+    pub fn change_status(&self, object: &Object, fields: &Value) -> Result<()> {
+        let api = self.api(object)?;
+        let params = PatchParams::default();
+        let done = self
+            .runtime
+            .block_on(api.patch_status(&object.name, &params, &Patch::Merge(fields)));
+        done.map(drop)
+            .with_context(|| format!("can't change the status of {object}"))
+    }
+
     /// An object as it is now; null when there is none.
     pub fn get(&self, object: &Object) -> Result<Value> {
         let found = self.runtime.block_on(self.api(object)?.get_opt(&object.name))?;
@@ -109,14 +124,31 @@ impl Lab {
 
     /// Deletes an object, and doesn't wait for its end.
     pub fn delete(&self, object: &Object) -> Result<()> {
-        match self
-            .runtime
-            .block_on(self.api(object)?.delete(&object.name, &DeleteParams::background()))
-        {
+        let how = DeleteParams::background();
+        match self.runtime.block_on(self.api(object)?.delete(&object.name, &how)) {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(error).with_context(|| format!("can't delete {object}")),
         }
+    }
+
+    /// Kills a pod's processes of a program, as a crash does: nothing is asked, told or given up.
+    pub fn crash(&self, pod: &str, program: &str) -> Result<()> {
+        let hostname = format!("HOSTNAME={pod}");
+        let mut n_killed = 0;
+        for (pid, _) in processes_with(program)? {
+            // It may have ended since.
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            if environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == hostname.as_bytes())
+            {
+                signal(pid, Signal::Kill)?;
+                n_killed += 1;
+            }
+        }
+        ensure!(n_killed > 0, "no {program} runs in pod {pod}");
+        Ok(())
     }
 
     /// Waits until an object says what it shall, and gives it. What doesn't exist is null.
@@ -157,6 +189,18 @@ impl Lab {
         self.wait_until(object, "to be gone", Value::is_null).map(drop)
     }
 
+    /// Stops the API server. What is running goes on; nobody is told anything any more.
+    pub fn stop_api_server(&self) -> Result<()> {
+        self.command("stop", "apiserver")
+    }
+
+    /// Starts it again, and waits until it answers.
+    pub fn start_api_server(&self) -> Result<()> {
+        self.command("start", "apiserver")?;
+        let node = Kind::core("Node").for_all("kubelab");
+        wait_for("the API server", PATIENCE, || self.get(&node).map(Some)).map(drop)
+    }
+
     /// Stops, starts, freezes or thaws a part of the cluster.
     pub fn command(&self, verb: &str, component: &str) -> Result<()> {
         let program = env::var_os("KUBELAB_EXE").context("the lab doesn't say where its program is")?;
@@ -183,6 +227,11 @@ impl Lab {
         Ok(namespace)
     }
 
+    /// What the containers of a namespace have said last.
+    pub fn logs(&self, namespace: &str) -> String {
+        report::logs(&self.folder, namespace)
+    }
+
     /// What a reader of a failure wants to see of some namespaces.
     pub fn report(&self, namespaces: &[&str]) -> String {
         let mut text = String::new();
@@ -195,7 +244,7 @@ impl Lab {
                     text.push_str(&report::brief(&object));
                 }
             }
-            text.push_str(&report::logs(&self.folder, namespace));
+            text.push_str(&self.logs(namespace));
         }
         text
     }

@@ -59,8 +59,8 @@ const APART: [&str; 2] = ["e2e", "fuzz"];
 const ENVOY_TARGET: &str = "envoy_accepts";
 /// Test targets of tier cluster in package e2e begin so. Each gets a lab of its own.
 const CLUSTER_TARGETS: &str = "cluster";
-/// Tests that run at a time in a lab: they wait for processes that start, more than they compute.
-const CLUSTER_THREADS: &str = "4";
+/// The one of them whose tests break the lab, and so run one after the other.
+const FAULTS_TARGET: &str = "cluster_faults";
 
 /// Runs the tiers. The last line of output is `N passed, N failed`.
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -170,7 +170,7 @@ fn in_cluster() -> Result<Tally> {
         let mut command = package_tests("e2e")?;
         lab.around(&mut command, &target.name)?;
         command.args(["--test", &target.name]);
-        command.env("RUST_TEST_THREADS", CLUSTER_THREADS);
+        command.env("RUST_TEST_THREADS", target.cluster_threads());
         command
             .env("EDGE_ENVOY", &envoy)
             .env("EDGE_PROGRAMS", programs.path(""));
@@ -198,6 +198,11 @@ impl Target {
 
     fn is_for_cluster(&self) -> bool {
         self.name.starts_with(CLUSTER_TARGETS)
+    }
+
+    /// Tests that run at a time in a lab: they wait for processes that start, more than they compute.
+    fn cluster_threads(&self) -> &'static str {
+        if self.name == FAULTS_TARGET { "1" } else { "4" }
     }
 
     fn is_end_to_end(&self) -> bool {

@@ -3,3 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod ground;
+mod replicas;
+mod statuses;

@@ -1,0 +1,235 @@
+//! A controller in the cluster with a class of its own, beside those of other tests: a tenant.
+
+use super::{Kind, Lab, Namespace, Object};
+use crate::{
+    http::{self, Request, Response},
+    process::wait_for,
+    stack::{DataPlane, program},
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    net::{IpAddr, SocketAddr},
+    process::Command,
+};
+
+/// A controller that watches its own namespace and one for applications.
+pub struct Tenant {
+    /// The cluster.
+    pub lab: &'static Lab,
+    /// Where the controller and its fleets live.
+    pub system: Namespace,
+    /// Where Gateways, routes and backends live.
+    pub apps: Namespace,
+}
+
+impl Tenant {
+    /// Installs a controller and its class, and waits until a replica is ready. Both have the tenant's name.
+    pub fn install(name: &str, plane: &DataPlane) -> Result<Self> {
+        Self::install_replicas(name, plane, 1)
+    }
+
+    /// The same with several replicas.
+    pub fn install_replicas(name: &str, plane: &DataPlane, replicas: usize) -> Result<Self> {
+        let lab = Lab::join()?;
+        let tenant = Self {
+            lab,
+            system: lab.namespace(&format!("{name}-system"))?,
+            apps: lab.namespace(name)?,
+        };
+        tenant.certificates()?;
+        let system = &tenant.system.name;
+        let manifests = CONTROLLER
+            .replace("SYSTEM", system)
+            .replace("TENANT", name)
+            .replace("REPLICAS", &replicas.to_string());
+        lab.apply(&manifests)?;
+        lab.apply(&class(name, system, plane))?;
+        let ready = lab.wait_until_true(&tenant.controller(), "Available").map(drop);
+        tenant.explain(ready)?;
+        Ok(tenant)
+    }
+
+    /// The Secret that the controller shows its proxies and, from the same authority, theirs.
+    fn certificates(&self) -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let made = Command::new(program("edgegateway")?)
+            .args(["certgen", "--local", "--config-home"])
+            .arg(folder.path())
+            .output()?;
+        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        for name in ["edge-gateway", "edge"] {
+            let part = |file: &str| fs::read_to_string(folder.path().join("certs").join(name).join(file));
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+                "metadata": {"name": name, "namespace": self.system.name},
+                "stringData": {"tls.crt": part("tls.crt")?, "tls.key": part("tls.key")?, "ca.crt": part("ca.crt")?},
+            });
+            self.lab.apply(&secret.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// The controller's Deployment.
+    pub fn controller(&self) -> Object {
+        Kind::new("apps/v1", "Deployment").named(&self.system.name, "edge-gateway")
+    }
+
+    /// Names of the controller's pods that are not on their way out.
+    pub fn replicas(&self) -> Result<Vec<String>> {
+        let pods = self
+            .lab
+            .list(&Kind::core("Pod"), &self.system.name, "control-plane=edge-gateway")?;
+        let alive = pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        Ok(alive
+            .filter_map(|pod| Some(pod["metadata"]["name"].as_str()?.to_owned()))
+            .collect())
+    }
+
+    /// Creates or changes objects in the applications' namespace. `TENANT` stands for the name of it and of the class.
+    pub fn apply(&self, yaml: &str) -> Result<()> {
+        self.lab.apply(&yaml.replace("TENANT", &self.apps.name))
+    }
+
+    /// An object in the applications' namespace.
+    pub fn object(&self, kind: &Kind, name: &str) -> Object {
+        kind.named(&self.apps.name, name)
+    }
+
+    /// The objects of a kind that make up the fleet of a Gateway.
+    pub fn fleet(&self, kind: &Kind, gateway: &str) -> Result<Vec<Value>> {
+        let labels = format!(
+            "gateway.edge/owning-gateway-namespace={},gateway.edge/owning-gateway-name={gateway}",
+            self.apps.name
+        );
+        self.lab.list(kind, &self.system.name, &labels)
+    }
+
+    /// Waits until a Gateway is programmed, and gives its address with a port.
+    pub fn address(&self, gateway: &str, port: u16) -> Result<SocketAddr> {
+        let object = self.object(&Kind::gateway_api("Gateway"), gateway);
+        let programmed = self.lab.wait_until_true(&object, "Programmed")?;
+        let address = programmed["status"]["addresses"][0]["value"]
+            .as_str()
+            .context("a programmed Gateway without address")?;
+        Ok(SocketAddr::new(address.parse::<IpAddr>()?, port))
+    }
+
+    /// Asks until the answer has a status.
+    pub fn wait_for_status(&self, address: SocketAddr, host: &str, path: &str, status: u16) -> Result<Response> {
+        let (answer, _) = wait_for(&format!("{status} from {host}{path}"), super::PATIENCE, || {
+            let answer = http::send(address, &Request::get(host, path))?;
+            Ok((answer.status == status).then_some(answer))
+        })?;
+        Ok(answer)
+    }
+
+    /// Puts all that the tenant's namespaces hold into the error, if there is one.
+    pub fn explain<T>(&self, result: Result<T>) -> Result<T> {
+        let namespaces = [self.apps.name.as_str(), &self.system.name];
+        result.map_err(|error| anyhow::anyhow!("{error:#}\n{}", self.lab.report(&namespaces)))
+    }
+}
+
+impl Drop for Tenant {
+    fn drop(&mut self) {
+        // What belongs to no namespace; the lab ends soon in any case.
+        let class = Kind::gateway_api("GatewayClass").for_all(&self.apps.name);
+        let binding = Kind::new("rbac.authorization.k8s.io/v1", "ClusterRoleBinding").for_all(&self.system.name);
+        for object in [class, binding] {
+            let _ = self.lab.delete(&object);
+        }
+    }
+}
+
+/// A class of the tenant's name, whose proxies are of a data plane.
+fn class(name: &str, system: &str, plane: &DataPlane) -> String {
+    let image = match plane {
+        DataPlane::EdgeProxy => "edge-proxy:test",
+        DataPlane::Envoy(_) => "envoy:test",
+    };
+    CLASS
+        .replace("SYSTEM", system)
+        .replace("TENANT", name)
+        .replace("IMAGE", image)
+}
+
+const CLASS: &str = "
+apiVersion: gateway.edge/v1alpha1
+kind: EdgeProxy
+metadata: { name: proxies, namespace: SYSTEM }
+spec:
+  provider:
+    type: Cluster
+    cluster:
+      envoyDeployment:
+        container: { image: IMAGE }
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GatewayClass
+metadata: { name: TENANT }
+spec:
+  controllerName: gateway.edge/TENANT
+  parametersRef: { group: gateway.edge, kind: EdgeProxy, name: proxies, namespace: SYSTEM }
+";
+
+const CONTROLLER: &str = r#"
+apiVersion: v1
+kind: ServiceAccount
+metadata: { name: edge-gateway, namespace: SYSTEM }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: { name: SYSTEM }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin }
+subjects: [{ kind: ServiceAccount, name: edge-gateway, namespace: SYSTEM }]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: edge-gateway-config, namespace: SYSTEM }
+data:
+  edge-gateway.yaml: |
+    apiVersion: gateway.edge/v1alpha1
+    kind: EdgeGateway
+    gateway: { controllerName: gateway.edge/TENANT }
+    provider:
+      type: Cluster
+      cluster: { watch: { type: Namespaces, namespaces: [TENANT] } }
+    logging: { level: { default: info } }
+    extensionApis: { enableBackend: true }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: edge-gateway, namespace: SYSTEM }
+spec:
+  selector: { control-plane: edge-gateway }
+  ports: [{ name: grpc, port: 18000 }]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: edge-gateway, namespace: SYSTEM }
+spec:
+  replicas: REPLICAS
+  selector: { matchLabels: { control-plane: edge-gateway } }
+  template:
+    metadata: { labels: { control-plane: edge-gateway } }
+    spec:
+      serviceAccountName: edge-gateway
+      terminationGracePeriodSeconds: 10
+      containers:
+        - name: edge-gateway
+          image: edgegateway:test
+          args: [server, --config-path=/config/edge-gateway.yaml]
+          env:
+            - { name: EDGE_GATEWAY_NAMESPACE, valueFrom: { fieldRef: { fieldPath: metadata.namespace } } }
+            - { name: KUBERNETES_CLUSTER_DOMAIN, value: cluster.local }
+          startupProbe: { httpGet: { path: /healthz, port: 8081 }, periodSeconds: 1, failureThreshold: 30 }
+          readinessProbe: { httpGet: { path: /readyz, port: 8081 }, periodSeconds: 1 }
+          volumeMounts:
+            - { name: config, mountPath: /config, readOnly: true }
+            - { name: certs, mountPath: /certs, readOnly: true }
+      volumes:
+        - { name: config, configMap: { name: edge-gateway-config } }
+        - { name: certs, secret: { secretName: edge-gateway } }
+"#;

@@ -1,0 +1,112 @@
+//! What the controller says about objects, and what it leaves alone.
+
+use anyhow::{Result, ensure};
+use e2e::{
+    lab::{Kind, Tenant, condition, is},
+    stack::DataPlane,
+};
+use serde_json::{Value, json};
+
+/// A Gateway, a route to it, and the Service that the route names.
+const SHOP: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: front, namespace: TENANT }
+spec:
+  gatewayClassName: TENANT
+  listeners: [{ name: http, protocol: HTTP, port: 80 }]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: shop, namespace: TENANT }
+spec:
+  parentRefs: [{ name: front }]
+  hostnames: [shop.example.com]
+  rules: [{ backendRefs: [{ name: shop, port: 80 }] }]
+";
+
+const SERVICE: &str = "
+apiVersion: v1
+kind: Service
+metadata: { name: shop, namespace: TENANT }
+spec:
+  selector: { app: shop }
+  ports: [{ port: 80 }]
+";
+
+/// A parent's condition on a route, by the name of its controller.
+fn on_parent<'a>(route: &'a Value, controller: &str, kind: &str) -> &'a Value {
+    let parents = route["status"]["parents"].as_array();
+    let ours = parents.and_then(|all| all.iter().find(|parent| parent["controllerName"] == controller));
+    ours.map_or(&Value::Null, |parent| condition(&parent["conditions"], kind))
+}
+
+#[test]
+fn every_object_says_what_became_of_it() -> Result<()> {
+    let tenant = Tenant::install("said", &DataPlane::EdgeProxy)?;
+    tenant.explain(becomes(&tenant))
+}
+
+fn becomes(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    let class = lab.wait_until_true(&Kind::gateway_api("GatewayClass").for_all("said"), "Accepted")?;
+    let features = class["status"]["supportedFeatures"].as_array().map_or(0, Vec::len);
+    ensure!(features > 10, "{features} features are claimed");
+    tenant.apply(SHOP)?;
+    let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
+    lab.wait_until(&gateway, "to be accepted with its route", |gateway| {
+        let listener = &gateway["status"]["listeners"][0];
+        is(gateway, "Accepted", "True")
+            && listener["name"] == "http"
+            && listener["attachedRoutes"] == 1
+            && condition(&listener["conditions"], "Accepted")["status"] == "True"
+    })?;
+    let route = tenant.object(&Kind::gateway_api("HTTPRoute"), "shop");
+    lab.wait_until(&route, "to miss its backend", |route| {
+        let resolved = on_parent(route, "gateway.edge/said", "ResolvedRefs");
+        resolved["status"] == "False" && resolved["reason"] == "BackendNotFound"
+    })?;
+    tenant.apply(SERVICE)?;
+    lab.wait_until(&route, "to have its backend", |route| {
+        ["Accepted", "ResolvedRefs"]
+            .iter()
+            .all(|kind| on_parent(route, "gateway.edge/said", kind)["status"] == "True")
+    })?;
+    lab.delete(&gateway)?;
+    lab.wait_until(&route, "to be nobody's", |route| {
+        on_parent(route, "gateway.edge/said", "Accepted").is_null()
+    })?;
+    Ok(())
+}
+
+#[test]
+fn entries_of_other_controllers_stay() -> Result<()> {
+    let tenant = Tenant::install("others", &DataPlane::EdgeProxy)?;
+    tenant.explain(stays(&tenant))
+}
+
+fn stays(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    tenant.apply(SHOP)?;
+    let route = tenant.object(&Kind::gateway_api("HTTPRoute"), "shop");
+    let is_ours = |route: &Value| !on_parent(route, "gateway.edge/others", "Accepted").is_null();
+    let written = lab.wait_until(&route, "to be judged", is_ours)?;
+    let foreign = json!({
+        "parentRef": {"name": "another"}, "controllerName": "example.com/another",
+        "conditions": [{
+            "type": "Accepted", "status": "True", "reason": "Accepted", "message": "theirs",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    });
+    let mut parents = written["status"]["parents"].as_array().cloned().unwrap_or_default();
+    parents.push(foreign.clone());
+    lab.change_status(&route, &json!({"status": {"parents": parents}}))?;
+    // A change that we answer to with a write of our own, on top of theirs.
+    tenant.apply(SERVICE)?;
+    let after = lab.wait_until(&route, "to have its backend", |route| {
+        on_parent(route, "gateway.edge/others", "ResolvedRefs")["status"] == "True"
+    })?;
+    let theirs = on_parent(&after, "example.com/another", "Accepted");
+    ensure!(theirs == &foreign["conditions"][0], "their condition is now {theirs}");
+    Ok(())
+}
