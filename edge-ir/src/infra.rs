@@ -1,6 +1,6 @@
 //! What must exist around a fleet: a workload with its ports, and the bootstrap that its proxies start with.
 
-use crate::{FleetKey, IpFamily, Origins};
+use crate::{ClusterSettings, FleetKey, IpFamily, Origins};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,9 +17,18 @@ pub struct Infra {
     pub name: Arc<str>,
     /// Namespace that cluster objects go to.
     pub namespace: Arc<str>,
-    /// Labels of its objects, owning Gateway included.
+    /// Beside whom its cluster objects are made.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
+    /// The object with which its cluster objects come and go; unknown where objects come from files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+    /// Labels that tell its objects and pods from all others, owning Gateway included.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: StringMap,
+    /// Labels that its Gateway asks for on top. They never take the place of the others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra_labels: StringMap,
     /// Annotations of its objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: StringMap,
@@ -33,6 +42,36 @@ pub struct Infra {
     pub proxy: Arc<ProxySettings>,
     /// The Gateways (or the class) it stands for.
     pub origins: Origins,
+}
+
+/// Beside whom the cluster objects of a fleet are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// In the controller's namespace. Proxies prove themselves by a certificate and a token.
+    #[default]
+    Controller,
+    /// In the Gateway's namespace, where no key of ours may lie. Proxies prove themselves by a token alone.
+    Gateway,
+}
+
+impl Placement {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The object that owns what is made for a fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Owner {
+    /// Group and version of its kind.
+    pub api_version: Arc<str>,
+    /// `GatewayClass` or `Gateway`.
+    pub kind: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What tells it from another of the same name.
+    pub uid: Arc<str>,
 }
 
 /// A port of the fleet's Service.
@@ -74,6 +113,12 @@ pub struct ProxySettings {
     /// Seconds that a stopping proxy waits for its connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_timeout_seconds: Option<u32>,
+    /// Seconds that a stopping proxy goes on at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_drain_seconds: Option<u32>,
+    /// Seconds for which a stopping proxy still passes health checks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_check_failure_delay_seconds: Option<u32>,
     /// Arguments put behind all others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_args: Vec<Arc<str>>,
@@ -85,9 +130,9 @@ pub struct ProxySettings {
     /// Where a host process finds its binary, if not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostProcess>,
-    /// Settings that only a cluster renders (workload, Service, autoscaler), passed through as the EdgeProxy has them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cluster: Option<Arc<str>>,
+    /// Settings that only a cluster renders: workload, Service, autoscaler.
+    #[serde(default, skip_serializing_if = "ClusterSettings::is_default")]
+    pub cluster: ClusterSettings,
 }
 
 /// Settings of a proxy that runs as a process on the controller's machine.

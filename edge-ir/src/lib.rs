@@ -24,6 +24,7 @@ mod listener;
 mod name;
 mod origin;
 mod secret;
+mod workload;
 
 pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
@@ -37,7 +38,8 @@ pub use http::{
     RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
-    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, PortProtocol, ProxySettings, ServicePort, StringMap,
+    BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,
+    StringMap,
 };
 pub use listener::{
     ClientSettings, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy,
@@ -46,3 +48,7 @@ pub use listener::{
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use secret::{Secret, SecretBytes, SecretContent};
+pub use workload::{
+    AutoscalerSettings, BudgetSettings, ClusterSettings, ContainerSettings, ObjectPatch, PodSettings, ServiceKind,
+    ServiceSettings, WorkloadKind, WorkloadSettings,
+};

@@ -148,7 +148,7 @@ struct Reading {
 
 impl Reading {
     fn config(&self, overrides: &Overrides, remarks: Vec<LoadFinding>) -> Result<Config, Error> {
-        let mut settings = Settings::of(&self.file, Some(check_patch));
+        let mut settings = Settings::of(&self.file, Some(check_patch)).with_object_check(edge_infra::check);
         let mode = match self.file.provider.r#type {
             ProviderType::Custom => Mode::Standalone(self.standalone(overrides)?),
             _ => {

@@ -30,5 +30,5 @@ mod world;
 pub use change::Change;
 pub use engine::Translator;
 pub use fact::{Fact, MachinePort, Question, Wanted};
-pub use settings::{BootstrapCheck, Feature, Platform, Settings};
+pub use settings::{BootstrapCheck, Feature, ObjectCheck, Platform, Settings};
 pub use translation::{Fault, Translation};

@@ -2,10 +2,13 @@
 
 use crate::{
     api::{EdgeProxy, edge_proxy::EdgeProxySpec},
-    config::{EdgeGateway, provider::ProviderType},
+    config::{
+        EdgeGateway,
+        provider::{DeployModeType, ProviderType},
+    },
     phase::gateways::proxy_settings,
 };
-use edge_ir::BootstrapPatch;
+use edge_ir::{BootstrapPatch, ClusterSettings, Placement};
 use std::sync::Arc;
 
 /// Settings of the controller that translation reads. ClusterParts by the shell from the EdgeGateway file; they change rarely,
@@ -20,17 +23,25 @@ pub struct Settings {
     pub dns_domain: Arc<str>,
     /// What the fleets run on.
     pub platform: Platform,
+    /// Beside whom the cluster objects of fleets are made.
+    pub placement: Placement,
     /// Whether kind Backend may be used.
     pub backend_api: Feature,
     /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
     /// is the data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
+    /// Judges what an EdgeProxy says about cluster objects; `None` accepts all. Given from outside because what those
+    /// objects look like is the business of whoever renders them. It must be pure.
+    pub check_objects: Option<ObjectCheck>,
     /// The EdgeProxy of every fleet whose class and Gateway name none.
     pub edge_proxy: Option<Arc<EdgeProxy>>,
 }
 
 /// Returns why a bootstrap customisation can't be used.
 pub type BootstrapCheck = fn(&BootstrapPatch) -> Result<(), String>;
+
+/// Returns all that can't be used of what an EdgeProxy says about cluster objects.
+pub type ObjectCheck = fn(&ClusterSettings) -> Vec<String>;
 
 /// What fleets run on; decides ports and which backend addresses are sensible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +72,7 @@ impl Settings {
                 ProviderType::Custom => Platform::Host,
                 _ => Platform::Cluster,
             },
+            placement: placement(config),
             backend_api: match config.extension_apis.enable_backend {
                 true => Feature::Enabled,
                 false => Feature::Disabled,
@@ -68,6 +80,15 @@ impl Settings {
             check_bootstrap,
             edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
             ..Self::default()
+        }
+    }
+
+    /// The same settings, with a judge of what EdgeProxies say about cluster objects.
+    #[must_use]
+    pub fn with_object_check(self, check: ObjectCheck) -> Self {
+        Self {
+            check_objects: Some(check),
+            ..self
         }
     }
 
@@ -80,6 +101,17 @@ impl Settings {
     }
 }
 
+fn placement(config: &EdgeGateway) -> Placement {
+    let provider = &config.provider;
+    match (&provider.r#type, &provider.cluster) {
+        (ProviderType::Custom, _) | (_, None) => Placement::Controller,
+        (_, Some(cluster)) => match cluster.deploy.r#type {
+            DeployModeType::GatewayNamespace => Placement::Gateway,
+            _ => Placement::Controller,
+        },
+    }
+}
+
 fn default_proxy(spec: &EdgeProxySpec) -> Arc<EdgeProxy> {
     Arc::new(EdgeProxy {
         spec: spec.clone(),
@@ -88,23 +120,27 @@ fn default_proxy(spec: &EdgeProxySpec) -> Arc<EdgeProxy> {
 }
 
 impl PartialEq for Settings {
-    /// Whether translation comes out the same; the bootstrap check is taken to be the same function.
+    /// Whether translation comes out the same; the checks are taken to be the same functions.
     fn eq(&self, other: &Self) -> bool {
         let Self {
             controller_name,
             controller_namespace,
             dns_domain,
             platform,
+            placement,
             backend_api,
             check_bootstrap,
+            check_objects,
             edge_proxy,
         } = self;
         *controller_name == other.controller_name
             && *controller_namespace == other.controller_namespace
             && *dns_domain == other.dns_domain
             && *platform == other.platform
+            && *placement == other.placement
             && *backend_api == other.backend_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
+            && check_objects.is_some() == other.check_objects.is_some()
             && *edge_proxy == other.edge_proxy
     }
 }
@@ -116,8 +152,10 @@ impl Default for Settings {
             controller_namespace: "edge-gateway-system".into(),
             dns_domain: "cluster.local".into(),
             platform: Platform::Cluster,
+            placement: Placement::Controller,
             backend_api: Feature::Enabled,
             check_bootstrap: None,
+            check_objects: None,
             edge_proxy: None,
         }
     }

@@ -4,6 +4,7 @@
 //! YAML 1.1 reader takes `n` for false). The result of a customisation is read strictly against the message type, and
 //! refused if the proxy could no longer find the controller.
 
+mod cluster;
 mod customise;
 mod default;
 mod sds;
@@ -11,9 +12,10 @@ mod sds;
 #[cfg(test)]
 mod tests;
 
+pub use cluster::{ClusterPlace, ClusterStart, for_cluster};
 pub use customise::{BootstrapError, check_patch, customise};
 pub use default::default_bootstrap;
-pub use sds::{certificate_file, trusted_ca_file};
+pub use sds::{certificate_file, token_file, trusted_ca_file};
 
 use edge_ir::ProxySettings;
 use serde_json::Value;

@@ -11,7 +11,7 @@ use crate::api::text::{Symbol, is_default, open_enum, visit_text};
 /// Strings by name, in order.
 pub type StringMap = BTreeMap<Box<str>, Box<str>>;
 
-/// What is kept of an object's metadata; `uid`, `resourceVersion`, `managedFields` and the like are not read.
+/// What is kept of an object's metadata; `resourceVersion`, `managedFields` and the like are not read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata {
@@ -27,6 +27,9 @@ pub struct Metadata {
     /// Annotations.
     #[serde(default, skip_serializing_if = "is_default")]
     pub annotations: StringMap,
+    /// What tells the object from another that had its name before. Kept only of kinds that own what we make.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub uid: Option<Box<str>>,
     /// Counts changes of the spec; 0 for objects that come from files.
     #[serde(default, skip_serializing_if = "is_default")]
     pub generation: i64,

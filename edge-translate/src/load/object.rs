@@ -258,6 +258,9 @@ fn unsupported_fields(odd: &[Odd]) -> Box<[Box<str>]> {
 }
 
 fn complete(kind: Kind, namespace: &Arc<str>, metadata: &mut Metadata) {
+    if !matches!(kind, Kind::GatewayClass | Kind::Gateway) {
+        metadata.uid = None;
+    }
     match kind.scope() {
         Scope::Cluster => metadata.namespace = Arc::default(),
         Scope::Namespaced if metadata.namespace.is_empty() => metadata.namespace = namespace.clone(),

@@ -78,16 +78,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
             ("healthCheckLog", "nothing is logged of health checks"),
         ],
     ),
-    (
-        "ShutdownConfig",
-        &[
-            (
-                "healthCheckFailureDelay",
-                "health checks fail at once when draining begins",
-            ),
-            ("minDrainDuration", "draining ends with the last connection"),
-        ],
-    ),
     ("StreamRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
 ];

@@ -1,6 +1,7 @@
 //! Classes and Gateways: whose they are, with which parameters, in which fleet, and what must exist around it.
 
 pub(crate) mod class;
+mod cluster_settings;
 pub(crate) mod fleet_settings;
 pub(crate) mod gateway;
 pub(crate) mod infra;

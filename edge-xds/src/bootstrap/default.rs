@@ -130,9 +130,14 @@ fn admin_cluster(settings: &BootstrapSettings) -> Value {
 }
 
 fn stats_listener(address: &str, port: u16) -> Value {
+    let mut socket = socket(address, port);
+    if address == "::" {
+        // Probes and scrapes come to whichever address the pod has.
+        socket["socket_address"]["ipv4_compat"] = true.into();
+    }
     json!({
         "name": format!("edge-gateway-proxy-stats-{address}-{port}"),
-        "address": socket(address, port),
+        "address": socket,
         // An overloaded proxy must still be seen to be one.
         "bypass_overload_manager": true,
         "filter_chains": [{"filters": [{

@@ -1,4 +1,4 @@
-//! The two files that tell a proxy where its certificate and the authorities lie. A proxy watches them, so that a
+//! The files that tell a proxy where its certificate, its token and the authorities lie. A proxy watches them, so that a
 //! rotated certificate needs no restart.
 
 use serde_json::{Value, json};
@@ -28,4 +28,13 @@ pub fn trusted_ca_file(ca_path: &str, server_names: &[&str]) -> Value {
         context["match_typed_subject_alt_names"] = names.into();
     }
     json!({"resources": [{"@type": SECRET, "name": "xds_trusted_ca", "validation_context": context}]})
+}
+
+/// Content of `xds_service_account_token.json`: what a proxy in a cluster proves its fleet with.
+pub fn token_file(token_path: &str) -> Value {
+    json!({"resources": [{
+        "@type": SECRET,
+        "name": "jwt-sa-bearer",
+        "generic_secret": {"secret": {"filename": token_path}},
+    }]})
 }

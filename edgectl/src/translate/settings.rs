@@ -11,6 +11,7 @@ pub(super) fn of_a_cluster() -> Settings {
     Settings {
         platform: Platform::Cluster,
         check_bootstrap: Some(check_patch),
+        check_objects: Some(edge_infra::check),
         ..Settings::default()
     }
 }
@@ -23,7 +24,7 @@ pub(super) fn of_file(path: &Path) -> Result<Settings> {
         name: &name,
         text: &text,
     }) {
-        Ok(config) => Ok(Settings::of(&config, Some(check_patch))),
+        Ok(config) => Ok(Settings::of(&config, Some(check_patch)).with_object_check(edge_infra::check)),
         Err(findings) => bail!(
             "{}",
             findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")

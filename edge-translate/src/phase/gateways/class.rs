@@ -7,6 +7,7 @@ use crate::{
     name::{Id, Sym},
     settings::Settings,
 };
+use edge_ir::Placement;
 use std::sync::Arc;
 
 /// The judgement on a class.
@@ -27,6 +28,16 @@ pub(crate) enum Class {
         /// Its EdgeProxy, checked.
         proxy: Option<Arc<EdgeProxy>>,
     },
+}
+
+impl Class {
+    /// Its EdgeProxy, in force even where a slip keeps the class from being accepted.
+    pub(crate) fn proxy(&self) -> Option<&Arc<EdgeProxy>> {
+        match self {
+            Self::Foreign => None,
+            Self::Refused { proxy, .. } | Self::Accepted { proxy } => proxy.as_ref(),
+        }
+    }
 }
 
 /// Judges a class; none when it doesn't exist.
@@ -76,6 +87,9 @@ fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<
     let Some(proxy) = named_proxy(reader, parameters) else {
         return Err(format!("edgeproxy {namespace}/{} not found", parameters.name));
     };
+    if proxy.spec.merge_gateways && reader.settings().placement == Placement::Gateway {
+        return Err("mergeGateways is not supported where proxies run in the namespaces of their Gateways".into());
+    }
     proxy_settings::check(proxy, reader.settings())?;
     Ok(Arc::clone(proxy))
 }

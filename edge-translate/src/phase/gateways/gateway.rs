@@ -60,6 +60,47 @@ impl Merge {
     }
 }
 
+/// How the ports of listeners become ports that proxies bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortMapping {
+    /// Ports that need privileges are shifted by 10000.
+    Shifted,
+    /// Every port is bound as it is.
+    AsIs,
+}
+
+impl PortMapping {
+    /// That of the fleet which a Gateway is part of; Gateways that share one have that of their class.
+    pub(crate) fn of(reader: &Reader<'_>, gateway: Id) -> Self {
+        let proxy = match reader.gateway(gateway).map(|g| &**g) {
+            Some(Gateway::Member(Member {
+                merge: Merge::Class,
+                class,
+                ..
+            })) => reader.class(*class).and_then(|class| class.proxy()),
+            Some(Gateway::Member(member)) => member.proxy.as_ref(),
+            _ => None,
+        };
+        let as_is = proxy.is_some_and(|proxy| proxy_settings::binds_listener_ports(proxy));
+        match reader.settings().platform {
+            Platform::Cluster if !as_is => Self::Shifted,
+            _ => Self::AsIs,
+        }
+    }
+
+    /// Port that the proxy binds for a listener's.
+    pub(crate) fn container_port(self, port: u16) -> u16 {
+        /// Ports below this need privileges.
+        const FIRST_UNPRIVILEGED: u16 = 1024;
+        /// What is added to those.
+        const SHIFT: u16 = 10000;
+        match self {
+            Self::Shifted if port < FIRST_UNPRIVILEGED => port + SHIFT,
+            _ => port,
+        }
+    }
+}
+
 /// Why a Gateway isn't accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GatewayProblem {

@@ -1,7 +1,7 @@
 //! What must exist around a fleet: name, labels, ports, and how its proxies are started.
 
 use super::{
-    gateway::{Gateway, Member, Merge},
+    gateway::{Gateway, Member, Merge, PortMapping},
     proxy_settings,
 };
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
     engine::reader::Reader,
     name::{FleetId, Id},
     phase::{
-        listeners::fleet::{FleetListeners, Serving, container_port},
+        listeners::fleet::{FleetListeners, Serving},
         origin,
     },
 };
-use edge_ir::{Infra, Origin, PortProtocol, ServicePort, StringMap};
+use edge_ir::{Infra, Origin, Owner, Placement, PortProtocol, ServicePort, StringMap};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write, sync::Arc};
 
@@ -32,14 +32,19 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
     }
     let key = reader.text(fleet.0);
     let infrastructure = first.object.spec.infrastructure.as_deref();
-    let mut labels = copy(infrastructure.map(|i| &i.labels));
-    labels.extend(owner_labels(&first.object, member, &key));
+    let placement = reader.settings().placement;
     Some(Some(Infra {
         name: object_name(&key).into(),
-        namespace: Arc::clone(&reader.settings().controller_namespace),
-        labels,
+        namespace: match placement {
+            Placement::Controller => Arc::clone(&reader.settings().controller_namespace),
+            Placement::Gateway => Arc::clone(&first.object.metadata.namespace),
+        },
+        placement,
+        owner: owner(reader, &first.object, member),
+        labels: owner_labels(&first.object, member, &key, placement),
+        extra_labels: copy(infrastructure.map(|i| &i.labels)),
         annotations: copy(infrastructure.map(|i| &i.annotations)),
-        ports: ports(reader, listeners),
+        ports: ports(listeners, PortMapping::of(reader, first.id)),
         addresses: first
             .object
             .spec
@@ -49,7 +54,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
             .map(|a| Arc::from(&*a.value))
             .collect(),
         proxy: Arc::new(proxy_settings::proxy_settings(member.proxy.as_deref())),
-        origins: listeners.gateways.iter().map(|g| owner(&g.object)).collect(),
+        origins: listeners.gateways.iter().map(|g| stands_for(&g.object)).collect(),
         key: (&*key).into(),
     }))
 }
@@ -61,7 +66,28 @@ fn member<'a>(reader: &Reader<'a>, gateway: Id) -> Option<&'a Member> {
     }
 }
 
-fn owner(gateway: &api::Gateway) -> Origin {
+/// The Gateway owns what is made beside it. What is made beside the controller can't be owned by an object of another
+/// namespace, so its class does.
+fn owner(reader: &Reader<'_>, gateway: &api::Gateway, member: &Member) -> Option<Owner> {
+    let (kind, metadata) = match reader.settings().placement {
+        Placement::Gateway => (Kind::Gateway, &gateway.metadata),
+        Placement::Controller => {
+            let class = Id {
+                namespace: reader.sym(""),
+                name: member.class,
+            };
+            (Kind::GatewayClass, &reader.class_object(class)?.metadata)
+        }
+    };
+    Some(Owner {
+        api_version: kind.api_version().as_str().into(),
+        kind: kind.as_str().into(),
+        name: Arc::clone(&metadata.name),
+        uid: metadata.uid.as_deref()?.into(),
+    })
+}
+
+fn stands_for(gateway: &api::Gateway) -> Origin {
     origin::origin(
         Kind::Gateway,
         Arc::clone(&gateway.metadata.namespace),
@@ -76,7 +102,7 @@ fn copy(map: Option<&api::StringMap>) -> StringMap {
         .collect()
 }
 
-fn owner_labels(gateway: &api::Gateway, member: &Member, key: &str) -> StringMap {
+fn owner_labels(gateway: &api::Gateway, member: &Member, key: &str, placement: Placement) -> StringMap {
     let mut labels: Vec<(&str, &str)> = vec![
         ("app.kubernetes.io/name", "edge"),
         ("app.kubernetes.io/component", "proxy"),
@@ -88,6 +114,9 @@ fn owner_labels(gateway: &api::Gateway, member: &Member, key: &str) -> StringMap
             ("gateway.edge/owning-gateway-namespace", &*gateway.metadata.namespace),
             ("gateway.edge/owning-gateway-name", &*gateway.metadata.name),
         ]),
+    }
+    if placement == Placement::Gateway {
+        labels.push(("gateway.networking.k8s.io/gateway-name", &*gateway.metadata.name));
     }
     labels
         .into_iter()
@@ -138,8 +167,7 @@ fn short_hash(text: &str) -> String {
         })
 }
 
-fn ports(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<ServicePort> {
-    let platform = reader.settings().platform;
+fn ports(listeners: &FleetListeners, mapping: PortMapping) -> Vec<ServicePort> {
     let all = listeners.all().filter(|l| l.serving == Serving::Yes);
     let mut ports: Vec<ServicePort> = all
         .map(|l| ServicePort {
@@ -148,7 +176,7 @@ fn ports(reader: &Reader<'_>, listeners: &FleetListeners) -> Vec<ServicePort> {
                 api::Protocol::Udp => PortProtocol::Udp,
                 _ => PortProtocol::Tcp,
             },
-            container_port: container_port(l.port, platform),
+            container_port: mapping.container_port(l.port),
             name: format!("{}-{}", l.protocol.as_str().to_lowercase(), l.port).into(),
         })
         .collect();

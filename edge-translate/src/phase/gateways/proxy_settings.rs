@@ -1,9 +1,10 @@
 //! What an EdgeProxy asks for: whether it makes sense, and what of it a fleet's infrastructure needs.
 
+use super::cluster_settings::cluster_settings;
 use crate::{
     api::{
-        EdgeProxy, IpFamily as ApiFamily,
-        edge_proxy::{BootstrapType, EdgeProxySpec, ProxyBootstrap},
+        DurationText, EdgeProxy, IpFamily as ApiFamily,
+        edge_proxy::{BootstrapType, EdgeProxySpec, ProxyBootstrap, cluster::ClusterProvider},
     },
     settings::Settings,
 };
@@ -35,6 +36,10 @@ pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyP
     if let (Some(bootstrap), Some(check)) = (&spec.bootstrap, settings.check_bootstrap) {
         errors.extend(check(&bootstrap_patch(bootstrap)).err());
     }
+    // What is wrong already would only be told a second time, in other words.
+    if let (Some(cluster), Some(check), true) = (cluster_of(spec), settings.check_objects, errors.is_empty()) {
+        errors.extend(check(&cluster_settings(cluster)));
+    }
     if errors.is_empty() {
         Ok(())
     } else {
@@ -59,6 +64,11 @@ pub(crate) fn ip_family(proxy: Option<&EdgeProxy>) -> IpFamily {
     }
 }
 
+/// Proxies bind the ports of listeners as they are, low ones too.
+pub(crate) fn binds_listener_ports(proxy: &EdgeProxy) -> bool {
+    cluster_of(&proxy.spec).is_some_and(|cluster| cluster.use_listener_port_as_container_port)
+}
+
 /// What of an EdgeProxy the infrastructure needs.
 pub(crate) fn proxy_settings(proxy: Option<&EdgeProxy>) -> ProxySettings {
     let ip_family = ip_family(proxy);
@@ -74,18 +84,25 @@ pub(crate) fn proxy_settings(proxy: Option<&EdgeProxy>) -> ProxySettings {
         ip_family,
         concurrency: spec.concurrency.and_then(|n| u32::try_from(n).ok()),
         log_levels: log_levels(spec),
-        drain_timeout_seconds: drain_timeout(spec),
+        drain_timeout_seconds: seconds(spec.shutdown.as_ref().and_then(|s| s.drain_timeout.as_ref())),
+        min_drain_seconds: seconds(spec.shutdown.as_ref().and_then(|s| s.min_drain_duration.as_ref())),
+        health_check_failure_delay_seconds: seconds(
+            spec.shutdown
+                .as_ref()
+                .and_then(|s| s.health_check_failure_delay.as_ref()),
+        ),
         extra_args: spec.extra_args.iter().map(|a| Arc::from(&**a)).collect(),
         bootstrap: spec.bootstrap.as_deref().map(bootstrap_patch),
         prometheus: serves_prometheus(spec),
         host: provider.and_then(|p| p.host.as_ref()).map(|host| HostProcess {
             version: host.envoy_version.as_deref().map(Into::into),
         }),
-        cluster: provider
-            .and_then(|p| p.cluster.as_deref())
-            .and_then(|cluster| serde_json::to_string(cluster).ok())
-            .map(Into::into),
+        cluster: cluster_of(spec).map(cluster_settings).unwrap_or_default(),
     }
+}
+
+fn cluster_of(spec: &EdgeProxySpec) -> Option<&ClusterProvider> {
+    spec.provider.as_ref()?.cluster.as_deref()
 }
 
 fn log_levels(spec: &EdgeProxySpec) -> StringMap {
@@ -96,9 +113,8 @@ fn log_levels(spec: &EdgeProxySpec) -> StringMap {
         .collect()
 }
 
-fn drain_timeout(spec: &EdgeProxySpec) -> Option<u32> {
-    let duration = spec.shutdown.as_ref()?.drain_timeout.as_ref()?.parse().ok()?;
-    u32::try_from(duration.as_secs()).ok()
+fn seconds(duration: Option<&DurationText>) -> Option<u32> {
+    u32::try_from(duration?.parse().ok()?.as_secs()).ok()
 }
 
 fn serves_prometheus(spec: &EdgeProxySpec) -> bool {

@@ -7,16 +7,17 @@
 //! same reason a port that a stranger on the machine holds isn't touched until it is free, which whoever runs the
 //! translation finds out.
 
-use super::{
-    finding::Finding,
-    fleet::{Candidate, container_port},
-};
+use super::{finding::Finding, fleet::Candidate};
 use crate::{
     engine::reader::Reader,
     fact::MachinePort,
     name::{FleetId, Id},
     phase::{
-        gateways::{fleet_settings::proxy_of, gateway::transport, proxy_settings::ip_family},
+        gateways::{
+            fleet_settings::proxy_of,
+            gateway::{PortMapping, transport},
+            proxy_settings::ip_family,
+        },
         precedence::Seniority,
     },
     settings::Platform,
@@ -24,8 +25,9 @@ use crate::{
 use edge_ir::{IpFamily, PortProtocol};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Administration, statistics and readiness of a proxy in a cluster. On a shared machine each process has its own.
-const OWN: [u16; 3] = [19000, 19001, 19003];
+/// Administration, statistics, the shutdown manager beside it, and readiness of a proxy in a cluster. On a shared machine
+/// each process has its own.
+const OWN: [u16; 4] = [19000, 19001, 19002, 19003];
 
 /// Refuses listeners whose port can't be bound.
 pub(crate) fn check(
@@ -38,10 +40,12 @@ pub(crate) fn check(
     // Where proxies have a machine to themselves, nobody else can hold a port.
     let is_shared = platform == Platform::Host;
     let family = is_shared.then(|| ip_family(proxy_of(reader, oldest_first)));
+    let Some(first) = candidates.first() else { return };
+    let mapping = PortMapping::of(reader, first.id.gateway);
     let mut taken: BTreeMap<(PortProtocol, u16), u16> = BTreeMap::new();
     for candidate in candidates.iter_mut().filter(|c| c.is_sound()) {
         let port = candidate.spec().port;
-        let bound = container_port(port, platform);
+        let bound = mapping.container_port(port);
         let protocol = transport(&candidate.spec().protocol);
         let message = if platform == Platform::Cluster && protocol == PortProtocol::Tcp && OWN.contains(&bound) {
             format!("Port {port} is used by the proxy itself.")

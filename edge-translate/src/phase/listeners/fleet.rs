@@ -16,7 +16,6 @@ use crate::{
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId},
     phase::{hostname, origin, precedence::Seniority},
-    settings::Platform,
     status::Condition,
 };
 use edge_ir::{Origin, RouteTableName};
@@ -342,17 +341,5 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         serving,
         table,
         origin,
-    }
-}
-
-/// Port that the proxy binds for a listener's port.
-pub(crate) fn container_port(port: u16, platform: Platform) -> u16 {
-    /// Ports below this need privileges.
-    const FIRST_UNPRIVILEGED: u16 = 1024;
-    /// What is added to those.
-    const SHIFT: u16 = 10000;
-    match platform {
-        Platform::Cluster if port < FIRST_UNPRIVILEGED => port + SHIFT,
-        _ => port,
     }
 }

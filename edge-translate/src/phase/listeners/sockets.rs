@@ -6,13 +6,17 @@
 
 use super::{
     finding::OVERLAP,
-    fleet::{FleetListeners, ListenerState, Serving, container_port},
+    fleet::{FleetListeners, ListenerState, Serving},
 };
 use crate::{
     api::Protocol,
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId, SocketId},
-    phase::{gateways::gateway::transport, hostname, routes::bound},
+    phase::{
+        gateways::gateway::{PortMapping, transport},
+        hostname,
+        routes::bound,
+    },
 };
 use edge_ir::{
     DownstreamTls, FilterChain, FilterId, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
@@ -86,11 +90,9 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
 /// Builds a socket; none when nothing serves there.
 pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
     let served = reader.socket_listeners(id);
-    if served.is_empty() {
-        return None;
-    }
+    let gateway = served.first()?.id.gateway;
     let ip_family = reader.fleet_settings(id.fleet)?.ip_family;
-    let bound = container_port(id.port, reader.settings().platform);
+    let bound = PortMapping::of(reader, gateway).container_port(id.port);
     let parts = match id.transport {
         PortProtocol::Tcp => stream_parts(reader, served, bound),
         PortProtocol::Udp => datagram_parts(reader, served),

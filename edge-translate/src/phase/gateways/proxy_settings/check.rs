@@ -14,6 +14,7 @@ pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
         access_log(telemetry, &mut errors);
     }
     if let Some(cluster) = spec.provider.as_ref().and_then(|p| p.cluster.as_deref()) {
+        exclusions(cluster, &mut errors);
         patches(cluster, &mut errors);
         if let Some(service) = &cluster.envoy_service {
             self::service(service, &mut errors);
@@ -64,8 +65,50 @@ fn access_log(telemetry: &ProxyTelemetry, errors: &mut Vec<String>) {
     }
 }
 
+/// What can't be asked for together. The cluster checks the same when an EdgeProxy is written there.
+fn exclusions(cluster: &ClusterProvider, errors: &mut Vec<String>) {
+    let mut refuse = |broken: bool, message: &str| errors.extend(broken.then(|| message.to_owned()));
+    let daemon_set = cluster.envoy_daemon_set.as_deref();
+    let deployment = cluster.envoy_deployment.as_deref();
+    refuse(
+        deployment.is_some() && daemon_set.is_some(),
+        "only one of envoyDeployment or envoyDaemonSet can be specified",
+    );
+    let containers = [
+        deployment.and_then(|d| d.container.as_deref()),
+        daemon_set.and_then(|d| d.container.as_deref()),
+    ];
+    refuse(
+        containers
+            .iter()
+            .flatten()
+            .any(|c| c.image.is_some() && c.image_repository.is_some()),
+        "Either image or imageRepository can be set.",
+    );
+    if let Some(autoscaler) = cluster.envoy_hpa.as_deref() {
+        refuse(daemon_set.is_some(), "cannot use envoyHpa if envoyDaemonSet is used");
+        let least = autoscaler.min_replicas.unwrap_or(1);
+        refuse(least < 1, "minReplicas must be greater than 0");
+        refuse(autoscaler.max_replicas < 1, "maxReplicas must be greater than 0");
+        refuse(
+            autoscaler.max_replicas < least,
+            "maxReplicas cannot be less than minReplicas",
+        );
+    }
+    if let Some(budget) = cluster.envoy_pdb.as_deref() {
+        refuse(
+            budget.min_available.is_some() && budget.max_unavailable.is_some(),
+            "only one of minAvailable or maxUnavailable can be specified",
+        );
+    }
+}
+
 fn patches(cluster: &ClusterProvider, errors: &mut Vec<String>) {
-    let all: [(&str, Option<&ClusterPatch>); 4] = [
+    let all: [(&str, Option<&ClusterPatch>); 5] = [
+        (
+            "daemonset",
+            cluster.envoy_daemon_set.as_ref().and_then(|d| d.patch.as_deref()),
+        ),
         (
             "deployment",
             cluster.envoy_deployment.as_ref().and_then(|d| d.patch.as_deref()),

@@ -1,0 +1,195 @@
+//! The two containers of a proxy's pod.
+
+use crate::{StartFiles, Terms, pod::DRAIN_SECONDS};
+use edge_ir::{ContainerSettings, Infra};
+use serde_json::{Value, json};
+
+/// Name of the proxy's container.
+const PROXY: &str = "edge";
+/// Ports of the pod besides those of listeners.
+const METRICS_PORT: u16 = 19001;
+const SHUTDOWN_PORT: u16 = 19002;
+const READY_PORT: u16 = 19003;
+/// What the proxy's log is spared, unless something else is asked for: `misc` tells of every unknown field.
+const QUIET: (&str, &str) = ("misc", "error");
+
+/// The proxy.
+pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
+    let settings = &infra.proxy.cluster.workload.container;
+    let probe = |period: u32, failures: u32| probe("/ready", READY_PORT, period, failures);
+    let mounts = [
+        json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
+        json!({"name": "sds", "mountPath": "/sds", "readOnly": true}),
+        json!({"name": "sa-token", "mountPath": "/var/run/secrets/token", "readOnly": true}),
+    ];
+    let mut ports = vec![json!({"name": "readiness", "containerPort": READY_PORT, "protocol": "TCP"})];
+    if infra.proxy.prometheus {
+        ports.insert(
+            0,
+            json!({"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}),
+        );
+    }
+    json!({
+        "name": PROXY,
+        "image": image(settings, &terms.proxy_image),
+        "imagePullPolicy": terms.image_pull_policy,
+        "args": args(infra, files),
+        "env": by_key("name", env(), &settings.env),
+        "ports": ports,
+        "resources": settings.resources.clone().unwrap_or_else(|| requests("100m", "512Mi")),
+        "startupProbe": probe(10, 30),
+        "readinessProbe": probe(5, 1),
+        "livenessProbe": probe(10, 3),
+        // It waits here until the shutdown manager says that its connections are done.
+        "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": SHUTDOWN_PORT, "scheme": "HTTP"}}},
+        "securityContext": settings.security_context.clone().unwrap_or_else(security_context),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": by_key("mountPath", mounts.into(), &settings.volume_mounts),
+    })
+}
+
+/// The sidecar that drains the proxy before its pod ends.
+pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms) -> Value {
+    let proxy = &infra.proxy;
+    let mut serve = vec![
+        "edgegateway".to_owned(),
+        "proxy".to_owned(),
+        "shutdown-manager".to_owned(),
+    ];
+    if let Some(drain) = proxy.drain_timeout_seconds {
+        serve.push(format!("--ready-timeout={}s", drain.saturating_add(10)));
+    }
+    let mut drain = vec!["edgegateway".to_owned(), "proxy".to_owned(), "shutdown".to_owned()];
+    let flags = [
+        ("health-check-failure-delay", proxy.health_check_failure_delay_seconds),
+        ("drain-timeout", proxy.drain_timeout_seconds),
+        ("min-drain-duration", proxy.min_drain_seconds),
+    ];
+    for (flag, seconds) in flags {
+        drain.extend(seconds.map(|seconds| format!("--{flag}={seconds}s")));
+    }
+    let probe = |failures: u32| probe("/healthz", SHUTDOWN_PORT, 10, failures);
+    json!({
+        "name": "shutdown-manager",
+        "image": terms.shutdown_manager_image,
+        "imagePullPolicy": terms.image_pull_policy,
+        "command": serve,
+        "env": env(),
+        "resources": requests("10m", "32Mi"),
+        "startupProbe": probe(30),
+        "readinessProbe": probe(3),
+        "livenessProbe": probe(3),
+        "lifecycle": {"preStop": {"exec": {"command": drain}}},
+        "securityContext": security_context(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    })
+}
+
+/// The proxy's command line. Its program is the image's own: edge-proxy's or Envoy's.
+fn args(infra: &Infra, files: &StartFiles) -> Vec<String> {
+    let proxy = &infra.proxy;
+    let mut args = vec![
+        "--service-cluster".to_owned(),
+        infra.key.to_string(),
+        "--service-node".to_owned(),
+        "$(EDGE_POD_NAME)".to_owned(),
+        "--config-yaml".to_owned(),
+        without_references(&files.bootstrap),
+        "--log-level".to_owned(),
+        proxy.log_levels.get("default").map_or("warn", |level| level).to_owned(),
+        "--cpuset-threads".to_owned(),
+        "--drain-strategy".to_owned(),
+        "immediate".to_owned(),
+    ];
+    if let Some(threads) = proxy.concurrency {
+        args.extend(["--concurrency".to_owned(), threads.to_string()]);
+    }
+    let levels = proxy
+        .log_levels
+        .iter()
+        .map(|(component, level)| (&**component, &**level));
+    let levels = levels.filter(|(component, _)| *component != "default");
+    let quiet = (!proxy.log_levels.contains_key(QUIET.0)).then_some(QUIET);
+    let levels: Vec<String> = quiet
+        .into_iter()
+        .chain(levels)
+        .map(|(c, level)| format!("{c}:{level}"))
+        .collect();
+    args.extend(["--component-log-level".to_owned(), levels.join(",")]);
+    let drain = proxy.drain_timeout_seconds.unwrap_or(DRAIN_SECONDS);
+    args.extend(["--drain-time-s".to_owned(), drain.to_string()]);
+    args.extend(proxy.extra_args.iter().map(|arg| arg.to_string()));
+    args
+}
+
+/// The cluster replaces `$(NAME)` in arguments by variables; in a bootstrap, which a user may have written, such text is
+/// meant as it stands, except for the variables that are ours.
+fn without_references(text: &str) -> String {
+    let escaped = text.replace("$(", "$$(");
+    NAMES.iter().fold(escaped, |text, name| {
+        text.replace(&format!("$$({name})"), &format!("$({name})"))
+    })
+}
+
+/// Variables of every container, by the field of the pod that they carry.
+const ENV: [(&str, &str); 4] = [
+    ("EDGE_POD_NAMESPACE", "metadata.namespace"),
+    ("EDGE_GATEWAY_NAMESPACE", "metadata.namespace"),
+    ("EDGE_POD_NAME", "metadata.name"),
+    (
+        "EDGE_SERVICE_ZONE",
+        "metadata.annotations['topology.kubernetes.io/zone']",
+    ),
+];
+const NAMES: [&str; 4] = [ENV[0].0, ENV[1].0, ENV[2].0, ENV[3].0];
+
+fn env() -> Vec<Value> {
+    let variable =
+        |(name, field): &(&str, &str)| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}});
+    ENV.iter().map(variable).collect()
+}
+
+/// An image that was asked for; one without a tag gets that of the default image.
+fn image(settings: &ContainerSettings, default: &str) -> String {
+    match (&settings.image, &settings.image_repository) {
+        (Some(image), _) => image.to_string(),
+        (None, Some(repository)) => match default.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')) {
+            Some((_, tag)) => format!("{repository}:{tag}"),
+            None => repository.to_string(),
+        },
+        (None, None) => default.to_owned(),
+    }
+}
+
+fn requests(cpu: &str, memory: &str) -> Value {
+    json!({"requests": {"cpu": cpu, "memory": memory}})
+}
+
+fn probe(path: &str, port: u16, period: u32, failures: u32) -> Value {
+    json!({
+        "httpGet": {"path": path, "port": port, "scheme": "HTTP"},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+        "successThreshold": 1,
+        "timeoutSeconds": 1,
+    })
+}
+
+fn security_context() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "privileged": false,
+        "runAsNonRoot": true,
+        "runAsUser": 65532,
+        "runAsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
+/// Our elements and those of the user, who wins where both have the same key.
+pub(crate) fn by_key(key: &str, ours: Vec<Value>, users: &[Value]) -> Vec<Value> {
+    let is_users = |element: &Value| users.iter().any(|user| user.get(key) == element.get(key));
+    let ours = ours.into_iter().filter(|element| !is_users(element));
+    ours.chain(users.iter().cloned()).collect()
+}

@@ -1,0 +1,69 @@
+//! Names, labels, annotations and owners of objects.
+
+use crate::{Object, ObjectKind};
+use edge_ir::{ClusterSettings, Infra, StringMap, WorkloadKind};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The name of the object of a kind: generated, unless the EdgeProxy gives one.
+pub(crate) fn name(infra: &Infra, kind: ObjectKind) -> Arc<str> {
+    let settings = &infra.proxy.cluster;
+    let given = match kind {
+        ObjectKind::ServiceAccount => settings.account_name.as_ref(),
+        ObjectKind::ConfigMap => None,
+        ObjectKind::Service => settings.service.name.as_ref(),
+        ObjectKind::Deployment | ObjectKind::DaemonSet => settings.workload.name.as_ref(),
+        ObjectKind::Autoscaler => settings.autoscaler.as_ref().and_then(|a| a.name.as_ref()),
+        ObjectKind::Budget => settings.budget.as_ref().and_then(|b| b.name.as_ref()),
+    };
+    Arc::clone(given.unwrap_or(&infra.name))
+}
+
+/// The kind of a fleet's workload.
+pub(crate) fn workload_kind(settings: &ClusterSettings) -> ObjectKind {
+    match settings.workload.kind {
+        WorkloadKind::Deployment => ObjectKind::Deployment,
+        WorkloadKind::DaemonSet => ObjectKind::DaemonSet,
+    }
+}
+
+/// An object with what every object of a fleet carries. Labels and annotations are those of this kind alone; those that
+/// the Gateway asks for are added, and those that tell the fleet's objects from others win.
+pub(crate) fn object(infra: &Infra, kind: ObjectKind, own: (&StringMap, &StringMap), content: Value) -> Object {
+    let name = name(infra, kind);
+    let mut metadata = json!({
+        "name": name,
+        "namespace": infra.namespace,
+        "labels": labels(infra, own.0),
+    });
+    let annotations = merged([&infra.annotations, own.1]);
+    if !annotations.is_empty() {
+        metadata["annotations"] = annotations.into();
+    }
+    if let Some(owner) = &infra.owner {
+        metadata["ownerReferences"] = json!([owner]);
+    }
+    let mut body = json!({"apiVersion": kind.api_version(), "kind": kind.as_str(), "metadata": metadata});
+    if let (Value::Object(body), Value::Object(content)) = (&mut body, content) {
+        body.extend(content);
+    }
+    Object {
+        kind,
+        namespace: Arc::clone(&infra.namespace),
+        name,
+        body,
+    }
+}
+
+/// Labels: the object's own, those that the Gateway asks for, and last those that nobody may change.
+pub(crate) fn labels(infra: &Infra, own: &StringMap) -> Map<String, Value> {
+    merged([&infra.extra_labels, own, &infra.labels])
+}
+
+/// The later wins.
+pub(crate) fn merged<'a>(maps: impl IntoIterator<Item = &'a StringMap>) -> Map<String, Value> {
+    maps.into_iter()
+        .flatten()
+        .map(|(key, value)| (key.to_string(), Value::from(&**value)))
+        .collect()
+}

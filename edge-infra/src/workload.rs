@@ -1,0 +1,33 @@
+//! The Deployment or DaemonSet of a fleet.
+
+use crate::{
+    Object, ObjectKind, StartFiles, Terms,
+    metadata::{object, workload_kind},
+    pod,
+};
+use edge_ir::{Infra, StringMap};
+use serde_json::{Value, json};
+
+pub(crate) fn workload(infra: &Infra, terms: &Terms, files: &StartFiles) -> Object {
+    let settings = &infra.proxy.cluster.workload;
+    let kind = workload_kind(&infra.proxy.cluster);
+    let mut spec = json!({
+        "selector": {"matchLabels": infra.labels},
+        "template": pod::template(infra, terms, files),
+        "revisionHistoryLimit": 10,
+    });
+    let rolling = || json!({"type": "RollingUpdate"});
+    let strategy: Value = settings.strategy.clone().unwrap_or_else(rolling);
+    if kind == ObjectKind::DaemonSet {
+        spec["updateStrategy"] = strategy;
+    } else {
+        spec["strategy"] = strategy;
+        spec["progressDeadlineSeconds"] = 600.into();
+        // With an autoscaler the number is that one's business.
+        if let (Some(replicas), None) = (settings.replicas, &infra.proxy.cluster.autoscaler) {
+            spec["replicas"] = replicas.into();
+        }
+    }
+    let none = StringMap::new();
+    object(infra, kind, (&none, &none), json!({"spec": spec}))
+}
