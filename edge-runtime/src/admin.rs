@@ -7,14 +7,15 @@
 use crate::{
     http::{Query, Reply, json, reply, text},
     metrics::Metrics,
-    state::{Availability, FleetState, Published, Report, Reports},
+    state::{Availability, FleetState, Input, Published, Report, Reports},
     status::{Question, to_yaml},
     task::Failures,
 };
+use edge_translate::api::{Kind, Object};
 use edge_xds::snapshot::{ResourceType, version_text};
 use http::StatusCode;
 use serde_json::{Map, Value, json as object};
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// What the pages show.
@@ -24,6 +25,8 @@ pub struct Pages {
     pub published: watch::Receiver<Option<Arc<Published>>>,
     /// What a provider waits for before anything is published.
     pub awaited: watch::Receiver<Option<Arc<str>>>,
+    /// Who knows the resources.
+    pub world: mpsc::Sender<Input>,
     /// Tasks that have failed.
     pub failures: watch::Receiver<Failures>,
     /// How the proxies are.
@@ -38,13 +41,16 @@ pub struct Pages {
     pub started: Instant,
 }
 
+/// What stands in the place of a secret.
+const REDACTED: &str = "[redacted]";
+
 const OVERVIEW: &str = "Edge Gateway controller\n\n\
     /status              statuses of all objects and findings (YAML; ?format=json)\n\
     /config_dump         what the fleets are served: names, versions, where from\n\
     /server_info         version, addresses, uptime, proxies\n\
     /stats               metrics of the controller\n\
     /api/info            same as /server_info\n\
-    /api/config_dump     statuses as JSON (?resource=<kind> for one kind)\n\
+    /api/config_dump     resources in force with their statuses, and findings (?resource=<kind> for one kind)\n\
     /api/metrics         same as /stats\n";
 
 impl Pages {
@@ -60,9 +66,9 @@ impl Pages {
                 (Some(document), Some("json")) => pretty(&document),
                 (Some(document), _) => reply(StatusCode::OK, "application/yaml", to_yaml(&document)),
             },
-            "/api/config_dump" => match self.statuses().await {
+            "/api/config_dump" => match self.resources(query.param("resource").unwrap_or("all")).await {
                 None => unavailable(),
-                Some(document) => pretty(&of_kind(document, query.param("resource").unwrap_or("all"))),
+                Some(document) => pretty(&document),
             },
             _ => text(StatusCode::NOT_FOUND, "no such page; / lists them\n"),
         }
@@ -118,6 +124,28 @@ impl Pages {
         answer.await.ok()
     }
 
+    /// The resources in force, of one kind or of all.
+    async fn resources(&self, kind: &str) -> Option<Value> {
+        let (asker, answer) = oneshot::channel();
+        self.world.send(Input::Question(asker)).await.ok()?;
+        let objects = answer.await.ok()?;
+        let mut document = self.statuses().await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let entries = document["resources"].take();
+        let entries = entries.as_array().into_iter().flatten();
+        let mut statuses: BTreeMap<[String; 3], Value> = entries
+            .map(|entry| {
+                let name = [&entry["kind"], &entry["namespace"], &entry["name"]].map(text);
+                (name, entry["status"].clone())
+            })
+            .collect();
+        let wanted = objects
+            .values()
+            .filter(|object| kind == "all" || object.kind().as_str().eq_ignore_ascii_case(kind));
+        document["resources"] = wanted.filter_map(|object| shown(object, &mut statuses)).collect();
+        Some(document)
+    }
+
     fn server_info(&self) -> Value {
         let mut info = Value::clone(&self.info);
         info["uptimeSeconds"] = self.started.elapsed().as_secs().into();
@@ -165,18 +193,22 @@ fn dump(fleet: &FleetState) -> Value {
     })
 }
 
-/// The document with the resources of one kind alone.
-fn of_kind(mut document: Value, kind: &str) -> Value {
-    if kind != "all"
-        && let Some(resources) = document["resources"].as_array_mut()
+/// An object as it is shown: with its status, and without anything secret.
+fn shown(object: &Object, statuses: &mut BTreeMap<[String; 3], Value>) -> Option<Value> {
+    let key = object.key();
+    let mut value = object.to_value().ok()?;
+    if key.kind == Kind::Secret
+        && let Some(data) = value["data"].as_object_mut()
     {
-        resources.retain(|entry| {
-            entry["kind"]
-                .as_str()
-                .is_some_and(|known| known.eq_ignore_ascii_case(kind))
-        });
+        for secret in data.values_mut() {
+            *secret = REDACTED.into();
+        }
     }
-    document
+    let name = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
+    if let Some(status) = statuses.remove(&name) {
+        value["status"] = status;
+    }
+    Some(value)
 }
 
 fn pretty(value: &Value) -> Reply {

@@ -8,14 +8,22 @@ pub use mirror::{Malformed, Mirror, MirrorNews, Seen, Sight};
 
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
-use edge_translate::{Change, Settings, api::ObjectKey, load::LoadFinding, status::Status};
+use edge_translate::{
+    Change, Settings,
+    api::{Object, ObjectKey},
+    load::LoadFinding,
+    status::Status,
+};
 use edge_xds::snapshot::{ResourceType, Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
 
 mod mirror;
 
@@ -28,6 +36,8 @@ pub enum Input {
     Synced(ProviderName),
     /// The controller's configuration changed.
     Settings(Box<Settings>),
+    /// Somebody wants to see the resources that are in force.
+    Question(oneshot::Sender<BTreeMap<ObjectKey, Object>>),
     /// Proxies are run on this machine from now on, or no longer.
     Proxies(Option<OwnProxies>),
 }

@@ -12,7 +12,10 @@ use crate::{
     state::{FleetState, Input, Ledger, ProviderName, Published},
 };
 use edge_ir::{Fleet, FleetKey};
-use edge_translate::{Change, Fact, Fault, Settings, Translation, Translator, Wanted};
+use edge_translate::{
+    Change, Fact, Fault, Settings, Translation, Translator, Wanted,
+    api::{Object, ObjectKey},
+};
 use edge_xds::{lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +24,7 @@ use std::{
 };
 use tokio::{
     runtime::Handle,
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     time::{self, Instant},
 };
 
@@ -81,6 +84,10 @@ pub fn run(terms: Terms, mut inputs: mpsc::Receiver<Input>, outputs: Outputs) {
             }
             Next::End => return,
         };
+        if let Input::Question(asker) = input {
+            world.answer(asker);
+            continue;
+        }
         let first = Instant::now();
         world.outputs.metrics.set(Gauge::ChangesWaiting, inputs.len() + 1);
         world.take(input);
@@ -178,12 +185,18 @@ impl World {
                 self.translator.set_settings(*settings);
                 self.since.get_or_insert_with(Instant::now);
             }
+            Input::Question(asker) => self.answer(asker),
             Input::Proxies(proxies) => {
                 let answers = self.ports.change_own(proxies);
                 self.learn(answers);
                 self.since.get_or_insert_with(Instant::now);
             }
         }
+    }
+
+    fn answer(&self, asker: oneshot::Sender<BTreeMap<ObjectKey, Object>>) {
+        // Who asked may be gone.
+        let _ = asker.send(self.translator.objects());
     }
 
     fn publish(&mut self) {

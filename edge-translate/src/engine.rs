@@ -5,7 +5,7 @@
 //! fleet that changed (pointers, no encoding).
 
 use crate::{
-    api::{Kind, ObjectKey},
+    api::{Kind, Object, ObjectKey},
     change::Change,
     fact::Question,
     name::Id,
@@ -130,6 +130,12 @@ impl Translator {
             ))
         })
         .collect()
+    }
+
+    /// Every object that is in force, sorted by kind, namespace and name. EndpointSlices that belong to no backend are in
+    /// force nowhere.
+    pub fn objects(&self) -> BTreeMap<ObjectKey, Object> {
+        self.world.everything().map(|object| (object.key(), object)).collect()
     }
 
     /// How many values and inputs are remembered; grows and shrinks with the world.

@@ -233,6 +233,16 @@ impl World {
         self.objects.keys().copied()
     }
 
+    /// Every object, in no order.
+    pub(crate) fn everything(&self) -> impl Iterator<Item = Object> {
+        let grants = self.grants.values().flat_map(BTreeMap::values);
+        let slices = self.slices.values().flat_map(BTreeMap::values);
+        let objects = self.objects.values().cloned();
+        objects
+            .chain(grants.map(|grant| Object::ReferenceGrant(Arc::clone(grant))))
+            .chain(slices.map(|slice| Object::EndpointSlice(Arc::clone(slice))))
+    }
+
     /// The ports of an object that can be a backend.
     pub(crate) fn backend_ports(&self, kind: Kind, id: Id) -> SmallVec<[BackendPort; 2]> {
         self.object(kind, id).map(|o| ports_of(id, o)).unwrap_or_default()

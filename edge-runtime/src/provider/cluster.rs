@@ -175,8 +175,14 @@ impl Provider {
             .filter(|source| !wanted.contains(*source))
             .cloned()
             .collect();
+        if !gone.is_empty() {
+            let sources: Vec<String> = gone.iter().map(ToString::to_string).collect();
+            tracing::info!(
+                sources = sources.join(", "),
+                "these are no longer served, or no longer count"
+            );
+        }
         for source in gone {
-            tracing::info!(%source, "is read no longer");
             if let Some(running) = self.running.remove(&source) {
                 running.abort.abort();
             }
@@ -241,7 +247,9 @@ impl Provider {
             News::Fails(reason) => return self.fails(source, reason.clone()),
             // Whether it is gone for good, a look at the definitions tells.
             News::Unserved => return self.again.notify_one(),
-            _ => self.works(&source),
+            // That a list is asked for doesn't mean that it comes.
+            News::Begin => {}
+            News::Put(_) | News::Gone(_) | News::Complete => self.works(&source),
         }
         self.since.get_or_insert(at);
         self.table.take(&source, news);
@@ -284,7 +292,7 @@ impl Provider {
     async fn send(&mut self) -> bool {
         let turned = self.table.take_turned();
         for (key, message) in &turned.malformed {
-            tracing::warn!(object = %key, "can't be read: {message}; what it said before stays in force");
+            tracing::warn!(object = %key, "can't be read: {message}; what it said before, if anything, stays in force");
         }
         if !turned.sights.is_empty() {
             self.outputs.mirror.put(turned.sights);

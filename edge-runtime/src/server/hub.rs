@@ -81,6 +81,7 @@ impl Hub {
         let pages = Pages {
             published: published_state.clone(),
             awaited: progress,
+            world: inputs.clone(),
             failures: supervision.failures(),
             reports: reports.subscribe(),
             status: ask,

@@ -132,7 +132,7 @@ pub fn add_rejections(status: &mut Status, object: &ObjectKey, rejected: &[Rejec
 pub fn add_malformed(status: &mut Status, malformed: &Malformed) {
     status.observed_generation = malformed.generation;
     let message = format!(
-        "The object can't be read: {}; what it said before stays in force",
+        "The object can't be read: {}; what it said before, if anything, stays in force",
         malformed.message
     );
     let refused = Condition::no("Accepted", "Invalid", message);

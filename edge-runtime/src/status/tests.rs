@@ -1,7 +1,7 @@
 //! The document, from what its parts know.
 
 use super::*;
-use crate::state::{Address, Availability, FleetState, KeptFrom, Rejection, RejectionKey, Report};
+use crate::state::{Address, Availability, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report};
 use edge_ir::{FleetKey, Infra, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey},
@@ -349,4 +349,41 @@ fn a_rejection_is_told_only_under_parents_that_the_fleet_serves() {
     };
     assert_eq!(condition.message, "Rejected by the data plane: rule/2: match.path: bad");
     assert!(parents[1].conditions.is_empty(), "{parents:?}");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_is_not_accepted_where_it_leads_to_us() {
+    let (gateway_key, status) = gateway();
+    let mut book = Book::among_others("gateway.edge/us".into());
+    book.set_statuses(vec![(gateway_key.clone(), status)]);
+    let parent =
+        |name: &str| serde_json::from_value(json!({ "name": name, "namespace": &*gateway_key.namespace })).unwrap();
+    let malformed = Malformed {
+        message: "spec.rules: odd".into(),
+        generation: 7,
+        parents: [parent(&gateway_key.name), parent("of-somebody-else")].into(),
+    };
+    let route = ObjectKey::new(Kind::HttpRoute, "elsewhere", "r");
+    let effective = book.effective_of_malformed(&route, &malformed).unwrap();
+    let value = edge_translate::status::merge(None, &effective.status, None);
+    let parents = value["parents"].as_array().unwrap();
+    assert_eq!(parents.len(), 1, "{value:#}");
+    assert_eq!(parents[0]["controllerName"], "gateway.edge/us");
+    let condition = &parents[0]["conditions"][0];
+    assert_eq!(
+        (&condition["type"], &condition["status"]),
+        (&json!("Accepted"), &json!("False"))
+    );
+    assert_eq!(condition["observedGeneration"], 7);
+    assert!(condition["message"].as_str().unwrap().contains("spec.rules: odd"));
+    // One that was accepted keeps its other statements.
+    let effective = book.effective_of_malformed(&gateway_key, &malformed).unwrap();
+    let value = edge_translate::status::merge(None, &effective.status, None);
+    let accepted = value["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["type"] == "Accepted");
+    assert_eq!(accepted.unwrap()["status"], "False", "{value:#}");
+    assert!(!value["listeners"].as_array().unwrap().is_empty());
 }

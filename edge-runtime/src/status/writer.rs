@@ -122,7 +122,26 @@ enum Outcome {
     /// It couldn't be written, and trying again is of no use.
     Refused(String),
     /// It couldn't be written.
-    Failed(String),
+    Failed(Failure),
+}
+
+/// Why something couldn't be written.
+struct Failure {
+    /// The same for all objects that fail for one reason: of those, one is told.
+    class: String,
+    /// With the object's name, if the API server says it.
+    reason: String,
+}
+
+impl Failure {
+    fn new(key: &ObjectKey, error: &Error) -> Self {
+        let reason = describe(error);
+        let class = match error {
+            Error::Api(status) => format!("{} {}", status.code, key.kind),
+            _ => reason.clone(),
+        };
+        Self { class, reason }
+    }
 }
 
 /// A write that ended, and when it began.
@@ -147,8 +166,10 @@ struct Writer {
     /// What couldn't be written, and when it is tried again.
     failed: BTreeSet<ObjectKey>,
     again: Option<Instant>,
-    troubles: BTreeMap<String, Trouble>,
-    trouble: Trouble,
+    /// What the API server doesn't take.
+    refused: BTreeMap<ObjectKey, Trouble>,
+    /// Why others fail.
+    failing: BTreeSet<String>,
 }
 
 impl Writer {
@@ -170,8 +191,8 @@ impl Writer {
             writes: FuturesUnordered::new(),
             failed: BTreeSet::new(),
             again: None,
-            troubles: BTreeMap::new(),
-            trouble: Trouble::default(),
+            refused: BTreeMap::new(),
+            failing: BTreeSet::new(),
         }
     }
 
@@ -266,32 +287,33 @@ impl Writer {
 
     fn done(&mut self, (key, begun, outcome): Done) {
         self.writing.remove(&key);
+        if !self.failing.is_empty() && self.failed.is_empty() && matches!(outcome, Outcome::Written(_)) {
+            self.failing.clear();
+            tracing::info!("statuses can be written again");
+        }
         match outcome {
             Outcome::Written(seen) => {
                 self.metrics.count(Counter::StatusUpdates);
                 self.metrics.observe(Timer::StatusWrite, begun.elapsed());
                 tracing::debug!(object = %key, "its status is written");
                 self.cluster.mirror.wrote(&key, seen);
-                if self.trouble.is_over() {
-                    tracing::info!("statuses can be written again");
-                }
-                self.troubles.remove(&key.to_string());
+                self.refused.remove(&key);
             }
             Outcome::Stale(seen) => {
                 self.metrics.count(Counter::StatusConflicts);
                 self.cluster.mirror.wrote(&key, seen);
                 self.queue.insert(key);
             }
-            Outcome::Gone => {}
+            Outcome::Gone => drop(self.refused.remove(&key)),
             Outcome::Refused(reason) => {
                 self.metrics.count(Counter::StatusFailures);
-                if self.troubles.entry(key.to_string()).or_default().is_news(&reason) {
+                if self.refused.entry(key.clone()).or_default().is_news(&reason) {
                     tracing::error!(object = %key, "its status can't be written: {reason}");
                 }
             }
-            Outcome::Failed(reason) => {
+            Outcome::Failed(Failure { class, reason }) => {
                 self.metrics.count(Counter::StatusFailures);
-                if self.trouble.is_news(&reason) {
+                if self.failing.insert(class) {
                     tracing::error!(object = %key, "statuses can't be written: {reason}; it is tried again");
                 }
                 self.failed.insert(key);
@@ -345,10 +367,10 @@ async fn write(objects: Objects<DynamicObject>, key: ObjectKey, patch: Value) ->
         Err(Error::Api(status)) if status.code == 409 => match objects.get_opt(&key.name).await {
             Ok(Some(object)) => Outcome::Stale(seen(&object)),
             Ok(None) => Outcome::Gone,
-            Err(error) => Outcome::Failed(describe(&error)),
+            Err(error) => Outcome::Failed(Failure::new(&key, &error)),
         },
         Err(error @ Error::Api(_)) if is_final(&error) => Outcome::Refused(describe(&error)),
-        Err(error) => Outcome::Failed(describe(&error)),
+        Err(error) => Outcome::Failed(Failure::new(&key, &error)),
     };
     (key, begun, outcome)
 }

@@ -12,6 +12,8 @@ use edge_translate::{
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 
+mod protocol;
+
 fn resource(kind: Kind) -> ApiResource {
     ApiResource {
         group: kind.group().to_owned(),
@@ -122,7 +124,7 @@ fn a_secret_is_read_while_it_is_named_and_told_before_who_names_it() {
     table.take(&gateways, gateway("a", "1", Some("s")));
     assert_eq!(said(&mut table), [""; 0], "it waits");
     assert!(!table.is_complete());
-    assert_eq!(table.take_unread().into_iter().collect::<Vec<_>>(), [key.clone()]);
+    assert_eq!(table.take_unread(), [key.clone()].into());
     // It changes while it is read: it is read again, and its first state will do until then.
     table.take(&secrets, put(Kind::Secret, "s", "2", json!({})));
     table.take_unread();
