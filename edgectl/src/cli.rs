@@ -1,6 +1,6 @@
 //! The commands, as data.
 
-use crate::{echo, status, translate, version};
+use crate::{config, echo, install, status, translate, version};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -40,6 +40,9 @@ pub enum Command {
     /// Commands that may still change.
     #[command(subcommand, name = "x", visible_alias = "experimental")]
     Experimental(Experimental),
+    /// Shows the configuration that is in force in a cluster.
+    #[command(subcommand, visible_alias = "c")]
+    Config(config::ConfigCommand),
     /// Prints the versions of this program and of what it speaks.
     #[command(visible_aliases = ["versions", "v"])]
     Version(version::VersionArgs),
@@ -57,6 +60,10 @@ pub enum Experimental {
     Translate(translate::TranslateArgs),
     /// Shows the conditions of objects, as the controller of this machine says them.
     Status(status::StatusArgs),
+    /// Installs the controller in a cluster, and the definitions of the kinds that it reads.
+    Install(install::InstallArgs),
+    /// Removes the controller from a cluster.
+    Uninstall(install::UninstallArgs),
     /// Runs a small backend that answers every request with what it saw, as JSON.
     Echo(echo::EchoArgs),
 }
@@ -67,6 +74,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Experimental(Experimental::Translate(args)) => translate::run(&args),
         Command::Experimental(Experimental::Status(args)) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Echo(args)) => echo::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Experimental(Experimental::Install(args)) => install::install(&args).map(|()| ExitCode::SUCCESS),
+        Command::Experimental(Experimental::Uninstall(args)) => install::uninstall(&args).map(|()| ExitCode::SUCCESS),
+        Command::Config(command) => config::run(&command).map(|()| ExitCode::SUCCESS),
         Command::Version(args) => version::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Completion { shell } => completion(shell).map(|()| ExitCode::SUCCESS),
     };

@@ -5,7 +5,10 @@
 //! from `edge-translate` and `edge-xds`, which the controller runs too.
 
 pub mod cli;
+pub mod cluster;
+pub mod config;
 pub mod echo;
+pub mod install;
 pub mod status;
 pub mod translate;
 pub mod version;

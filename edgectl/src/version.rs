@@ -1,8 +1,16 @@
 //! `edgectl version`.
 
-use crate::cli::OutputFormat;
-use anyhow::Result;
+use crate::{
+    cli::OutputFormat,
+    cluster::{
+        Connection, client,
+        pods::{self, Which},
+    },
+    config::CONTROLLERS,
+};
+use anyhow::{Context, Result};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::io::{self, Write};
 
 /// How to print versions.
@@ -11,12 +19,20 @@ pub struct VersionArgs {
     /// Format of the output.
     #[arg(short, long, value_enum, default_value = "yaml")]
     pub output: OutputFormat,
+    /// Asks the controllers of the cluster too.
+    #[arg(short, long, action = clap::ArgAction::Set, num_args = 0..=1, default_value_t = true, default_missing_value = "true")]
+    pub remote: bool,
+    /// Which cluster.
+    #[command(flatten)]
+    pub connection: Connection,
 }
 
-/// What runs where. Servers are listed once there is a way to ask them.
+/// What runs where.
 #[derive(Debug, Serialize)]
 struct Versions {
     client: Component,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    server: Vec<Value>,
 }
 
 /// Versions of one program.
@@ -35,7 +51,17 @@ const GATEWAY_API_VERSION: &str = "v1.7.0";
 
 /// Prints the versions.
 pub fn run(args: &VersionArgs) -> Result<()> {
+    let server = if args.remote { servers(args) } else { Ok(Vec::new()) };
+    let server = server.unwrap_or_else(|problem| {
+        // Ours is known all the same. Standard error may be closed; there is nobody left to tell then.
+        let _ = writeln!(
+            io::stderr(),
+            "warning: no controller could be asked (--remote=false asks none): {problem:#}"
+        );
+        Vec::new()
+    });
     let versions = Versions {
+        server,
         client: Component {
             edge_gateway_version: concat!("v", env!("CARGO_PKG_VERSION")),
             gateway_api_version: GATEWAY_API_VERSION,
@@ -48,4 +74,50 @@ pub fn run(args: &VersionArgs) -> Result<()> {
         OutputFormat::Json => serde_json::to_string_pretty(&versions)? + "\n",
     };
     Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+/// What every controller of the cluster says about itself.
+fn servers(args: &VersionArgs) -> Result<Vec<Value>> {
+    client::block_on(async {
+        let client = args.connection.client().await?;
+        let mut servers = Vec::new();
+        for pod in pods::find(&client, None, Which::Labelled(CONTROLLERS)).await? {
+            let body = pods::page(&client, &pod, "/api/info").await?;
+            let info: Value = serde_json::from_slice(&body).context("its answer is not JSON")?;
+            servers.push(server(&pod.namespace, &pod.name, &info));
+        }
+        Ok(servers)
+    })
+}
+
+fn server(namespace: &str, name: &str, info: &Value) -> Value {
+    let mut server = Map::new();
+    server.insert("Namespace".to_owned(), namespace.into());
+    server.insert("Name".to_owned(), name.into());
+    for field in [
+        "edgeGatewayVersion",
+        "gatewayAPIVersion",
+        "edgeProxyVersion",
+        "gitCommitID",
+    ] {
+        if let Some(value) = info.get(field) {
+            server.insert(field.to_owned(), value.clone());
+        }
+    }
+    Value::Object(server)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_server_is_told_by_its_place_and_versions() {
+        let info = json!({"edgeGatewayVersion": "v1", "gitCommitID": "c", "uptimeSeconds": 5});
+        assert_eq!(
+            server("ns", "pod", &info),
+            json!({"Namespace": "ns", "Name": "pod", "edgeGatewayVersion": "v1", "gitCommitID": "c"})
+        );
+    }
 }

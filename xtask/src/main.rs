@@ -3,6 +3,8 @@
 mod bench;
 mod envoy;
 mod generate;
+#[cfg(test)]
+mod images;
 mod lab;
 mod lint;
 mod quickstart;

@@ -3,6 +3,7 @@
 //! | tier | what | needs |
 //! |---|---|---|
 //! | unit | unit, golden and documentation tests of every crate | cargo |
+//! | charts | what Helm says of the charts and renders from them | Go |
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
 //! | e2e | the quickstart as a user starts it, once for each data plane | the same |
@@ -10,6 +11,7 @@
 //!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
+mod charts;
 mod tally;
 
 use crate::{
@@ -41,6 +43,8 @@ pub(crate) struct Options {
 enum Tier {
     /// Unit, golden and documentation tests.
     Unit,
+    /// The charts.
+    Charts,
     /// Properties and fuzz targets.
     Properties,
     /// What stock Envoy thinks of our xDS.
@@ -64,7 +68,14 @@ const FAULTS_TARGET: &str = "cluster_faults";
 
 /// Runs the tiers. The last line of output is `N passed, N failed`.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let all = [Tier::Unit, Tier::Properties, Tier::Envoy, Tier::E2e, Tier::Cluster];
+    let all = [
+        Tier::Unit,
+        Tier::Charts,
+        Tier::Properties,
+        Tier::Envoy,
+        Tier::E2e,
+        Tier::Cluster,
+    ];
     let tiers = if options.tiers.is_empty() {
         &all[..]
     } else {
@@ -76,6 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         writeln!(out, "\n=== tier {tier:?}")?;
         let result = match tier {
             Tier::Unit => unit(),
+            Tier::Charts => charts::run(),
             Tier::Properties => properties(),
             Tier::Envoy => against_envoy(&options.inputs),
             Tier::E2e => end_to_end(),

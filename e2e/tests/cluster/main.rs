@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod ground;
+mod install;
 mod replicas;
 mod statuses;

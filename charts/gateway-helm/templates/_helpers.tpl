@@ -1,0 +1,160 @@
+{{- define "edge.namespace" -}}
+{{- .Values.namespaceOverride | default .Release.Namespace -}}
+{{- end -}}
+
+{{/* What is not in a namespace is named for the one that it serves: there is one controller in each. */}}
+{{- define "edge.prefix" -}}
+{{- $namespace := include "edge.namespace" . -}}
+{{- if eq $namespace "edge-gateway-system" -}}gateway-helm{{- else -}}gateway-helm-{{ $namespace }}{{- end -}}
+{{- end -}}
+
+{{- define "edge.labels" -}}
+{{ include "edge.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "edge.selector" -}}
+app.kubernetes.io/name: gateway-helm
+app.kubernetes.io/instance: {{ .Release.Name }}
+control-plane: edge-gateway
+{{- end -}}
+
+{{/* With (registry, image). */}}
+{{- define "edge.image" -}}
+{{- $registry := index . 0 -}}{{- $image := index . 1 -}}
+{{- if and $registry $image -}}{{ $registry }}/{{ $image }}{{- else -}}{{ $image }}{{- end -}}
+{{- end -}}
+
+{{- define "edge.controllerImage" -}}
+{{- if .Values.deployment.edgeGateway.image -}}
+{{ .Values.deployment.edgeGateway.image }}
+{{- else -}}
+{{ include "edge.image" (list .Values.global.imageRegistry .Values.global.images.edgeGateway.image) }}
+{{- end -}}
+{{- end -}}
+
+{{- define "edge.pullSecrets" -}}
+{{- $own := .Values.deployment.edgeGateway.imagePullSecrets | default .Values.global.images.edgeGateway.pullSecrets -}}
+{{- with ($own | default .Values.global.imagePullSecrets) }}
+imagePullSecrets:
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What the controller reads: the images that this chart knows, and over them what the values say. */}}
+{{- define "edge.config" -}}
+{{- $registry := .Values.global.imageRegistry -}}
+{{- $cluster := dict "shutdownManager" (dict "image" (include "edge.controllerImage" .)) -}}
+{{- with include "edge.image" (list $registry .Values.global.images.ratelimit.image) -}}
+{{- $_ := set $cluster "rateLimitDeployment" (dict "container" (dict "image" .)) -}}
+{{- end -}}
+{{- if not .Values.topologyInjector.enabled -}}
+{{- $_ := set $cluster "proxyTopologyInjector" (dict "disabled" true) -}}
+{{- end -}}
+{{- $proxy := dict "image" (include "edge.image" (list $registry .Values.global.images.edgeProxy.image)) -}}
+{{- $fleet := dict "envoyDeployment" (dict "container" $proxy) -}}
+{{- $base := dict "apiVersion" "gateway.edge/v1alpha1" "kind" "EdgeGateway" -}}
+{{- $_ := set $base "provider" (dict "type" "Cluster" "cluster" $cluster) -}}
+{{- $_ := set $base "edgeProxy" (dict "provider" (dict "type" "Cluster" "cluster" $fleet)) -}}
+{{- toYaml (mergeOverwrite $base (deepCopy .Values.config.edgeGateway)) -}}
+{{- end -}}
+
+{{/* Namespaces that the controller is bound to, its own included; empty when it watches more. */}}
+{{- define "edge.watched" -}}
+{{- $watch := dig "provider" "cluster" "watch" (dict) .Values.config.edgeGateway -}}
+{{- if eq (dig "type" "" $watch) "Namespaces" -}}
+{{- append (dig "namespaces" (list) $watch) (include "edge.namespace" .) | uniq | sortAlpha | join "," -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "edge.rules" -}}
+- apiGroups: [""]
+  resources: [configmaps, secrets, services]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create, patch]
+- apiGroups: [apps]
+  resources: [deployments, daemonsets]
+  verbs: [get, list, watch]
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [get, list, watch]
+- apiGroups: [gateway.edge]
+  resources: [backends, backendtrafficpolicies, clienttrafficpolicies, edgeextensionpolicies, edgepatchpolicies, edgeproxies, httproutefilters, securitypolicies]
+  verbs: [get, list, watch]
+- apiGroups: [gateway.edge]
+  resources: [backends/status, backendtrafficpolicies/status, clienttrafficpolicies/status, edgeextensionpolicies/status, edgepatchpolicies/status, edgeproxies/status, securitypolicies/status]
+  verbs: [patch, update]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [backendtlspolicies, gateways, grpcroutes, httproutes, listenersets, referencegrants, tcproutes, tlsroutes, udproutes]
+  verbs: [get, list, watch]
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [backendtlspolicies/status, gateways/status, grpcroutes/status, httproutes/status, listenersets/status, tcproutes/status, tlsroutes/status, udproutes/status]
+  verbs: [patch, update]
+- apiGroups: [multicluster.x-k8s.io]
+  resources: [serviceimports]
+  verbs: [get, list, watch]
+{{- if .Values.topologyInjector.enabled }}
+- apiGroups: [""]
+  resources: [pods, pods/binding]
+  verbs: [get, list, patch, update, watch]
+{{- end }}
+{{- end -}}
+
+{{- define "edge.infraRules" -}}
+- apiGroups: [""]
+  resources: [serviceaccounts, services, configmaps]
+  verbs: [create, get, list, watch, delete, deletecollection, patch]
+- apiGroups: [apps]
+  resources: [deployments, daemonsets]
+  verbs: [create, get, list, watch, delete, deletecollection, patch]
+- apiGroups: [autoscaling, policy]
+  resources: [horizontalpodautoscalers, poddisruptionbudgets]
+  verbs: [create, get, list, watch, delete, deletecollection, patch]
+{{- end -}}
+
+{{- define "edge.tokenRules" -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+{{- end -}}
+
+{{/* A role and who has it; with (context, kind, name, namespace, rules, account). */}}
+{{- define "edge.role" -}}
+{{- $ctx := index . 0 -}}{{- $kind := index . 1 -}}{{- $name := index . 2 -}}{{- $namespace := index . 3 -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata:
+  name: {{ $name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "edge.labels" $ctx | nindent 4 }}
+rules:
+{{ index . 4 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}Binding
+metadata:
+  name: {{ $name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "edge.labels" $ctx | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $kind }}
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: edge-gateway
+    namespace: {{ include "edge.namespace" $ctx }}
+{{ end -}}

@@ -1,0 +1,197 @@
+//! What `edgectl` installs: the definitions of our kinds, in front of a real API server.
+
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    lab::{Kind, Lab},
+    stack::program,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+    sync::OnceLock,
+};
+
+fn edgectl(args: &[&str]) -> Result<Output> {
+    Ok(Command::new(program("edgectl")?).args(args).output()?)
+}
+
+/// Installs the definitions once for all tests of this process.
+fn defined() -> Result<&'static Lab> {
+    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
+    let done = DONE.get_or_init(|| {
+        let output = edgectl(&["x", "install", "--only-crds"]).map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(()) } else { Err(said) }
+    });
+    done.clone().map_err(anyhow::Error::msg)?;
+    Lab::join()
+}
+
+#[test]
+fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
+    let lab = defined()?;
+    let namespace = "golden-objects";
+    let _namespace = lab.namespace(namespace)?;
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden");
+    let (mut met, mut refused) = (0, Vec::new());
+    for topic in fs::read_dir(golden)?.collect::<Result<Vec<_>, _>>()? {
+        // These two are about what is wrong with a text.
+        if ["input", "inadmissible"].iter().any(|name| topic.file_name() == *name) {
+            continue;
+        }
+        for case in fs::read_dir(topic.path())?.collect::<Result<Vec<_>, _>>()? {
+            for document in fs::read_to_string(case.path().join("input.yaml"))?.split("\n---") {
+                let Ok(mut object) = serde_yaml::from_str::<Value>(document) else {
+                    continue;
+                };
+                if object["apiVersion"] != "gateway.edge/v1alpha1" {
+                    continue;
+                }
+                met += 1;
+                object["metadata"] = serde_json::json!({"namespace": namespace, "name": format!("object-{met}")});
+                if let Err(error) = lab.apply(&object.to_string()) {
+                    refused.push(format!("{}: {error:#}", case.path().display()));
+                }
+            }
+        }
+    }
+    ensure!(met > 20, "only {met} objects of our kinds");
+    // Cases about faults that a definition finds already, each for its reason.
+    let expected = |refusal: &String| {
+        EXPECTED
+            .iter()
+            .any(|(case, said)| refusal.contains(case) && refusal.contains(said))
+    };
+    refused.retain(|refusal| !expected(refusal));
+    ensure!(refused.is_empty(), "{refused:#?}");
+    Ok(())
+}
+
+/// Cases whose fault is found before the controller sees it, and the words for it.
+const EXPECTED: [(&str, &str); 0] = [];
+
+#[test]
+fn mistakes_are_refused_with_their_reason() -> Result<()> {
+    let lab = defined()?;
+    let namespace = "mistakes";
+    let _namespace = lab.namespace(namespace)?;
+    for (kind, spec, said) in [
+        (
+            "Backend",
+            "{endpoints: [{}]}",
+            "one of fqdn, ip or unix must be specified",
+        ),
+        (
+            "Backend",
+            "{endpoints: [{ip: {address: 10.0.0.1, port: 70000}}]}",
+            "less than or equal to 65535",
+        ),
+        (
+            "EdgeProxy",
+            "{provider: {type: Cluster, cluster: {envoyDeployment: {}, envoyDaemonSet: {}}}}",
+            "only one of envoyDeployment or envoyDaemonSet can be specified",
+        ),
+        (
+            "EdgeProxy",
+            "{ipFamily: IPv5}",
+            "supported values: \"IPv4\", \"IPv6\", \"DualStack\"",
+        ),
+        ("EdgeProxy", "{shutdown: {drainTimeout: soon}}", "should match"),
+        (
+            "ClientTrafficPolicy",
+            "{}",
+            "either targetRef or targetRefs must be used",
+        ),
+        (
+            "ClientTrafficPolicy",
+            "{targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}]}",
+            "this policy can only have a targetRefs[*].kind of Gateway or ListenerSet",
+        ),
+        (
+            "BackendTrafficPolicy",
+            "{targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}], mergeType: StrategicMerge}",
+            "mergeType can only be used with xRoute targets",
+        ),
+        (
+            "BackendTrafficPolicy",
+            "{targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}], loadBalancer: {type: Random, \
+             slowStart: {window: 1s}}}",
+            "Currently SlowStart is only supported",
+        ),
+        (
+            "SecurityPolicy",
+            "{targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}], jwt: {providers: [{name: p}]}}",
+            "either remoteJWKS or localJWKS must be specified",
+        ),
+        (
+            "EdgeExtensionPolicy",
+            "{targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: g}], lua: [{type: Inline}]}",
+            "Exactly one of inline or valueRef must be set with correct type",
+        ),
+        (
+            "HTTPRouteFilter",
+            "{urlRewrite: {hostname: {type: Header}}}",
+            "header must be specified for Header type",
+        ),
+        ("EdgePatchPolicy", "{type: JSONPatch}", "targetRef"),
+    ] {
+        let name = kind.to_lowercase();
+        let text = format!(
+            "{{apiVersion: gateway.edge/v1alpha1, kind: {kind}, metadata: {{name: {name}, namespace: {namespace}}}, spec: \
+             {spec}}}"
+        );
+        let error = lab
+            .apply(&text)
+            .err()
+            .with_context(|| format!("{kind} {spec} was taken"))?;
+        let error = format!("{error:#}");
+        ensure!(error.contains(said), "{kind} {spec}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn defaults_are_filled_in() -> Result<()> {
+    let lab = defined()?;
+    let namespace = "defaults";
+    let _namespace = lab.namespace(namespace)?;
+    lab.apply(&format!(
+        "{{apiVersion: gateway.edge/v1alpha1, kind: EdgeProxy, metadata: {{name: p, namespace: {namespace}}}, spec: {{provider: \
+         {{type: Cluster, cluster: {{envoyService: {{}}}}}}}}}}"
+    ))?;
+    let found = lab.get(&Kind::edge("EdgeProxy").named(namespace, "p"))?;
+    let service = &found["spec"]["provider"]["cluster"]["envoyService"];
+    ensure!(
+        service["type"] == "LoadBalancer" && service["externalTrafficPolicy"] == "Local",
+        "{found}"
+    );
+    ensure!(found["spec"]["logging"]["level"]["default"] == "warn", "{found}");
+    Ok(())
+}
+
+#[test]
+fn who_may_not_install_is_told_what_is_missing() -> Result<()> {
+    let lab = defined()?;
+    let namespace = "no-rights";
+    let _namespace = lab.namespace(namespace)?;
+    // The lab's own way to the cluster, without saying who we are.
+    let own = fs::read_to_string(std::env::var("KUBECONFIG")?)?;
+    let mut config: Value = serde_yaml::from_str(&own)?;
+    config["users"][0]["user"] = serde_json::json!({});
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("config");
+    fs::write(&path, serde_json::to_string(&config)?)?;
+    let output = edgectl(&["x", "install", "--only-crds", "--kubeconfig", &path.to_string_lossy()])?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.code() == Some(1), "{said}");
+    for words in [
+        "CustomResourceDefinition backends.gateway.edge can't be applied",
+        "not allowed",
+        "cannot patch resource",
+    ] {
+        ensure!(said.contains(words), "{words}: {said}");
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! What speaks with a cluster, for every command that does.
+
+pub mod client;
+pub mod inventory;
+pub mod objects;
+pub mod pods;
+pub mod progress;
+
+pub use client::Connection;

@@ -1,0 +1,230 @@
+//! `edgectl config`: what proxies and the controller in a cluster have in force, by their own words.
+
+use crate::{
+    cli::OutputFormat,
+    cluster::{
+        Connection, client,
+        pods::{self, PodName, Which},
+    },
+    translate::show::write_value,
+};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::{collections::BTreeMap, io};
+
+/// Labels of the proxies' pods.
+pub const PROXIES: &str = "app.kubernetes.io/name=edge,app.kubernetes.io/component=proxy";
+/// Labels of the controller's pods.
+pub const CONTROLLERS: &str = "control-plane=edge-gateway";
+
+/// Whose configuration.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum ConfigCommand {
+    /// What proxies have.
+    #[command(name = "envoy-proxy", visible_aliases = ["edge-proxy", "proxy"])]
+    Proxy(ProxyArgs),
+    /// What the controller says of the resources that it reads.
+    #[command(name = "envoy-gateway", visible_aliases = ["edge-gateway", "gateway"])]
+    Gateway(GatewayArgs),
+}
+
+/// Where, and in which form.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Place {
+    /// Namespace of the pods.
+    #[arg(short, long, default_value = "edge-gateway-system")]
+    namespace: String,
+    /// Pods of all namespaces.
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Pods with these labels only.
+    #[arg(short = 'l', long)]
+    labels: Option<String>,
+    /// Format of the output.
+    #[arg(short, long, value_enum, default_value = "json")]
+    output: OutputFormat,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What to show of proxies.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ProxyArgs {
+    /// The part of the configuration.
+    #[arg(value_enum)]
+    part: Part,
+    /// The pod; without it, those of --labels or of all namespaces.
+    pod: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// A part of a proxy's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Everything.
+    All,
+    /// The bootstrap.
+    #[value(alias = "b")]
+    Bootstrap,
+    /// Clusters.
+    #[value(alias = "c")]
+    Cluster,
+    /// Endpoints.
+    #[value(alias = "e")]
+    Endpoint,
+    /// Listeners.
+    #[value(alias = "l")]
+    Listener,
+    /// Route configurations.
+    #[value(alias = "r")]
+    Route,
+}
+
+impl Part {
+    /// The message of Envoy's admin API (envoy.admin.v3) that holds it.
+    fn message(self) -> Option<&'static str> {
+        match self {
+            Self::All => None,
+            Self::Bootstrap => Some("BootstrapConfigDump"),
+            Self::Cluster => Some("ClustersConfigDump"),
+            Self::Endpoint => Some("EndpointsConfigDump"),
+            Self::Listener => Some("ListenersConfigDump"),
+            Self::Route => Some("RoutesConfigDump"),
+        }
+    }
+
+    /// This part of a dump.
+    fn of(self, dump: Value) -> Value {
+        let Some(message) = self.message() else {
+            return dump;
+        };
+        let is_meant = |config: &&Value| config["@type"].as_str().is_some_and(|name| name.ends_with(message));
+        let configs = dump["configs"].as_array();
+        configs
+            .and_then(|configs| configs.iter().find(is_meant).cloned())
+            .unwrap_or(Value::Null)
+    }
+}
+
+/// What to show of the controller.
+#[derive(Clone, Debug, clap::Args)]
+pub struct GatewayArgs {
+    /// Kind of the resources, or its short name; `all` for every kind.
+    #[arg(value_parser = kind, default_value = "all")]
+    resource: String,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Kinds with their short names.
+const KINDS: [(&str, &str); 22] = [
+    ("GatewayClass", "gc"),
+    ("Gateway", "gw"),
+    ("HTTPRoute", "hr"),
+    ("GRPCRoute", "gr"),
+    ("TLSRoute", "tr"),
+    ("TCPRoute", "tcr"),
+    ("UDPRoute", "udr"),
+    ("ClientTrafficPolicy", "ctp"),
+    ("BackendTrafficPolicy", "btp"),
+    ("BackendTLSPolicy", "btlsp"),
+    ("SecurityPolicy", "sp"),
+    ("EdgePatchPolicy", "epp"),
+    ("EdgeExtensionPolicy", "eep"),
+    ("Service", "svc"),
+    ("Secret", "sec"),
+    ("ConfigMap", "cm"),
+    ("Namespace", "ns"),
+    ("EndpointSlice", "eps"),
+    ("ReferenceGrant", "rg"),
+    ("HTTPRouteFilter", "hrf"),
+    ("EdgeProxy", "ep"),
+    ("Backend", "be"),
+];
+
+fn kind(text: &str) -> Result<String, String> {
+    if text == "all" {
+        return Ok(text.to_owned());
+    }
+    let found = KINDS
+        .iter()
+        .find(|(kind, short)| kind.eq_ignore_ascii_case(text) || *short == text);
+    match found {
+        Some((kind, _)) => Ok((*kind).to_owned()),
+        None => {
+            let kinds: Vec<String> = KINDS.iter().map(|(kind, short)| format!("{kind} ({short})")).collect();
+            Err(format!("no such kind; there are all, {}", kinds.join(", ")))
+        }
+    }
+}
+
+/// Pages by namespace and pod.
+type ByPod = BTreeMap<String, BTreeMap<String, Value>>;
+
+/// Runs a command.
+///
+/// # Errors
+/// When the cluster or a pod can't be asked.
+pub fn run(command: &ConfigCommand) -> Result<()> {
+    let (pages, place) = match command {
+        ConfigCommand::Proxy(args) => {
+            let which = match (&args.pod, &args.place.labels) {
+                (Some(pod), _) => Which::Named(pod),
+                (None, Some(labels)) => Which::Labelled(labels),
+                (None, None) if args.place.all_namespaces => Which::Labelled(PROXIES),
+                (None, None) => bail!("which proxies? Name a pod, or use --labels or --all-namespaces"),
+            };
+            let mut pages = ask(&args.place, which, "/config_dump?include_eds")?;
+            for dump in pages.values_mut().flat_map(BTreeMap::values_mut) {
+                *dump = args.part.of(dump.take());
+            }
+            (pages, &args.place)
+        }
+        ConfigCommand::Gateway(args) => {
+            let labels = args.place.labels.as_deref().unwrap_or(CONTROLLERS);
+            let path = format!("/api/config_dump?resource={}", args.resource);
+            (ask(&args.place, Which::Labelled(labels), &path)?, &args.place)
+        }
+    };
+    write_value(&pages, place.output, &mut io::stdout().lock())
+}
+
+fn ask(place: &Place, which: Which<'_>, path: &str) -> Result<ByPod> {
+    client::block_on(async {
+        let client = place.connection.client().await?;
+        let namespace = (!place.all_namespaces).then_some(place.namespace.as_str());
+        let mut pages = ByPod::new();
+        for pod in pods::find(&client, namespace, which).await? {
+            let body = pods::page(&client, &pod, path).await?;
+            let page = serde_json::from_slice(&body).context("its answer is not JSON")?;
+            let PodName { namespace, name } = pod;
+            pages.entry(namespace).or_default().insert(name, page);
+        }
+        Ok(pages)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_part_is_found_by_its_type() {
+        let dump = json!({"configs": [
+            {"@type": "type.googleapis.com/envoy.admin.v3.ClustersConfigDump", "a": 1},
+            {"@type": "type.googleapis.com/envoy.admin.v3.RoutesConfigDump", "b": 2},
+        ]});
+        assert_eq!(Part::Route.of(dump.clone())["b"], 2);
+        assert_eq!(Part::Endpoint.of(dump.clone()), Value::Null, "the proxy has none");
+        assert_eq!(Part::All.of(dump.clone()), dump);
+    }
+
+    #[test]
+    fn kinds_are_known_by_both_names() {
+        assert_eq!(kind("hr").unwrap(), "HTTPRoute");
+        assert_eq!(kind("gatewayclass").unwrap(), "GatewayClass");
+        assert!(kind("pod").unwrap_err().contains("GatewayClass (gc)"));
+    }
+}

@@ -1,0 +1,228 @@
+//! `edgectl x install` and `edgectl x uninstall`: the controller in a cluster, without Helm.
+//!
+//! The objects are those of the chart ([`objects`], made from the chart's [`values`]); `crate::cluster` speaks with the
+//! cluster. What was installed is listed in a ConfigMap beside it, so that the next installation and the end of all of
+//! them know it.
+
+use crate::cluster::{Connection, client, inventory::Inventory, objects::Objects, progress::Progress};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    time::Duration,
+};
+
+pub mod objects;
+mod steps;
+pub mod values;
+
+use objects::Release;
+
+/// The label that says who keeps an object.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Who we are there.
+pub const MANAGER: &str = "edgectl";
+
+/// Which installation.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Target {
+    /// Name of the installation.
+    #[arg(long, default_value = "edge-gateway")]
+    pub name: String,
+    /// Namespace of the controller; each tenant has its own.
+    #[arg(short, long, default_value = "edge-gateway-system")]
+    pub namespace: String,
+    /// Longest wait for each step.
+    #[arg(long, default_value = "300s", value_parser = duration)]
+    pub timeout: Duration,
+    /// Prints what would be done, and does nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Tells each step on a line of its own, on a terminal too.
+    #[arg(long)]
+    pub debug: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What to install.
+#[derive(Clone, Debug, clap::Args)]
+pub struct InstallArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Leaves the definitions of kinds as they are.
+    #[arg(long, conflicts_with = "only_crds")]
+    skip_crds: bool,
+    /// Installs the definitions of kinds, and nothing else.
+    #[arg(long)]
+    only_crds: bool,
+    /// Definitions of Gateway API: a file, e.g. its standard-install.yaml. Without it, they must be there already.
+    #[arg(long, value_name = "FILE")]
+    gateway_api: Option<PathBuf>,
+    /// Version of the images; without it, that of this program.
+    #[arg(long = "version", value_name = "VERSION")]
+    version: Option<String>,
+    /// Values over those of the chart. May be given again.
+    #[arg(short = 'f', long = "values", value_name = "FILE")]
+    values: Vec<PathBuf>,
+    /// One value, e.g. deployment.replicas=2. May be given again.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    /// Writes the objects into a file as well.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What to remove.
+#[derive(Clone, Debug, clap::Args)]
+pub struct UninstallArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Removes the definitions of our kinds too, and with them every object of these kinds.
+    #[arg(long)]
+    with_crds: bool,
+    /// Waits until everything is gone.
+    #[arg(long)]
+    wait: bool,
+}
+
+impl Target {
+    fn progress(&self) -> Progress {
+        match self.debug {
+            true => Progress::of_lines(),
+            false => Progress::start(),
+        }
+    }
+}
+
+/// A time such as `300s` or `5m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "s" | "" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(format!("{text:?} is no time; write e.g. 300s or 5m")),
+    };
+    let seconds = number
+        .parse::<u32>()
+        .map_err(|_| format!("{text:?} is no time; write e.g. 300s or 5m"))?;
+    Ok(Duration::from_secs(u64::from(seconds) * factor))
+}
+
+/// Everything that an installation consists of.
+#[derive(Debug)]
+struct Parts {
+    definitions: Vec<Value>,
+    workload: Vec<Value>,
+    release: Release,
+}
+
+impl InstallArgs {
+    fn parts(&self) -> Result<Parts> {
+        let mut settings = self.settings.clone();
+        if let Some(version) = &self.version {
+            let images = [
+                ("edgeGateway", "edge-gateway/edgegateway"),
+                ("edgeProxy", "edge-gateway/edge-proxy"),
+            ];
+            // Before the others, which may say something else.
+            let named = images.map(|(name, image)| format!("global.images.{name}.image={image}:{version}"));
+            settings.splice(0..0, named);
+        }
+        let values = values::read(&self.values, &settings)?;
+        let namespace = match values["namespaceOverride"].as_str() {
+            Some(namespace) if !namespace.is_empty() => namespace,
+            _ => &self.target.namespace,
+        };
+        let release = Release {
+            name: self.target.name.clone(),
+            namespace: namespace.to_owned(),
+        };
+        let mut definitions = Vec::new();
+        if !self.skip_crds && values["crds"]["enabled"] != false {
+            if let Some(path) = &self.gateway_api {
+                definitions.extend(documents(path)?);
+            }
+            definitions.extend(objects::definitions()?);
+        }
+        let workload = match self.only_crds {
+            true => Vec::new(),
+            false => objects::workload(&values, &release),
+        };
+        Ok(Parts {
+            definitions,
+            workload,
+            release,
+        })
+    }
+}
+
+/// The objects of a file of several documents.
+fn documents(path: &PathBuf) -> Result<Vec<Value>> {
+    let name = path.display();
+    let text = fs::read_to_string(path).with_context(|| format!("{name} can't be read"))?;
+    let mut objects = Vec::new();
+    for document in format!("\n{text}").split("\n---") {
+        let object: Value = serde_yaml::from_str(document).with_context(|| format!("{name} is not YAML"))?;
+        if object["kind"] == "CustomResourceDefinition" {
+            objects.push(object);
+        }
+    }
+    if objects.is_empty() {
+        bail!("{name} holds no CustomResourceDefinition");
+    }
+    Ok(objects)
+}
+
+/// Installs.
+///
+/// # Errors
+/// When something can't be read, isn't allowed, or doesn't get ready in time.
+pub fn install(args: &InstallArgs) -> Result<()> {
+    let parts = args.parts()?;
+    if args.target.dry_run || args.output.is_some() {
+        let mut text = String::new();
+        for object in parts.definitions.iter().chain(&parts.workload) {
+            text.push_str("---\n");
+            text.push_str(&serde_yaml::to_string(object)?);
+        }
+        match &args.output {
+            Some(path) => fs::write(path, &text).with_context(|| format!("{} can't be written", path.display()))?,
+            None => io::stdout().write_all(text.as_bytes())?,
+        }
+        if args.target.dry_run {
+            return Ok(());
+        }
+    }
+    client::block_on(async {
+        let objects = Objects::new(args.target.connection.client().await?, args.target.timeout);
+        steps::install(&objects, &parts, &mut args.target.progress()).await
+    })
+}
+
+/// Uninstalls.
+///
+/// # Errors
+/// When the cluster can't be asked, or something isn't allowed.
+pub fn uninstall(args: &UninstallArgs) -> Result<()> {
+    client::block_on(async {
+        let target = &args.target;
+        let objects = Objects::new(target.connection.client().await?, target.timeout);
+        let mut found = Inventory::read(&objects, &target.name, &target.namespace).await?;
+        if args.with_crds {
+            found.add_all(&objects::definitions()?);
+        }
+        if target.dry_run {
+            let mut out = io::stdout();
+            for entry in found.entries() {
+                writeln!(out, "would remove {entry}")?;
+            }
+            return Ok(());
+        }
+        steps::uninstall(&objects, &found, args.wait, &mut target.progress()).await
+    })
+}
