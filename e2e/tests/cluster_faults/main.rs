@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
+mod definitions;
+
 use anyhow::Result;
 use e2e::{
     lab::{Kind, PATIENCE, Tenant, is},
