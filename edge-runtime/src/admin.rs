@@ -170,6 +170,7 @@ fn proxy(fleet: &str, report: &Report) -> Value {
         Availability::Starting => ("starting", None),
         Availability::Available(_) => ("available", None),
         Availability::Unavailable(reason) => ("unavailable", Some(Arc::clone(reason))),
+        Availability::Failed(reason) => ("failed", Some(Arc::clone(reason))),
     };
     object!({ "fleet": fleet, "state": state, "reason": reason, "admin": report.admin })
 }

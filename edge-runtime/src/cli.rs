@@ -2,6 +2,8 @@
 //!
 //! Exit codes: 0 done, 1 a problem that was told in one message on standard error, 2 wrong usage.
 
+mod proxy;
+
 use crate::{
     Error,
     certs::{self, Existing, Outcome},
@@ -41,6 +43,9 @@ enum Command {
     Server(ServerArgs),
     /// Make the certificates that controller and proxies show each other.
     Certgen(CertgenArgs),
+    /// What runs beside a proxy in its pod.
+    #[command(subcommand, visible_alias = "envoy")]
+    Proxy(proxy::ProxyCommand),
     /// Print the version.
     Version(VersionArgs),
 }
@@ -116,6 +121,7 @@ pub fn run(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let result = match cli.command {
         Command::Server(args) => serve(args),
         Command::Certgen(args) => certgen(args),
+        Command::Proxy(command) => proxy::run(command),
         Command::Version(args) => version(args.output),
     };
     match result {
@@ -139,6 +145,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         certificates: args.certificates,
         namespace: variable("EDGE_GATEWAY_NAMESPACE"),
         dns_domain: variable("KUBERNETES_CLUSTER_DOMAIN"),
+        proxy_image: variable("EDGE_PROXY_IMAGE"),
     };
     let config = config::read(args.config_path.as_deref(), &overrides)?;
     let log = logging::start(&config.logging)?;

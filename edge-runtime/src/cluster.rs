@@ -1,7 +1,7 @@
 //! The API server of a cluster: clients, what its faults mean, and which replica may write.
 //!
 //! What is read from it is [`crate::provider::cluster`]'s, statuses are [`crate::status`]'s, fleets
-//! [`crate::infra`]'s.
+//! [`crate::cluster_infra`]'s.
 
 pub mod client;
 pub mod discovery;

@@ -49,6 +49,8 @@ pub struct Overrides {
     pub namespace: Option<Arc<str>>,
     /// The DNS domain of the cluster.
     pub dns_domain: Option<Arc<str>>,
+    /// Image of proxies whose EdgeProxy names none.
+    pub proxy_image: Option<Arc<str>>,
 }
 
 impl Overrides {

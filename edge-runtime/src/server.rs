@@ -185,8 +185,7 @@ impl Server {
                 Running::Standalone(standalone::Running::start(prepared, terms, &hub, ends))
             }
             Prepared::Cluster(prepared) => {
-                let name = &config.settings.controller_name;
-                Running::Cluster(cluster::Running::start(*prepared, name, &hub, ends))
+                Running::Cluster(cluster::Running::start(*prepared, &config.settings, &hub, ends))
             }
         };
         let admin = hub.serve_pages("admin pages", sockets.admin, Pages::admin);

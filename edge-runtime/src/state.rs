@@ -118,6 +118,8 @@ pub enum Availability {
     Available(u32),
     /// No proxy is ready, and why.
     Unavailable(Arc<str>),
+    /// What is wanted can't be made, and why; what was there before goes on.
+    Failed(Arc<str>),
 }
 
 /// Whether this replica may write to the cluster. Every replica serves proxies; statuses and infrastructure are written by

@@ -17,6 +17,10 @@ use std::{
 /// Where the Secret with the controller's certificate is mounted.
 const CERTIFICATES: &str = "/certs";
 
+/// Images of this version.
+const PROXY_IMAGE: &str = concat!("edge-gateway/edge-proxy:v", env!("CARGO_PKG_VERSION"));
+const CONTROLLER_IMAGE: &str = concat!("edge-gateway/edgegateway:v", env!("CARGO_PKG_VERSION"));
+
 /// Settings of a controller in a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
@@ -32,8 +36,10 @@ pub struct Cluster {
     pub election: Election,
     /// The folder with the controller's certificate: a mounted Secret.
     pub certificates: PathBuf,
-    /// Image of the sidecar that drains proxies; the controller's when absent.
-    pub shutdown_manager_image: Option<Arc<str>>,
+    /// Image of proxies whose EdgeProxy names none.
+    pub proxy_image: Arc<str>,
+    /// Image of the sidecar that drains proxies.
+    pub shutdown_manager_image: Arc<str>,
     /// Whether proxies are told their zone.
     pub topology_injector: Feature,
 }
@@ -125,7 +131,8 @@ impl Reading {
             },
             election: election(given.leader_election.as_ref(), &namespace),
             certificates: overrides.certificates.clone().unwrap_or(Path::new(CERTIFICATES).into()),
-            shutdown_manager_image: image.map(Arc::from),
+            proxy_image: overrides.proxy_image.clone().unwrap_or_else(|| PROXY_IMAGE.into()),
+            shutdown_manager_image: image.unwrap_or(CONTROLLER_IMAGE).into(),
             topology_injector: match injector.is_some_and(|injector| injector.disabled) {
                 true => Feature::Disabled,
                 false => Feature::Enabled,

@@ -8,13 +8,15 @@ use crate::{
     Error,
     certs::TlsFiles,
     cluster::{Api, discovery, election},
-    config::Cluster,
+    cluster_infra::{self as infrastructure, ClusterTerms, Rendering},
+    config::{Cluster, Deploy, Scope},
     provider::cluster as provider,
     state::{Leadership, Mirror, ProviderName},
     status::writer,
     task::Task,
     world::Pace,
 };
+use edge_translate::Settings;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
@@ -67,13 +69,15 @@ pub(super) struct Running {
     discovery: Task,
     provider: Task,
     election: Task,
+    infra: Task,
     statuses: Task,
 }
 
 impl Running {
     /// Starts the tasks.
-    pub(super) fn start(prepared: Prepared, controller_name: &Arc<str>, hub: &Hub, ends: Ends) -> Self {
+    pub(super) fn start(prepared: Prepared, settings: &Settings, hub: &Hub, ends: Ends) -> Self {
         let Prepared { cluster, api } = prepared;
+        let fleets = cluster_terms(&cluster, settings);
         let supervision = &hub.supervision;
         let mirror = Arc::new(Mirror::default());
         let served = Arc::new(watch::Sender::new(None));
@@ -91,12 +95,14 @@ impl Running {
         };
         let side = writer::Cluster {
             api: api.clone(),
-            controller_name: Arc::clone(controller_name),
+            controller_name: Arc::clone(&settings.controller_name),
             mirror,
             leadership: leadership.subscribe(),
             served: served.subscribe(),
         };
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
+        let (applying, leads) = (api.clone(), leadership.subscribe());
+        let (published, reports) = (hub.published.clone(), Arc::clone(&hub.reports));
         let (looking, electing, terms) = (api.clone(), api.clone(), cluster.election.clone());
         Self {
             discovery: Task::lasting("discovery", supervision, move |stop| {
@@ -107,6 +113,10 @@ impl Running {
             }),
             election: Task::lasting("leader election", supervision, move |stop| {
                 election::run(electing.clone(), terms.clone(), Arc::clone(&leadership), stop)
+            }),
+            infra: Task::lasting("cluster infrastructure", supervision, move |stop| {
+                let (api, terms, reports) = (applying.clone(), fleets.clone(), Arc::clone(&reports));
+                infrastructure::run(api, terms, published.clone(), leads.clone(), reports, stop)
             }),
             statuses: Task::vital("status writer", supervision, |stop| {
                 writer::run(sources, side, metrics, stop)
@@ -127,7 +137,33 @@ impl Running {
     pub(super) async fn stop_first(self) -> Task {
         self.provider.stop(STOP_GRACE).await;
         self.discovery.stop(STOP_GRACE).await;
+        self.infra.stop(STOP_GRACE).await;
         self.election.stop(STOP_GRACE).await;
         self.statuses
+    }
+}
+
+/// What the objects of fleets depend on besides the fleets.
+fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
+    let namespaces = match (cluster.deploy, &cluster.scope) {
+        (Deploy::ControllerNamespace, _) => Some(BTreeSet::from([Arc::clone(&cluster.namespace)])),
+        (Deploy::GatewayNamespace, Scope::Namespaces(names)) => Some(names.clone()),
+        (Deploy::GatewayNamespace, Scope::All | Scope::Selector(_)) => None,
+    };
+    ClusterTerms {
+        rendering: Rendering {
+            terms: edge_infra::Terms {
+                controller_name: Arc::clone(&settings.controller_name),
+                controller_namespace: Arc::clone(&settings.controller_namespace),
+                dns_domain: Arc::clone(&settings.dns_domain),
+                proxy_image: cluster.proxy_image.to_string(),
+                shutdown_manager_image: cluster.shutdown_manager_image.to_string(),
+                image_pull_policy: "IfNotPresent".to_owned(),
+                image_pull_secrets: Vec::new(),
+                authorities: String::new(),
+            },
+        },
+        authorities: TlsFiles::within(&cluster.certificates).authority,
+        namespaces,
     }
 }

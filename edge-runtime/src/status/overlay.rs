@@ -92,6 +92,11 @@ fn programmed(report: &Report) -> (Condition, Vec<Address>) {
         }
         Availability::Starting => no_resources("Proxy replicas unavailable"),
         Availability::Unavailable(reason) => no_resources(format!("Proxy replicas unavailable: {reason}")),
+        Availability::Failed(reason) => Condition::no(
+            PROGRAMMED,
+            "Invalid",
+            format!("The infrastructure can't be made as it is asked for: {reason}"),
+        ),
     };
     (condition, report.addresses.clone())
 }

@@ -1,0 +1,83 @@
+//! `edgegateway proxy …`: what runs beside a proxy in its pod.
+
+use crate::{
+    Error,
+    shutdown::{self, ADMIN, Drain},
+    task::StopSource,
+};
+use clap::{Args, Subcommand};
+use edge_translate::api::DurationText;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProxyCommand {
+    /// Answer the hooks of a pod that ends, until its proxy is drained.
+    ShutdownManager(ManagerArgs),
+    /// Drain the proxy of this pod.
+    Shutdown(ShutdownArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ManagerArgs {
+    /// How long the proxy may take to drain.
+    #[arg(long, value_name = "DURATION", default_value = "610s", value_parser = duration)]
+    ready_timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShutdownArgs {
+    /// How long the proxy goes on passing health checks.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    health_check_failure_delay: Duration,
+    /// The longest that draining may take.
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration)]
+    drain_timeout: Duration,
+    /// The least that it takes.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    min_drain_duration: Duration,
+    /// So many connections are few enough to end.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    exit_at_connections: u64,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    DurationText::from(text).parse().map_err(|error| error.to_string())
+}
+
+pub(super) fn run(command: ProxyCommand) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| Error::System {
+            purpose: "can't start",
+            source,
+        })?;
+    match command {
+        ProxyCommand::ShutdownManager(args) => runtime.block_on(manage(args.ready_timeout)),
+        ProxyCommand::Shutdown(args) => runtime.block_on(shutdown::drain(&Drain {
+            admin: ADMIN,
+            health_check_failure_delay: args.health_check_failure_delay,
+            timeout: args.drain_timeout,
+            least: args.min_drain_duration,
+            exit_at_connections: args.exit_at_connections,
+            look_every: shutdown::LOOK,
+            file: shutdown::drained_file(),
+        })),
+    }
+}
+
+async fn manage(ready_timeout: Duration) -> Result<(), Error> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(|source| Error::System {
+        purpose: "can't listen for signals",
+        source,
+    })?;
+    let (source, stop) = StopSource::new();
+    let server = shutdown::serve(ready_timeout, stop);
+    tokio::pin!(server);
+    tokio::select! {
+        result = &mut server => return result,
+        _ = terminate.recv() => source.stop(),
+    }
+    server.await
+}

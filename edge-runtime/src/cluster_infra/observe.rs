@@ -1,0 +1,143 @@
+//! The objects of ours that are in the cluster, by watches, so that what drifts is repaired and what is ready is told.
+
+use super::seen::{Marks, ObjectId, Seen, marks, resource};
+use crate::cluster::{fault::Trouble, jittered};
+use edge_infra::ObjectKind;
+use futures_util::StreamExt as _;
+use kube::{
+    Api, Client,
+    core::DynamicObject,
+    runtime::watcher::{Config, Event, watcher},
+};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, task::JoinSet, time};
+
+/// What our objects of every fleet have in common.
+const OURS: &str = "app.kubernetes.io/managed-by=edge-gateway,app.kubernetes.io/component=proxy";
+/// Changes that wait to be looked at; the watches wait when there are more.
+const QUEUE: usize = 256;
+/// The first and the longest pause after a watch has failed.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
+
+/// In which namespaces there may be objects of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Places {
+    /// In all.
+    All,
+    /// In these.
+    Namespaces(BTreeSet<Arc<str>>),
+}
+
+/// What one watch tells of: a kind, in one namespace or in all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    kind: ObjectKind,
+    namespace: Option<Arc<str>>,
+}
+
+impl Place {
+    /// Whether a watch there tells of this object.
+    pub(super) fn tells_of(&self, id: &ObjectId) -> bool {
+        id.kind == self.kind
+            && self
+                .namespace
+                .as_ref()
+                .is_none_or(|namespace| *namespace == id.namespace)
+    }
+}
+
+/// Something that a watch has told.
+#[derive(Debug)]
+pub(super) enum News {
+    /// An object came or changed.
+    Seen(ObjectId, Marks, Arc<Seen>),
+    /// An object went.
+    Gone(ObjectId),
+    /// Of what a watch tells of, these are all that there are.
+    Complete(Place, BTreeSet<ObjectId>),
+}
+
+/// Watches, until dropped.
+pub(super) struct Watches {
+    /// What they tell.
+    pub(super) news: mpsc::Receiver<News>,
+    /// What they tell of: each tells that it is complete before anything is to be concluded from what isn't there.
+    pub(super) places: BTreeSet<Place>,
+    _tasks: JoinSet<()>,
+}
+
+impl Watches {
+    /// Starts one for each kind and namespace.
+    pub(super) fn start(client: &Client, places: &Places) -> Self {
+        let (sender, news) = mpsc::channel(QUEUE);
+        let mut tasks = JoinSet::new();
+        let mut all = BTreeSet::new();
+        for kind in ObjectKind::ALL {
+            let resource = resource(kind);
+            let namespaces: Vec<Option<Arc<str>>> = match places {
+                Places::All => vec![None],
+                Places::Namespaces(names) => names.iter().cloned().map(Some).collect(),
+            };
+            for namespace in namespaces {
+                let api = match &namespace {
+                    Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+                    None => Api::all_with(client.clone(), &resource),
+                };
+                let place = Place { kind, namespace };
+                all.insert(place.clone());
+                tasks.spawn(follow(place, api, sender.clone()));
+            }
+        }
+        Self {
+            news,
+            places: all,
+            _tasks: tasks,
+        }
+    }
+}
+
+/// Follows one kind; it ends when nobody listens any more.
+async fn follow(place: Place, api: Api<DynamicObject>, sender: mpsc::Sender<News>) {
+    let kind = place.kind;
+    let mut events = pin!(watcher(api, Config::default().labels(OURS)));
+    let mut trouble = Trouble::default();
+    let mut pause = PAUSES[0];
+    let mut listed = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        let news = match event {
+            Err(error) => {
+                let problem = error.to_string();
+                if trouble.is_news(&problem) {
+                    tracing::warn!(kind = kind.as_str(), "objects of proxies can't be watched: {problem}");
+                }
+                time::sleep(jittered(pause)).await;
+                pause = (pause * 2).min(PAUSES[1]);
+                continue;
+            }
+            Ok(Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            Ok(Event::InitApply(object)) => {
+                listed.insert(ObjectId::of(kind, &object));
+                seen(kind, object)
+            }
+            Ok(Event::Apply(object)) => seen(kind, object),
+            Ok(Event::Delete(object)) => News::Gone(ObjectId::of(kind, &object)),
+            Ok(Event::InitDone) => {
+                pause = PAUSES[0];
+                if trouble.is_over() {
+                    tracing::info!(kind = kind.as_str(), "objects of proxies are watched again");
+                }
+                News::Complete(place.clone(), std::mem::take(&mut listed))
+            }
+        };
+        if sender.send(news).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn seen(kind: ObjectKind, object: DynamicObject) -> News {
+    News::Seen(ObjectId::of(kind, &object), marks(&object), Arc::new(Seen::new(object)))
+}
