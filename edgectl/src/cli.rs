@@ -58,7 +58,7 @@ pub enum Command {
 pub enum Experimental {
     /// Shows what becomes of resource files: statuses, the intermediate representation, and xDS.
     Translate(translate::TranslateArgs),
-    /// Shows the conditions of objects, as the controller of this machine says them.
+    /// Shows the conditions of objects, in a cluster or of the controller of this machine.
     Status(status::StatusArgs),
     /// Installs the controller in a cluster, and the definitions of the kinds that it reads.
     Install(install::InstallArgs),

@@ -5,5 +5,6 @@ pub mod inventory;
 pub mod objects;
 pub mod pods;
 pub mod progress;
+pub mod statuses;
 
 pub use client::Connection;

@@ -9,6 +9,7 @@ use crate::{
     translate::show::write_value,
 };
 use anyhow::{Context, Result, bail};
+use edge_xds::json::{Codec, Names};
 use serde_json::Value;
 use std::{collections::BTreeMap, io};
 
@@ -118,7 +119,7 @@ pub struct GatewayArgs {
 }
 
 /// Kinds with their short names.
-const KINDS: [(&str, &str); 22] = [
+const KINDS: [(&str, &str); 23] = [
     ("GatewayClass", "gc"),
     ("Gateway", "gw"),
     ("HTTPRoute", "hr"),
@@ -141,6 +142,7 @@ const KINDS: [(&str, &str); 22] = [
     ("HTTPRouteFilter", "hrf"),
     ("EdgeProxy", "ep"),
     ("Backend", "be"),
+    ("ServiceImport", "si"),
 ];
 
 fn kind(text: &str) -> Result<String, String> {
@@ -157,6 +159,17 @@ fn kind(text: &str) -> Result<String, String> {
             Err(format!("no such kind; there are all, {}", kinds.join(", ")))
         }
     }
+}
+
+/// A dump with the names that `edgectl x translate` writes too. What nobody here knows (an extension of another build of
+/// the proxy) stays as the proxy writes it.
+fn in_camel_case(dump: Value) -> Value {
+    const DUMP: &str = "envoy.admin.v3.ConfigDump";
+    let renamed = Codec::cached().ok().and_then(|codec| {
+        let bytes = codec.bytes_from_json(DUMP, dump.clone()).ok()?;
+        codec.bytes_to_json(DUMP, &bytes, Names::Camel).ok()
+    });
+    renamed.unwrap_or(dump)
 }
 
 /// Pages by namespace and pod.
@@ -177,7 +190,7 @@ pub fn run(command: &ConfigCommand) -> Result<()> {
             };
             let mut pages = ask(&args.place, which, "/config_dump?include_eds")?;
             for dump in pages.values_mut().flat_map(BTreeMap::values_mut) {
-                *dump = args.part.of(dump.take());
+                *dump = args.part.of(in_camel_case(dump.take()));
             }
             (pages, &args.place)
         }
@@ -219,6 +232,22 @@ mod tests {
         assert_eq!(Part::Route.of(dump.clone())["b"], 2);
         assert_eq!(Part::Endpoint.of(dump.clone()), Value::Null, "the proxy has none");
         assert_eq!(Part::All.of(dump.clone()), dump);
+    }
+
+    #[test]
+    fn names_are_those_of_translations() {
+        let routes = "type.googleapis.com/envoy.admin.v3.RoutesConfigDump";
+        let dump = json!({"configs": [{"@type": routes, "dynamic_route_configs": [{"version_info": "1"}]}]});
+        assert_eq!(
+            Part::Route.of(in_camel_case(dump)),
+            json!({"@type": routes, "dynamicRouteConfigs": [{"versionInfo": "1"}]})
+        );
+        let foreign = json!({"configs": [{"@type": "type.googleapis.com/some.Other", "a_b": 1}]});
+        assert_eq!(
+            in_camel_case(foreign.clone()),
+            foreign,
+            "unknown, and shown all the same"
+        );
     }
 
     #[test]

@@ -3,6 +3,10 @@
 //! [`kinds`] says which kinds there are and what they are called, [`rows`] reads the conditions of an object, [`table`]
 //! lays them out. Where the objects come from is a [`Source`]; the rest doesn't know.
 
+use crate::cluster::{
+    Connection, client,
+    statuses::{self, Wanted},
+};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::{
@@ -40,8 +44,12 @@ pub struct StatusArgs {
     #[arg(short, long)]
     pub verbose: bool,
     /// The document of statuses that a controller on this machine keeps in its stateHome.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context"])]
     pub status_file: Option<PathBuf>,
+    /// The cluster. Without --status-file it is asked if it is named here or by KUBECONFIG, or if no controller runs on
+    /// this machine.
+    #[command(flatten)]
+    pub connection: Connection,
 }
 
 /// Where objects with their statuses come from.
@@ -49,6 +57,8 @@ pub struct StatusArgs {
 pub enum Source {
     /// The document that a controller on this machine keeps.
     File(PathBuf),
+    /// A cluster.
+    Cluster,
 }
 
 impl Source {
@@ -56,17 +66,39 @@ impl Source {
         if let Some(path) = &args.status_file {
             return Ok(Self::File(path.clone()));
         }
+        let is_named = args.connection.kubeconfig.is_some() || args.connection.context.is_some();
+        if is_named || env::var_os("KUBECONFIG").is_some_and(|path| !path.is_empty()) {
+            return Ok(Self::Cluster);
+        }
         let home = env::home_dir().filter(|home| !home.as_os_str().is_empty());
         let home = home.context("there is no home folder; name the document with --status-file")?;
-        Ok(Self::File(home.join(".local/state/edge-gateway/status.yaml")))
+        let document = home.join(".local/state/edge-gateway/status.yaml");
+        Ok(match !document.exists() && home.join(".kube/config").exists() {
+            true => Self::Cluster,
+            false => Self::File(document),
+        })
     }
 
     /// All objects: maps with `kind`, `namespace`, `name` and `status`.
-    fn objects(&self) -> Result<Vec<Value>> {
+    fn objects(&self, args: &StatusArgs) -> Result<Vec<Value>> {
         match self {
             Self::File(path) => read(path),
+            Self::Cluster => ask(args),
         }
     }
+}
+
+fn ask(args: &StatusArgs) -> Result<Vec<Value>> {
+    let kinds = args.kind.kinds();
+    let wanted: Vec<Wanted<'_>> = kinds
+        .iter()
+        .map(|kind| Wanted {
+            group: kind.group(),
+            kind: kind.name,
+            namespace: (kind.is_namespaced() && !args.all_namespaces).then_some(args.namespace.as_str()),
+        })
+        .collect();
+    client::block_on(async { Box::pin(statuses::list(&args.connection.client().await?, &wanted)).await })
 }
 
 fn read(path: &Path) -> Result<Vec<Value>> {
@@ -83,7 +115,7 @@ fn read(path: &Path) -> Result<Vec<Value>> {
 
 /// Prints the tables.
 pub fn run(args: &StatusArgs) -> Result<()> {
-    let objects = Source::of(args)?.objects()?;
+    let objects = Source::of(args)?.objects(args)?;
     Ok(io::stdout().write_all(render(args, &objects).as_bytes())?)
 }
 

@@ -25,6 +25,14 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// Its API group.
+    pub fn group(&self) -> &'static str {
+        let known = edge_translate::api::Kind::ALL
+            .iter()
+            .find(|known| known.as_str() == self.name);
+        known.map_or("", |known| known.group())
+    }
+
     /// Whether its objects belong to namespaces.
     pub fn is_namespaced(&self) -> bool {
         self.family != Family::Class

@@ -30,12 +30,30 @@ fn objects() -> Vec<Value> {
     ]
 }
 
-fn shown(line: &str) -> String {
+fn args(line: &str) -> StatusArgs {
     let words = ["edgectl", "x", "status"].into_iter().chain(line.split_whitespace());
     let Command::Experimental(Experimental::Status(args)) = Cli::try_parse_from(words).unwrap().command else {
         panic!("{line}");
     };
-    render(&args, &objects())
+    args
+}
+
+fn shown(line: &str) -> String {
+    render(&args(line), &objects())
+}
+
+#[test]
+fn a_cluster_that_is_named_is_asked() {
+    for line in ["all --context c", "all --kubeconfig k"] {
+        assert_eq!(Source::of(&args(line)).unwrap(), Source::Cluster, "{line}");
+    }
+    let document = Source::of(&args("all --status-file s")).unwrap();
+    assert_eq!(document, Source::File("s".into()));
+    let both = ["edgectl", "x", "status", "all", "--context", "c", "--status-file", "s"];
+    assert!(Cli::try_parse_from(both).is_err(), "one or the other");
+    for kind in kinds::KINDS {
+        assert!(!kind.group().is_empty(), "{}", kind.name);
+    }
 }
 
 #[test]
@@ -109,11 +127,14 @@ fn a_document_that_is_not_there_names_the_flag() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("status.yaml");
     let source = Source::File(path.clone());
-    let error = format!("{:#}", source.objects().unwrap_err());
+    let error = format!("{:#}", source.objects(&args("all")).unwrap_err());
     assert!(error.contains("--status-file"), "{error}");
     fs::write(&path, "kind: List\n").unwrap();
-    let error = format!("{:#}", source.objects().unwrap_err());
+    let error = format!("{:#}", source.objects(&args("all")).unwrap_err());
     assert!(error.contains("no list `resources`"), "{error}");
     fs::write(&path, "findings: []\nresources:\n- { kind: Gateway, name: a }\n").unwrap();
-    assert_eq!(source.objects().unwrap(), [json!({ "kind": "Gateway", "name": "a" })]);
+    assert_eq!(
+        source.objects(&args("all")).unwrap(),
+        [json!({ "kind": "Gateway", "name": "a" })]
+    );
 }
