@@ -8,7 +8,7 @@ mod report;
 mod tenant;
 
 pub use object::{Kind, Object, condition, is};
-pub use tenant::Tenant;
+pub use tenant::{Tenant, Terms};
 
 use crate::process::{Signal, processes_with, signal, wait_for};
 use anyhow::{Context, Result, bail, ensure};
@@ -201,8 +201,18 @@ impl Lab {
         wait_for("the API server", PATIENCE, || self.get(&node).map(Some)).map(drop)
     }
 
+    /// Has it take connections and answer nothing.
+    pub fn freeze_api_server(&self) -> Result<()> {
+        self.command("freeze", "apiserver")
+    }
+
+    /// Has it go on.
+    pub fn thaw_api_server(&self) -> Result<()> {
+        self.command("thaw", "apiserver")
+    }
+
     /// Stops, starts, freezes or thaws a part of the cluster.
-    pub fn command(&self, verb: &str, component: &str) -> Result<()> {
+    fn command(&self, verb: &str, component: &str) -> Result<()> {
         let program = env::var_os("KUBELAB_EXE").context("the lab doesn't say where its program is")?;
         let output = Command::new(program).args([verb, component]).output()?;
         if !output.status.success() {

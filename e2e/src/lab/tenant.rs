@@ -24,14 +24,32 @@ pub struct Tenant {
     pub apps: Namespace,
 }
 
+/// What is particular about a controller.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// How many of it.
+    pub replicas: usize,
+    /// `provider.cluster.watch` as YAML on one line; the applications' namespace when absent.
+    pub watch: Option<&'a str>,
+}
+
+impl Default for Terms<'_> {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            watch: None,
+        }
+    }
+}
+
 impl Tenant {
     /// Installs a controller and its class, and waits until a replica is ready. Both have the tenant's name.
     pub fn install(name: &str, plane: &DataPlane) -> Result<Self> {
-        Self::install_replicas(name, plane, 1)
+        Self::install_with(name, plane, Terms::default())
     }
 
-    /// The same with several replicas.
-    pub fn install_replicas(name: &str, plane: &DataPlane, replicas: usize) -> Result<Self> {
+    /// The same with particular terms.
+    pub fn install_with(name: &str, plane: &DataPlane, terms: Terms<'_>) -> Result<Self> {
         let lab = Lab::join()?;
         let tenant = Self {
             lab,
@@ -40,10 +58,13 @@ impl Tenant {
         };
         tenant.certificates()?;
         let system = &tenant.system.name;
+        let own = format!("{{ type: Namespaces, namespaces: [{name}] }}");
         let manifests = CONTROLLER
             .replace("SYSTEM", system)
             .replace("TENANT", name)
-            .replace("REPLICAS", &replicas.to_string());
+            .replace("WATCH", terms.watch.unwrap_or(&own))
+            .replace("REPLICAS", &terms.replicas.to_string());
+        tenant.allow()?;
         lab.apply(&manifests)?;
         lab.apply(&class(name, system, plane))?;
         let ready = lab.wait_until_true(&tenant.controller(), "Available").map(drop);
@@ -69,6 +90,48 @@ impl Tenant {
             self.lab.apply(&secret.to_string())?;
         }
         Ok(())
+    }
+
+    /// Allows the controller what it does.
+    pub fn allow(&self) -> Result<()> {
+        self.lab.apply(&BINDING.replace("SYSTEM", &self.system.name))
+    }
+
+    /// Takes that back.
+    pub fn forbid(&self) -> Result<()> {
+        self.lab.delete(&self.binding())
+    }
+
+    fn binding(&self) -> Object {
+        Kind::new("rbac.authorization.k8s.io/v1", "ClusterRoleBinding").for_all(&self.system.name)
+    }
+
+    /// Waits until the controller's log contains a text.
+    pub fn wait_for_log(&self, text: &str) -> Result<()> {
+        wait_for(&format!("{text:?} in the controller's log"), super::PATIENCE, || {
+            Ok(self.lab.logs(&self.system.name).contains(text).then_some(()))
+        })
+        .map(drop)
+    }
+
+    /// The sum of the controller's series that begin so, over its replicas.
+    pub fn metric(&self, series: &str) -> Result<f64> {
+        let pods = self
+            .lab
+            .list(&Kind::core("Pod"), &self.system.name, "control-plane=edge-gateway")?;
+        let mut sum = 0.0;
+        for pod in pods {
+            let address = pod["status"]["podIP"].as_str().context("a pod without address")?;
+            let address = SocketAddr::new(address.parse()?, 19001);
+            let page = http::send(address, &Request::get("localhost", "/metrics"))?;
+            for line in String::from_utf8(page.body)?
+                .lines()
+                .filter(|line| line.starts_with(series))
+            {
+                sum += line.rsplit(' ').next().unwrap_or_default().parse::<f64>()?;
+            }
+        }
+        Ok(sum)
     }
 
     /// The controller's Deployment.
@@ -136,8 +199,7 @@ impl Drop for Tenant {
     fn drop(&mut self) {
         // What belongs to no namespace; the lab ends soon in any case.
         let class = Kind::gateway_api("GatewayClass").for_all(&self.apps.name);
-        let binding = Kind::new("rbac.authorization.k8s.io/v1", "ClusterRoleBinding").for_all(&self.system.name);
-        for object in [class, binding] {
+        for object in [class, self.binding()] {
             let _ = self.lab.delete(&object);
         }
     }
@@ -174,16 +236,18 @@ spec:
   parametersRef: { group: gateway.edge, kind: EdgeProxy, name: proxies, namespace: SYSTEM }
 ";
 
-const CONTROLLER: &str = r#"
-apiVersion: v1
-kind: ServiceAccount
-metadata: { name: edge-gateway, namespace: SYSTEM }
----
+const BINDING: &str = "
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: { name: SYSTEM }
 roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin }
 subjects: [{ kind: ServiceAccount, name: edge-gateway, namespace: SYSTEM }]
+";
+
+const CONTROLLER: &str = r#"
+apiVersion: v1
+kind: ServiceAccount
+metadata: { name: edge-gateway, namespace: SYSTEM }
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -195,7 +259,7 @@ data:
     gateway: { controllerName: gateway.edge/TENANT }
     provider:
       type: Cluster
-      cluster: { watch: { type: Namespaces, namespaces: [TENANT] } }
+      cluster: { watch: WATCH }
     logging: { level: { default: info } }
     extensionApis: { enableBackend: true }
 ---

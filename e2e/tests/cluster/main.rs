@@ -5,4 +5,5 @@
 mod ground;
 mod install;
 mod replicas;
+mod scope;
 mod statuses;

@@ -2,13 +2,20 @@
 
 use anyhow::{Context, Result};
 use e2e::{
-    lab::{Kind, Tenant},
+    lab::{Kind, Tenant, Terms},
     stack::DataPlane,
 };
 
 #[test]
 fn a_replica_leads_and_another_follows_it() -> Result<()> {
-    let tenant = Tenant::install_replicas("replicas", &DataPlane::EdgeProxy, 2)?;
+    let tenant = Tenant::install_with(
+        "replicas",
+        &DataPlane::EdgeProxy,
+        Terms {
+            replicas: 2,
+            ..Terms::default()
+        },
+    )?;
     tenant.explain(succession(&tenant))
 }
 

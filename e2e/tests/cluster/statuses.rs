@@ -110,3 +110,39 @@ fn stays(tenant: &Tenant) -> Result<()> {
     ensure!(theirs == &foreign["conditions"][0], "their condition is now {theirs}");
     Ok(())
 }
+
+#[test]
+fn many_routes_at_once_are_written_once_each() -> Result<()> {
+    let tenant = Tenant::install("many", &DataPlane::EdgeProxy)?;
+    tenant.explain(once_each(&tenant))
+}
+
+fn once_each(tenant: &Tenant) -> Result<()> {
+    const ROUTES: usize = 200;
+    // The Gateway that they are all judged by: when it is seen, and when its routes are counted.
+    const OTHERS: f64 = 3.0;
+    let lab = tenant.lab;
+    let (gateway, route) = SHOP.split_once("---").unwrap();
+    let nth = |n: usize| route.replace("name: shop, namespace", &format!("name: shop-{n}, namespace"));
+    tenant.apply(SERVICE)?;
+    tenant.apply(&(0..ROUTES).map(nth).collect::<Vec<_>>().join("---"))?;
+    let before = tenant.metric("status_update_total{status=\"success\"}")?;
+    tenant.apply(gateway)?;
+    let front = tenant.object(&Kind::gateway_api("Gateway"), "front");
+    lab.wait_until(&front, "to have all routes", |gateway| {
+        gateway["status"]["listeners"][0]["attachedRoutes"] == ROUTES
+    })?;
+    for n in 0..ROUTES {
+        let route = tenant.object(&Kind::gateway_api("HTTPRoute"), &format!("shop-{n}"));
+        lab.wait_until(&route, "to be judged", |route| {
+            on_parent(route, "gateway.edge/many", "ResolvedRefs")["status"] == "True"
+        })?;
+    }
+    let written = tenant.metric("status_update_total{status=\"success\"}")? - before;
+    let routes = ROUTES as f64;
+    ensure!(
+        (routes..=routes + OTHERS).contains(&written),
+        "{written} writes for {ROUTES} routes and a Gateway"
+    );
+    Ok(())
+}
