@@ -45,6 +45,11 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
+{{/* Of proxies whose EdgeProxy names none. */}}
+{{- define "edge.proxyImage" -}}
+{{ include "edge.image" (list .Values.global.imageRegistry .Values.global.images.edgeProxy.image) }}
+{{- end -}}
+
 {{/* What the controller reads: the images that this chart knows, and over them what the values say. */}}
 {{- define "edge.config" -}}
 {{- $registry := .Values.global.imageRegistry -}}
@@ -55,11 +60,8 @@ imagePullSecrets:
 {{- if not .Values.topologyInjector.enabled -}}
 {{- $_ := set $cluster "proxyTopologyInjector" (dict "disabled" true) -}}
 {{- end -}}
-{{- $proxy := dict "image" (include "edge.image" (list $registry .Values.global.images.edgeProxy.image)) -}}
-{{- $fleet := dict "envoyDeployment" (dict "container" $proxy) -}}
 {{- $base := dict "apiVersion" "gateway.edge/v1alpha1" "kind" "EdgeGateway" -}}
 {{- $_ := set $base "provider" (dict "type" "Cluster" "cluster" $cluster) -}}
-{{- $_ := set $base "edgeProxy" (dict "provider" (dict "type" "Cluster" "cluster" $fleet)) -}}
 {{- toYaml (mergeOverwrite $base (deepCopy .Values.config.edgeGateway)) -}}
 {{- end -}}
 

@@ -164,14 +164,10 @@ impl Plan<'_> {
         if !self.is_on("/topologyInjector/enabled") {
             cluster["proxyTopologyInjector"] = json!({"disabled": true});
         }
-        let container = json!({"image": self.image("/global/images/edgeProxy/image")});
         let mut config = json!({
             "apiVersion": "gateway.edge/v1alpha1",
             "kind": "EdgeGateway",
             "provider": {"type": "Cluster", "cluster": cluster},
-            "edgeProxy": {
-                "provider": {"type": "Cluster", "cluster": {"envoyDeployment": {"container": container}}},
-            },
         });
         merge(&mut config, self.value("/config/edgeGateway").clone());
         config

@@ -100,12 +100,18 @@ fn container(plan: &Plan<'_>) -> Value {
         {"name": "certs", "mountPath": "/certs", "readOnly": true},
         {"name": "wasm-cache", "mountPath": "/var/lib/edge/wasm"},
     ]);
+    // Of proxies whose EdgeProxy names none.
+    let proxy = match plan.image("/global/images/edgeProxy/image") {
+        image if image.is_empty() => json!([]),
+        image => json!([{"name": "EDGE_PROXY_IMAGE", "value": image}]),
+    };
+    let extra = plan.value("/deployment/edgeGateway/extraEnv");
     let mut container = json!({
         "name": "edge-gateway",
         "image": plan.controller_image(),
         "imagePullPolicy": plan.pull_policy(),
         "args": ["server", "--config-path=/config/edge-gateway.yaml"],
-        "env": chain([&plan.environment(), plan.value("/deployment/edgeGateway/extraEnv")]),
+        "env": chain([&plan.environment(), &proxy, extra]),
         "ports": ports,
         "volumeMounts": chain([&mounts, plan.value("/deployment/pod/extraVolumeMounts")]),
     });
