@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::stack::program;
 use edge_ir::FleetKey;
 use edge_xds::{
+    bootstrap::{BootstrapSettings, NodeIdentity, certificate_file, default_bootstrap, token_file, trusted_ca_file},
     json::{Codec, Names},
     snapshot::{ResourceType, Snapshot},
 };
@@ -49,6 +50,42 @@ fn golden_cases_are_accepted_by_edge_proxy() {
     assert!(!inputs.is_empty());
     let failures = rejected(&program("edge-proxy").unwrap(), &inputs);
     assert!(failures.is_empty(), "{}", list(&failures, inputs.len()));
+}
+
+/// Every kind of bootstrap that we give a proxy, with the files that lead to its secrets.
+#[test]
+fn bootstraps_are_accepted_by_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, value: Value| fs::write(folder.path().join(name), value.to_string()).unwrap();
+    write("token.json", token_file(&file("sa-token")));
+    fs::write(folder.path().join("sa-token"), "token").unwrap();
+    let key = rcgen::generate_simple_self_signed(["edge-gateway".to_owned()]).unwrap();
+    fs::write(folder.path().join("tls.crt"), key.cert.pem()).unwrap();
+    fs::write(folder.path().join("tls.key"), key.signing_key.serialize_pem()).unwrap();
+    write("certificate.json", certificate_file(&file("tls.crt"), &file("tls.key")));
+    write("authority.json", trusted_ca_file(&file("tls.crt"), &["edge-gateway"]));
+    let with = |certificate: Option<&str>, token: Option<&str>| BootstrapSettings {
+        certificate_path: certificate.map(file),
+        token_path: token.map(file),
+        trusted_ca_path: file("authority.json"),
+        node: Some(NodeIdentity {
+            id: "proxy".to_owned(),
+            cluster: "ns/gw".to_owned(),
+        }),
+        ..BootstrapSettings::default()
+    };
+    for (name, settings) in [
+        ("machine", with(Some("certificate.json"), None)),
+        ("cluster", with(Some("certificate.json"), Some("token.json"))),
+        ("gateway-namespace", with(None, Some("token.json"))),
+    ] {
+        write("bootstrap.json", default_bootstrap(&settings));
+        for proxy in [envoy(), program("edge-proxy").unwrap()] {
+            validate(&proxy, &folder.path().join("bootstrap.json"))
+                .unwrap_or_else(|error| panic!("{name} with {}: {error:#}", proxy.display()));
+        }
+    }
 }
 
 #[test]
@@ -155,9 +192,13 @@ fn check_resources(proxy: &Path, folder: &Path, key: &FleetKey, resources: Resou
     let thread = format!("{:?}", thread::current().id());
     let file = folder.join(format!("{}-{thread}.json", key.replace('/', "-")));
     fs::write(&file, serde_json::to_vec(&bootstrap)?)?;
+    validate(proxy, &file)
+}
+
+fn validate(proxy: &Path, file: &Path) -> Result<()> {
     let output = Command::new(proxy)
         .args(["--mode", "validate", "--log-level", "error", "-c"])
-        .arg(&file)
+        .arg(file)
         .output()?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);

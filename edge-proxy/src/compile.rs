@@ -12,6 +12,7 @@
 pub mod balancing;
 pub mod cluster;
 mod cors;
+pub mod credential;
 pub mod endpoint;
 pub mod field;
 pub mod files;
@@ -60,6 +61,8 @@ pub struct Context {
     pub prefixed: Arc<PrefixedHeaders>,
     /// The next [`crate::config::endpoint::HostId`].
     pub next_host: u64,
+    /// The cluster of the configuration server, which alone may ask for a credential.
+    pub ads_cluster: Option<String>,
 }
 
 impl Context {
@@ -72,6 +75,7 @@ impl Context {
             scopes: Scopes::new(workers),
             prefixed: Arc::new(prefixed),
             next_host: 0,
+            ads_cluster: None,
         }
     }
 }

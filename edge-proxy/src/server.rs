@@ -87,7 +87,8 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     let (shared, publishers) = share(workers, admin_address);
     shared.flags.limit_connections(bootstrap.max_connections);
     shared.flags.set_drain_time(Duration::from_secs(arguments.drain_time_s));
-    let context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
+    let mut context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
+    context.ads_cluster.clone_from(&bootstrap.ads_cluster);
     let control = Control::new(Assembly::new(context), shared.clone(), publishers);
     if arguments.mode == Mode::Validate {
         control.leave_sockets_alone();

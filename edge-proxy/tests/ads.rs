@@ -10,6 +10,8 @@ mod ending;
 mod memory;
 #[path = "ads/support.rs"]
 mod support;
+#[path = "ads/token.rs"]
+mod token;
 
 use std::net::SocketAddr;
 use std::path::Path;

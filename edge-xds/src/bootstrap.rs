@@ -27,8 +27,10 @@ pub struct BootstrapSettings {
     pub xds_host: String,
     /// Its port.
     pub xds_port: u16,
-    /// File that names the client certificate and key.
-    pub certificate_path: String,
+    /// File that names the client certificate and key; `None` where a proxy has none.
+    pub certificate_path: Option<String>,
+    /// File that names the token by which a proxy proves whose it is; `None` where its certificate does.
+    pub token_path: Option<String>,
     /// File that names the authorities that the controller's certificate must come from.
     pub trusted_ca_path: String,
     /// Address and port of the admin interface; port 0 picks one.
@@ -60,7 +62,8 @@ impl Default for BootstrapSettings {
         Self {
             xds_host: "edge-gateway".to_owned(),
             xds_port: 18_000,
-            certificate_path: "/sds/xds-certificate.json".to_owned(),
+            certificate_path: Some("/sds/xds-certificate.json".to_owned()),
+            token_path: None,
             trusted_ca_path: "/sds/xds-trusted-ca.json".to_owned(),
             admin_address: "127.0.0.1".to_owned(),
             admin_port: 19_000,

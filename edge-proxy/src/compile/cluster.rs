@@ -21,6 +21,7 @@ use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 
 use crate::compile::Context;
 use crate::compile::balancing::balancing;
+use crate::compile::credential::{self, CredentialSpec};
 use crate::compile::field::{At, Rejection, duration_or, fields, is, number, type_name, unpack};
 use crate::compile::protocol;
 use crate::compile::secret::{SecretKey, Secrets};
@@ -42,6 +43,7 @@ pub struct ClusterSpec {
     balancing: Balancing,
     http: HttpOptions,
     tls: Option<UpstreamTlsSpec>,
+    credential: Option<CredentialSpec>,
     limits: CircuitLimits,
     per_connection_buffer_limit: usize,
     tcp_keepalive: Option<TcpKeepalive>,
@@ -95,6 +97,7 @@ struct HttpOptions {
     max_connection_duration: Option<Duration>,
     max_requests_per_connection: Option<u32>,
     auto_sni: bool,
+    credential: Option<CredentialSpec>,
 }
 
 /// The key of the HTTP options in `typed_extension_protocol_options`.
@@ -119,13 +122,21 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
                use_tcp_for_dns_lookups, dns_resolution_config, outlier_detection, upstream_bind_config,
                lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
     });
-    let http = HttpOptions::new(
+    let mut http = HttpOptions::new(
         at,
         http2_protocol_options.as_ref(),
         common_http_protocol_options.as_ref(),
         max_requests_per_connection.as_ref(),
         typed_extension_protocol_options,
     )?;
+    let credential = http.credential.take();
+    if credential.is_some() && context.ads_cluster.as_deref() != Some(name) {
+        let at = at.field("typed_extension_protocol_options");
+        let at = at.field(HTTP_OPTIONS);
+        return Err(at
+            .field("http_filters")
+            .error("a credential is injected only for the cluster of ads_config by this proxy"));
+    }
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
         discovery: discovery(
@@ -154,6 +165,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
             Some(socket) => tls::upstream(context, &at.field("transport_socket"), socket, http.auto_sni)?,
         },
         http,
+        credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
         tcp_keepalive: upstream_connection_options.as_ref().and_then(keepalive),
@@ -192,6 +204,7 @@ impl HttpOptions {
             max_connection_duration: None,
             max_requests_per_connection: None,
             auto_sni: false,
+            credential: None,
         };
         options.common(&at.field("common_http_protocol_options"), common)?;
         options.max_requests_per_connection = options
@@ -226,10 +239,13 @@ impl HttpOptions {
         });
         let list = at.field("http_filters");
         for (index, filter) in http_filters.iter().enumerate() {
-            if filter.name != "envoy.filters.http.upstream_codec" {
-                return Err(list
-                    .index(index)
-                    .error(format!("filter {:?} is not supported by this proxy", filter.name)));
+            let at = list.index(index);
+            match filter.name.as_str() {
+                "envoy.filters.http.upstream_codec" => {}
+                "envoy.filters.http.credential_injector" if self.credential.is_none() => {
+                    self.credential = Some(credential::injector(&at, filter)?);
+                }
+                name => return Err(at.error(format!("filter {name:?} is not supported by this proxy"))),
             }
         }
         self.common(
@@ -443,7 +459,8 @@ fn limits(at: &At<'_>, message: Option<&CircuitBreakers>) -> Result<CircuitLimit
 impl ClusterSpec {
     /// The secrets that must be there before the cluster is used.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
-        self.tls.iter().flat_map(UpstreamTlsSpec::secrets)
+        let own = self.credential.iter().map(|credential| &credential.secret);
+        self.tls.iter().flat_map(UpstreamTlsSpec::secrets).chain(own)
     }
 
     /// Adds the secrets.
@@ -460,7 +477,9 @@ impl ClusterSpec {
             .as_ref()
             .map(|spec| spec.finish(&at_socket, secrets, alpn))
             .transpose()?;
+        let credential = self.credential.as_ref().map(|spec| spec.finish(secrets)).transpose()?;
         Ok(Cluster {
+            credential,
             name: self.name.clone(),
             connect_timeout: self.connect_timeout,
             balancing: self.balancing,

@@ -4,6 +4,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
@@ -11,7 +12,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::certificate_
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::secret::Type;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, SdsSecretConfig, Secret as ProtoSecret, TlsCertificate,
+    CertificateValidationContext, GenericSecret, SdsSecretConfig, Secret as ProtoSecret, TlsCertificate,
 };
 use prost::Message;
 use rustls::RootCertStore;
@@ -81,12 +82,24 @@ pub struct Secret {
 }
 
 /// The kinds of secrets.
-#[derive(Debug)]
 pub enum SecretKind {
     /// A certificate chain with its key.
     Certificate(Arc<CertifiedKey>),
     /// Requirements for the peer's certificate.
     Validation(Arc<Validation>),
+    /// Something to show, a token for one.
+    Generic(Box<[u8]>),
+}
+
+/// What a generic secret is, nobody is shown.
+impl fmt::Debug for SecretKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificate(certificate) => f.debug_tuple("Certificate").field(certificate).finish(),
+            Self::Validation(validation) => f.debug_tuple("Validation").field(validation).finish(),
+            Self::Generic(_) => f.write_str("Generic"),
+        }
+    }
 }
 
 /// What a peer's certificate must meet.
@@ -145,8 +158,19 @@ pub fn secret(files: &dyn Files, message: &ProtoSecret) -> Result<Secret, Reject
             })
         }
         Some(Type::SessionTicketKeys(_)) => Err(at.unsupported("session_ticket_keys")),
-        Some(Type::GenericSecret(_)) => Err(at.unsupported("generic_secret")),
-        None => Err(at.error("tls_certificate or validation_context is required")),
+        Some(Type::GenericSecret(generic)) => {
+            let at = at.field("generic_secret");
+            fields!(at, generic => GenericSecret { secret; ignore; refuse secrets });
+            let Some(source) = secret else {
+                return Err(at.field("secret").error("is required"));
+            };
+            let bytes = files::bytes(&at.field("secret"), source, files)?;
+            Ok(Secret {
+                hash: xxh3_64(&bytes),
+                kind: SecretKind::Generic(bytes.into()),
+            })
+        }
+        None => Err(at.error("tls_certificate, validation_context or generic_secret is required")),
     }
 }
 

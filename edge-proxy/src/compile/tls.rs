@@ -334,7 +334,9 @@ impl CommonSpec {
         for key in &self.certificate_refs {
             match &get(at, secrets, key)?.kind {
                 SecretKind::Certificate(certificate) => certificates.push(certificate.clone()),
-                SecretKind::Validation(_) => return Err(at.error(format!("secret {key:?} is not a certificate"))),
+                SecretKind::Validation(_) | SecretKind::Generic(_) => {
+                    return Err(at.error(format!("secret {key:?} is not a certificate")));
+                }
             }
         }
         Ok(certificates)
@@ -346,7 +348,7 @@ impl CommonSpec {
         if let Some(key) = &self.validation_ref {
             match &get(at, secrets, key)?.kind {
                 SecretKind::Validation(validation) => validations.push(validation.clone()),
-                SecretKind::Certificate(_) => {
+                SecretKind::Certificate(_) | SecretKind::Generic(_) => {
                     return Err(at.error(format!("secret {key:?} is not a validation context")));
                 }
             }

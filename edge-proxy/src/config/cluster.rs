@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
+
 use crate::config::ClusterId;
 use crate::config::endpoint::EndpointSet;
 use crate::config::listener::Http2Options;
@@ -47,8 +49,19 @@ pub struct Cluster {
     pub http2: Http2Options,
     /// TCP keepalive of the connections.
     pub tcp_keepalive: Option<TcpKeepalive>,
+    /// What requests to the configuration server carry.
+    pub credential: Option<Arc<Credential>>,
     /// The `cluster.<name>.` counters.
     pub stats: Arc<ClusterStats>,
+}
+
+/// A header that goes into every request. Its value is marked as sensitive, so that no debug form shows it.
+#[derive(Debug)]
+pub struct Credential {
+    /// Name.
+    pub header: HeaderName,
+    /// Value.
+    pub value: HeaderValue,
 }
 
 /// How a host is chosen.

@@ -13,7 +13,10 @@ use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, Delt
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use tonic::metadata::MetadataMap;
 
+use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::xds::Kind;
 use crate::xds::assembly::Origin;
@@ -74,7 +77,7 @@ pub async fn follow(control: Rc<Control>, node: Node, cluster: String) {
         listeners: true,
     });
     loop {
-        // Certificates may have been rotated since the last stream.
+        // Certificates and tokens may have been rotated since the last stream.
         control.reload_files();
         control.settle();
         let entry = loop {
@@ -83,10 +86,11 @@ pub async fn follow(control: Rc<Control>, node: Node, cluster: String) {
             }
             control.progressed.notified().await;
         };
+        let credential = entry.cluster.credential.clone();
         let ended = match connect(entry, turn).await {
             Ok(channel) => {
                 let client = AggregatedDiscoveryServiceClient::new(channel).max_decoding_message_size(MAX_MESSAGE);
-                session(&control, &mut delta, client, &mut backoff).await
+                session(&control, &mut delta, (client, credential.as_deref()), &mut backoff).await
             }
             Err(error) => Err(error),
         };
@@ -107,14 +111,20 @@ type Requests = mpsc::Sender<DeltaDiscoveryRequest>;
 async fn session(
     control: &Rc<Control>,
     delta: &mut DeltaClient,
-    mut client: Client,
+    (mut client, credential): (Client, Option<&Credential>),
     backoff: &mut Backoff,
 ) -> Result<(), String> {
     let (requests, receiver) = mpsc::channel(QUEUE);
     delta.reset();
     // Queued before the call: a server may answer only when it has read something.
     subscribe(control, delta, &requests).await?;
-    let response = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await;
+    let mut request = Request::new(ReceiverStream::new(receiver));
+    if let Some(Credential { header, value }) = credential {
+        let mut headers = std::mem::take(request.metadata_mut()).into_headers();
+        headers.insert(header, value.clone());
+        *request.metadata_mut() = MetadataMap::from_headers(headers);
+    }
+    let response = client.delta_aggregated_resources(request).await;
     let mut responses = response.map_err(|error| chain(&error))?.into_inner();
     tracing::info!("connected to the configuration server");
     control.shared.stats.control().control_plane_connected.set(1);

@@ -34,6 +34,8 @@ pub(crate) struct Session {
     requests: Streaming<DeltaDiscoveryRequest>,
     responses: mpsc::Sender<Result<DeltaDiscoveryResponse, Status>>,
     nonce: u64,
+    /// The `authorization` that it came with.
+    pub(crate) authorization: Option<String>,
 }
 
 #[tonic::async_trait]
@@ -57,7 +59,10 @@ impl AggregatedDiscoveryService for Service {
             "no client certificate"
         );
         let (responses, receiver) = mpsc::channel(16);
+        let authorization = request.metadata().get("authorization");
+        let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
         let session = Session {
+            authorization,
             requests: request.into_inner(),
             responses,
             nonce: 0,

@@ -1,6 +1,6 @@
 //! The default bootstrap.
 
-use super::BootstrapSettings;
+use super::{BootstrapSettings, sds::TOKEN};
 use serde_json::{Value, json};
 
 /// Type URL of a message.
@@ -84,39 +84,74 @@ fn stats_tags() -> Value {
     ])
 }
 
+/// A secret that a file leads to.
+fn secret(name: &str, path: &str) -> Value {
+    json!({
+        "name": name,
+        "sds_config": {"path_config_source": {"path": path}, "resource_api_version": "V3"},
+    })
+}
+
 /// The controller.
 fn xds_cluster(settings: &BootstrapSettings) -> Value {
-    let secret = |name: &str, path: &str| {
-        json!({
-            "name": name,
-            "sds_config": {"path_config_source": {"path": path}, "resource_api_version": "V3"},
-        })
-    };
+    let mut http_options = json!({
+        "@type": type_url!("extensions.upstreams.http.v3.HttpProtocolOptions"),
+        "explicit_http_config": {"http2_protocol_options": {
+            "connection_keepalive": {"interval": "30s", "timeout": "5s"},
+        }},
+    });
+    if let Some(path) = &settings.token_path {
+        http_options["http_filters"] = token_filters(path);
+    }
+    let mut tls = json!({
+        "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"},
+        "validation_context_sds_secret_config": secret("xds_trusted_ca", &settings.trusted_ca_path),
+    });
+    if let Some(path) = &settings.certificate_path {
+        tls["tls_certificate_sds_secret_configs"] = json!([secret("xds_certificate", path)]);
+    }
     json!({
         "name": "xds_cluster",
         "type": "STRICT_DNS",
         "connect_timeout": "10s",
         "load_assignment": load_assignment("xds_cluster", &settings.xds_host, settings.xds_port),
         "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
-                "@type": type_url!("extensions.upstreams.http.v3.HttpProtocolOptions"),
-                "explicit_http_config": {"http2_protocol_options": {
-                    "connection_keepalive": {"interval": "30s", "timeout": "5s"},
-                }},
-            },
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": http_options,
         },
         "transport_socket": {
             "name": "envoy.transport_sockets.tls",
             "typed_config": {
                 "@type": type_url!("extensions.transport_sockets.tls.v3.UpstreamTlsContext"),
-                "common_tls_context": {
-                    "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"},
-                    "tls_certificate_sds_secret_configs": [secret("xds_certificate", &settings.certificate_path)],
-                    "validation_context_sds_secret_config": secret("xds_trusted_ca", &settings.trusted_ca_path),
-                },
+                "common_tls_context": tls,
             },
         },
     })
+}
+
+/// Filters that put the proxy's token into its requests to the controller.
+fn token_filters(path: &str) -> Value {
+    json!([
+        {
+            "name": "envoy.filters.http.credential_injector",
+            "typed_config": {
+                "@type": type_url!("extensions.filters.http.credential_injector.v3.CredentialInjector"),
+                "overwrite": true,
+                "credential": {
+                    "name": "envoy.http.injected_credentials.generic",
+                    "typed_config": {
+                        "@type": type_url!("extensions.http.injected_credentials.generic.v3.Generic"),
+                        "credential": secret(TOKEN, path),
+                        "header": "Authorization",
+                        "header_value_prefix": "Bearer ",
+                    },
+                },
+            },
+        },
+        {
+            "name": "envoy.filters.http.upstream_codec",
+            "typed_config": {"@type": type_url!("extensions.filters.http.upstream_codec.v3.UpstreamCodec")},
+        },
+    ])
 }
 
 /// The proxy's own admin interface, for the one path of it that others may see.

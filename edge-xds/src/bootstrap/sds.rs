@@ -1,5 +1,5 @@
-//! The files that tell a proxy where its certificate, its token and the authorities lie. A proxy watches them, so that a
-//! rotated certificate needs no restart.
+//! The files that tell a proxy where its certificate, its token and the authorities lie. A proxy follows them and what
+//! they name, so that nothing that is rotated needs a restart.
 
 use serde_json::{Value, json};
 
@@ -30,11 +30,14 @@ pub fn trusted_ca_file(ca_path: &str, server_names: &[&str]) -> Value {
     json!({"resources": [{"@type": SECRET, "name": "xds_trusted_ca", "validation_context": context}]})
 }
 
+/// Name of the secret that holds a proxy's token.
+pub(super) const TOKEN: &str = "jwt-sa-bearer";
+
 /// Content of `xds_service_account_token.json`: what a proxy in a cluster proves its fleet with.
 pub fn token_file(token_path: &str) -> Value {
     json!({"resources": [{
         "@type": SECRET,
-        "name": "jwt-sa-bearer",
+        "name": TOKEN,
         "generic_secret": {"secret": {"filename": token_path}},
     }]})
 }

@@ -29,6 +29,8 @@ fn the_default_reads_strictly_as_a_bootstrap() {
         BootstrapSettings {
             memory_limit_bytes: Some(1 << 30),
             stats_port: None,
+            certificate_path: None,
+            token_path: Some("/sds/xds_service_account_token.json".to_owned()),
             node: Some(NodeIdentity {
                 id: "p".to_owned(),
                 cluster: "default/gw".to_owned(),
@@ -59,6 +61,43 @@ fn the_default_says_where_the_controller_is() {
     assert_eq!(
         *address,
         json!({"socket_address": {"address": "edge-gateway", "port_value": 18000}})
+    );
+}
+
+#[test]
+fn a_token_is_put_into_requests_to_the_controller_and_stands_in_for_a_certificate() {
+    let settings = BootstrapSettings {
+        certificate_path: None,
+        token_path: Some("/sds/xds_service_account_token.json".to_owned()),
+        ..BootstrapSettings::default()
+    };
+    let bootstrap = default_bootstrap(&settings);
+    let xds = &bootstrap["static_resources"]["clusters"][1];
+    let filters = &xds["typed_extension_protocol_options"]["envoy.extensions.upstreams.http.v3.HttpProtocolOptions"]["http_filters"];
+    let credential = &filters[0]["typed_config"]["credential"]["typed_config"];
+    assert_eq!(
+        credential["credential"],
+        json!({
+            "name": "jwt-sa-bearer",
+            "sds_config": {
+                "path_config_source": {"path": "/sds/xds_service_account_token.json"},
+                "resource_api_version": "V3",
+            },
+        })
+    );
+    assert_eq!(credential["header_value_prefix"], "Bearer ");
+    assert_eq!(
+        filters[1]["name"], "envoy.filters.http.upstream_codec",
+        "the last one sends"
+    );
+    let tls = &xds["transport_socket"]["typed_config"]["common_tls_context"];
+    assert_eq!(tls.get("tls_certificate_sds_secret_configs"), None);
+    assert_eq!(tls["validation_context_sds_secret_config"]["name"], "xds_trusted_ca");
+    let file = token_file("/var/run/secrets/token/sa-token");
+    assert_eq!(file["resources"][0]["name"], "jwt-sa-bearer");
+    assert_eq!(
+        file["resources"][0]["generic_secret"]["secret"]["filename"],
+        "/var/run/secrets/token/sa-token"
     );
 }
 

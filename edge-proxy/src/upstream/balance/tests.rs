@@ -42,6 +42,7 @@ fn set(weights: &[u32]) -> EndpointSet {
 
 fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> ClusterEntry {
     let cluster = Cluster {
+        credential: None,
         name: Arc::from("c"),
         connect_timeout: Duration::from_secs(1),
         balancing: Balancing {

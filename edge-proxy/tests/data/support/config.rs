@@ -194,6 +194,7 @@ pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
 
 pub(crate) fn cluster(id: u32) -> Cluster {
     Cluster {
+        credential: None,
         name: Arc::from(format!("c{id}")),
         connect_timeout: Duration::from_secs(5),
         balancing: Balancing {

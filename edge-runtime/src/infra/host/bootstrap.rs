@@ -13,7 +13,7 @@ pub fn render(input: &BootstrapInput<'_>) -> Result<Rendered, String> {
     let settings = BootstrapSettings {
         xds_host: input.xds.ip().to_string(),
         xds_port: input.xds.port(),
-        certificate_path: text(input.sds_certificate)?,
+        certificate_path: Some(text(input.sds_certificate)?),
         trusted_ca_path: text(input.sds_authority)?,
         admin_address: Ipv4Addr::LOCALHOST.to_string(),
         admin_port: input.admin_port,

@@ -1,0 +1,80 @@
+//! What is put into requests of a cluster: the upstream credential injector, with a generic secret.
+//!
+//! Only requests to the configuration server carry one here, so a cluster of any other purpose that asks for it is
+//! refused. A token that a file holds is read again whenever the secret is.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::config::core::v3::TypedExtensionConfig;
+use envoy_types::pb::envoy::extensions::filters::http::credential_injector::v3::CredentialInjector;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpFilter;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType;
+use envoy_types::pb::envoy::extensions::http::injected_credentials::generic::v3::Generic;
+use http::{HeaderName, HeaderValue, header};
+
+use crate::compile::field::{At, Rejection, fields, unpack};
+use crate::compile::secret::{SecretKey, SecretKind, Secrets};
+use crate::config::cluster::Credential;
+
+/// A header whose value is a secret.
+#[derive(Debug)]
+pub struct CredentialSpec {
+    header: HeaderName,
+    prefix: String,
+    /// Where the secret is.
+    pub secret: SecretKey,
+}
+
+/// Compiles the filter of a cluster.
+pub(super) fn injector(at: &At<'_>, filter: &HttpFilter) -> Result<CredentialSpec, Rejection> {
+    let at = at.field("typed_config");
+    let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
+        return Err(at.error("is required"));
+    };
+    let message: CredentialInjector = unpack(&at, config)?;
+    // Nobody else sets the header, so there is nothing to keep or overwrite; without its secret no request is made.
+    fields!(at, &message => CredentialInjector { credential; ignore overwrite; refuse allow_request_without_credential });
+    let at = at.field("credential");
+    let Some(TypedExtensionConfig {
+        typed_config: Some(config),
+        ..
+    }) = credential
+    else {
+        return Err(at.error("is required"));
+    };
+    let at = at.field("typed_config");
+    let message: Generic = unpack(&at, config)?;
+    fields!(at, &message => Generic { credential, header, header_value_prefix; ignore; refuse });
+    let Some(secret) = credential else {
+        return Err(at.field("credential").error("is required"));
+    };
+    let name = match header.as_str() {
+        "" => header::AUTHORIZATION,
+        name => HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| at.field("header").error(format!("{name:?} is not a header name")))?,
+    };
+    Ok(CredentialSpec {
+        header: name,
+        prefix: header_value_prefix.clone(),
+        secret: SecretKey::of(&at.field("credential"), secret)?,
+    })
+}
+
+impl CredentialSpec {
+    /// Adds the secret.
+    pub(super) fn finish(&self, secrets: &Secrets) -> Result<Arc<Credential>, Rejection> {
+        let at = At::root();
+        let at = at.field("credential");
+        let secret = secrets.get(&self.secret).map(|secret| &secret.kind);
+        let Some(SecretKind::Generic(secret)) = secret else {
+            return Err(at.error(format!("secret {:?} is not a generic secret", self.secret)));
+        };
+        let mut value = HeaderValue::from_bytes(&[self.prefix.as_bytes(), secret.trim_ascii_end()].concat())
+            .map_err(|_| at.error("the secret can't stand in a header"))?;
+        value.set_sensitive(true);
+        Ok(Arc::new(Credential {
+            header: self.header.clone(),
+            value,
+        }))
+    }
+}
