@@ -3,7 +3,7 @@
 //! A folder holds one sub-folder a secret, laid out like a mounted Secret: `edge-gateway` (the controller's server
 //! certificate), `edge` (a client certificate for proxies), `edge-rate-limit`, `edge-gateway-ca` (the authority that
 //! signs them) and `edge-oidc-hmac`. Which of them have to be made is decided in [`set`], without I/O; [`folder`] keeps
-//! them on a machine. The proxies that we start here have certificates of their own ([`fleet`]). The keys are ECDSA
+//! them on a machine, [`secrets`] in a cluster. The proxies that we start here have certificates of their own ([`fleet`]). The keys are ECDSA
 //! P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
 
 use crate::Error;
@@ -14,6 +14,7 @@ mod check;
 mod fleet;
 mod folder;
 mod reload;
+mod secrets;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ mod tests;
 pub use fleet::{FLEET, FleetIdentity, ensure_fleet};
 pub use folder::ensure;
 pub use reload::ServerTls;
+pub use secrets::{Installation, Webhook, ensure_secrets, trust_webhook};
 pub use set::{Existing, Outcome};
 
 /// The authority that signs the others; its key never leaves the machine.

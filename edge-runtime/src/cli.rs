@@ -2,13 +2,12 @@
 //!
 //! Exit codes: 0 done, 1 a problem that was told in one message on standard error, 2 wrong usage.
 
+mod certgen;
 mod proxy;
 
 use crate::{
     Error,
-    certs::{self, Existing, Outcome},
     config::{self, Overrides},
-    folders,
     infra::host::AtStop,
     logging,
     server::{self, Listen, Start},
@@ -42,7 +41,7 @@ enum Command {
     #[command(visible_alias = "serve")]
     Server(ServerArgs),
     /// Make the certificates that controller and proxies show each other.
-    Certgen(CertgenArgs),
+    Certgen(certgen::CertgenArgs),
     /// What runs beside a proxy in its pod.
     #[command(subcommand, visible_alias = "envoy")]
     Proxy(proxy::ProxyCommand),
@@ -82,19 +81,6 @@ struct ServerArgs {
 }
 
 #[derive(Debug, Args)]
-struct CertgenArgs {
-    /// Write files on this machine, for standalone mode.
-    #[arg(short, long)]
-    local: bool,
-    /// Folder of the configuration; certificates go to `certs` in it. Default: ~/.config/edge-gateway
-    #[arg(long, value_name = "DIR")]
-    config_home: Option<PathBuf>,
-    /// Replace certificates that are there already.
-    #[arg(short, long)]
-    overwrite: bool,
-}
-
-#[derive(Debug, Args)]
 struct VersionArgs {
     /// Output format.
     #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
@@ -120,7 +106,7 @@ pub fn run(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     };
     let result = match cli.command {
         Command::Server(args) => serve(args),
-        Command::Certgen(args) => certgen(args),
+        Command::Certgen(args) => certgen::certgen(args),
         Command::Proxy(command) => proxy::run(command),
         Command::Version(args) => version(args.output),
     };
@@ -200,29 +186,6 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
     result
 }
 
-fn certgen(args: CertgenArgs) -> Result<(), Error> {
-    if !args.local {
-        let problem = "certgen writes Secrets into a cluster only where the cluster provider is built in; \
-                       for files on this machine pass --local";
-        return Err(Error::Unsupported(problem.into()));
-    }
-    let home = args.config_home.map_or_else(folders::config_home, Ok)?;
-    let folder = home.join("certs");
-    let existing = if args.overwrite {
-        Existing::Overwrite
-    } else {
-        Existing::Keep
-    };
-    let settings = edge_translate::Settings::default();
-    let outcome = certs::ensure(&folder, &settings.controller_namespace, &settings.dns_domain, existing)?;
-    let folder = folder.display();
-    say(&match outcome {
-        Outcome::Made => format!("certificates were made in {folder}\n"),
-        Outcome::Renewed(which) => format!("certificates were renewed in {folder}: {which}\n"),
-        Outcome::Kept => format!("certificates in {folder} are complete and stay (--overwrite replaces them)\n"),
-    })
-}
-
 fn version(format: Format) -> Result<(), Error> {
     let version = server::version();
     say(&match format {
@@ -250,6 +213,7 @@ mod tests {
             "server -c f",
             "serve --config-path f --proxy-binary p",
             "certgen -l -o",
+            "certgen --overwrite --disable-topology-injector",
             "version -o json",
         ] {
             let args = std::iter::once("edgegateway").chain(line.split(' '));

@@ -34,6 +34,7 @@ pub mod shutdown;
 pub mod state;
 pub mod status;
 pub mod task;
+pub mod topology;
 pub mod watch;
 pub mod world;
 pub mod xds_server;

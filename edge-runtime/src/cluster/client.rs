@@ -28,16 +28,9 @@ impl Api {
     /// Finds the API server as `kubectl` does: by KUBECONFIG or `~/.kube/config`, else by the ServiceAccount of the pod.
     /// Whether it answers isn't asked.
     pub async fn connect(cluster: &Cluster) -> Result<Self, Error> {
-        let fault = |problem: String| {
-            Error::Cluster(format!(
-                "the API server can't be found: {problem}; set KUBECONFIG, run as a pod with a ServiceAccount, or set \
-                 provider.type to Custom for standalone mode"
-            ))
-        };
-        let mut config = Config::infer().await.map_err(|error| fault(error.to_string()))?;
-        config.connect_timeout = Some(CONNECT);
+        let config = infer_config().await?;
         let address = config.cluster_url.to_string();
-        let builder = |config| ClientBuilder::try_from(config).map_err(|error| fault(describe(&error)));
+        let builder = |config| ClientBuilder::try_from(config).map_err(|error| unfound(&describe(&error)));
         let limits = cluster.client;
         let throttle = tower::layer::layer_fn(move |inner| Throttle::new(inner, limits));
         let requests = builder(config.clone())?.with_layer(&throttle).build();
@@ -74,4 +67,22 @@ impl Api {
             address: "test".to_owned(),
         }
     }
+}
+
+/// A client for a command that asks little and once.
+pub async fn infer() -> Result<Client, Error> {
+    Client::try_from(infer_config().await?).map_err(|error| unfound(&describe(&error)))
+}
+
+async fn infer_config() -> Result<Config, Error> {
+    let mut config = Config::infer().await.map_err(|error| unfound(&error.to_string()))?;
+    config.connect_timeout = Some(CONNECT);
+    Ok(config)
+}
+
+fn unfound(problem: &str) -> Error {
+    Error::Cluster(format!(
+        "the API server can't be found: {problem}; set KUBECONFIG, run as a pod with a ServiceAccount, or work on this \
+         machine alone (provider.type: Custom, certgen --local)"
+    ))
 }

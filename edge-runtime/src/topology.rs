@@ -1,0 +1,210 @@
+//! The topology injector: a webhook that writes the zone of a node onto our proxies as they are bound to it, where they
+//! read it from their environment (`EDGE_SERVICE_ZONE`).
+//!
+//! A pod can't know its node's labels otherwise. A pod without its zone is better than none: whatever goes wrong, the
+//! binding is allowed as it is.
+
+use crate::{certs::ServerTls, cluster::fault::describe, http::pause_after, task::Stop};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Api, Client, core::PartialObjectMeta};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, convert::Infallible, io, sync::Arc, time::Duration};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+    time,
+};
+use tokio_rustls::TlsAcceptor;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the API server finds it.
+pub const PORT: u16 = 9443;
+/// The path that the webhook's configuration names.
+const PATH: &str = "/inject-pod-topology";
+/// The label of a node, and the annotation of a pod.
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// Labels that every proxy of ours has.
+const LABELS: [(&str, &str); 2] = [
+    ("app.kubernetes.io/managed-by", "edge-gateway"),
+    ("app.kubernetes.io/component", "proxy"),
+];
+/// Connections at a time: the API server has few.
+const MAX_CONNECTIONS: usize = 64;
+/// Largest review that is read. A binding is a name.
+const MAX_BODY: usize = 64 << 10;
+/// How long a handshake, a request's head and the questions to the API server may take each. The API server itself
+/// gives up after ten seconds.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// Answers the API server until asked to stop.
+pub async fn serve(listener: TcpListener, mut tls: ServerTls, client: Client, mut stop: Stop) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.requested() => break,
+            _ = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((socket, _)) => {
+                    let mut config = tls.current().as_ref().clone();
+                    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+                    let acceptor = TlsAcceptor::from(Arc::new(config));
+                    connections.spawn(connection(socket, acceptor, client.clone()));
+                }
+                Err(error) => pause_after(&error).await,
+            },
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn connection(socket: TcpStream, acceptor: TlsAcceptor, client: Client) {
+    let accepted = time::timeout(PATIENCE, acceptor.accept(socket)).await;
+    let stream = match accepted.map_err(io::Error::from) {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) | Err(error) => {
+            return tracing::warn!(%error, "a connection to the topology injector failed in its TLS handshake");
+        }
+    };
+    let service = service_fn(move |request| {
+        let client = client.clone();
+        async move { Ok::<_, Infallible>(answer(request, client).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a connection to the topology injector failed");
+    }
+}
+
+async fn answer(request: Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
+    if (request.method(), request.uri().path()) != (&Method::POST, PATH) {
+        return reply(
+            StatusCode::NOT_FOUND,
+            &json!(format!("only POST {PATH} is answered here")),
+        );
+    }
+    let read = time::timeout(PATIENCE, Limited::new(request.into_body(), MAX_BODY).collect()).await;
+    let Ok(Ok(body)) = read else {
+        return reply(StatusCode::BAD_REQUEST, &json!("no AdmissionReview, or too large"));
+    };
+    match serde_json::from_slice::<Review>(&body.to_bytes()) {
+        Ok(review) => reply(StatusCode::OK, &judge(&review, &client).await),
+        Err(error) => reply(StatusCode::BAD_REQUEST, &json!(format!("no AdmissionReview: {error}"))),
+    }
+}
+
+fn reply(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// What is read of an AdmissionReview (`admission.k8s.io/v1`).
+#[derive(Debug, Deserialize)]
+struct Review {
+    request: Question,
+}
+
+#[derive(Debug, Deserialize)]
+struct Question {
+    uid: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    object: Binding,
+}
+
+/// A pod and its node.
+#[derive(Debug, Deserialize)]
+struct Binding {
+    #[serde(default)]
+    metadata: BindingMeta,
+    target: Target,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct BindingMeta {
+    #[serde(default)]
+    name: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    #[serde(default)]
+    name: String,
+}
+
+/// The binding is allowed, with the zone if it is one of ours and there is one.
+async fn judge(review: &Review, client: &Client) -> Value {
+    let Question {
+        uid, namespace, object, ..
+    } = &review.request;
+    let zone = time::timeout(PATIENCE, zone_for(&review.request, client)).await;
+    let zone = match zone {
+        Ok(Ok(zone)) => zone,
+        Ok(Err(error)) => {
+            let reason = describe(&error);
+            tracing::warn!(%namespace, node = object.target.name, "a proxy isn't told its zone: {reason}");
+            None
+        }
+        Err(_) => {
+            tracing::warn!(%namespace, node = object.target.name, "a proxy isn't told its zone: no answer in time");
+            None
+        }
+    };
+    let mut response = json!({"uid": uid, "allowed": true});
+    if let Some(zone) = zone {
+        let operation = match &object.metadata.annotations {
+            // The API server hands annotations of a binding on to its pod.
+            Some(_) => {
+                json!({"op": "add", "path": format!("/metadata/annotations/{}", ZONE.replace('/', "~1")), "value": zone})
+            }
+            None => json!({"op": "add", "path": "/metadata/annotations", "value": {ZONE: zone}}),
+        };
+        response["patchType"] = "JSONPatch".into();
+        response["patch"] = STANDARD.encode(json!([operation]).to_string()).into();
+    }
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+}
+
+/// The zone of the node that a proxy of ours is bound to; none if the pod isn't ours or the node has none.
+async fn zone_for(question: &Question, client: &Client) -> Result<Option<String>, kube::Error> {
+    let Question {
+        name,
+        namespace,
+        object,
+        ..
+    } = question;
+    let pod = if name.is_empty() { &object.metadata.name } else { name };
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let Some(pod) = pods.get_metadata_opt(pod).await? else {
+        return Ok(None);
+    };
+    let is_ours = LABELS.iter().all(|(key, value)| label(&pod, key) == Some(*value));
+    if !is_ours || object.target.name.is_empty() {
+        return Ok(None);
+    }
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = nodes.get_metadata_opt(&object.target.name).await?;
+    Ok(node.and_then(|node| label(&node, ZONE).map(str::to_owned)))
+}
+
+fn label<'a, K>(object: &'a PartialObjectMeta<K>, key: &str) -> Option<&'a str> {
+    let labels = object.metadata.labels.as_ref()?;
+    labels.get(key).map(String::as_str)
+}
