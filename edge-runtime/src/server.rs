@@ -10,7 +10,7 @@ use crate::{
     Error,
     admin::Pages,
     certs::{ServerTls, TlsFiles},
-    config::{self, Cluster, Config, Mode, Overrides, Proxies},
+    config::{self, Cluster, Config, Mode, Overrides},
     infra::host::AtStop,
     logging::LogControl,
     state::{Input, ProviderName},
@@ -20,7 +20,7 @@ use crate::{
 };
 use edge_translate::{Feature, load::LoadFinding};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use tokio::sync::mpsc;
 
 mod cluster;
@@ -96,6 +96,7 @@ struct Server {
     start: Start,
     certificate: TlsFiles,
     xds_socket: Socket,
+    authorizer: Authorizer,
     hub: Hub,
     world: Task,
     running: Running,
@@ -131,6 +132,14 @@ impl Prepared {
         match self {
             Self::Standalone(prepared) => prepared.certificate(),
             Self::Cluster(prepared) => prepared.certificate(),
+        }
+    }
+
+    /// Whom the xDS server gives a fleet's configuration to.
+    fn authorizer(&self, config: &Config) -> Authorizer {
+        match self {
+            Self::Standalone(prepared) => prepared.authorizer(config),
+            Self::Cluster(prepared) => prepared.authorizer(config),
         }
     }
 
@@ -178,7 +187,8 @@ impl Server {
         let (providers, pace) = prepared.inputs();
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
-        let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer(&config), &config);
+        let authorizer = prepared.authorizer(&config);
+        let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
         let running = match prepared {
             Prepared::Standalone(prepared) => {
                 let terms = (start.at_stop, sockets.xds_address());
@@ -198,6 +208,7 @@ impl Server {
             start,
             certificate,
             xds_socket: sockets.xds,
+            authorizer,
             hub,
             world,
             running,
@@ -252,7 +263,12 @@ impl Server {
         if new.admin != self.config.admin {
             self.move_admin(&new).await;
         }
-        if new.xds != self.config.xds || authorizer(&new) != authorizer(&self.config) {
+        let authorizer = match (&self.config.mode, &new.mode) {
+            (Mode::Standalone(old), Mode::Standalone(now)) => standalone::other_authorizer(old, now, &new),
+            _ => None,
+        };
+        if new.xds != self.config.xds || authorizer.is_some() {
+            self.authorizer = authorizer.unwrap_or_else(|| self.authorizer.clone());
             self.restart_xds(&new).await;
         }
         if new.metrics != self.config.metrics {
@@ -286,18 +302,7 @@ impl Server {
         let nothing = Task::spawn("xDS server", |_| async {});
         std::mem::replace(&mut self.xds, nothing).stop(STOP_GRACE).await;
         let (socket, certificate) = (self.xds_socket.clone(), self.certificate.clone());
-        self.xds = self.hub.serve_xds(socket, certificate, authorizer(new), new);
-    }
-}
-
-/// Whom the xDS server gives a fleet's configuration to.
-fn authorizer(config: &Config) -> Authorizer {
-    let namespace = Arc::clone(&config.settings.controller_namespace);
-    match &config.mode {
-        Mode::Standalone(standalone) if matches!(standalone.proxies, Proxies::Processes(_)) => {
-            Authorizer::FleetCertificate { namespace }
-        }
-        Mode::Standalone(_) | Mode::Cluster(_) => Authorizer::Certificate { namespace },
+        self.xds = self.hub.serve_xds(socket, certificate, self.authorizer.clone(), new);
     }
 }
 

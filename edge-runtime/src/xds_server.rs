@@ -1,4 +1,4 @@
-//! The xDS server: delta ADS over gRPC with mutual TLS.
+//! The xDS server: delta ADS over gRPC with TLS, for proxies that prove whose they are.
 //!
 //! The protocol is `edge-xds`'s state machine; here are the sockets around it. Each stream is one object that is
 //! driven by whoever reads its responses ([`stream`]), so a slow proxy holds up nobody and nothing queues for it.
@@ -35,8 +35,9 @@ mod kept_back;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
-pub use identity::Authorizer;
+pub use identity::{AccountAuthorizer, Authorizer, ClientCertificates};
 use kept_back::KeptBack;
 
 /// Life of a connection when the file names none.
@@ -165,7 +166,7 @@ impl AggregatedDiscoveryService for Discovery {
             stop: self.stop.clone(),
             _place: place,
         };
-        let responses = stream::open(context, &peer, request.into_inner()).await?;
+        let responses = stream::open(context, peer, request.into_inner()).await?;
         Ok(Response::new(responses))
     }
 }

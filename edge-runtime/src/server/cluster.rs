@@ -3,20 +3,24 @@
 use super::{
     STOP_GRACE,
     hub::{Ends, Hub},
+    sockets::every_address,
 };
 use crate::{
     Error,
-    certs::TlsFiles,
+    certs::{ServerTls, TlsFiles},
     cluster::{Api, discovery, election},
     cluster_infra::{self as infrastructure, ClusterTerms, Rendering},
-    config::{Cluster, Deploy, Scope},
+    config::{Cluster, Config, Deploy, Scope},
+    http::listen,
     provider::cluster as provider,
     state::{Leadership, Mirror, ProviderName},
     status::writer,
-    task::Task,
+    task::{Supervision, Task},
+    topology,
     world::Pace,
+    xds_server::{AccountAuthorizer, Authorizer, ClientCertificates},
 };
-use edge_translate::Settings;
+use edge_translate::{Feature, Settings};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
@@ -45,6 +49,22 @@ impl Prepared {
         TlsFiles::within(&self.cluster.certificates)
     }
 
+    /// Whom the xDS server gives a fleet's configuration to: who shows the token of the fleet's account.
+    pub(super) fn authorizer(&self, config: &Config) -> Authorizer {
+        let certificates = match self.cluster.deploy {
+            Deploy::ControllerNamespace => ClientCertificates::Demanded,
+            Deploy::GatewayNamespace => ClientCertificates::Unasked,
+        };
+        let namespace = Arc::clone(&config.settings.controller_namespace);
+        let domain = &config.settings.dns_domain;
+        Authorizer::Account(AccountAuthorizer::new(
+            self.api.urgent(),
+            namespace,
+            domain,
+            certificates,
+        ))
+    }
+
     /// Says where things are.
     pub(super) fn greet(&self) {
         let Cluster { namespace, scope, .. } = &self.cluster;
@@ -71,6 +91,7 @@ pub(super) struct Running {
     election: Task,
     infra: Task,
     statuses: Task,
+    injector: Option<Task>,
 }
 
 impl Running {
@@ -103,6 +124,7 @@ impl Running {
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (applying, leads) = (api.clone(), leadership.subscribe());
         let (published, reports) = (hub.published.clone(), Arc::clone(&hub.reports));
+        let injector = inject_topology(&cluster, &api, supervision);
         let (looking, electing, terms) = (api.clone(), api.clone(), cluster.election.clone());
         Self {
             discovery: Task::lasting("discovery", supervision, move |stop| {
@@ -121,8 +143,28 @@ impl Running {
             statuses: Task::vital("status writer", supervision, |stop| {
                 writer::run(sources, side, metrics, stop)
             }),
+            injector,
         }
     }
+}
+
+/// Starts the topology injector, if it is on. Pods are bound without it too, so nothing else waits for its socket.
+fn inject_topology(cluster: &Cluster, api: &Api, supervision: &Supervision) -> Option<Task> {
+    if cluster.topology_injector == Feature::Disabled {
+        return None;
+    }
+    let (files, client) = (TlsFiles::within(&cluster.certificates), api.urgent());
+    Some(Task::lasting("topology injector", supervision, move |stop| {
+        let (files, client) = (files.clone(), client.clone());
+        async move {
+            let address = (every_address(), topology::PORT).into();
+            let opened = listen(address, "the topology injector", "free that port").await;
+            match opened.and_then(|listener| Ok((listener, ServerTls::read(files)?))) {
+                Ok((listener, tls)) => topology::serve(listener, tls, client, stop).await,
+                Err(error) => tracing::error!("{error}"),
+            }
+        }
+    }))
 }
 
 impl Running {
@@ -136,6 +178,9 @@ impl Running {
     /// No new input, and the leadership is given up, so that another replica goes on. What is left tells how it ended.
     pub(super) async fn stop_first(self) -> Task {
         self.provider.stop(STOP_GRACE).await;
+        if let Some(injector) = self.injector {
+            injector.stop(STOP_GRACE).await;
+        }
         self.discovery.stop(STOP_GRACE).await;
         self.infra.stop(STOP_GRACE).await;
         self.election.stop(STOP_GRACE).await;

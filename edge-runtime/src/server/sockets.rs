@@ -54,7 +54,7 @@ impl Addresses {
 }
 
 /// Those of both families, where the machine has IPv6.
-fn every_address() -> IpAddr {
+pub(super) fn every_address() -> IpAddr {
     let six = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     match std::net::TcpListener::bind((six, 0)) {
         Ok(_) => six,

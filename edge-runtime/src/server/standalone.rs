@@ -14,6 +14,7 @@ use crate::{
     status,
     task::Task,
     world::Pace,
+    xds_server::Authorizer,
 };
 use serde_json::{Value, json};
 use std::{
@@ -65,6 +66,11 @@ impl Prepared {
     /// The certificate of the xDS server.
     pub(super) fn certificate(&self) -> TlsFiles {
         TlsFiles::below(&self.issuer.certificates, CONTROLLER)
+    }
+
+    /// Whom the xDS server gives a fleet's configuration to.
+    pub(super) fn authorizer(&self, config: &Config) -> Authorizer {
+        authorizer(&self.standalone, config)
     }
 
     /// Says where things are, for whoever has just started it.
@@ -243,6 +249,21 @@ fn own_proxies(standalone: &Standalone) -> Input {
         Proxies::Processes(_) => Some(host::own_proxies(&standalone.folders.runtime_dir)),
         Proxies::Foreign => None,
     })
+}
+
+/// Proxies of ours prove their fleet; those of others show what there is for them.
+fn authorizer(standalone: &Standalone, config: &Config) -> Authorizer {
+    let namespace = Arc::clone(&config.settings.controller_namespace);
+    match standalone.proxies {
+        Proxies::Processes(_) => Authorizer::FleetCertificate { namespace },
+        Proxies::Foreign => Authorizer::Certificate { namespace },
+    }
+}
+
+/// The authorizer of changed settings, if it is another one.
+pub(super) fn other_authorizer(old: &Standalone, new: &Standalone, config: &Config) -> Option<Authorizer> {
+    let is_other = std::mem::discriminant(&old.proxies) != std::mem::discriminant(&new.proxies);
+    is_other.then(|| authorizer(new, config))
 }
 
 /// Whom the world waits for. A change waits for no others: the file provider has waited already until files are whole.

@@ -4,12 +4,23 @@
 //! controller's own certificate, for one. Whether a [`Peer`] may have a fleet's configuration is asked of the
 //! [`Authorizer`] for every stream, when the fleet is known. A proxy's certificate names a host of the controller's
 //! namespace, as `certgen` makes it; one that names fleets as well (a URI `edge-gateway:fleet/<fleet>`) is good for these
-//! alone. Proxies that we start ourselves have one that does, and no other is taken then.
+//! alone. Proxies that we start ourselves have one that does, and no other is taken then. In a cluster it is the token of
+//! the fleet's ServiceAccount that names the fleet.
 
-use crate::certs::FLEET;
-use edge_ir::FleetKey;
+use super::tokens::{Account, Tokens};
+use crate::{
+    certs::FLEET,
+    state::{FleetState, Published},
+};
+use edge_ir::{FleetKey, Infra};
+use kube::Client;
 use rustls_pki_types::CertificateDer;
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+use tokio::{sync::watch, time::Instant};
 use tonic::{Request, Status};
 use x509_parser::{
     extensions::GeneralName,
@@ -47,7 +58,7 @@ impl Peer {
 }
 
 /// Who decides; which one, the mode says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Authorizer {
     /// Somebody else starts proxies on this machine: a client certificate of this namespace is demanded, and one that
     /// names fleets is good for these alone.
@@ -60,26 +71,134 @@ pub enum Authorizer {
         /// The controller's namespace.
         namespace: Arc<str>,
     },
+    /// Proxies are pods, each with a token of its fleet's ServiceAccount, which is demanded.
+    Account(AccountAuthorizer),
+}
+
+/// Demands the token of a fleet's ServiceAccount.
+#[derive(Clone, Debug)]
+pub struct AccountAuthorizer {
+    namespace: Arc<str>,
+    certificates: ClientCertificates,
+    tokens: Arc<Tokens>,
+}
+
+/// What proxies in a cluster must show beside their token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// A client certificate of the controller's namespace.
+    Demanded,
+    /// Nothing: their pods are where no key of ours may lie.
+    Unasked,
+}
+
+/// For how long a peer may have a fleet's configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Proof {
+    /// When it must be asked again.
+    pub(super) again: Option<Instant>,
+    /// When what it showed expires.
+    pub(super) ends: Option<SystemTime>,
+}
+
+impl AccountAuthorizer {
+    /// One that asks an API server about tokens for the controller in a namespace.
+    pub fn new(client: Client, namespace: Arc<str>, dns_domain: &str, certificates: ClientCertificates) -> Self {
+        let audience = format!("edge-gateway.{namespace}.svc.{dns_domain}");
+        Self {
+            namespace,
+            certificates,
+            tokens: Arc::new(Tokens::new(client, audience.into())),
+        }
+    }
+
+    async fn authorize(&self, peer: &Peer, fleet: &FleetKey, published: &PublishedReceiver) -> Result<Proof, Status> {
+        let certificate = match self.certificates {
+            ClientCertificates::Demanded => Some(demand(peer, &self.namespace, fleet)?.1),
+            ClientCertificates::Unasked => None,
+        };
+        let Some(token) = &peer.token else {
+            return Err(Status::unauthenticated(
+                "a proxy must show the token of its ServiceAccount: its bootstrap must inject it (jwt-sa-bearer)",
+            ));
+        };
+        let proven = self.tokens.review(token).await?;
+        let state = fleet_state(published, fleet)?;
+        let Some(infra) = &state.infra else {
+            return Err(Status::unavailable(
+                "it isn't known at the moment which ServiceAccount the fleet has; try again",
+            ));
+        };
+        let expected = account_of(infra);
+        if proven.account != expected {
+            let shown = &proven.account;
+            return Err(Status::permission_denied(format!(
+                "the proxy's token is of the ServiceAccount {shown}, which is not the one of the fleet `{fleet}`"
+            )));
+        }
+        Ok(Proof {
+            again: Some(proven.again),
+            ends: [certificate, proven.expires].into_iter().flatten().min(),
+        })
+    }
+}
+
+/// The ServiceAccount of a fleet's proxies.
+fn account_of(infra: &Infra) -> Account {
+    Account {
+        namespace: Arc::clone(&infra.namespace),
+        name: Arc::clone(infra.proxy.cluster.account_name.as_ref().unwrap_or(&infra.name)),
+    }
+}
+
+/// What everybody works from.
+type PublishedReceiver = watch::Receiver<Option<Arc<Published>>>;
+
+/// A fleet, or what to tell a proxy that asks for one that isn't there.
+pub(super) fn fleet_state(published: &PublishedReceiver, fleet: &FleetKey) -> Result<FleetState, Status> {
+    let published = published.borrow();
+    let state = published.as_ref().and_then(|published| published.fleets.get(fleet));
+    state.cloned().ok_or_else(|| {
+        Status::not_found(format!(
+            "there is no fleet `{fleet}`: no Gateway makes one of that name; try again later"
+        ))
+    })
 }
 
 impl Authorizer {
     /// Refuses a stream whose peer may not have the configuration of a fleet.
-    pub(super) async fn authorize(&self, peer: &Peer, fleet: &FleetKey) -> Result<(), Status> {
-        let (Self::Certificate { namespace } | Self::FleetCertificate { namespace }) = self;
-        let Some(certificate) = &peer.certificate else {
-            let shown = if peer.token.is_some() { "a token" } else { "nothing" };
-            return Err(Status::unauthenticated(format!(
-                "a proxy must show a client certificate that names *.{namespace}; it showed {shown}"
-            )));
+    pub(super) async fn authorize(
+        &self,
+        peer: &Peer,
+        fleet: &FleetKey,
+        published: &PublishedReceiver,
+    ) -> Result<Proof, Status> {
+        let namespace = match self {
+            Self::Certificate { namespace } | Self::FleetCertificate { namespace } => namespace,
+            Self::Account(authorizer) => return authorizer.authorize(peer, fleet, published).await,
         };
-        match (check(certificate, namespace, fleet)?, self) {
-            (Scope::Any, Self::FleetCertificate { .. }) => Err(Status::permission_denied(format!(
+        match (demand(peer, namespace, fleet)?, self) {
+            ((Scope::Any, _), Self::FleetCertificate { .. }) => Err(Status::permission_denied(format!(
                 "the proxy's certificate names no fleet: the controller starts the proxies itself and gives each one \
                  that names its own (URI {FLEET}{fleet})"
             ))),
-            _ => Ok(()),
+            ((_, ends), _) => Ok(Proof {
+                again: None,
+                ends: Some(ends),
+            }),
         }
     }
+}
+
+/// The scope of a peer's certificate, and when it expires.
+fn demand(peer: &Peer, namespace: &str, fleet: &FleetKey) -> Result<(Scope, SystemTime), Status> {
+    let Some(certificate) = &peer.certificate else {
+        let shown = if peer.token.is_some() { "a token" } else { "nothing" };
+        return Err(Status::unauthenticated(format!(
+            "a proxy must show a client certificate that names *.{namespace}; it showed {shown}"
+        )));
+    };
+    check(certificate, namespace, fleet)
 }
 
 /// What a certificate is good for.
@@ -92,7 +211,7 @@ enum Scope {
 }
 
 /// Refuses what is no proxy's certificate, and one of another fleet's.
-fn check(leaf: &CertificateDer<'_>, namespace: &str, fleet: &FleetKey) -> Result<Scope, Status> {
+fn check(leaf: &CertificateDer<'_>, namespace: &str, fleet: &FleetKey) -> Result<(Scope, SystemTime), Status> {
     let refusal = |reason: &str| {
         Err(Status::permission_denied(format!(
             "no certificate of a proxy: {reason}"
@@ -125,9 +244,14 @@ fn check(leaf: &CertificateDer<'_>, namespace: &str, fleet: &FleetKey) -> Result
         _ => None,
     });
     match hosts.any(|name| is_of_namespace(name) && name != format!("edge-gateway.{namespace}")) {
-        true => Ok(scope),
+        true => Ok((scope, end_of(&leaf))),
         false => refusal(&format!("it must name *.{namespace}")),
     }
+}
+
+fn end_of(leaf: &X509Certificate<'_>) -> SystemTime {
+    let seconds = u64::try_from(leaf.validity().not_after.timestamp()).unwrap_or(0);
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 #[cfg(test)]
@@ -186,14 +310,25 @@ mod tests {
         };
         let foreign = Authorizer::Certificate { namespace };
         let own = peer(&own.join("tls.crt"));
-        ours.authorize(&own, &fleet()).await.unwrap();
-        let refused = ours.authorize(&own, &"ns/other".into()).await.unwrap_err();
+        let (_sender, nothing) = watch::channel(None);
+        ours.authorize(&own, &fleet(), &nothing).await.unwrap();
+        let refused = ours.authorize(&own, &"ns/other".into(), &nothing).await.unwrap_err();
         assert!(refused.message().contains("not for the fleet `ns/other`"), "{refused}");
-        let refused = ours.authorize(&peer(&shared), &fleet()).await.unwrap_err();
+        let refused = ours.authorize(&peer(&shared), &fleet(), &nothing).await.unwrap_err();
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
         assert!(refused.message().contains("names no fleet"), "{refused}");
-        foreign.authorize(&peer(&shared), &fleet()).await.unwrap();
-        foreign.authorize(&own, &"ns/other".into()).await.unwrap_err();
+        foreign.authorize(&peer(&shared), &fleet(), &nothing).await.unwrap();
+        foreign.authorize(&own, &"ns/other".into(), &nothing).await.unwrap_err();
+    }
+
+    #[test]
+    fn no_debug_form_shows_what_a_peer_shows() {
+        let mut request = Request::new(());
+        let header = "Bearer the-token".parse().unwrap();
+        request.metadata_mut().insert("authorization", header);
+        let peer = Peer::of(&request);
+        assert_eq!(peer.token.as_deref(), Some("the-token"));
+        assert_eq!(format!("{peer:?}"), "Peer { certificate: false, token: true }");
     }
 
     #[tokio::test]
@@ -201,7 +336,10 @@ mod tests {
         let authorizer = Authorizer::Certificate {
             namespace: "system".into(),
         };
-        let refused = authorizer.authorize(&Peer::default(), &fleet()).await.unwrap_err();
+        let refused = authorizer
+            .authorize(&Peer::default(), &fleet(), &watch::channel(None).1)
+            .await
+            .unwrap_err();
         assert_eq!(refused.code(), tonic::Code::Unauthenticated);
         assert!(refused.message().contains("*.system; it showed nothing"), "{refused}");
     }

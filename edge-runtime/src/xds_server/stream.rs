@@ -6,7 +6,7 @@
 
 use super::{
     Shared,
-    identity::Peer,
+    identity::{Peer, Proof, fleet_state},
     kept_back::{KeptBack, Quarantines},
 };
 use crate::{
@@ -22,23 +22,31 @@ use edge_xds::{
 };
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
 use futures_util::{
-    StreamExt as _,
+    FutureExt as _, StreamExt as _,
+    future::BoxFuture,
     stream::{self, BoxStream},
 };
 use std::{
     collections::VecDeque,
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::{self, Instant},
 };
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 /// How long a proxy may take to say who it is.
 const INTRODUCTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// When it is asked again whether a proxy may have its fleet, if nobody could say.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+/// So long at most before what a proxy showed expires, its stream ends.
+const EARLY: Duration = Duration::from_secs(300);
+/// Longer than any stream.
+const FAR: Duration = Duration::from_secs(365 * 86400);
 
 /// How long streams live.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +81,7 @@ pub(super) struct Context {
 /// Waits for the proxy's first request and gives the responses to it and to all that follow.
 pub(super) async fn open(
     context: Context,
-    peer: &Peer,
+    peer: Peer,
     mut requests: Streaming<DeltaDiscoveryRequest>,
 ) -> Result<BoxStream<'static, Result<DeltaDiscoveryResponse, Status>>, Status> {
     let first = time::timeout(INTRODUCTION_TIMEOUT, requests.message()).await;
@@ -85,12 +93,20 @@ pub(super) async fn open(
         return Err(Status::invalid_argument("the first request must carry the node"));
     };
     let (id, fleet) = (node.id.clone(), FleetKey::new(node.cluster.as_str()));
-    context.shared.authorizer.authorize(peer, &fleet).await?;
-    let state = fleet_state(&context.shared, &fleet)?;
+    let peer = Arc::new(peer);
+    let published = &context.shared.published;
+    let proof = match context.shared.authorizer.authorize(&peer, &fleet, published).await {
+        Ok(proof) => proof,
+        Err(refusal) => {
+            tracing::warn!(%fleet, node = id, "a proxy is refused: {}", refusal.message());
+            return Err(refusal);
+        }
+    };
+    let state = fleet_state(&context.shared.published, &fleet)?;
     tracing::info!(%fleet, node = id, stream = context.number, "a proxy has connected");
     context.shared.metrics.add(Gauge::Streams, 1);
     let kept_back = context.kept_back.subscribe();
-    let old = context.lifetime.end(context.number);
+    let old = context.lifetime.end(context.number).min(end_of(&proof, context.number));
     let quarantine = quarantine_of(&kept_back, &fleet);
     let mut session = Session {
         delta: delta::Stream::new((*state.snapshot).clone(), (*quarantine).clone()),
@@ -105,6 +121,9 @@ pub(super) async fn open(
         opened: Instant::now(),
         old,
         since: None,
+        peer,
+        again: proof.again,
+        question: None,
     };
     session.take(&first);
     Ok(stream::unfold(Some(session), next).boxed())
@@ -119,16 +138,6 @@ async fn next(session: Option<Session>) -> Option<(Answer, Option<Session>)> {
         // The status is the last thing that the proxy hears.
         Err(status) => Some((Err(status), None)),
     }
-}
-
-fn fleet_state(shared: &Shared, fleet: &FleetKey) -> Result<FleetState, Status> {
-    let published = shared.published.borrow();
-    let state = published.as_ref().and_then(|published| published.fleets.get(fleet));
-    state.cloned().ok_or_else(|| {
-        Status::not_found(format!(
-            "there is no fleet `{fleet}`: no Gateway makes one of that name; try again later"
-        ))
-    })
 }
 
 fn quarantine_of(kept_back: &watch::Receiver<Quarantines>, fleet: &FleetKey) -> Arc<Quarantine> {
@@ -151,6 +160,11 @@ struct Session {
     old: Instant,
     /// When the event behind the latest change was seen, until the proxy has taken it.
     since: Option<Instant>,
+    /// The other end, and when it must be asked again whether it may have the fleet.
+    peer: Arc<Peer>,
+    again: Option<Instant>,
+    /// That question, while it is on its way.
+    question: Option<BoxFuture<'static, Result<Proof, Status>>>,
 }
 
 impl Session {
@@ -178,12 +192,39 @@ impl Session {
                 },
                 Ok(()) = self.kept_back.changed() => self.keep_back(),
                 () = time::sleep_until(end) => {}
+                () = at(self.again) => self.ask(),
+                answer = answer_of(&mut self.question) => self.answered(answer)?,
                 () = at(due) => {
                     let actions = self.delta.on_deadline(self.now());
                     self.act(actions);
                 }
             }
         }
+    }
+
+    /// Asks again whether the other end may have the fleet; meanwhile it goes on.
+    fn ask(&mut self) {
+        self.again = None;
+        let (authorizer, published) = (
+            self.context.shared.authorizer.clone(),
+            self.context.shared.published.clone(),
+        );
+        let (peer, fleet) = (Arc::clone(&self.peer), self.fleet.clone());
+        self.question = Some(async move { authorizer.authorize(&peer, &fleet, &published).await }.boxed());
+    }
+
+    fn answered(&mut self, answer: Result<Proof, Status>) -> Result<(), Status> {
+        self.question = None;
+        match answer {
+            Ok(proof) => self.again = proof.again,
+            // Nobody can say; until what was shown expires, it holds.
+            Err(status) if status.code() == Code::Unavailable => self.again = Some(Instant::now() + ASK_AGAIN),
+            Err(refusal) => {
+                tracing::warn!(fleet = %self.fleet, node = self.id, "a proxy is refused from now on: {}", refusal.message());
+                return Err(refusal);
+            }
+        }
+        Ok(())
     }
 
     /// It is old, and nothing is under way or has been for too long.
@@ -218,7 +259,7 @@ impl Session {
             .borrow_and_update()
             .as_ref()
             .and_then(|published| published.since);
-        let state = fleet_state(&self.context.shared, &self.fleet)?;
+        let state = fleet_state(&self.context.shared.published, &self.fleet)?;
         if Arc::ptr_eq(&state.snapshot, &self.state.snapshot) {
             return Ok(());
         }
@@ -333,6 +374,26 @@ impl Drop for Session {
 fn list(origins: &[Origin]) -> String {
     let names: Vec<String> = origins.iter().map(ToString::to_string).collect();
     names.join(", ")
+}
+
+/// When a stream ends whose peer's proof does: a little before, each at its own time, so that the proxy comes back with
+/// what it has been given meanwhile. What is left of a proof that ends soon is not shortened further.
+fn end_of(proof: &Proof, number: u64) -> Instant {
+    let now = Instant::now();
+    let Some(ends) = proof.ends else {
+        return now + FAR;
+    };
+    let left = ends.duration_since(SystemTime::now()).unwrap_or_default().min(FAR);
+    let jitter = Duration::from_secs(RandomState::new().hash_one(number) % EARLY.as_secs());
+    let early = if left > 2 * EARLY { jitter } else { Duration::ZERO };
+    now + left - early
+}
+
+async fn answer_of(question: &mut Option<BoxFuture<'static, Result<Proof, Status>>>) -> Result<Proof, Status> {
+    match question {
+        Some(question) => question.await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn at(due: Option<Instant>) {

@@ -1,8 +1,8 @@
-//! The server against a scripted client over mutual TLS.
+//! The server against a scripted client over TLS.
 
 use super::*;
 use crate::{
-    certs::{CONTROLLER, Existing, FleetIdentity, PROXY, TlsFiles, ensure, ensure_fleet},
+    certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
     metrics::Counter,
     state::{FleetState, KeptFrom},
     task::Task,
@@ -27,10 +27,13 @@ use envoy_types::pb::{
 use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 use tokio::{sync::mpsc, time};
 use tokio_stream::wrappers::ReceiverStream;
+
 use tonic::{
     Code,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
+
+mod identity;
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -165,6 +168,15 @@ fn request_of(kind: ResourceType) -> DeltaDiscoveryRequest {
 impl Proxy {
     /// Opens a stream and asks for all clusters, with the versions it has.
     async fn open(channel: Channel, fleet: &str, versions: &[(&str, &str)]) -> Result<Self, Status> {
+        Self::open_as(channel, fleet, versions, None).await
+    }
+
+    async fn open_as(
+        channel: Channel,
+        fleet: &str,
+        versions: &[(&str, &str)],
+        token: Option<&str>,
+    ) -> Result<Self, Status> {
         let (requests, receiver) = mpsc::channel(8);
         let node = Node {
             id: "proxy".into(),
@@ -181,7 +193,12 @@ impl Proxy {
         };
         requests.send(first).await.unwrap();
         let mut client = AggregatedDiscoveryServiceClient::new(channel);
-        let responses = client.delta_aggregated_resources(ReceiverStream::new(receiver)).await?;
+        let mut request = Request::new(ReceiverStream::new(receiver));
+        if let Some(token) = token {
+            let header = format!("Bearer {token}").parse().unwrap();
+            request.metadata_mut().insert("authorization", header);
+        }
+        let responses = client.delta_aggregated_resources(request).await?;
         Ok(Self {
             requests,
             responses: responses.into_inner(),
@@ -503,70 +520,4 @@ async fn silent_sockets_hold_up_no_handshake() {
     // Less than a silent handshake is given.
     let opened = time::timeout(Duration::from_secs(5), rig.open()).await;
     opened.expect("a stream in time").unwrap();
-}
-
-#[tokio::test]
-async fn a_proxy_without_a_certificate_is_told_so() {
-    let rig = Rig::start().await;
-    rig.published.send_replace(Some(state(Vec::new())));
-    let authority = fs::read(TlsFiles::below(rig.folder.path(), PROXY).authority).unwrap();
-    let tls = ClientTlsConfig::new()
-        .domain_name("edge-gateway")
-        .ca_certificate(Certificate::from_pem(authority));
-    let endpoint = Endpoint::from_shared(format!("https://{}", rig.address)).unwrap();
-    let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
-    let refused = Proxy::open(channel, "ns/gw", &[]).await.err().unwrap();
-    assert_eq!(refused.code(), Code::Unauthenticated);
-    assert!(refused.message().contains("client certificate"), "{refused}");
-}
-
-#[tokio::test]
-async fn proxies_of_ours_get_what_their_certificate_names_and_nothing_else() {
-    let namespace = "system".into();
-    let rig = Rig::start_as(Authorizer::FleetCertificate { namespace }, Limits::default()).await;
-    rig.published.send_replace(Some(state(vec![cluster("a", "1")])));
-    let certificate_of = |fleet: &str| {
-        let folder = rig.folder.path().join(fleet.replace('/', "-"));
-        let identity = FleetIdentity {
-            fleet: &fleet.into(),
-            name: "edge-proxy",
-            namespace: "system",
-        };
-        ensure_fleet(rig.folder.path(), &folder, &identity, jiff::Timestamp::now()).unwrap();
-        TlsFiles {
-            authority: TlsFiles::below(rig.folder.path(), PROXY).authority,
-            ..TlsFiles::within(&folder)
-        }
-    };
-    let open = async |files: TlsFiles| {
-        let channel = connect_with(&files, rig.address).await.unwrap();
-        Proxy::open(channel, "ns/gw", &[]).await
-    };
-    let mut own = open(certificate_of("ns/gw")).await.unwrap();
-    assert_eq!(names(&own.next().await), ["a"]);
-    let refused = open(certificate_of("ns/other")).await.err().unwrap();
-    assert_eq!(refused.code(), Code::PermissionDenied);
-    assert!(refused.message().contains("not for the fleet `ns/gw`"), "{refused}");
-    let refused = open(TlsFiles::below(rig.folder.path(), PROXY)).await.err().unwrap();
-    assert_eq!(refused.code(), Code::PermissionDenied);
-    assert!(refused.message().contains("names no fleet"), "{refused}");
-}
-
-#[tokio::test]
-async fn a_certificate_of_a_foreign_authority_doesnt_get_through_the_handshake() {
-    let rig = Rig::start().await;
-    rig.published.send_replace(Some(state(Vec::new())));
-    let stranger = tempfile::tempdir().unwrap();
-    ensure(stranger.path(), "system", "cluster.local", Existing::Keep).unwrap();
-    let files = TlsFiles {
-        authority: TlsFiles::below(rig.folder.path(), PROXY).authority,
-        ..TlsFiles::below(stranger.path(), PROXY)
-    };
-    // With TLS 1.3 a client learns of it when it reads for the first time.
-    let opened = async {
-        Proxy::open(connect_with(&files, rig.address).await.ok()?, "ns/gw", &[])
-            .await
-            .ok()
-    };
-    assert!(opened.await.is_none());
 }

@@ -1,11 +1,16 @@
 //! What a proxy in a pod starts with.
 
-use super::{BootstrapError, BootstrapSettings, bootstrap, certificate_file, token_file, trusted_ca_file};
-use edge_ir::{Infra, IpFamily};
+use super::{
+    BootstrapError, BootstrapSettings, bootstrap, certificate_file, default::token_filters, token_file, trusted_ca_file,
+};
+use edge_ir::{Infra, IpFamily, Placement};
 use serde_json::Value;
 
 /// The name that the controller's certificate has, and its Service.
 const CONTROLLER: &str = "edge-gateway";
+
+/// The file that leads to the token.
+const TOKEN_FILE: &str = "/sds/xds_service_account_token.json";
 
 /// Where in a cluster a fleet runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +38,21 @@ pub struct ClusterStart {
 
 /// Renders what the pods of a fleet start with.
 pub fn for_cluster(infra: &Infra, place: &ClusterPlace<'_>) -> Result<ClusterStart, BootstrapError> {
-    let settings = BootstrapSettings {
+    let mut settings = BootstrapSettings {
         stats_address: match infra.proxy.ip_family {
             IpFamily::V4 => "0.0.0.0",
             IpFamily::V6 | IpFamily::DualStack => "::",
         }
         .to_owned(),
         memory_limit_bytes: place.memory_limit_bytes,
+        token_path: Some(TOKEN_FILE.to_owned()),
         ..BootstrapSettings::default()
     };
+    if infra.placement == Placement::Gateway {
+        settings.certificate_path = None;
+    }
     let mut bootstrap = bootstrap(&settings, &infra.proxy)?;
+    show_token(&mut bootstrap);
     // Customisations are written against the short name, which only resolves beside the controller.
     let host = format!("{CONTROLLER}.{}.svc.{}.", place.controller_namespace, place.dns_domain);
     set_host(&mut bootstrap, &settings.xds_host, &host);
@@ -54,14 +64,26 @@ pub fn for_cluster(infra: &Infra, place: &ClusterPlace<'_>) -> Result<ClusterSta
     })
 }
 
+fn controller_clusters(bootstrap: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
+    let clusters = clusters.into_iter().flatten();
+    clusters.filter(|cluster| cluster["name"] == "xds_cluster")
+}
+
+/// A bootstrap that somebody wrote as a whole may come from where there is no token; without it nothing would be served.
+fn show_token(bootstrap: &mut Value) {
+    let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+    for cluster in controller_clusters(bootstrap) {
+        let options = cluster["typed_extension_protocol_options"].get_mut(options);
+        if let Some(options) = options.filter(|options| options.get("http_filters").is_none()) {
+            options["http_filters"] = token_filters(TOKEN_FILE);
+        }
+    }
+}
+
 /// Puts a name that resolves everywhere into the address of the controller.
 fn set_host(bootstrap: &mut Value, short: &str, host: &str) {
-    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
-    let controller = clusters
-        .into_iter()
-        .flatten()
-        .filter(|cluster| cluster["name"] == "xds_cluster");
-    for cluster in controller {
+    for cluster in controller_clusters(bootstrap) {
         let localities = cluster["load_assignment"]["endpoints"].as_array_mut();
         let endpoints = localities.into_iter().flatten();
         let endpoints = endpoints.filter_map(|locality| locality["lb_endpoints"].as_array_mut());

@@ -129,7 +129,7 @@ fn xds_cluster(settings: &BootstrapSettings) -> Value {
 }
 
 /// Filters that put the proxy's token into its requests to the controller.
-fn token_filters(path: &str) -> Value {
+pub(super) fn token_filters(path: &str) -> Value {
     json!([
         {
             "name": "envoy.filters.http.credential_injector",
