@@ -74,7 +74,8 @@ fn controller_clusters(bootstrap: &mut Value) -> impl Iterator<Item = &mut Value
 fn show_token(bootstrap: &mut Value) {
     let options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
     for cluster in controller_clusters(bootstrap) {
-        let options = cluster["typed_extension_protocol_options"].get_mut(options);
+        let all = cluster.get_mut("typed_extension_protocol_options");
+        let options = all.and_then(|all| all.get_mut(options));
         if let Some(options) = options.filter(|options| options.get("http_filters").is_none()) {
             options["http_filters"] = token_filters(TOKEN_FILE);
         }
