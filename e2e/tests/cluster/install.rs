@@ -70,7 +70,14 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 0] = [];
+const EXPECTED: [(&str, &str); 3] = [
+    ("class/parameters-slip", "Unsupported value"),
+    ("gateway/parameters-slip", "Unsupported value"),
+    (
+        "custom-backend/mixed",
+        "fqdn addresses cannot be mixed with other address types",
+    ),
+];
 
 #[test]
 fn mistakes_are_refused_with_their_reason() -> Result<()> {
