@@ -24,6 +24,9 @@ use tokio::{
     time::{self, Instant},
 };
 
+#[cfg(test)]
+mod tests;
+
 /// Name of the Lease.
 pub const LEASE: &str = "edge-gateway-leader";
 /// How long giving up the Lease may take at the end.

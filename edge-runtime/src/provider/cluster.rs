@@ -85,7 +85,7 @@ pub async fn run(api: Api, cluster: Cluster, kinds: Kinds, outputs: Outputs, sto
         outputs,
         again: kinds.again,
         served: Arc::default(),
-        namespaces: Namespaces::new(&cluster),
+        namespaces: Namespaces::new(&cluster.namespace, &cluster.scope),
         table: Table::default(),
         watches: JoinSet::new(),
         running: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! Which namespaces count. The controller's own always does; those that a selector chooses come and go with their
 //! labels.
 
-use crate::config::{Cluster, Scope};
+use crate::config::Scope;
 use edge_translate::{
     Change,
     api::{Kind, Object},
@@ -17,10 +17,10 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    pub(super) fn new(cluster: &Cluster) -> Self {
+    pub(super) fn new(own: &Arc<str>, scope: &Scope) -> Self {
         Self {
-            own: Arc::clone(&cluster.namespace),
-            scope: cluster.scope.clone(),
+            own: Arc::clone(own),
+            scope: scope.clone(),
             chosen: BTreeSet::new(),
         }
     }
@@ -63,5 +63,42 @@ impl Namespaces {
         let mut names = chosen.clone();
         names.insert(Arc::clone(&self.own));
         Some(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_translate::{api::ObjectKey, load::from_value};
+    use serde_json::json;
+
+    fn namespaces(scope: Scope) -> Namespaces {
+        Namespaces::new(&"system".into(), &scope)
+    }
+
+    fn named(names: &Namespaces) -> Vec<String> {
+        names.names().iter().flatten().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn namespaces_come_and_go_with_their_labels_and_our_own_stays() {
+        let selector = serde_json::from_value(json!({ "matchLabels": { "team": "a" } })).unwrap();
+        let mut chosen = namespaces(Scope::Selector(selector));
+        let labelled = |name: &str, team: &str| {
+            let metadata = json!({ "name": name, "labels": { "team": team } });
+            let value = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+            Change::Put(from_value(value).unwrap().0)
+        };
+        assert_eq!(named(&chosen), ["system"]);
+        assert!(chosen.follow(&[labelled("one", "a"), labelled("two", "b")]));
+        assert_eq!(named(&chosen), ["one", "system"]);
+        assert!(!chosen.follow(&[labelled("one", "a")]), "nothing new");
+        assert!(chosen.follow(&[labelled("one", "b"), labelled("two", "a")]));
+        assert_eq!(named(&chosen), ["system", "two"]);
+        assert!(chosen.follow(&[Change::Remove(ObjectKey::new(Kind::Namespace, "", "two"))]));
+        assert_eq!(named(&chosen), ["system"]);
+        let fixed = namespaces(Scope::Namespaces(["one".into()].into()));
+        assert_eq!(named(&fixed), ["one", "system"]);
+        assert_eq!(namespaces(Scope::All).names(), None);
     }
 }

@@ -1,0 +1,167 @@
+//! Elections, against a Lease in this process.
+
+use super::*;
+use crate::task::StopSource;
+use http::{Method, Request, Response, StatusCode};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use tokio::task::JoinHandle;
+use tower::service_fn;
+
+/// The Lease as it is stored; `None`: there is none. Or that nothing answers.
+#[derive(Clone)]
+struct Server(Arc<watch::Sender<(Option<Value>, Answers)>>);
+
+#[derive(Clone, Copy, PartialEq)]
+enum Answers {
+    Well,
+    Never,
+}
+
+impl Server {
+    fn new(lease: Option<Value>) -> Self {
+        Self(Arc::new(watch::Sender::new((lease, Answers::Well))))
+    }
+
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let method = request.method().clone();
+                let body = request.into_body().collect_bytes().await.unwrap();
+                if server.0.borrow().1 == Answers::Never {
+                    std::future::pending::<()>().await;
+                }
+                let (code, value) = server.answer(&method, serde_json::from_slice(&body).unwrap_or_default());
+                let mut response = Response::new(Body::from(value.to_string().into_bytes()));
+                *response.status_mut() = StatusCode::from_u16(code).unwrap();
+                Ok::<_, Infallible>(response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, method: &Method, mut given: Value) -> (u16, Value) {
+        let fault = |code: u16| {
+            let reason = if code == 404 { "NotFound" } else { "Conflict" };
+            let status =
+                json!({ "kind": "Status", "status": "Failure", "reason": reason, "message": "x", "code": code });
+            (code, status)
+        };
+        let mut answer = fault(404);
+        self.0.send_modify(|(stored, _)| {
+            let version = stored
+                .as_ref()
+                .map(|lease| lease["metadata"]["resourceVersion"].clone());
+            answer = match (method, &version) {
+                (&Method::GET, Some(_)) => (200, stored.clone().unwrap_or_default()),
+                (&Method::GET, None) => fault(404),
+                (&Method::POST, Some(_)) => fault(409),
+                (&Method::PUT, Some(version)) if given["metadata"]["resourceVersion"] != *version => fault(409),
+                _ => {
+                    let next = version.and_then(|text| text.as_str()?.parse::<u32>().ok()).unwrap_or(0) + 1;
+                    given["metadata"]["resourceVersion"] = next.to_string().into();
+                    *stored = Some(given.clone());
+                    (200, given.clone())
+                }
+            };
+        });
+        answer
+    }
+
+    fn holder(&self) -> String {
+        let (lease, _) = &*self.0.borrow();
+        let holder = lease.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
+        holder.unwrap_or_default().as_str().unwrap_or_default().to_owned()
+    }
+}
+
+struct Replica {
+    leadership: watch::Receiver<Leadership>,
+    source: StopSource,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    fn start(server: &Server) -> Self {
+        let (source, stop) = StopSource::new();
+        let leadership = Arc::new(watch::Sender::new(Leadership::Following));
+        let receiver = leadership.subscribe();
+        let terms = LeaseTerms {
+            namespace: "system".into(),
+            duration: Duration::from_secs(2),
+            renew_deadline: Duration::from_secs(1),
+            retry: Duration::from_millis(100),
+        };
+        let api = Api::of(server.client());
+        Self {
+            leadership: receiver,
+            source,
+            task: tokio::spawn(run(api, Election::Lease(terms), leadership, stop)),
+        }
+    }
+
+    async fn becomes(&mut self, wanted: Leadership) {
+        let change = self.leadership.wait_for(|now| *now == wanted);
+        time::timeout(Duration::from_secs(30), change).await.unwrap().unwrap();
+    }
+
+    async fn stop(self) {
+        self.source.stop();
+        self.task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn one_leads_and_who_leaves_lets_the_next_one_in() {
+    let server = Server::new(None);
+    let mut first = Replica::start(&server);
+    first.becomes(Leadership::Leading).await;
+    let held = server.holder();
+    let mut second = Replica::start(&server);
+    let mut third = Replica::start(&server);
+    first.stop().await;
+    assert_ne!(server.holder(), held, "it is given up");
+    tokio::select! {
+        () = second.becomes(Leadership::Leading) => assert_eq!(*third.leadership.borrow(), Leadership::Following),
+        () = third.becomes(Leadership::Leading) => assert_eq!(*second.leadership.borrow(), Leadership::Following),
+    }
+    second.stop().await;
+    third.stop().await;
+    assert_eq!(server.holder(), "");
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_renew_steps_down_and_comes_back() {
+    let server = Server::new(None);
+    let mut replica = Replica::start(&server);
+    replica.becomes(Leadership::Leading).await;
+    server.0.send_modify(|(_, answers)| *answers = Answers::Never);
+    replica.becomes(Leadership::Following).await;
+    server.0.send_modify(|(_, answers)| *answers = Answers::Well);
+    replica.becomes(Leadership::Leading).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn clocks_of_others_do_not_matter() {
+    // Renewed in the future, by somebody who is no more; and long ago, by somebody who still renews.
+    for time in ["2100-01-01T00:00:00.000000Z", "2000-01-01T00:00:00.000000Z"] {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": LEASE, "namespace": "system", "resourceVersion": "7" },
+            "spec": { "holderIdentity": "another", "leaseDurationSeconds": 1, "renewTime": time },
+        });
+        let server = Server::new(Some(lease));
+        let begun = Instant::now();
+        let mut replica = Replica::start(&server);
+        replica.becomes(Leadership::Leading).await;
+        assert!(
+            begun.elapsed() >= Duration::from_secs(1),
+            "it has watched the Lease for as long as it holds"
+        );
+        replica.stop().await;
+    }
+}
