@@ -32,8 +32,8 @@ mod mirror;
 pub enum Input {
     /// Resources changed.
     Batch(Batch),
-    /// A provider has told everything that was there when it began. Nothing is published before all have.
-    Synced(ProviderName),
+    /// A provider has told what there is. Nothing is published before all have.
+    Synced(ProviderName, Coverage),
     /// The controller's configuration changed.
     Settings(Box<Settings>),
     /// Somebody wants to see the resources that are in force.
@@ -45,6 +45,16 @@ pub enum Input {
 /// Which provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProviderName(pub &'static str);
+
+/// Whether what a provider has told is all that there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coverage {
+    /// What it hasn't told isn't there.
+    #[default]
+    Whole,
+    /// Something can't be read: nobody knows what would be there.
+    Partial,
+}
 
 /// What a provider tells the world.
 #[derive(Debug)]
@@ -71,6 +81,8 @@ pub struct Place {
 pub struct Published {
     /// All fleets.
     pub fleets: BTreeMap<FleetKey, FleetState>,
+    /// Whether a fleet that isn't among them isn't wanted.
+    pub coverage: Coverage,
     /// When the first event behind the latest change was seen.
     pub since: Option<Instant>,
 }

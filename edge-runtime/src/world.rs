@@ -9,7 +9,7 @@
 use crate::{
     machine_ports::PortClaims,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{FleetState, Input, Ledger, ProviderName, Published},
+    state::{Coverage, FleetState, Input, Ledger, ProviderName, Published},
 };
 use edge_ir::{Fleet, FleetKey};
 use edge_translate::{
@@ -141,6 +141,8 @@ struct World {
     since: Option<Instant>,
     /// Providers that haven't told everything yet.
     awaited: BTreeSet<ProviderName>,
+    /// Providers that couldn't read everything there is.
+    partial: BTreeSet<ProviderName>,
     /// Bugs that have been told.
     faults: Vec<Fault>,
 }
@@ -162,6 +164,7 @@ impl World {
             fleets: BTreeMap::new(),
             since: None,
             awaited: terms.providers,
+            partial: BTreeSet::new(),
             faults: Vec::new(),
         }
     }
@@ -177,8 +180,12 @@ impl World {
                     .for_each(|change| self.translator.apply(change));
                 self.since = Some(self.since.map_or(batch.since, |since| since.min(batch.since)));
             }
-            Input::Synced(provider) => {
+            Input::Synced(provider, coverage) => {
                 self.awaited.remove(&provider);
+                match coverage {
+                    Coverage::Whole => self.partial.remove(&provider),
+                    Coverage::Partial => self.partial.insert(provider),
+                };
                 self.since.get_or_insert_with(Instant::now);
             }
             Input::Settings(settings) => {
@@ -214,6 +221,10 @@ impl World {
         }
         let published = Published {
             fleets: self.lower(&translation),
+            coverage: match self.partial.is_empty() {
+                true => Coverage::Whole,
+                false => Coverage::Partial,
+            },
             since: self.since.take(),
         };
         let metrics = &self.outputs.metrics;

@@ -506,7 +506,14 @@ async fn a_proxy_outlives_its_controller_and_ends_with_the_next() {
     place.log_says("proxy started").await;
     server.kill().await.unwrap();
     assert!(is_running(&proxy));
+    // Not mounted yet.
+    let (mounted, away) = (place.folder.path().join("gateway.d"), place.folder.path().join("away"));
+    fs::rename(&mounted, &away).unwrap();
     let mut server = place.start().await;
+    place
+        .log_says("no Gateway makes this fleet, but not all resources can be read; its proxy goes on")
+        .await;
+    fs::rename(&away, &mounted).unwrap();
     place
         .log_says("a proxy that an earlier controller has started is taken over")
         .await;

@@ -4,13 +4,13 @@
 //! starts it again with growing pauses when it dies, replaces it when what it was started with changes (the new one is
 //! ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it down when the fleet goes.
 //! The data plane outlives the controller: processes that an earlier one has left are adopted by the records in the
-//! runtime folder, and only those of fleets that are gone leave. Deliberately absent: rate limit service, autoscaling,
+//! runtime folder, and only those of fleets that are gone leave: not those whose Gateway may be what can't be read. Deliberately absent: rate limit service, autoscaling,
 //! and anything that needs a cluster.
 
 use crate::{
     machine_ports::OwnProxies,
     metrics::Metrics,
-    state::{Address, Availability, Published, Report, Reports},
+    state::{Address, Availability, Coverage, Published, Report, Reports},
     task::Stop,
 };
 use edge_ir::{FleetKey, Infra};
@@ -151,6 +151,7 @@ pub async fn run(
     let mut fleets = Fleets {
         settings: Arc::clone(&settings.borrow_and_update()),
         left: Process::adopt_all(folder.path()),
+        unread: BTreeSet::new(),
         folder,
         reports,
         metrics,
@@ -194,6 +195,8 @@ struct Fleets {
     folder: RuntimeFolder,
     /// Processes that an earlier controller has left, and that no supervisor has taken over yet.
     left: Vec<Process>,
+    /// Fleets of such processes whose Gateways may be among what can't be read.
+    unread: BTreeSet<FleetKey>,
     reports: Arc<watch::Sender<Option<Reports>>>,
     metrics: Arc<Metrics>,
     running: BTreeMap<FleetKey, Running>,
@@ -243,7 +246,20 @@ impl Fleets {
     }
 
     fn follow(&mut self, state: &Published) {
-        self.dismiss(|key| state.fleets.contains_key(key), Leaving::NoGateway);
+        // Of a fleet that an earlier controller knew, the Gateway may be what can't be read now.
+        let unread = match state.coverage {
+            Coverage::Whole => BTreeSet::new(),
+            Coverage::Partial => self.left.iter().map(|process| process.fleet().clone()).collect(),
+        };
+        let is_wanted = |key: &FleetKey| state.fleets.contains_key(key);
+        for fleet in unread
+            .iter()
+            .filter(|key| !is_wanted(key) && !self.unread.contains(*key))
+        {
+            tracing::warn!(%fleet, "no Gateway makes this fleet, but not all resources can be read; its proxy goes on");
+        }
+        self.dismiss(|key| is_wanted(key) || unread.contains(key), Leaving::NoGateway);
+        self.unread = unread;
         for (key, fleet) in &state.fleets {
             let known = self.running.get(key).and_then(|running| {
                 let wanted = running.wanted.borrow();

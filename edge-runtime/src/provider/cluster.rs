@@ -15,7 +15,7 @@ use crate::{
     },
     config::Cluster,
     metrics::Metrics,
-    state::{Batch, Input, Mirror, ProviderName},
+    state::{Batch, Coverage, Input, Mirror, ProviderName},
     task::Stop,
 };
 use edge_translate::api::{Kind, ObjectKey};
@@ -327,7 +327,11 @@ impl Provider {
             return true;
         }
         tracing::info!(kinds = self.served.kinds.len(), "all resources of the cluster are read");
-        self.outputs.inputs.send(Input::Synced(NAME)).await.is_ok()
+        self.outputs
+            .inputs
+            .send(Input::Synced(NAME, Coverage::Whole))
+            .await
+            .is_ok()
     }
 
     /// What isn't there yet of all that there is at the beginning.

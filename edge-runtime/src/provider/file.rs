@@ -8,7 +8,7 @@
 
 use crate::{
     error::describe,
-    state::{Batch, Findings, Input, Place, ProviderName},
+    state::{Batch, Coverage, Findings, Input, Place, ProviderName},
     task::Stop,
     watch::{FolderWatch, LOOK_EVERY, Timing, settled},
 };
@@ -42,7 +42,8 @@ use table::{Table, of_file};
 /// What this provider is called.
 pub const NAME: ProviderName = ProviderName("file");
 
-/// Follows the files below `paths` until asked to stop. After the first look it is synced, whatever was found.
+/// Follows the files below `paths` until asked to stop. After the first look it is synced, whatever was found; when
+/// something can't be read it says so, and again when everything can.
 pub async fn run(
     mut paths: watch::Receiver<Arc<[PathBuf]>>,
     world: mpsc::Sender<Input>,
@@ -53,7 +54,7 @@ pub async fn run(
     let mut reader = Reader::default();
     let mut patience = Patience::default();
     let mut since = Instant::now();
-    let mut is_first = true;
+    let mut told = None;
     loop {
         let roots = Arc::clone(&paths.borrow_and_update());
         let mut look;
@@ -78,7 +79,8 @@ pub async fn run(
                 return;
             }
         }
-        if std::mem::take(&mut is_first) && world.send(Input::Synced(NAME)).await.is_err() {
+        let coverage = look.coverage();
+        if told.replace(coverage) != Some(coverage) && world.send(Input::Synced(NAME, coverage)).await.is_err() {
             return;
         }
         // Something may have happened in a folder between the look and the watch.
@@ -170,6 +172,16 @@ struct Look {
     emptied: BTreeSet<PathBuf>,
     /// Whether something couldn't be read for a reason that may pass without an event.
     is_partial: bool,
+}
+
+impl Look {
+    /// A path that isn't there, a file that can't be read and an object that is none hold who knows what.
+    fn coverage(&self) -> Coverage {
+        match self.findings.iter().any(|finding| finding.severity == Severity::Error) {
+            true => Coverage::Partial,
+            false => Coverage::Whole,
+        }
+    }
 }
 
 impl Reader {

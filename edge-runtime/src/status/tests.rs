@@ -1,7 +1,7 @@
 //! The document, from what its parts know.
 
 use super::*;
-use crate::state::{Address, Availability, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report};
+use crate::state::{Address, Availability, Coverage, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report};
 use edge_ir::{FleetKey, Infra, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey},
@@ -63,6 +63,7 @@ fn published() -> Published {
     };
     Published {
         fleets: [("ns/gw".into(), state)].into(),
+        coverage: Coverage::Whole,
         since: None,
     }
 }

@@ -76,7 +76,10 @@ impl Rig {
     }
 
     async fn synced(&self, provider: ProviderName) {
-        self.inputs.send(Input::Synced(provider)).await.unwrap();
+        self.inputs
+            .send(Input::Synced(provider, Coverage::Whole))
+            .await
+            .unwrap();
     }
 
     /// Waits until the world has taken so many batches.
@@ -111,6 +114,21 @@ async fn nothing_is_published_before_every_provider_has_told_everything() {
     rig.published.changed().await.unwrap();
     let (published, _) = rig.end().await;
     assert_eq!(published.unwrap().fleets.len(), 1);
+}
+
+#[tokio::test]
+async fn what_could_not_be_read_is_known_to_those_who_miss_something() {
+    let mut rig = Rig::start(&[FILES, OTHERS], Pace::default());
+    let partial = Input::Synced(FILES, Coverage::Partial);
+    rig.inputs.send(partial).await.unwrap();
+    rig.synced(OTHERS).await;
+    rig.published.changed().await.unwrap();
+    let coverage = |published: &watch::Receiver<Option<Arc<Published>>>| published.borrow().as_ref().unwrap().coverage;
+    assert_eq!(coverage(&rig.published), Coverage::Partial);
+    rig.synced(FILES).await;
+    rig.published.changed().await.unwrap();
+    assert_eq!(coverage(&rig.published), Coverage::Whole);
+    rig.end().await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
     metrics::Counter,
-    state::{FleetState, KeptFrom},
+    state::{Coverage, FleetState, KeptFrom},
     task::Task,
 };
 use bytes::Bytes;
@@ -81,6 +81,7 @@ fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
     };
     Arc::new(Published {
         fleets: [("ns/gw".into(), state)].into(),
+        coverage: Coverage::Whole,
         since: Some(time::Instant::now()),
     })
 }
@@ -352,6 +353,7 @@ fn world(path: &str) -> Arc<Published> {
     };
     Arc::new(Published {
         fleets: [(key.clone(), state)].into(),
+        coverage: Coverage::Whole,
         since: None,
     })
 }

@@ -197,6 +197,10 @@ impl Rig {
     }
 
     fn publish(&self, fleets: &[(&str, ProxySettings)]) {
+        self.publish_of(Coverage::Whole, fleets);
+    }
+
+    fn publish_of(&self, coverage: Coverage, fleets: &[(&str, ProxySettings)]) {
         let state = |(key, proxy): &(&str, ProxySettings)| {
             let infra = Arc::new(infra(key, proxy.clone()));
             (
@@ -209,6 +213,7 @@ impl Rig {
         };
         let published = Published {
             fleets: fleets.iter().map(state).collect(),
+            coverage,
             since: None,
         };
         self.published.send_replace(Some(Arc::new(published)));
@@ -383,6 +388,27 @@ async fn the_next_controller_adopts_what_a_killed_one_has_left() {
     .await;
     rig.task.stop(Duration::from_secs(20)).await;
     assert_eq!(fs::read_dir(rig.folder.path().join("run")).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_proxy_whose_gateway_may_be_unreadable_goes_on() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    let of = |name| (name, ProxySettings::default());
+    rig.publish(&[of("ns/unread")]);
+    let before = rig.until("it runs", |r| is_available(r, "ns/unread")).await["ns/unread"].admin;
+    let mut rig = rig.succeed().await;
+    rig.publish_of(Coverage::Partial, &[of("ns/read")]);
+    rig.until("the other runs", |r| is_available(r, "ns/read")).await;
+    rig.publish_of(Coverage::Partial, &[]);
+    rig.until("it is gone: its Gateway was read", |r| r.is_empty()).await;
+    assert!(answers(before).await);
+    rig.publish(&[of("ns/unread")]);
+    let after = rig.until("it is taken over", |r| is_available(r, "ns/unread")).await["ns/unread"].admin;
+    assert_eq!(before, after);
+    let rig = rig.succeed().await;
+    rig.publish_of(Coverage::Partial, &[]);
+    rig.publish(&[]);
+    gone(before).await;
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ struct Rig {
     findings: watch::Receiver<Findings>,
     paths: watch::Sender<Arc<[PathBuf]>>,
     known: BTreeSet<String>,
+    /// As it was told last.
+    coverage: Option<Coverage>,
     _task: Task,
 }
 
@@ -32,6 +34,7 @@ impl Rig {
             findings,
             paths,
             known: BTreeSet::new(),
+            coverage: None,
             _task: task,
         };
         while rig.take().await.is_some() {}
@@ -43,7 +46,10 @@ impl Rig {
         let next = time::timeout(Duration::from_secs(10), self.world.recv()).await;
         let batch = match next.expect("a message in time") {
             Some(Input::Batch(batch)) => batch,
-            Some(Input::Synced(NAME)) => return None,
+            Some(Input::Synced(NAME, coverage)) => {
+                self.coverage = Some(coverage);
+                return None;
+            }
             other => panic!("not from this provider: {other:?}"),
         };
         for change in batch.changes {
@@ -144,9 +150,17 @@ async fn paths_may_come_later_and_change() {
     let mut rig = Rig::start(|folder| vec![folder.join("not/yet")]).await;
     rig.expect_finding("not/yet:1:1: error: it doesn't exist; it will be read when it does")
         .await;
+    assert_eq!(
+        rig.coverage,
+        Some(Coverage::Partial),
+        "nobody knows what would be there"
+    );
     fs::create_dir_all(rig.path("not/yet")).unwrap();
     rig.write("not/yet/a.yaml", &service("a"));
     rig.expect(&["a"]).await;
+    while rig.coverage != Some(Coverage::Whole) {
+        rig.take().await;
+    }
     fs::create_dir(rig.path("other")).unwrap();
     rig.write("other/b.yaml", &service("b"));
     rig.paths.send_replace(Arc::from([rig.path("other")]));
