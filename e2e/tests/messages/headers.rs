@@ -133,6 +133,27 @@ fn connection_does_not_take_away_who_asked_for_what() {
 }
 
 #[test]
+fn backends_are_told_who_takes_trailers() {
+    for (name, plane) in data_planes() {
+        let bench = Bench::start(&plane, "x-envoy", &listeners());
+        for (value, passed) in [
+            ("trailers", &["trailers"][..]),
+            ("gzip, trailers", &["trailers"]),
+            ("gzip", &[]),
+            ("gzip;q=0.5, trailers;q=0.5", &[]),
+            ("", &[]),
+        ] {
+            // It is the option that RFC 9110 §10.1.4 asks for, not one that takes the field away.
+            for connection in ["close", "te"] {
+                let outcome = bench.send(STRANGER, &request(&[("te", value), ("connection", connection)]));
+                assert_eq!(outcome.fields("te"), passed, "{name}: {value}, {connection}");
+                assert!(outcome.fields("connection").is_empty(), "{name}: {value}, {connection}");
+            }
+        }
+    }
+}
+
+#[test]
 fn empty_and_repeated_fields_say_nothing() {
     for (name, plane) in data_planes() {
         let bench = Bench::start(&plane, "x-envoy", &listeners());

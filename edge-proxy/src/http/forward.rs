@@ -125,7 +125,11 @@ pub(crate) async fn forward(
     } else {
         None
     };
-    mirror::start(&connection, snapshot, &settings.mirrors, &head, kept, limits.route);
+    let terms = mirror::Terms {
+        route: limits.route,
+        te_trailers: notes.te_trailers,
+    };
+    mirror::start(&connection, snapshot, &settings.mirrors, &head, kept, terms);
     let forwarding = Forwarding {
         settings,
         entry: chosen.entry,

@@ -24,6 +24,15 @@ use crate::upstream::RequestGuard;
 use crate::upstream::connect::Speak;
 use crate::worker::{Pinned, Worker};
 
+/// What a copy has in common with its request beside its head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// How long it may take.
+    pub(crate) route: Option<Duration>,
+    /// The client takes trailers.
+    pub(crate) te_trailers: bool,
+}
+
 /// Starts the mirrors whose share takes this request.
 pub(crate) fn start(
     connection: &Connection,
@@ -31,7 +40,7 @@ pub(crate) fn start(
     mirrors: &[Mirror],
     head: &Head,
     body: Option<&SharedBody>,
-    limit: Option<Duration>,
+    terms: Terms,
 ) {
     let (worker, downstream) = (&connection.worker, connection.protocol);
     for mirror in mirrors {
@@ -43,12 +52,21 @@ pub(crate) fn start(
             head.authority = shadow(&head.authority);
         }
         let body = body.map_or(RequestBody::Empty, |body| RequestBody::Shared(body.reader(Pull::Kept)));
+        let extras = Extras {
+            upgrade: None,
+            te_trailers: terms.te_trailers,
+        };
+        let outgoing = Outgoing { head, body, extras };
         let (worker, snapshot, mirror) = (Rc::clone(worker), Rc::clone(snapshot), mirror.clone());
         tokio::task::spawn_local(async move {
             let timer = worker.clock.timer();
-            timer.set(Kind::Route, worker.clock.now(), limit.or(Some(Duration::from_secs(15))));
+            timer.set(
+                Kind::Route,
+                worker.clock.now(),
+                terms.route.or(Some(Duration::from_secs(15))),
+            );
             // The result concerns nobody.
-            let _ = send(&worker, &snapshot, &mirror, head, body, downstream, &timer).await;
+            let _ = send(&worker, &snapshot, &mirror, outgoing, downstream, &timer).await;
         });
     }
 }
@@ -65,8 +83,7 @@ async fn send(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
     mirror: &Mirror,
-    head: Head,
-    body: RequestBody,
+    outgoing: Outgoing<'static>,
     downstream: Protocol,
     timer: &Timer,
 ) -> Result<(), Fault> {
@@ -80,14 +97,12 @@ async fn send(
     let speak = Speak::of(&entry.cluster, downstream);
     let mut lease = match pool.checkout(speak) {
         Some(lease) => lease,
-        None => pool.acquire(worker, speak, Some(head.authority_text())).await?,
+        None => {
+            pool.acquire(worker, speak, Some(outgoing.head.authority_text()))
+                .await?
+        }
     };
     let guard = RequestGuard::new(&pool);
-    let extras = Extras {
-        upgrade: None,
-        te_trailers: true,
-    };
-    let outgoing = Outgoing { head, body, extras };
     let response = lease
         .send(
             outgoing,

@@ -1,6 +1,6 @@
 //! The request as it goes to a backend.
 //!
-//! What: the last form of a request, and its form in HTTP/2. (HTTP/1 is written from the head itself.)
+//! What: the last form of a request, and its form in HTTP/2. (HTTP/1 is written from the head and the extras.)
 
 use http::header;
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -11,7 +11,7 @@ use crate::http::body::RequestBody;
 use crate::http::head::Head;
 
 /// What the head alone does not say.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extras<'a> {
     /// Ask the backend to switch to this protocol.
     pub(crate) upgrade: Option<&'a str>,

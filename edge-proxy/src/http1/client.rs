@@ -19,6 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 use crate::http::body::RequestBody;
 use crate::http::head::Head;
+use crate::http::request::Extras;
 use crate::http1::body::Decoder;
 use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
@@ -103,10 +104,10 @@ impl Client {
     }
 
     /// Begins an exchange; [`Self::poll_response`] carries it out.
-    pub(crate) fn begin(&mut self, head: &Head, body: RequestBody, upgrade: Option<&str>) {
+    pub(crate) fn begin(&mut self, head: &Head, body: RequestBody, extras: Extras<'_>) {
         let encoder = encoder_of(head, &body);
         self.outlet.adopt(self.buffers.writing());
-        encode::request_head(self.outlet.text(), head, upgrade, encoder);
+        encode::request_head(self.outlet.text(), head, extras, encoder);
         self.upload = (!body.is_end_stream()).then_some(Upload { body, encoder });
         self.state = State::Awaiting(head.method.clone(), Unfinished::default());
         self.wrote = false;

@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, Version};
 use tokio::io::AsyncWrite;
 
 use crate::http::head::Head;
+use crate::http::request::Extras;
 use crate::transport::Transport;
 
 #[cfg(test)]
@@ -83,8 +84,9 @@ fn fields(out: &mut Vec<u8>, headers: &HeaderMap, skip: impl Fn(&header::HeaderN
     }
 }
 
-/// Writes the head of a request to a backend; with `upgrade` it asks to switch to that protocol.
-pub(crate) fn request_head(out: &mut Vec<u8>, head: &Head, upgrade: Option<&str>, encoder: BodyEncoder) {
+/// Writes the head of a request to a backend. Like Envoy it says `te: trailers` without the option `te` in `connection`
+/// that RFC 9110 §10.1.4 asks for: the one behind it is a backend, and no intermediary that would have to remove it.
+pub(crate) fn request_head(out: &mut Vec<u8>, head: &Head, extras: Extras<'_>, encoder: BodyEncoder) {
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
     out.extend_from_slice(head.target.as_str().as_bytes());
@@ -97,7 +99,10 @@ pub(crate) fn request_head(out: &mut Vec<u8>, head: &Head, upgrade: Option<&str>
         )
     });
     framing(out, encoder);
-    if let Some(protocol) = upgrade {
+    if extras.te_trailers {
+        field(out, b"te", b"trailers");
+    }
+    if let Some(protocol) = extras.upgrade {
         field(out, b"connection", b"upgrade");
         field(out, b"upgrade", protocol.as_bytes());
     }

@@ -132,7 +132,7 @@ async fn send_http1(
     let Outgoing { head, body, extras } = outgoing;
     connection.served = connection.served.saturating_add(1);
     let client = &mut connection.client;
-    client.begin(&head, body, extras.upgrade);
+    client.begin(&head, body, extras);
     // Kept until it is certain that no other connection must take the request.
     let mut head = Some(head);
     let answered = std::future::poll_fn(|cx| {

@@ -50,7 +50,7 @@ async fn upload(framing: Framing) -> (RequestBody, TcpStream) {
 }
 
 async fn ask(client: &mut Client, method: Method) -> Result<u16, Failure> {
-    client.begin(&head(method), RequestBody::Empty, None);
+    client.begin(&head(method), RequestBody::Empty, Extras::default());
     let head = poll_fn(|cx| client.poll_response(cx)).await?;
     Ok(head.status.as_u16())
 }
@@ -214,7 +214,7 @@ fn bodies_are_sent_as_they_come_and_framed_anew() {
         ] {
             let (mut client, mut backend) = client().await;
             let (body, mut downstream) = upload(framing).await;
-            client.begin(&head(Method::POST), body, None);
+            client.begin(&head(Method::POST), body, Extras::default());
             let answered = poll_fn(|cx| client.poll_response(cx));
             let backend = async {
                 read_until(&mut backend, b"\r\n\r\n").await;
@@ -242,7 +242,7 @@ fn a_response_that_comes_before_the_request_is_sent_ends_the_connection() {
             .write_all(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n\r\nno")
             .await
             .unwrap();
-        client.begin(&head(Method::POST), upload, None);
+        client.begin(&head(Method::POST), upload, Extras::default());
         let answered = poll_fn(|cx| client.poll_response(cx)).await.unwrap();
         assert_eq!(answered.status, 413);
         assert_eq!(body(&mut client).await, (b"no".to_vec(), true));
@@ -256,7 +256,7 @@ fn a_client_that_breaks_off_its_body_breaks_off_the_request() {
         let (mut client, _backend) = client().await;
         let (upload, downstream) = upload(Framing::Length(5)).await;
         drop(downstream);
-        client.begin(&head(Method::POST), upload, None);
+        client.begin(&head(Method::POST), upload, Extras::default());
         let failure = poll_fn(|cx| client.poll_response(cx)).await.unwrap_err();
         assert!(matches!(failure, Failure::Request), "{failure:?}");
         assert!(!client.is_reusable());
@@ -307,7 +307,11 @@ fn after_a_101_the_bytes_are_somebody_elses() {
             .write_all(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\nearly")
             .await
             .unwrap();
-        client.begin(&head(Method::GET), RequestBody::Empty, Some("x"));
+        let extras = Extras {
+            upgrade: Some("x"),
+            ..Extras::default()
+        };
+        client.begin(&head(Method::GET), RequestBody::Empty, extras);
         assert_eq!(poll_fn(|cx| client.poll_response(cx)).await.unwrap().status, 101);
         let sent = read_until(&mut backend, b"\r\n\r\n").await;
         assert!(sent.ends_with(b"connection: upgrade\r\nupgrade: x\r\n\r\n"));

@@ -30,13 +30,14 @@ fn a_request_is_framed_by_the_codec_alone() {
         ("connection", "close"),
         ("x-a", "1"),
     ]);
+    let extras = |upgrade, te_trailers| Extras { upgrade, te_trailers };
     assert_eq!(
-        text(|out| request_head(out, &head, None, BodyEncoder::Length(3))),
+        text(|out| request_head(out, &head, extras(None, false), BodyEncoder::Length(3))),
         "GET /p?q HTTP/1.1\r\nhost: h\r\nx-a: 1\r\ncontent-length: 3\r\n\r\n"
     );
     assert_eq!(
-        text(|out| request_head(out, &head, Some("websocket"), BodyEncoder::Absent)),
-        "GET /p?q HTTP/1.1\r\nhost: h\r\nx-a: 1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+        text(|out| request_head(out, &head, extras(Some("websocket"), true), BodyEncoder::Absent)),
+        "GET /p?q HTTP/1.1\r\nhost: h\r\nx-a: 1\r\nte: trailers\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
     );
 }
 
