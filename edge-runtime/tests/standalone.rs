@@ -532,6 +532,21 @@ async fn a_proxy_outlives_its_controller_and_ends_with_the_next() {
     );
 }
 
+/// Opening a pipe to which nobody writes waits for ever: what is no file isn't opened.
+#[tokio::test]
+async fn a_pipe_among_the_resources_holds_up_neither_them_nor_the_end() {
+    let place = Place::new("");
+    let pipe = place.folder.path().join("gateway.d/pipe.yaml");
+    let made = Command::new("mkfifo").arg(&pipe).status().await.unwrap();
+    assert!(made.success());
+    let mut server = place.start().await;
+    place.proxy().await.until(LISTENERS, &place.port, None).await;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(server.id().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = timeout(PATIENCE, server.wait()).await.expect("it stops when asked");
+    assert!(ended.unwrap().success(), "{}", place.log());
+}
+
 #[tokio::test]
 async fn the_other_commands_answer_and_wrong_usage_is_2() {
     let home = tempfile::tempdir().unwrap();
