@@ -1,6 +1,4 @@
 //! Compiles a tree of `.proto` files to a descriptor set, in Rust alone.
-//!
-//! Custom options are kept: the validation rules of Envoy's API are options of its fields.
 
 use super::qualify::{Qualifying, Symbols};
 use anyhow::{Context, Result};

@@ -1,14 +1,15 @@
-//! Takes out of a descriptor set what nothing reads: services, enum value options, documentation options, JSON names
-//! that follow the rule, and the files that only define such options.
+//! Takes out of a descriptor set what nothing reads: services, options for validation and documentation, JSON names that
+//! follow the rule, and the files that only define such options.
 //!
-//! What remains is what converting to and from JSON needs, and the validation rules. The work is done on the encoded
-//! form because the decoded one has no place for custom options, and the rules are custom options.
+//! What remains is what converting to and from JSON needs. The work is done on the encoded form: what isn't named here
+//! goes, custom options included, for which the decoded form has no place.
 
 use anyhow::{Context, Result, bail};
 use prost::encoding::{WireType, decode_key, decode_varint, encode_varint};
 
-/// Files that define options for documentation and code generation.
-const OPTION_FILES: [&str; 6] = [
+/// Files that define options for validation, documentation and code generation.
+const OPTION_FILES: [&str; 7] = [
+    "validate/",
     "udpa/annotations/",
     "xds/annotations/",
     "envoy/annotations/",
@@ -16,9 +17,6 @@ const OPTION_FILES: [&str; 6] = [
     "google/api/http.proto",
     "google/protobuf/compiler/",
 ];
-
-/// Number of the validation rules among the options of a message, field or oneof, and of `ignored` beside it.
-const RULES: [u32; 2] = [1071, 1072];
 
 /// Takes an encoded `FileDescriptorSet` and returns the smaller one.
 pub(super) fn strip(set: &[u8]) -> Result<Vec<u8>> {
@@ -80,10 +78,8 @@ fn strip_message(message: &[u8]) -> Result<Vec<u8>> {
 fn strip_oneof(oneof: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for field in fields(oneof)? {
-        match field.number {
-            1 => out.extend_from_slice(field.raw),
-            2 => put_if_any(&mut out, 2, &keep(field.payload, &[])?),
-            _ => {}
+        if field.number == 1 {
+            out.extend_from_slice(field.raw);
         }
     }
     Ok(out)
@@ -130,11 +126,11 @@ fn strip_enum(enumeration: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The options that are rules or among the wanted numbers.
+/// The options with the wanted numbers.
 fn keep(options: &[u8], wanted: &[u32]) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     for field in fields(options)? {
-        if RULES.contains(&field.number) || wanted.contains(&field.number) {
+        if wanted.contains(&field.number) {
             out.extend_from_slice(field.raw);
         }
     }
