@@ -73,10 +73,7 @@ fn write(folder: &Path, world: &World, places: &[&str]) {
     fs::create_dir_all(folder.join("d/e/.hidden")).unwrap();
     for (name, objects) in &files {
         let text = match name.ends_with(".json") {
-            // YAML has no place for a bare DEL, which JSON takes.
-            true => json!({"apiVersion": "v1", "kind": "List", "items": objects})
-                .to_string()
-                .replace('\u{7f}', "\\u007f"),
+            true => json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string(),
             false => {
                 let documents: Vec<String> = objects.iter().map(|o| serde_yaml::to_string(o).unwrap()).collect();
                 documents.join("\n---\n")

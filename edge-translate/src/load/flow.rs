@@ -133,7 +133,9 @@ impl<'a> Reader<'a> {
                     end += 2;
                 }
                 other if other == quote => break,
-                0..=8 | 11..=31 | 127 => return None,
+                // DEL is in order between quotes (YAML 1.2 §5.1, `nb-json`; RFC 8259 §7), although the general reader
+                // refuses it.
+                0..=8 | 11..=31 => return None,
                 _ => end += 1,
             }
         }

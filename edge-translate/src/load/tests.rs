@@ -268,6 +268,28 @@ fn json_is_read_too_even_one_after_the_other() {
 }
 
 #[test]
+fn a_bare_delete_character_is_text_between_quotes_only() {
+    let named = |name: &str| {
+        let label = format!("{{a: {name}}}");
+        load_text(&format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: a, annotations: {label}}}}}"
+        ))
+    };
+    for quoted in ["\"x\u{7f}\"", "'x\u{7f}'"] {
+        let loaded = named(quoted);
+        assert_eq!(
+            (keys(&loaded).len(), lines(&loaded).len()),
+            (1, 0),
+            "{:?}",
+            lines(&loaded)
+        );
+        let annotations = &loaded.objects[0].object.metadata().annotations;
+        assert_eq!(annotations.get("a").map(|value| &**value), Some("x\u{7f}"));
+    }
+    assert_eq!(named("x\u{7f}").findings.len(), 1, "plain scalars hold none");
+}
+
+#[test]
 fn the_later_of_two_stays() {
     let text = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\n";
     let loaded = load_text(&format!(
