@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 type Objects = BTreeMap<ObjectKey, Object>;
 
-/// Routes that are open although a SecurityPolicy covers them or the listener that they stand in.
+/// Routes that are open although a policy that protects covers them or the listener that they stand in.
 pub(crate) fn open(fleet: &Fleet, objects: &Objects) -> Vec<String> {
     let mut wrong = Vec::new();
     for (host, route) in check::routes(fleet) {
@@ -41,12 +41,26 @@ fn passes(stream: &StreamProxy) -> bool {
 fn is_covered(objects: &Objects, origins: [&Origins; 2]) -> bool {
     let named = origins.into_iter().flat_map(|list| list.iter());
     named.flat_map(|origin| places(objects, origin)).any(|place| {
-        let policies = objects.values().filter_map(|object| match object {
-            Object::SecurityPolicy(policy) => Some(policy),
-            _ => None,
-        });
-        policies.into_iter().any(|policy| covers(objects, policy, &place))
+        let mut policies = objects.values().filter_map(guard);
+        policies.any(|(kind, policy)| covers(objects, kind, policy, &place))
     })
+}
+
+/// The policy that an object is, if it protects: one that extends does unless all that it adds may be missing.
+fn guard(object: &Object) -> Option<(&'static str, &Generic)> {
+    match object {
+        Object::SecurityPolicy(policy) => Some(("SecurityPolicy", policy)),
+        Object::EdgeExtensionPolicy(policy) => {
+            let added = |field: &str| policy.spec[field].as_array().cloned().unwrap_or_default();
+            let may_be_missing = |one: &Value| one["failOpen"] == true;
+            let matters = !added("lua").is_empty()
+                || !added("dynamicModule").is_empty()
+                || !added("wasm").iter().all(may_be_missing)
+                || !added("extProc").iter().all(may_be_missing);
+            matters.then_some(("EdgeExtensionPolicy", policy))
+        }
+        _ => None,
+    }
 }
 
 /// The object that a piece comes from, and the Gateway above it where it is a ListenerSet.
@@ -65,7 +79,7 @@ fn places(objects: &Objects, origin: &Origin) -> Vec<ObjectKey> {
     key.into_iter().chain(gateway).collect()
 }
 
-fn covers(objects: &Objects, policy: &Generic, place: &ObjectKey) -> bool {
+fn covers(objects: &Objects, kind: &str, policy: &Generic, place: &ObjectKey) -> bool {
     let spec = &policy.spec;
     let home = &policy.metadata.namespace;
     let is_home = *home == place.namespace;
@@ -75,14 +89,14 @@ fn covers(objects: &Objects, policy: &Generic, place: &ObjectKey) -> bool {
         let is_far = selector["namespaces"]["from"]
             .as_str()
             .is_some_and(|from| from != "Same");
-        selector["kind"] == place.kind.as_str() && (is_home || (is_far && is_let_in(objects, home, place)))
+        selector["kind"] == place.kind.as_str() && (is_home || (is_far && is_let_in(objects, kind, home, place)))
     };
     (is_home && (list("targetRefs").any(is_named) || is_named(&spec["targetRef"])))
         || list("targetSelectors").any(is_chosen)
 }
 
-fn is_let_in(objects: &Objects, home: &str, place: &ObjectKey) -> bool {
-    let from = |f: &GrantFrom| f.group == "gateway.edge" && f.kind == "SecurityPolicy" && *f.namespace == *home;
+fn is_let_in(objects: &Objects, kind: &str, home: &str, place: &ObjectKey) -> bool {
+    let from = |f: &GrantFrom| f.group == "gateway.edge" && f.kind == kind && *f.namespace == *home;
     let to = |t: &GrantTo| {
         t.group == "gateway.networking.k8s.io"
             && t.kind == place.kind.as_str()

@@ -135,6 +135,7 @@ fn key() -> impl Strategy<Value = ObjectKey> {
         1 => named(Kind::ReferenceGrant, &["r0", "r1"]).boxed(),
         1 => named(Kind::EdgeProxy, super::words::PROXIES).boxed(),
         1 => named(Kind::SecurityPolicy, &["x0", "x1"]).boxed(),
+        1 => named(Kind::EdgeExtensionPolicy, &["x0", "x1"]).boxed(),
         2 => named(Kind::BackendTlsPolicy, &["x0", "x1"]).boxed(),
         1 => named(Kind::ConfigMap, super::words::AUTHORITIES).boxed(),
         1 => global(Kind::ClusterTrustBundle, &["ca0"]).boxed(),

@@ -355,6 +355,7 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
         1 => Just("TCPRoute"),
         1 => Just("UDPRoute"),
         1 => Just("SecurityPolicy"),
+        1 => Just("EdgeExtensionPolicy"),
     ];
     let to = prop_oneof![
         Just(json!({"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"})),
@@ -365,7 +366,7 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
     ];
     (metadata(&["r0", "r1"]), from, one_of(NAMESPACES), vec(to, 1..3)).prop_map(|(metadata, kind, namespace, to)| {
         let group = match kind {
-            "SecurityPolicy" => "gateway.edge",
+            "SecurityPolicy" | "EdgeExtensionPolicy" => "gateway.edge",
             _ => "gateway.networking.k8s.io",
         };
         json!({
@@ -385,15 +386,34 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
         one_of(SETS).prop_map(|name| json!({"group": GROUP, "kind": "ListenerSet", "name": name})),
     ];
     let chosen = option::weighted(0.4, maybe(&["Same", "All", "All", "Selector"]));
-    (metadata(&["x0", "x1"]), vec(target, 0..2), chosen).prop_map(|(metadata, targets, chosen)| {
-        let selectors = chosen.map(|from| {
-            let namespaces = from.map(|from| json!({"from": from, "selector": {"matchLabels": {"team": "x"}}}));
-            json!([{"kind": "HTTPRoute", "namespaces": namespaces, "matchLabels": {"team": "x"}}])
-        });
-        json!({
-            "apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy", "metadata": metadata,
-            "spec": {"targetRefs": targets, "targetSelectors": selectors},
-        })
+    let says = prop_oneof![3 => Just(("SecurityPolicy", json!({}))), 2 => extensions()];
+    (metadata(&["x0", "x1"]), vec(target, 0..2), chosen, says).prop_map(
+        |(metadata, targets, chosen, (kind, mut spec))| {
+            let selectors = chosen.map(|from| {
+                let namespaces = from.map(|from| json!({"from": from, "selector": {"matchLabels": {"team": "x"}}}));
+                json!([{"kind": "HTTPRoute", "namespaces": namespaces, "matchLabels": {"team": "x"}}])
+            });
+            spec["targetRefs"] = json!(targets);
+            spec["targetSelectors"] = json!(selectors);
+            json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+        },
+    )
+}
+
+/// What an EdgeExtensionPolicy adds: what requests may pass without, and what they may not.
+fn extensions() -> impl Strategy<Value = (&'static str, Value)> {
+    let fails_open = || {
+        vec(
+            option::of(any::<bool>()).prop_map(|open| json!({"name": "x", "failOpen": open})),
+            0..2,
+        )
+    };
+    let lua = vec(Just(json!({"type": "Inline", "inline": "-- nothing"})), 0..2);
+    (fails_open(), fails_open(), option::weighted(0.3, lua)).prop_map(|(wasm, processors, lua)| {
+        (
+            "EdgeExtensionPolicy",
+            json!({"wasm": wasm, "extProc": processors, "lua": lua}),
+        )
     })
 }
 
