@@ -1,7 +1,8 @@
 //! HTTP filters as data: what stands on a manager's chain, and what a route makes of it.
 //!
 //! A chain carries an instance once, neutral by itself; a route that uses it names the instance and brings what it shall
-//! do for its requests. So routes of one listener may differ in everything about a filter but its place.
+//! do for its requests. So routes of one listener may differ in everything about a filter but its place. Filters for
+//! calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call is.
 
 use crate::Cors;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,10 @@ use std::{fmt, sync::Arc};
 pub enum FilterKind {
     /// Cross-origin rules.
     Cors,
+    /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
+    GrpcWeb,
+    /// Counts gRPC calls by their own status.
+    GrpcStats,
 }
 
 impl FilterKind {
@@ -20,6 +25,8 @@ impl FilterKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Cors => "cors",
+            Self::GrpcWeb => "grpc_web",
+            Self::GrpcStats => "grpc_stats",
         }
     }
 }

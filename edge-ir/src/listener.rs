@@ -108,7 +108,8 @@ pub struct HttpManager {
     pub stat_prefix: Arc<str>,
     /// The table that routes its requests.
     pub route_table: RouteTableName,
-    /// Filters that a route of the table uses, each neutral by itself, in the order in which a request meets them.
+    /// Filters that a route of the table needs, each neutral to what others carry, in the order in which a request meets
+    /// them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterId>,
     /// What clients may do.

@@ -4,6 +4,7 @@
 //! the request go on or answers it.
 
 pub(crate) mod cors;
+pub(crate) mod grpc_web;
 mod health_check;
 
 use http::Response;
@@ -18,6 +19,6 @@ pub(crate) fn run(connection: &Connection, head: &Head) -> Option<Response<Respo
     connection.manager().filters.iter().find_map(|filter| match filter {
         HttpFilter::HealthCheck(filter) => health_check::answer(filter, connection, head),
         // Asked when the route is known.
-        HttpFilter::Cors => None,
+        HttpFilter::Cors | HttpFilter::GrpcWeb => None,
     })
 }

@@ -33,6 +33,7 @@ use crate::config::table::TlsRequirement;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::fault::Fault;
 use crate::filters::cors::{self, Verdict};
+use crate::filters::grpc_web;
 use body::ResponseBody;
 use edits::Scene;
 use egress::Echo;
@@ -164,7 +165,10 @@ async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
                 Verdict::Allowed(permission) => Some(permission),
                 Verdict::Pass => None,
             };
-            let mut response = forward::forward(&snapshot, route, settings, arrived).await;
+            let mut response = match grpc_web::refuse(&connection, head) {
+                Some(refusal) => refusal,
+                None => forward::forward(&snapshot, route, settings, arrived).await,
+            };
             if let Some(permission) = permission {
                 permission.write(response.headers_mut());
             }

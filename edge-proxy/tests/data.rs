@@ -9,6 +9,8 @@
 
 #[path = "data/cors.rs"]
 mod cors;
+#[path = "data/grpc_web.rs"]
+mod grpc_web;
 #[path = "data/http1.rs"]
 mod http1;
 #[path = "data/leaving.rs"]

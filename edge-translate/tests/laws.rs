@@ -359,9 +359,10 @@ fn assert_touches_route_only(
     prefix: &str,
 ) -> Result<(), TestCaseError> {
     let moved = touched(&before.fleets, engine.fleets());
-    // Cross-origin rules need a filter on the listener.
+    // Calls and cross-origin rules need filters on the listener.
+    let is_call = prefix.starts_with("grpcroute/");
     let asks_for_filters = before.fleets.values().chain(engine.fleets().values()).any(|fleet| {
-        check::routes(fleet).any(|(_, route)| route.name.starts_with(prefix) && !route.filters.is_empty())
+        check::routes(fleet).any(|(_, route)| route.name.starts_with(prefix) && (is_call || !route.filters.is_empty()))
     });
     prop_assert!(
         moved.settings.is_empty() && (moved.listeners.is_empty() || asks_for_filters),

@@ -8,6 +8,8 @@ use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifi
 use envoy_types::pb::envoy::config::core::v3::scheme_header_transformation::Transformation;
 use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation};
 use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
+use envoy_types::pb::envoy::extensions::filters::http::grpc_stats::v3::FilterConfig as GrpcStats;
+use envoy_types::pb::envoy::extensions::filters::http::grpc_web::v3::GrpcWeb;
 use envoy_types::pb::envoy::extensions::filters::http::health_check::v3::HealthCheck;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
@@ -317,6 +319,13 @@ fn filters(at: &At<'_>, list: &[ProtoFilter]) -> Result<(Vec<HttpFilter>, Router
             if !filter.disabled {
                 filters.push(HttpFilter::Cors);
             }
+        } else if crate::compile::field::is::<GrpcWeb>(config) {
+            if !filter.disabled {
+                filters.push(HttpFilter::GrpcWeb);
+            }
+        } else if crate::compile::field::is::<GrpcStats>(config) {
+            // Only observes: requests fare the same without. Calls count as requests of their cluster, and are not counted
+            // by their gRPC status.
         } else if !filter.is_optional && !filter.disabled {
             // Skipping an unknown filter could skip authentication, so only the two words that say so allow it.
             let kind = crate::compile::field::type_name(config);

@@ -170,6 +170,24 @@ fn the_health_check_filter_stands_before_the_router() {
 }
 
 #[test]
+fn filters_for_calls_are_known_and_only_the_bridge_touches_requests() {
+    let with = |extra: &str| {
+        let filters = format!(
+            "      - {{{extra}name: web, typed_config: {{\"@type\": \
+             type.googleapis.com/envoy.extensions.filters.http.grpc_web.v3.GrpcWeb}}}}\n      - {{name: stats, \
+             typed_config: {{\"@type\": \
+             type.googleapis.com/envoy.extensions.filters.http.grpc_stats.v3.FilterConfig}}}}\n      - name: \
+             envoy.filters.http.router"
+        );
+        let yaml = LISTENER.replace("      - name: envoy.filters.http.router", &filters);
+        let spec = listener::listener(&mut context(), &message(&yaml)).expect("supported");
+        format!("{:?}", spec.managers().next().expect("one chain").filters)
+    };
+    assert_eq!(with(""), "[GrpcWeb]");
+    assert_eq!(with("disabled: true, "), "[]");
+}
+
+#[test]
 fn two_chains_may_not_claim_one_server_name() {
     let chain = LISTENER.split("default_filter_chain:\n").nth(1).expect("a chain");
     let one = format!("- filter_chain_match: {{server_names: [a.example.com]}}\n{chain}");

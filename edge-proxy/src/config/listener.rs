@@ -251,6 +251,8 @@ pub enum HttpFilter {
     HealthCheck(HealthCheckFilter),
     /// Applies the [`CorsPolicy`](crate::config::cors::CorsPolicy) of a route.
     Cors,
+    /// Answers gRPC-Web requests that routes would forward: this proxy doesn't make gRPC calls of them.
+    GrpcWeb,
 }
 
 /// Envoy's health check filter without pass-through: requests that meet all conditions are answered 200, or 503 after

@@ -1,8 +1,8 @@
 //! What must hold of every fleet, whatever the world looks like.
 
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, Fleet, Network, Origins, Route, RouteAction, SecretContent,
-    ServerNames, StreamProxy, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, Fleet, Network, Origins, Route, RouteAction,
+    SecretContent, ServerNames, StreamProxy, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,10 +71,14 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
     for chain in chains(fleet) {
         if let Network::Http(manager) = &chain.network {
-            let used: BTreeSet<_> = routes_of(fleet, &manager.route_table)
-                .flat_map(|route| route.filters.iter().map(|filter| &filter.id))
+            let routes = || routes_of(fleet, &manager.route_table);
+            let mut used: BTreeSet<_> = routes()
+                .flat_map(|route| route.filters.iter().map(|filter| filter.id.clone()))
                 .collect();
-            if !used.is_subset(&manager.filters.iter().collect()) {
+            if routes().any(forwards_calls) {
+                used.extend([FilterKind::GrpcWeb, FilterKind::GrpcStats].map(FilterId::shared));
+            }
+            if !used.is_subset(&manager.filters.iter().cloned().collect()) {
                 wrong.push(format!(
                     "{}: filters {:?} for routes that use {used:?}",
                     chain.name, manager.filters
@@ -111,6 +115,11 @@ fn routes_of<'a>(fleet: &'a Fleet, table: &'a str) -> impl Iterator<Item = &'a R
     tables
         .flat_map(|t| t.hosts.iter())
         .flat_map(|h| h.routes.iter().map(|r| &**r))
+}
+
+/// Whether a route sends the calls of a GRPCRoute somewhere.
+fn forwards_calls(route: &Route) -> bool {
+    route.name.starts_with("grpcroute/") && matches!(route.action, RouteAction::Forward(_))
 }
 
 fn table_of(chain: &FilterChain) -> Option<&str> {

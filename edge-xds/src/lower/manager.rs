@@ -19,7 +19,10 @@ use envoy_types::pb::{
             },
         },
         extensions::filters::{
-            http::{cors::v3::Cors, health_check::v3::HealthCheck, router::v3::Router},
+            http::{
+                cors::v3::Cors, grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb,
+                health_check::v3::HealthCheck, router::v3::Router,
+            },
             network::http_connection_manager::v3::{
                 HttpConnectionManager, HttpFilter, Rds,
                 http_connection_manager::{
@@ -143,11 +146,14 @@ fn internal_addresses() -> InternalAddressConfig {
     }
 }
 
-/// A filter that does nothing by itself: a route's own settings say what it does for it.
+/// A filter that does nothing by itself: a route's own settings, or that the request is a call, say what it does.
 fn neutral(id: &FilterId) -> HttpFilter {
     let name = filter::name(id);
     match id.kind {
         FilterKind::Cors => http_filter(&name, Cors::default()),
+        FilterKind::GrpcWeb => http_filter(&name, GrpcWeb::default()),
+        // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
+        FilterKind::GrpcStats => http_filter(&name, GrpcStats::default()),
     }
 }
 

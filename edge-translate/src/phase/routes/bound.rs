@@ -21,8 +21,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterId, Forward, HeaderEdits, Mirror, Route, RouteAction, RouteFilters, StreamProxy,
-    StreamShare,
+    BackendShare, Destination, FilterId, FilterKind, Forward, HeaderEdits, Mirror, Route, RouteAction, RouteFilters,
+    StreamProxy, StreamShare,
 };
 use smallvec::SmallVec;
 use std::{fmt::Write, sync::Arc};
@@ -96,7 +96,7 @@ pub(crate) fn bound(reader: &Reader<'_>, route: RouteId) -> Option<Bound> {
     let copies = std::iter::repeat_n(rules.compiled, contexts.len());
     let bindings = contexts.into_iter().zip(copies);
     let bindings: Bindings = bindings
-        .map(|(context, compiled)| (context, bind(reader, context, compiled, &mut names)))
+        .map(|(context, compiled)| (context, bind(reader, route.kind, context, compiled, &mut names)))
         .collect();
     let uses = uses(reader, route.kind, attachments, &rules.summary, &bindings);
     Some(Bound {
@@ -124,9 +124,16 @@ fn contexts(attachments: &Attachments) -> SmallVec<[ContextId; 2]> {
     contexts
 }
 
-fn bind(reader: &Reader<'_>, context: ContextId, compiled: Compiled, names: &mut RouteNames) -> Binding {
+fn bind(
+    reader: &Reader<'_>,
+    kind: RouteKind,
+    context: ContextId,
+    compiled: Compiled,
+    names: &mut RouteNames,
+) -> Binding {
     let mut binder = Binder {
         reader,
+        kind,
         context: reader.context(context),
         backends: SmallVec::new(),
         filters: Vec::new(),
@@ -151,9 +158,13 @@ fn bind(reader: &Reader<'_>, context: ContextId, compiled: Compiled, names: &mut
     }
 }
 
+/// Filters of every listener with a GRPCRoute.
+const FOR_CALLS: [FilterKind; 2] = [FilterKind::GrpcWeb, FilterKind::GrpcStats];
+
 /// What binding knows and collects.
 struct Binder<'a, 'r> {
     reader: &'r Reader<'a>,
+    kind: RouteKind,
     context: Arc<Context>,
     backends: SmallVec<[BackendId; 2]>,
     filters: Vec<FilterKey>,
@@ -188,6 +199,10 @@ impl Binder<'_, '_> {
         if !rule.matches.is_empty() {
             let keys = filters.iter().map(|filter| filter_key(self.reader, &filter.id));
             self.filters.extend(keys);
+            if self.kind == RouteKind::Grpc && !self.is_closed() {
+                let calls = FOR_CALLS.map(|kind| filter_key(self.reader, &FilterId::shared(kind)));
+                self.filters.extend(calls);
+            }
         }
         // The last match takes what the others get copies of.
         let effects = std::iter::repeat_n(effect, rule.matches.len());
