@@ -5,10 +5,7 @@ use super::{
     Existing, OIDC_HMAC, Outcome,
     set::{self, Contents, Purpose, Renewal, SECRETS, TRUSTED, content},
 };
-use crate::{
-    Error,
-    cluster::{FIELD_MANAGER, fault::describe},
-};
+use crate::Error;
 use jiff::Timestamp;
 use k8s_openapi::{
     ByteString,
@@ -21,6 +18,8 @@ use std::collections::BTreeMap;
 #[cfg(test)]
 mod tests;
 
+/// The field manager of what we write.
+const FIELD_MANAGER: &str = "edge-gateway";
 /// Attempts when somebody else writes at the same time.
 const ATTEMPTS: usize = 5;
 
@@ -31,6 +30,8 @@ pub struct Installation<'a> {
     pub namespace: &'a str,
     /// DNS domain of the cluster.
     pub dns_domain: &'a str,
+    /// Says in words what is wrong with the API server.
+    pub describe: fn(&KubeError) -> String,
 }
 
 /// What became of the webhook's configuration.
@@ -50,7 +51,7 @@ pub async fn ensure_secrets(client: Client, place: &Installation<'_>, existing: 
         match attempt_once(&secrets, place, existing).await {
             Err((_, KubeError::Api(status))) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
             Err((name, error)) => {
-                let (namespace, problem) = (place.namespace, describe(&error));
+                let (namespace, problem) = (place.namespace, (place.describe)(&error));
                 return Err(Error::Cluster(format!("Secret {namespace}/{name}: {problem}")));
             }
             Ok(done) => return done,
@@ -162,7 +163,7 @@ fn parameters() -> PostParams {
 pub async fn trust_webhook(client: Client, place: &Installation<'_>) -> Result<Webhook, Error> {
     let name = format!("edge-gateway-topology-injector.{}", place.namespace);
     let failed = |error: KubeError| {
-        let problem = describe(&error);
+        let problem = (place.describe)(&error);
         Error::Cluster(format!(
             "MutatingWebhookConfiguration {name}: {problem} (--disable-topology-injector leaves it alone)"
         ))

@@ -4,7 +4,7 @@ use super::{say, variable};
 use crate::{
     Error,
     certs::{self, Existing, Installation, Outcome, Webhook},
-    cluster::client,
+    cluster::{client, fault},
     folders,
 };
 use clap::Args;
@@ -52,6 +52,7 @@ fn in_cluster(existing: Existing, leaves_webhook: bool) -> Result<(), Error> {
     let place = Installation {
         namespace: &namespace,
         dns_domain: &dns_domain,
+        describe: fault::describe,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|source| Error::System {

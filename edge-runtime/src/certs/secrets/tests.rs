@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 const PLACE: Installation<'static> = Installation {
     namespace: "system",
     dns_domain: "cluster.local",
+    describe: ToString::to_string,
 };
 const WEBHOOK: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/edge-gateway-topology-injector.system";
