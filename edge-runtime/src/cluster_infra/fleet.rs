@@ -132,7 +132,7 @@ impl Fleet {
             .await
             .map_err(failed)?;
         tracing::info!(fleet = %self.key, kind = id.kind.as_str(), name = %id.name, "applied");
-        let seen = Seen::new(applied);
+        let seen = Seen::new(id.kind, applied);
         self.settled.insert(id, (mark, seen.fingerprint));
         Ok(())
     }
@@ -249,13 +249,14 @@ fn check_owner(found: &DynamicObject, wanted: &Object) -> Result<(), String> {
         && labelled
             .into_iter()
             .all(|(name, value)| label(name).map(String::as_str) == value.as_str());
-    // What has lost its marks is known by its labels.
+    // What has lost its marks is known by its labels, and the other way round.
     let marks = &wanted.body["metadata"]["annotations"];
-    let is_marked = [CONTROLLER, FLEET]
-        .iter()
-        .all(|mark| annotation(mark).is_none_or(|value| marks[mark] == **value));
-    if is_labelled && is_marked {
-        return Ok(());
+    let is_marked = |mark: &str| annotation(mark).map(|value| marks[mark] == **value);
+    match [CONTROLLER, FLEET].map(is_marked) {
+        [Some(true), Some(true)] => return Ok(()),
+        [Some(false), _] | [_, Some(false)] => {}
+        _ if is_labelled => return Ok(()),
+        _ => {}
     }
     Err(format!(
         "{} {}/{} exists and is not of this Gateway: rename or delete it, or give this Gateway's another name in an EdgeProxy",
@@ -268,4 +269,42 @@ fn check_owner(found: &DynamicObject, wanted: &Object) -> Result<(), String> {
 /// Labels by which an object tells whose it is.
 fn is_owner_label(name: &str) -> bool {
     name == "app.kubernetes.io/managed-by" || name.starts_with("gateway.edge/owning-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_known_by_its_marks_or_by_its_labels_and_a_foreign_one_is_left_alone() {
+        let labels = json!({"app.kubernetes.io/managed-by": "edge-gateway", "gateway.edge/owning-gateway-name": "g"});
+        let marks = json!({CONTROLLER: "c", FLEET: "ns/g", REVISION: "1"});
+        let wanted = Object {
+            kind: ObjectKind::Service,
+            namespace: "ns".into(),
+            name: "n".into(),
+            body: json!({"metadata": {"labels": labels, "annotations": marks}}),
+        };
+        let found = |labels: &Value, annotations: Value| -> Result<(), String> {
+            let found = json!({"metadata": {"name": "n", "labels": labels, "annotations": annotations}});
+            check_owner(&serde_json::from_value(found).unwrap(), &wanted)
+        };
+        let none = json!({});
+        assert_eq!(found(&labels, marks.clone()), Ok(()));
+        assert_eq!(found(&none, marks.clone()), Ok(()), "somebody took the labels away");
+        assert_eq!(found(&labels, none.clone()), Ok(()), "somebody took the marks away");
+        let other_controller = json!({CONTROLLER: "other", FLEET: "ns/g"});
+        for (labels, marks) in [
+            (&none, none.clone()),
+            (&labels, other_controller),
+            (&labels, json!({FLEET: "ns/h"})),
+        ] {
+            let message = found(labels, marks).unwrap_err();
+            assert!(
+                message.starts_with("Service ns/n exists and is not of this Gateway"),
+                "{message}"
+            );
+        }
+    }
 }

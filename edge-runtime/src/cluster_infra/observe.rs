@@ -139,5 +139,9 @@ async fn follow(place: Place, api: Api<DynamicObject>, sender: mpsc::Sender<News
 }
 
 fn seen(kind: ObjectKind, object: DynamicObject) -> News {
-    News::Seen(ObjectId::of(kind, &object), marks(&object), Arc::new(Seen::new(object)))
+    News::Seen(
+        ObjectId::of(kind, &object),
+        marks(&object),
+        Arc::new(Seen::new(kind, object)),
+    )
 }

@@ -3,7 +3,7 @@
 use crate::state::Address;
 use edge_infra::{CONTROLLER, FLEET, ObjectKind};
 use edge_ir::FleetKey;
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use serde_json::Value;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use xxhash_rust::xxh3::xxh3_64;
@@ -70,7 +70,12 @@ impl ObjectId {
 }
 
 impl Seen {
-    pub(super) fn new(mut object: DynamicObject) -> Self {
+    pub(super) fn new(kind: ObjectKind, mut object: DynamicObject) -> Self {
+        // Members of a list don't carry it.
+        object.types = Some(TypeMeta {
+            api_version: kind.api_version(),
+            kind: kind.as_str().to_owned(),
+        });
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let leaves = object.metadata.deletion_timestamp.is_some();
         object.metadata.managed_fields = None;
@@ -159,7 +164,7 @@ mod tests {
             .as_object_mut()
             .unwrap()
             .extend(value.as_object().unwrap().clone());
-        Seen::new(serde_json::from_value(object).unwrap())
+        Seen::new(ObjectKind::Service, serde_json::from_value(object).unwrap())
     }
 
     #[test]
