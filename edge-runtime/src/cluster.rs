@@ -7,6 +7,7 @@ pub mod client;
 pub mod discovery;
 pub mod election;
 pub mod fault;
+pub mod terms;
 mod throttle;
 
 pub use client::Api;

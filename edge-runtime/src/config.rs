@@ -35,7 +35,8 @@ mod follow;
 mod tests;
 mod unused;
 
-pub use cluster::{ClientLimits, Cluster, Deploy, Election, LeaseTerms, Scope};
+pub use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
+pub use cluster::{Cluster, Deploy, Scope};
 pub use follow::follow;
 
 /// What the command line and the environment say about things that the file says too, or can't know.

@@ -1,7 +1,8 @@
 //! Clients of the API server.
 
+use super::terms::ClientLimits;
 use super::{fault::describe, throttle::Throttle};
-use crate::{Error, config::Cluster};
+use crate::Error;
 use kube::{Client, Config, client::ClientBuilder};
 use std::{fmt, time::Duration};
 
@@ -27,11 +28,10 @@ impl fmt::Debug for Api {
 impl Api {
     /// Finds the API server as `kubectl` does: by KUBECONFIG or `~/.kube/config`, else by the ServiceAccount of the pod.
     /// Whether it answers isn't asked.
-    pub async fn connect(cluster: &Cluster) -> Result<Self, Error> {
+    pub async fn connect(limits: ClientLimits) -> Result<Self, Error> {
         let config = infer_config().await?;
         let address = config.cluster_url.to_string();
         let builder = |config| ClientBuilder::try_from(config).map_err(|error| unfound(&describe(&error)));
-        let limits = cluster.client;
         let throttle = tower::layer::layer_fn(move |inner| Throttle::new(inner, limits));
         let requests = builder(config.clone())?.with_layer(&throttle).build();
         let urgent = builder(config)?.build();

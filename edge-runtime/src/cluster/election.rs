@@ -6,12 +6,14 @@
 //! anybody else may take over. Own code, because `kube-lease-manager` compares the wall clocks of two machines and knows
 //! neither a deadline for renewals nor a time between tries.
 
-use super::{Api, fault::Trouble, fault::describe, jittered, random};
-use crate::{
-    config::{Election, LeaseTerms},
-    state::Leadership,
-    task::Stop,
+use super::{
+    Api,
+    fault::Trouble,
+    fault::describe,
+    jittered, random,
+    terms::{Election, LeaseTerms},
 };
+use crate::{state::Leadership, task::Stop};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},

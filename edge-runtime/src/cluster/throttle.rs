@@ -1,6 +1,6 @@
 //! Requests that keep to a rate: so many in a second on average, and so many at once after a quiet time.
 
-use crate::config::ClientLimits;
+use super::terms::ClientLimits;
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},

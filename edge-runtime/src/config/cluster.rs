@@ -1,6 +1,7 @@
 //! Settings of a controller in a cluster.
 
 use super::{Overrides, Reading};
+use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
 use edge_translate::{
     Feature,
     api::{DurationText, LabelSelector},
@@ -62,37 +63,6 @@ pub enum Deploy {
     ControllerNamespace,
     /// Beside each Gateway.
     GatewayNamespace,
-}
-
-/// Limits towards the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientLimits {
-    /// Requests in a second, on average.
-    pub qps: u32,
-    /// Requests at once.
-    pub burst: u32,
-}
-
-/// How one replica becomes the writer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Election {
-    /// By a Lease.
-    Lease(LeaseTerms),
-    /// Every replica writes.
-    Off,
-}
-
-/// Whose Lease, and for how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseTerms {
-    /// Namespace of the Lease.
-    pub namespace: Arc<str>,
-    /// How long one who doesn't renew it keeps it.
-    pub duration: Duration,
-    /// How long a leader tries to renew it before it steps down: less than `duration`, so that there are never two.
-    pub renew_deadline: Duration,
-    /// Time between tries.
-    pub retry: Duration,
 }
 
 impl fmt::Display for Scope {

@@ -40,7 +40,7 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Finds the API server. That it answers is not asked for: a controller that starts before it waits for it.
     pub(super) async fn new(cluster: Cluster) -> Result<Self, Error> {
-        let api = Api::connect(&cluster).await?;
+        let api = Api::connect(cluster.client).await?;
         Ok(Self { cluster, api })
     }
 
