@@ -117,9 +117,14 @@ impl Bench {
         }
     }
 
+    /// A connection to a listener.
+    pub(crate) fn connect(&self, listener: &str) -> TcpStream {
+        http::connect(self.listeners[listener]).unwrap()
+    }
+
     /// Sends a request as it is. The backend answers at once, so what it got is known when the client has its answer.
     pub(crate) fn send(&self, listener: &str, request: &str) -> Outcome {
-        let mut stream = http::connect(self.listeners[listener]).unwrap();
+        let mut stream = self.connect(listener);
         stream.write_all(request.as_bytes()).unwrap();
         let response = http::read_response(&mut BufReader::new(stream)).unwrap();
         Outcome {

@@ -10,4 +10,5 @@
 
 mod bench;
 mod headers;
+mod lifetimes;
 mod paths;

@@ -4,8 +4,8 @@
 //! starts it again with growing pauses when it dies, replaces it when what it was started with changes (the new one is
 //! ready before the old one is drained; both listen, thanks to SO_REUSEPORT), and takes it down when the fleet goes.
 //! The data plane outlives the controller: processes that an earlier one has left are adopted by the records in the
-//! runtime folder, and only those of fleets that are gone leave: not those whose Gateway may be what can't be read. Deliberately absent: rate limit service, autoscaling,
-//! and anything that needs a cluster.
+//! runtime folder, and only those of fleets that are gone leave: not those whose Gateway may be what can't be read.
+//! Deliberately absent: rate limit service, autoscaling, and anything that needs a cluster.
 
 use crate::{
     machine_ports::OwnProxies,
