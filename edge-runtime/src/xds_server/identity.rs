@@ -103,12 +103,18 @@ pub(super) struct Proof {
 
 impl AccountAuthorizer {
     /// One that asks an API server about tokens for the controller in a namespace.
-    pub fn new(client: Client, namespace: Arc<str>, dns_domain: &str, certificates: ClientCertificates) -> Self {
+    /// `describe` says in words what is wrong with it.
+    pub fn new(
+        (client, describe): (Client, fn(&kube::Error) -> String),
+        namespace: Arc<str>,
+        dns_domain: &str,
+        certificates: ClientCertificates,
+    ) -> Self {
         let audience = format!("edge-gateway.{namespace}.svc.{dns_domain}");
         Self {
             namespace,
             certificates,
-            tokens: Arc::new(Tokens::new(client, audience.into())),
+            tokens: Arc::new(Tokens::new(client, audience.into(), describe)),
         }
     }
 

@@ -3,7 +3,6 @@
 //! What it said holds for a while and until the token expires. When it can't be asked, what it said last goes on holding
 //! until then, and who is new is asked to come back. Tokens are kept as hashes, and nowhere else.
 
-use crate::cluster::fault::{Trouble, describe};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::{Api, Client, api::PostParams};
@@ -72,7 +71,10 @@ pub(super) struct Tokens {
     holds: Duration,
     known: Mutex<BTreeMap<[u8; 32], Proven>>,
     turns: Semaphore,
-    trouble: Mutex<Trouble>,
+    /// Says in words what is wrong with the API server.
+    describe: fn(&kube::Error) -> String,
+    /// Why it couldn't be asked last: a reason is told once.
+    trouble: Mutex<Option<String>>,
 }
 
 impl fmt::Debug for Tokens {
@@ -84,13 +86,14 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub(super) fn new(client: Client, audience: Arc<str>) -> Self {
+    pub(super) fn new(client: Client, audience: Arc<str>, describe: fn(&kube::Error) -> String) -> Self {
         Self {
             reviews: Api::all(client),
             audience,
             holds: HOLDS,
             known: Mutex::default(),
             turns: Semaphore::new(AT_A_TIME),
+            describe,
             trouble: Mutex::default(),
         }
     }
@@ -145,7 +148,7 @@ impl Tokens {
         let asked = time::timeout(PATIENCE, self.reviews.create(&parameters, &review)).await;
         let problem = match asked {
             Ok(Ok(review)) => {
-                self.trouble.lock().await.is_over();
+                self.trouble.lock().await.take();
                 let account = judge(&review.status.unwrap_or_default(), &self.audience);
                 return Some(account.map(|account| Proven {
                     account,
@@ -153,11 +156,13 @@ impl Tokens {
                     expires: expiry(token),
                 }));
             }
-            Ok(Err(error)) => describe(&error),
+            Ok(Err(error)) => (self.describe)(&error),
             Err(_) => "the API server doesn't answer".to_owned(),
         };
-        if self.trouble.lock().await.is_news(&problem) {
+        let mut trouble = self.trouble.lock().await;
+        if trouble.as_ref() != Some(&problem) {
             tracing::warn!("tokens of proxies can't be reviewed: {problem}");
+            *trouble = Some(problem);
         }
         None
     }

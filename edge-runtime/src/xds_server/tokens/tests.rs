@@ -86,7 +86,7 @@ pub(in crate::xds_server) fn token(account: &str, audience: &str, seconds: i64) 
 #[tokio::test]
 async fn an_account_is_known_by_its_token_and_asked_about_once() {
     let server = Arc::new(Reviewer::default());
-    let tokens = Tokens::new(server.client(), AUDIENCE.into());
+    let tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
     let token = token("ns:edge-ns-gw", AUDIENCE, 3600);
     for _ in 0..3 {
         let proven = tokens.review(&token).await.unwrap();
@@ -100,7 +100,7 @@ async fn an_account_is_known_by_its_token_and_asked_about_once() {
 #[tokio::test]
 async fn what_the_api_server_doesnt_know_proves_nothing() {
     let server = Arc::new(Reviewer::default());
-    let tokens = Tokens::new(server.client(), AUDIENCE.into());
+    let tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
     for (token, reason) in [
         (token("ns:a", "somebody-else", 3600), "token audiences is invalid"),
         (token("ns:a", AUDIENCE, -1), "has expired"),
@@ -134,7 +134,7 @@ fn an_answer_without_our_audience_or_an_account_is_none() {
 #[tokio::test]
 async fn while_the_api_server_is_away_who_is_known_goes_on_and_who_is_new_comes_back() {
     let server = Arc::new(Reviewer::default());
-    let mut tokens = Tokens::new(server.client(), AUDIENCE.into());
+    let mut tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
     // Whatever is known must be asked about again at once.
     tokens.holds = Duration::ZERO;
     let (known, new) = (token("ns:a", AUDIENCE, 3600), token("ns:b", AUDIENCE, 3600));
@@ -155,7 +155,7 @@ async fn while_the_api_server_is_away_who_is_known_goes_on_and_who_is_new_comes_
 #[tokio::test]
 async fn no_debug_form_shows_a_token() {
     let server = Arc::new(Reviewer::default());
-    let tokens = Tokens::new(server.client(), AUDIENCE.into());
+    let tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
     let token = token("ns:a", AUDIENCE, 3600);
     let proven = tokens.review(&token).await.unwrap();
     let shown = format!("{tokens:?} {proven:?}");
