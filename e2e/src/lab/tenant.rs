@@ -7,9 +7,8 @@ use crate::{
     stack::{DataPlane, program},
 };
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
-    fs,
     net::{IpAddr, SocketAddr},
     process::Command,
 };
@@ -72,23 +71,13 @@ impl Tenant {
         Ok(tenant)
     }
 
-    /// The Secret that the controller shows its proxies and, from the same authority, theirs.
+    /// The Secrets of the controller and its proxies, made as the Job of an installation makes them.
     fn certificates(&self) -> Result<()> {
-        let folder = tempfile::tempdir()?;
         let made = Command::new(program("edgegateway")?)
-            .args(["certgen", "--local", "--config-home"])
-            .arg(folder.path())
+            .args(["certgen", "--disable-topology-injector"])
+            .env("EDGE_GATEWAY_NAMESPACE", &self.system.name)
             .output()?;
         ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        for name in ["edge-gateway", "edge"] {
-            let part = |file: &str| fs::read_to_string(folder.path().join("certs").join(name).join(file));
-            let secret = json!({
-                "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-                "metadata": {"name": name, "namespace": self.system.name},
-                "stringData": {"tls.crt": part("tls.crt")?, "tls.key": part("tls.key")?, "ca.crt": part("ca.crt")?},
-            });
-            self.lab.apply(&secret.to_string())?;
-        }
         Ok(())
     }
 
