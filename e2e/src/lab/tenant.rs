@@ -30,6 +30,8 @@ pub struct Terms<'a> {
     pub replicas: usize,
     /// `provider.cluster.watch` as YAML on one line; the applications' namespace when absent.
     pub watch: Option<&'a str>,
+    /// `provider.cluster.deploy` as YAML on one line; fleets live beside the controller when absent.
+    pub deploy: Option<&'a str>,
 }
 
 impl Default for Terms<'_> {
@@ -37,6 +39,7 @@ impl Default for Terms<'_> {
         Self {
             replicas: 1,
             watch: None,
+            deploy: None,
         }
     }
 }
@@ -62,6 +65,7 @@ impl Tenant {
             .replace("SYSTEM", system)
             .replace("TENANT", name)
             .replace("WATCH", terms.watch.unwrap_or(&own))
+            .replace("DEPLOY", terms.deploy.unwrap_or("{ type: ControllerNamespace }"))
             .replace("REPLICAS", &terms.replicas.to_string());
         tenant.allow()?;
         lab.apply(&manifests)?;
@@ -248,7 +252,7 @@ data:
     gateway: { controllerName: gateway.edge/TENANT }
     provider:
       type: Cluster
-      cluster: { watch: WATCH }
+      cluster: { watch: WATCH, deploy: DEPLOY }
     logging: { level: { default: info } }
     extensionApis: { enableBackend: true }
 ---

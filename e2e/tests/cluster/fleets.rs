@@ -1,5 +1,6 @@
 //! What a Gateway brings into the cluster, from its first request to its end.
 
+use crate::site::{ECHO, FRONT, name};
 use anyhow::{Result, ensure};
 use e2e::{
     lab::{Kind, Tenant},
@@ -12,56 +13,16 @@ with_each_data_plane! {
     a_gateway_serves_grows_and_goes,
 }
 
-const QUICKSTART: &str = "
-apiVersion: apps/v1
-kind: Deployment
-metadata: { name: echo, namespace: TENANT }
-spec:
-  selector: { matchLabels: { app: echo } }
-  template:
-    metadata: { labels: { app: echo } }
-    spec:
-      containers:
-        - name: echo
-          image: edge-echo:test
-          readinessProbe: { httpGet: { path: /, port: 3000 }, periodSeconds: 1 }
----
-apiVersion: v1
-kind: Service
-metadata: { name: echo, namespace: TENANT }
-spec:
-  selector: { app: echo }
-  ports: [{ name: http, port: 80, targetPort: 3000 }]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: front, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80 }]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: { name: www, namespace: TENANT }
-spec:
-  parentRefs: [{ name: front }]
-  hostnames: [www.example.com]
-  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
-";
-
 fn a_gateway_serves_grows_and_goes(plane: &DataPlane) -> Result<()> {
-    let name = match plane {
-        DataPlane::EdgeProxy => "fleet-edge-proxy",
-        DataPlane::Envoy(_) => "fleet-envoy",
-    };
-    let tenant = Tenant::install(name, plane)?;
+    let tenant = Tenant::install(&name("fleet", plane), plane)?;
     tenant.explain(serves_grows_and_goes(&tenant))
 }
 
 fn serves_grows_and_goes(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
     let (workloads, services) = (Kind::new("apps/v1", "Deployment"), Kind::core("Service"));
-    tenant.apply(QUICKSTART)?;
+    tenant.apply(ECHO)?;
+    tenant.apply(FRONT)?;
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
     let missing = tenant.wait_for_status(address, "nobody.example", "/", 404)?;

@@ -5,6 +5,9 @@
 mod fleets;
 mod ground;
 mod install;
+mod modes;
 mod replicas;
 mod scope;
+mod settings;
+mod site;
 mod statuses;

@@ -1,0 +1,124 @@
+//! Where fleets live and how many Gateways share one.
+
+use crate::site::{ECHO, FRONT, name};
+use anyhow::{Result, ensure};
+use e2e::{
+    lab::{Kind, Tenant, Terms, condition, is},
+    stack::DataPlane,
+    with_each_data_plane,
+};
+use serde_json::json;
+
+with_each_data_plane! {
+    gateways_of_a_class_share_a_fleet,
+    fleets_live_where_their_gateways_do,
+}
+
+const TWO_GATEWAYS: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: one, namespace: TENANT }
+spec:
+  gatewayClassName: TENANT
+  listeners: [{ name: http, protocol: HTTP, port: 80, hostname: one.example.com }]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: two, namespace: TENANT }
+spec:
+  gatewayClassName: TENANT
+  listeners: [{ name: http, protocol: HTTP, port: 80, hostname: two.example.com }]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: both, namespace: TENANT }
+spec:
+  parentRefs: [{ name: one }, { name: two }]
+  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
+";
+
+const RIVAL: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: rival, namespace: TENANT }
+spec:
+  gatewayClassName: TENANT
+  listeners: [{ name: http, protocol: HTTP, port: 80, hostname: one.example.com }]
+";
+
+fn gateways_of_a_class_share_a_fleet(plane: &DataPlane) -> Result<()> {
+    let tenant = Tenant::install(&name("merged", plane), plane)?;
+    tenant.explain(share(&tenant))
+}
+
+fn share(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
+    lab.change(&proxies, &json!({"spec": {"mergeGateways": true}}))?;
+    tenant.apply(ECHO)?;
+    tenant.apply(TWO_GATEWAYS)?;
+    let address = tenant.address("one", 80)?;
+    ensure!(tenant.address("two", 80)? == address, "two addresses");
+    tenant.wait_for_status(address, "one.example.com", "/", 200)?;
+    tenant.wait_for_status(address, "two.example.com", "/", 200)?;
+    let owner = format!("gateway.edge/owning-gatewayclass={}", tenant.apps.name);
+    let services = lab.list(&Kind::core("Service"), &tenant.system.name, &owner)?;
+    ensure!(services.len() == 1, "{} Services", services.len());
+
+    tenant.apply(RIVAL)?;
+    let rival = tenant.object(&Kind::gateway_api("Gateway"), "rival");
+    lab.wait_until(&rival, "to have lost a hostname to an older Gateway", |gateway| {
+        condition(&gateway["status"]["listeners"][0]["conditions"], "Conflicted")["status"] == "True"
+    })?;
+    tenant.wait_for_status(address, "one.example.com", "/", 200)?;
+    Ok(())
+}
+
+fn fleets_live_where_their_gateways_do(plane: &DataPlane) -> Result<()> {
+    let terms = Terms {
+        deploy: Some("{ type: GatewayNamespace }"),
+        ..Terms::default()
+    };
+    let tenant = Tenant::install_with(&name("beside", plane), plane, terms)?;
+    tenant.explain(live_beside(&tenant))
+}
+
+fn live_beside(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    tenant.apply(ECHO)?;
+    tenant.apply(FRONT)?;
+    let address = tenant.address("front", 80)?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    let labels = "gateway.networking.k8s.io/gateway-name=front";
+    let workloads = Kind::new("apps/v1", "Deployment");
+    let fleet = lab.list(&workloads, &tenant.apps.name, labels)?;
+    ensure!(fleet.len() == 1, "{} Deployments beside the Gateway", fleet.len());
+    ensure!(
+        fleet[0]["metadata"]["ownerReferences"][0]["kind"] == "Gateway",
+        "{}",
+        fleet[0]["metadata"]
+    );
+    // Nothing secret leaves the controller's namespace: proxies prove themselves by their tokens.
+    let secrets = lab.list(&Kind::core("Secret"), &tenant.apps.name, "")?;
+    ensure!(secrets.is_empty(), "{} Secrets beside the Gateway", secrets.len());
+    ensure!(
+        tenant.fleet(&workloads, "front")?.is_empty(),
+        "a fleet beside the controller"
+    );
+
+    let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
+    ensure!(is(&lab.get(&gateway)?, "Programmed", "True"), "not programmed any more");
+    lab.delete(&gateway)?;
+    for kind in [
+        workloads,
+        Kind::core("Service"),
+        Kind::core("ConfigMap"),
+        Kind::core("ServiceAccount"),
+    ] {
+        for object in lab.list(&kind, &tenant.apps.name, labels)? {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            lab.wait_until_gone(&kind.named(&tenant.apps.name, name))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! What an EdgeProxy changes about a running fleet, and what its controller's absence doesn't.
+
+use crate::site::{ECHO, FRONT, name};
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    lab::{Kind, Object, PATIENCE, Tenant, condition},
+    stack::DataPlane,
+    traffic::Traffic,
+    with_each_data_plane,
+};
+use serde_json::{Value, json};
+
+with_each_data_plane! {
+    a_fleet_is_made_as_its_settings_say,
+    a_fleet_serves_while_its_controller_is_gone,
+}
+
+fn a_fleet_is_made_as_its_settings_say(plane: &DataPlane) -> Result<()> {
+    let tenant = Tenant::install(&name("settings", plane), plane)?;
+    tenant.explain(follow_settings(&tenant))
+}
+
+/// The one object of a kind that the fleet has.
+fn only(tenant: &Tenant, kind: &Kind) -> Result<Object> {
+    let objects = tenant.fleet(kind, "front")?;
+    ensure!(objects.len() == 1, "{} objects", objects.len());
+    let name = objects[0]["metadata"]["name"]
+        .as_str()
+        .context("an object without a name")?;
+    Ok(kind.named(&tenant.system.name, name))
+}
+
+fn set(tenant: &Tenant, cluster: &Value) -> Result<()> {
+    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
+    tenant
+        .lab
+        .change(&proxies, &json!({"spec": {"provider": {"cluster": cluster}}}))
+}
+
+fn follow_settings(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    tenant.apply(ECHO)?;
+    tenant.apply(FRONT)?;
+    let address = tenant.address("front", 80)?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    let deployment = only(tenant, &Kind::new("apps/v1", "Deployment"))?;
+    let service = only(tenant, &Kind::core("Service"))?;
+
+    set(
+        tenant,
+        &json!({
+            "envoyDeployment": {
+                "container": {"env": [{"name": "TEAM", "value": "shop"}]},
+                "pod": {"annotations": {"example.com/owner": "shop"}},
+                "patch": {"value": {"spec": {"template": {"spec": {"containers": [
+                    {"name": "edge", "resources": {"limits": {"memory": "700Mi"}}},
+                ]}}}}},
+            },
+            "envoyService": {
+                "annotations": {"example.com/balancer": "small"},
+                "patch": {"value": {"spec": {"externalTrafficPolicy": "Cluster"}}},
+            },
+        }),
+    )?;
+    lab.wait_until(&deployment, "to be as it is set and patched", |deployment| {
+        let pod = &deployment["spec"]["template"];
+        let container = &pod["spec"]["containers"][0];
+        let has = |name: &str| {
+            container["env"]
+                .as_array()
+                .is_some_and(|all| all.iter().any(|e| e["name"] == name))
+        };
+        pod["metadata"]["annotations"]["example.com/owner"] == "shop"
+            && has("TEAM")
+            && has("EDGE_POD_NAME")
+            && container["resources"]["limits"]["memory"] == "700Mi"
+            && deployment["status"]["updatedReplicas"] == 1
+            && deployment["status"]["readyReplicas"] == 1
+    })?;
+    lab.wait_until(&service, "to be as it is set and patched", |service| {
+        service["metadata"]["annotations"]["example.com/balancer"] == "small"
+            && service["spec"]["externalTrafficPolicy"] == "Cluster"
+    })?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+
+    // What the API server refuses is told on the Gateway; what runs goes on; taking it back heals.
+    set(
+        tenant,
+        &json!({"envoyService": {"patch": {"value": {"spec": {"externalTrafficPolicy": "Sideways"}}}}}),
+    )?;
+    let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
+    lab.wait_until(&gateway, "to say what is refused", |gateway| {
+        let programmed = condition(&gateway["status"]["conditions"], "Programmed");
+        programmed["status"] == "False"
+            && programmed["message"]
+                .as_str()
+                .is_some_and(|message| message.contains("Sideways"))
+    })?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    set(
+        tenant,
+        &json!({"envoyService": {"patch": {"value": {"spec": {"externalTrafficPolicy": "Local"}}}}}),
+    )?;
+    lab.wait_until_true(&gateway, "Programmed")?;
+
+    set(tenant, &json!({"envoyHpa": {"minReplicas": 1, "maxReplicas": 3}}))?;
+    let autoscaler = Kind::new("autoscaling/v2", "HorizontalPodAutoscaler").named(&tenant.system.name, &service.name);
+    lab.wait_until(&autoscaler, "to lead the Deployment", |hpa| {
+        hpa["spec"]["scaleTargetRef"]["name"] == deployment.name.as_str() && hpa["spec"]["maxReplicas"] == 3
+    })?;
+    set(tenant, &json!({"envoyHpa": null}))?;
+    lab.wait_until_gone(&autoscaler)?;
+    Ok(())
+}
+
+fn a_fleet_serves_while_its_controller_is_gone(plane: &DataPlane) -> Result<()> {
+    let tenant = Tenant::install(&name("orphan", plane), plane)?;
+    tenant.explain(serve_alone(&tenant))
+}
+
+const LATER: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: later, namespace: TENANT }
+spec:
+  parentRefs: [{ name: front }]
+  hostnames: [later.example.com]
+  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
+";
+
+fn serve_alone(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    tenant.apply(ECHO)?;
+    tenant.apply(FRONT)?;
+    let address = tenant.address("front", 80)?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    let traffic = Traffic::start(address, "www.example.com", 4);
+    traffic.wait_for_more(100, PATIENCE)?;
+
+    let replicas = |n: u64| lab.change(&tenant.controller(), &json!({"spec": {"replicas": n}}));
+    replicas(0)?;
+    lab.wait_until(&tenant.controller(), "to be gone", |controller| {
+        controller["status"]["replicas"].as_u64().unwrap_or(0) == 0
+    })?;
+    tenant.apply(LATER)?;
+    traffic.wait_for_more(500, PATIENCE)?;
+    tenant.wait_for_status(address, "later.example.com", "/", 404)?;
+
+    replicas(1)?;
+    tenant.wait_for_status(address, "later.example.com", "/", 200)?;
+    traffic.wait_for_more(100, PATIENCE)?;
+    traffic.stop_without_failure()?;
+    Ok(())
+}
