@@ -7,6 +7,7 @@ mod ground;
 mod install;
 mod modes;
 mod replicas;
+mod rollouts;
 mod scope;
 mod settings;
 mod site;

@@ -1,0 +1,169 @@
+//! Fleets that are replaced while they serve: other images, other certificates, other addresses.
+
+use crate::site::{ECHO, FRONT, name};
+use anyhow::{Result, ensure};
+use e2e::{
+    lab::{Kind, PATIENCE, Tenant, condition},
+    stack::{DataPlane, program},
+    traffic::Traffic,
+    with_each_data_plane,
+};
+use serde_json::{Value, json};
+use std::process::Command;
+
+with_each_data_plane! {
+    an_image_is_replaced_under_load,
+    certificates_are_replaced_under_load,
+    a_bootstrap_is_changed_or_refused,
+    a_fleet_has_the_families_it_is_set_to,
+}
+
+/// A tenant with a Gateway that serves `www.example.com`.
+fn serving(scenario: &str, plane: &DataPlane, check: impl Fn(&Tenant) -> Result<()>) -> Result<()> {
+    let tenant = Tenant::install(&name(scenario, plane), plane)?;
+    let result = (|| {
+        tenant.apply(ECHO)?;
+        tenant.apply(FRONT)?;
+        let address = tenant.address("front", 80)?;
+        tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+        check(&tenant)
+    })();
+    tenant.explain(result)
+}
+
+fn set(tenant: &Tenant, spec: &Value) -> Result<()> {
+    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
+    tenant.lab.change(&proxies, &json!({ "spec": spec }))
+}
+
+fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
+    let image = match plane {
+        DataPlane::EdgeProxy => "edge-proxy:next",
+        DataPlane::Envoy(_) => "envoy:next",
+    };
+    serving("upgrade", plane, |tenant| {
+        let traffic = Traffic::start(tenant.address("front", 80)?, "www.example.com", 4);
+        traffic.wait_for_more(100, PATIENCE)?;
+        let deployment = json!({"container": {"image": image}, "replicas": 2});
+        set(
+            tenant,
+            &json!({"provider": {"cluster": {"envoyDeployment": deployment}}}),
+        )?;
+        let workloads = tenant.fleet(&Kind::new("apps/v1", "Deployment"), "front")?;
+        let name = workloads[0]["metadata"]["name"].as_str().unwrap_or_default();
+        let workload = Kind::new("apps/v1", "Deployment").named(&tenant.system.name, name);
+        tenant
+            .lab
+            .wait_until(&workload, "to run the next image only", |workload| {
+                let status = &workload["status"];
+                workload["spec"]["template"]["spec"]["containers"][0]["image"] == image
+                    && status["observedGeneration"] == workload["metadata"]["generation"]
+                    && status["updatedReplicas"] == 2
+                    && status["readyReplicas"] == 2
+                    && status["replicas"] == 2
+            })?;
+        traffic.wait_for_more(100, PATIENCE)?;
+        traffic.stop_without_failure().map(drop)
+    })
+}
+
+const LATER: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: later, namespace: TENANT }
+spec:
+  parentRefs: [{ name: front }]
+  hostnames: [later.example.com]
+  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
+";
+
+fn certificates_are_replaced_under_load(plane: &DataPlane) -> Result<()> {
+    serving("rotation", plane, |tenant| {
+        let address = tenant.address("front", 80)?;
+        let traffic = Traffic::start(address, "www.example.com", 4);
+        traffic.wait_for_more(100, PATIENCE)?;
+        let made = Command::new(program("edgegateway")?)
+            .args(["certgen", "--overwrite", "--disable-topology-injector"])
+            .env("EDGE_GATEWAY_NAMESPACE", &tenant.system.name)
+            .output()?;
+        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        // A controller that begins with the new certificate serves proxies that began with the old.
+        let replicas = |n: u64| {
+            tenant
+                .lab
+                .change(&tenant.controller(), &json!({"spec": {"replicas": n}}))
+        };
+        replicas(0)?;
+        tenant
+            .lab
+            .wait_until(&tenant.controller(), "to be gone", |controller| {
+                controller["status"]["replicas"].as_u64().unwrap_or(0) == 0
+            })?;
+        tenant.apply(LATER)?;
+        replicas(1)?;
+        tenant.wait_for_status(address, "later.example.com", "/", 200)?;
+        traffic.stop_without_failure().map(drop)
+    })
+}
+
+fn a_bootstrap_is_changed_or_refused(plane: &DataPlane) -> Result<()> {
+    serving("bootstrap", plane, |tenant| {
+        let class = Kind::gateway_api("GatewayClass").for_all(&tenant.apps.name);
+        let address = tenant.address("front", 80)?;
+        let patch = json!([{"op": "remove", "path": "/dynamic_resources"}]);
+        set(
+            tenant,
+            &json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}),
+        )?;
+        let refused = tenant
+            .lab
+            .wait_until(&class, "to refuse a bootstrap without its controller", |class| {
+                condition(&class["status"]["conditions"], "Accepted")["status"] == "False"
+            })?;
+        let message = condition(&refused["status"]["conditions"], "Accepted")["message"].to_string();
+        ensure!(message.contains("dynamic_resources"), "{message}");
+        tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+
+        let patch = json!([{"op": "add", "path": "/layered_runtime/layers/0/static_layer/example.limit", "value": 7}]);
+        set(
+            tenant,
+            &json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}),
+        )?;
+        tenant.lab.wait_until_true(&class, "Accepted")?;
+        let workloads = tenant.fleet(&Kind::new("apps/v1", "Deployment"), "front")?;
+        let name = workloads[0]["metadata"]["name"].as_str().unwrap_or_default();
+        let workload = Kind::new("apps/v1", "Deployment").named(&tenant.system.name, name);
+        tenant
+            .lab
+            .wait_until(&workload, "to start with the patched bootstrap", |workload| {
+                let container = &workload["spec"]["template"]["spec"]["containers"][0];
+                container["args"].to_string().contains("example.limit") && workload["status"]["updatedReplicas"] == 1
+            })?;
+        tenant.wait_for_status(address, "www.example.com", "/", 200).map(drop)
+    })
+}
+
+fn a_fleet_has_the_families_it_is_set_to(plane: &DataPlane) -> Result<()> {
+    serving("families", plane, |tenant| {
+        let services = Kind::core("Service");
+        let name = tenant.fleet(&services, "front")?[0]["metadata"]["name"].clone();
+        let service = services.named(&tenant.system.name, name.as_str().unwrap_or_default());
+        set(tenant, &json!({"ipFamily": "DualStack"}))?;
+        tenant.lab.wait_until(&service, "to have both families", |service| {
+            service["spec"]["ipFamilies"] == json!(["IPv4", "IPv6"])
+                && service["status"]["loadBalancer"]["ingress"]
+                    .as_array()
+                    .map_or(0, Vec::len)
+                    == 2
+        })?;
+        let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
+        let both = tenant.lab.wait_until(&gateway, "to tell both addresses", |gateway| {
+            gateway["status"]["addresses"].as_array().map_or(0, Vec::len) == 2
+        })?;
+        for address in both["status"]["addresses"].as_array().into_iter().flatten() {
+            let ip = address["value"].as_str().unwrap_or_default().parse()?;
+            tenant.wait_for_status(std::net::SocketAddr::new(ip, 80), "www.example.com", "/", 200)?;
+        }
+        Ok(())
+    })
+}
