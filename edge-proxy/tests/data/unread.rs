@@ -59,13 +59,27 @@ async fn stage(settings: Forward, change: impl FnOnce(&mut HttpManager)) -> Stag
     };
     let cluster = Cluster { limits, ..cluster(0) };
     let entry = entry(0, cluster, &[endless().await]).unwrap();
-    let routes = vec![direct("/direct", 10), direct("/large", 16 << 20), catch_all(settings)];
-    let snapshot = snapshot(table("*", routes), vec![Some(Arc::clone(&entry))], change);
+    let other = Backend::named("other").await;
+    let routes = vec![
+        direct("/direct", 10),
+        direct("/large", 16 << 20),
+        route(
+            PathCondition::Exact("/other".into()),
+            Action::Forward(Box::new(forward(1))),
+        ),
+        catch_all(settings),
+    ];
+    let clusters = vec![Some(Arc::clone(&entry)), entry_of(1, &other)];
+    let snapshot = snapshot(table("*", routes), clusters, change);
     let proxy = Proxy::start(Config {
         snapshot,
         workers: WORKERS,
     });
     Stage { proxy, entry }
+}
+
+fn entry_of(id: u32, backend: &Backend) -> Option<Arc<ClusterEntry>> {
+    entry(id, cluster(id), &[backend.address])
 }
 
 fn direct(path: &str, size: usize) -> Route {
@@ -301,5 +315,39 @@ fn streams_without_a_window_leave_room_for_the_others() {
         assert_eq!(stage.connections(), i64::from(CONNECTIONS));
         drop(stalled);
         until("the backend's connections are free", || stage.connections() == 0).await;
+    });
+}
+
+#[test]
+fn others_are_served_while_stalled_clients_hold_every_connection_to_a_backend() {
+    run(async {
+        let settings = Forward {
+            timeout: None,
+            ..forward(0)
+        };
+        let stage = stage(settings, |manager| manager.timeouts.stream_idle = None).await;
+        let stalled = ask_and_wait(&stage, "/", CONNECTIONS).await;
+        until("they hold all that there are", || {
+            stage.connections() >= i64::from(CONNECTIONS)
+        })
+        .await;
+        let waiting = ask_and_wait(&stage, "/", 2).await;
+        for _ in 0..2 * WORKERS {
+            assert_eq!(stage.proxy.get("h", "/direct").await.status, 200);
+            assert_eq!(stage.proxy.get("h", "/other").await.text(), "other");
+        }
+        // A worker with less than half of its share doesn't ask the others before it opens one.
+        let most = CONNECTIONS as usize + (WORKERS - 1) * CONNECTIONS as usize / (2 * WORKERS);
+        assert!(
+            stage.connections() <= most as i64,
+            "{} connections",
+            stage.connections()
+        );
+        drop((stalled, waiting));
+        until("the backend's connections are free", || stage.connections() == 0).await;
+        let before = stage.opened();
+        let later = ask_and_wait(&stage, "/", 1).await;
+        until("its backend is reached again", || stage.opened() > before).await;
+        drop(later);
     });
 }

@@ -141,3 +141,78 @@ impl Hub {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        config::{self, Overrides},
+        http::fetch,
+        server::standalone,
+        state::Coverage,
+    };
+    use ::http::{Method, StatusCode};
+    use std::{
+        net::{Ipv4Addr, SocketAddr},
+        sync::atomic::{AtomicBool, Ordering},
+        time::Duration,
+    };
+
+    #[tokio::test]
+    async fn a_task_that_is_down_is_told_by_readiness_until_it_runs_again() {
+        let config = config::read(None, &Overrides::default()).unwrap();
+        let (providers, pace) = standalone::inputs();
+        let (hub, _ends, _world) = Hub::start(&config, providers.clone(), pace, Value::Null);
+        let [port] = e2e::ports::free().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let socket = Socket::open(address, "health", "").await.unwrap();
+        let _health = hub.serve_pages("health pages", socket, Pages::health);
+        let ready = async || {
+            let (status, text) = fetch(Method::GET, address, "/readyz").await.unwrap();
+            (status, String::from_utf8(text.to_vec()).unwrap())
+        };
+        let (status, text) = ready().await;
+        assert_eq!(
+            (status, &*text),
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the first translation isn't done yet\n"
+            )
+        );
+        for provider in providers {
+            let synced = Input::Synced(provider, Coverage::Whole);
+            hub.inputs.send(synced).await.unwrap();
+        }
+        let until = async |wanted: StatusCode, part: &str| {
+            let looking = async {
+                loop {
+                    let (status, text) = ready().await;
+                    if status == wanted && text.contains(part) {
+                        return;
+                    }
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), looking)
+                .await
+                .unwrap_or_else(|_| panic!("never {wanted} with {part}"));
+        };
+        until(StatusCode::OK, "ok").await;
+        let is_well = Arc::new(AtomicBool::new(false));
+        let known = Arc::clone(&is_well);
+        let _task = Task::lasting("test", &hub.supervision, move |mut stop| {
+            let is_well = known.load(Ordering::Relaxed);
+            async move {
+                if is_well {
+                    stop.requested().await;
+                }
+            }
+        });
+        until(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the task `test` has ended without being asked",
+        )
+        .await;
+        is_well.store(true, Ordering::Relaxed);
+        until(StatusCode::OK, "ok").await;
+    }
+}
