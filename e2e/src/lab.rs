@@ -29,7 +29,7 @@ use tokio::{runtime::Runtime, sync::Mutex};
 
 /// How long anything in the cluster may take before a test gives up: a pod's start on a busy machine, or informers that
 /// come back after the API server was away.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(240);
 /// Who writes a test's objects.
 const MANAGER: &str = "edge-e2e";
 
