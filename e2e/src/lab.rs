@@ -7,7 +7,7 @@ mod object;
 mod report;
 mod tenant;
 
-pub use object::{Kind, Object, condition, is};
+pub use object::{Kind, Object, condition, is, on_parent};
 pub use tenant::{Tenant, Terms};
 
 use crate::process::{Signal, processes_with, signal, wait_for};

@@ -7,7 +7,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::{
-    env, fs,
+    env, fmt, fs,
     net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
@@ -25,6 +25,16 @@ pub enum DataPlane {
     EdgeProxy,
     /// Stock Envoy, by path.
     Envoy(PathBuf),
+}
+
+/// For the names of what is made for it.
+impl fmt::Display for DataPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EdgeProxy => "edge-proxy",
+            Self::Envoy(_) => "envoy",
+        })
+    }
 }
 
 impl DataPlane {

@@ -86,6 +86,13 @@ impl fmt::Display for Object {
     }
 }
 
+/// A condition of a route under a parent, by the name of the parent's controller; null when there is none.
+pub fn on_parent<'a>(route: &'a Value, controller: &str, kind: &str) -> &'a Value {
+    let parents = route["status"]["parents"].as_array();
+    let ours = parents.and_then(|all| all.iter().find(|parent| parent["controllerName"] == controller));
+    ours.map_or(&Value::Null, |parent| condition(&parent["conditions"], kind))
+}
+
 /// A condition in a list of them; null when there is none of that type.
 pub fn condition<'a>(conditions: &'a Value, kind: &str) -> &'a Value {
     let found = conditions

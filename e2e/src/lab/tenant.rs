@@ -1,5 +1,7 @@
 //! A controller in the cluster with a class of its own, beside those of other tests: a tenant.
 
+mod site;
+
 use super::{Kind, Lab, Namespace, Object};
 use crate::{
     http::{self, Request, Response},

@@ -1,6 +1,5 @@
 //! What a Gateway brings into the cluster, from its first request to its end.
 
-use crate::site::{ECHO, FRONT, name};
 use anyhow::{Result, ensure};
 use e2e::{
     lab::{Kind, Tenant},
@@ -14,15 +13,14 @@ with_each_data_plane! {
 }
 
 fn a_gateway_serves_grows_and_goes(plane: &DataPlane) -> Result<()> {
-    let tenant = Tenant::install(&name("fleet", plane), plane)?;
+    let tenant = Tenant::install(&format!("fleet-{plane}"), plane)?;
     tenant.explain(serves_grows_and_goes(&tenant))
 }
 
 fn serves_grows_and_goes(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
     let (workloads, services) = (Kind::new("apps/v1", "Deployment"), Kind::core("Service"));
-    tenant.apply(ECHO)?;
-    tenant.apply(FRONT)?;
+    let gateway = tenant.front()?;
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
     let missing = tenant.wait_for_status(address, "nobody.example", "/", 404)?;
@@ -31,23 +29,13 @@ fn serves_grows_and_goes(tenant: &Tenant) -> Result<()> {
         "{missing:?}"
     );
 
-    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
-    let replicas = |n: u64| {
-        let settings = json!({"envoyDeployment": {"replicas": n}});
-        lab.change(&proxies, &json!({"spec": {"provider": {"cluster": settings}}}))
-    };
-    let deployment = tenant.fleet(&workloads, "front")?;
-    ensure!(deployment.len() == 1, "{} Deployments", deployment.len());
-    let deployment = workloads.named(
-        &tenant.system.name,
-        deployment[0]["metadata"]["name"].as_str().unwrap_or_default(),
-    );
-    replicas(2)?;
+    let deployment = tenant.fleet_object(&workloads, "front")?;
+    tenant.set_proxies(&json!({"provider": {"cluster": {"envoyDeployment": {"replicas": 2}}}}))?;
     lab.wait_until(&deployment, "to have two ready pods", |workload| {
         workload["status"]["readyReplicas"] == 2
     })?;
 
-    lab.delete(&tenant.object(&Kind::gateway_api("Gateway"), "front"))?;
+    lab.delete(&gateway)?;
     lab.wait_until_gone(&deployment)?;
     for kind in [&services, &Kind::core("ConfigMap"), &Kind::core("ServiceAccount")] {
         for object in tenant.fleet(kind, "front")? {

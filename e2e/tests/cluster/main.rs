@@ -10,5 +10,4 @@ mod replicas;
 mod rollouts;
 mod scope;
 mod settings;
-mod site;
 mod statuses;

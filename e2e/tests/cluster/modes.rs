@@ -1,6 +1,5 @@
 //! Where fleets live and how many Gateways share one.
 
-use crate::site::{ECHO, FRONT, name};
 use anyhow::{Result, ensure};
 use e2e::{
     lab::{Kind, Tenant, Terms, condition, is},
@@ -14,49 +13,20 @@ with_each_data_plane! {
     fleets_live_where_their_gateways_do,
 }
 
-const TWO_GATEWAYS: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: one, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80, hostname: one.example.com }]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: two, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80, hostname: two.example.com }]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: { name: both, namespace: TENANT }
-spec:
-  parentRefs: [{ name: one }, { name: two }]
-  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
-";
-
-const RIVAL: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: rival, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80, hostname: one.example.com }]
-";
-
 fn gateways_of_a_class_share_a_fleet(plane: &DataPlane) -> Result<()> {
-    let tenant = Tenant::install(&name("merged", plane), plane)?;
+    let tenant = Tenant::install(&format!("merged-{plane}"), plane)?;
     tenant.explain(share(&tenant))
 }
 
 fn share(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
-    lab.change(&proxies, &json!({"spec": {"mergeGateways": true}}))?;
-    tenant.apply(ECHO)?;
-    tenant.apply(TWO_GATEWAYS)?;
+    tenant.set_proxies(&json!({"mergeGateways": true}))?;
+    tenant.echo()?;
+    for name in ["one", "two"] {
+        let hostname = format!("{name}.example.com");
+        tenant.gateway(name, Some(&hostname))?;
+        tenant.route(name, name, &hostname, "echo")?;
+    }
     let address = tenant.address("one", 80)?;
     ensure!(tenant.address("two", 80)? == address, "two addresses");
     tenant.wait_for_status(address, "one.example.com", "/", 200)?;
@@ -65,8 +35,7 @@ fn share(tenant: &Tenant) -> Result<()> {
     let services = lab.list(&Kind::core("Service"), &tenant.system.name, &owner)?;
     ensure!(services.len() == 1, "{} Services", services.len());
 
-    tenant.apply(RIVAL)?;
-    let rival = tenant.object(&Kind::gateway_api("Gateway"), "rival");
+    let rival = tenant.gateway("rival", Some("one.example.com"))?;
     lab.wait_until(&rival, "to have lost a hostname to an older Gateway", |gateway| {
         condition(&gateway["status"]["listeners"][0]["conditions"], "Conflicted")["status"] == "True"
     })?;
@@ -79,14 +48,13 @@ fn fleets_live_where_their_gateways_do(plane: &DataPlane) -> Result<()> {
         deploy: Some("{ type: GatewayNamespace }"),
         ..Terms::default()
     };
-    let tenant = Tenant::install_with(&name("beside", plane), plane, terms)?;
+    let tenant = Tenant::install_with(&format!("beside-{plane}"), plane, terms)?;
     tenant.explain(live_beside(&tenant))
 }
 
 fn live_beside(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    tenant.apply(ECHO)?;
-    tenant.apply(FRONT)?;
+    let gateway = tenant.front()?;
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
     let labels = "gateway.networking.k8s.io/gateway-name=front";
@@ -106,7 +74,6 @@ fn live_beside(tenant: &Tenant) -> Result<()> {
         "a fleet beside the controller"
     );
 
-    let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
     ensure!(is(&lab.get(&gateway)?, "Programmed", "True"), "not programmed any more");
     lab.delete(&gateway)?;
     for kind in [

@@ -1,6 +1,5 @@
 //! Fleets that are replaced while they serve: other images, other certificates, other addresses.
 
-use crate::site::{ECHO, FRONT, name};
 use anyhow::{Result, ensure};
 use e2e::{
     lab::{Kind, PATIENCE, Tenant, condition},
@@ -8,7 +7,7 @@ use e2e::{
     traffic::Traffic,
     with_each_data_plane,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::process::Command;
 
 with_each_data_plane! {
@@ -20,20 +19,14 @@ with_each_data_plane! {
 
 /// A tenant with a Gateway that serves `www.example.com`.
 fn serving(scenario: &str, plane: &DataPlane, check: impl Fn(&Tenant) -> Result<()>) -> Result<()> {
-    let tenant = Tenant::install(&name(scenario, plane), plane)?;
+    let tenant = Tenant::install(&format!("{scenario}-{plane}"), plane)?;
     let result = (|| {
-        tenant.apply(ECHO)?;
-        tenant.apply(FRONT)?;
+        tenant.front()?;
         let address = tenant.address("front", 80)?;
         tenant.wait_for_status(address, "www.example.com", "/", 200)?;
         check(&tenant)
     })();
     tenant.explain(result)
-}
-
-fn set(tenant: &Tenant, spec: &Value) -> Result<()> {
-    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
-    tenant.lab.change(&proxies, &json!({ "spec": spec }))
 }
 
 fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
@@ -45,13 +38,8 @@ fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
         let traffic = Traffic::start(tenant.address("front", 80)?, "www.example.com", 4);
         traffic.wait_for_more(100, PATIENCE)?;
         let deployment = json!({"container": {"image": image}, "replicas": 2});
-        set(
-            tenant,
-            &json!({"provider": {"cluster": {"envoyDeployment": deployment}}}),
-        )?;
-        let workloads = tenant.fleet(&Kind::new("apps/v1", "Deployment"), "front")?;
-        let name = workloads[0]["metadata"]["name"].as_str().unwrap_or_default();
-        let workload = Kind::new("apps/v1", "Deployment").named(&tenant.system.name, name);
+        tenant.set_proxies(&json!({"provider": {"cluster": {"envoyDeployment": deployment}}}))?;
+        let workload = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), "front")?;
         tenant
             .lab
             .wait_until(&workload, "to run the next image only", |workload| {
@@ -67,26 +55,23 @@ fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
     })
 }
 
-const LATER: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: { name: later, namespace: TENANT }
-spec:
-  parentRefs: [{ name: front }]
-  hostnames: [later.example.com]
-  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
-";
-
 fn certificates_are_replaced_under_load(plane: &DataPlane) -> Result<()> {
     serving("rotation", plane, |tenant| {
         let address = tenant.address("front", 80)?;
         let traffic = Traffic::start(address, "www.example.com", 4);
         traffic.wait_for_more(100, PATIENCE)?;
+        let secret = Kind::core("Secret").named(&tenant.system.name, "edge-gateway");
+        let certificate = || Ok::<_, anyhow::Error>(tenant.lab.get(&secret)?["data"]["tls.crt"].clone());
+        let before = certificate()?;
         let made = Command::new(program("edgegateway")?)
             .args(["certgen", "--overwrite", "--disable-topology-injector"])
             .env("EDGE_GATEWAY_NAMESPACE", &tenant.system.name)
             .output()?;
         ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        ensure!(
+            !before.is_null() && certificate()? != before,
+            "the certificate is the old one"
+        );
         // A controller that begins with the new certificate serves proxies that began with the old.
         let replicas = |n: u64| {
             tenant
@@ -99,7 +84,7 @@ fn certificates_are_replaced_under_load(plane: &DataPlane) -> Result<()> {
             .wait_until(&tenant.controller(), "to be gone", |controller| {
                 controller["status"]["replicas"].as_u64().unwrap_or(0) == 0
             })?;
-        tenant.apply(LATER)?;
+        tenant.route("later", "front", "later.example.com", "echo")?;
         replicas(1)?;
         tenant.wait_for_status(address, "later.example.com", "/", 200)?;
         traffic.stop_without_failure().map(drop)
@@ -111,10 +96,7 @@ fn a_bootstrap_is_changed_or_refused(plane: &DataPlane) -> Result<()> {
         let class = Kind::gateway_api("GatewayClass").for_all(&tenant.apps.name);
         let address = tenant.address("front", 80)?;
         let patch = json!([{"op": "remove", "path": "/dynamic_resources"}]);
-        set(
-            tenant,
-            &json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}),
-        )?;
+        tenant.set_proxies(&json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}))?;
         let refused = tenant
             .lab
             .wait_until(&class, "to refuse a bootstrap without its controller", |class| {
@@ -125,14 +107,9 @@ fn a_bootstrap_is_changed_or_refused(plane: &DataPlane) -> Result<()> {
         tenant.wait_for_status(address, "www.example.com", "/", 200)?;
 
         let patch = json!([{"op": "add", "path": "/layered_runtime/layers/0/static_layer/example.limit", "value": 7}]);
-        set(
-            tenant,
-            &json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}),
-        )?;
+        tenant.set_proxies(&json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}))?;
         tenant.lab.wait_until_true(&class, "Accepted")?;
-        let workloads = tenant.fleet(&Kind::new("apps/v1", "Deployment"), "front")?;
-        let name = workloads[0]["metadata"]["name"].as_str().unwrap_or_default();
-        let workload = Kind::new("apps/v1", "Deployment").named(&tenant.system.name, name);
+        let workload = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), "front")?;
         tenant
             .lab
             .wait_until(&workload, "to start with the patched bootstrap", |workload| {
@@ -145,10 +122,8 @@ fn a_bootstrap_is_changed_or_refused(plane: &DataPlane) -> Result<()> {
 
 fn a_fleet_has_the_families_it_is_set_to(plane: &DataPlane) -> Result<()> {
     serving("families", plane, |tenant| {
-        let services = Kind::core("Service");
-        let name = tenant.fleet(&services, "front")?[0]["metadata"]["name"].clone();
-        let service = services.named(&tenant.system.name, name.as_str().unwrap_or_default());
-        set(tenant, &json!({"ipFamily": "DualStack"}))?;
+        let service = tenant.fleet_object(&Kind::core("Service"), "front")?;
+        tenant.set_proxies(&json!({"ipFamily": "DualStack"}))?;
         tenant.lab.wait_until(&service, "to have both families", |service| {
             service["spec"]["ipFamilies"] == json!(["IPv4", "IPv6"])
                 && service["status"]["loadBalancer"]["ingress"]

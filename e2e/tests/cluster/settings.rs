@@ -1,9 +1,8 @@
 //! What an EdgeProxy changes about a running fleet, and what its controller's absence doesn't.
 
-use crate::site::{ECHO, FRONT, name};
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use e2e::{
-    lab::{Kind, Object, PATIENCE, Tenant, condition},
+    lab::{Kind, PATIENCE, Tenant, condition},
     stack::DataPlane,
     traffic::Traffic,
     with_each_data_plane,
@@ -16,35 +15,21 @@ with_each_data_plane! {
 }
 
 fn a_fleet_is_made_as_its_settings_say(plane: &DataPlane) -> Result<()> {
-    let tenant = Tenant::install(&name("settings", plane), plane)?;
+    let tenant = Tenant::install(&format!("settings-{plane}"), plane)?;
     tenant.explain(follow_settings(&tenant))
 }
 
-/// The one object of a kind that the fleet has.
-fn only(tenant: &Tenant, kind: &Kind) -> Result<Object> {
-    let objects = tenant.fleet(kind, "front")?;
-    ensure!(objects.len() == 1, "{} objects", objects.len());
-    let name = objects[0]["metadata"]["name"]
-        .as_str()
-        .context("an object without a name")?;
-    Ok(kind.named(&tenant.system.name, name))
-}
-
 fn set(tenant: &Tenant, cluster: &Value) -> Result<()> {
-    let proxies = Kind::edge("EdgeProxy").named(&tenant.system.name, "proxies");
-    tenant
-        .lab
-        .change(&proxies, &json!({"spec": {"provider": {"cluster": cluster}}}))
+    tenant.set_proxies(&json!({"provider": {"cluster": cluster}}))
 }
 
 fn follow_settings(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    tenant.apply(ECHO)?;
-    tenant.apply(FRONT)?;
+    let gateway = tenant.front()?;
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
-    let deployment = only(tenant, &Kind::new("apps/v1", "Deployment"))?;
-    let service = only(tenant, &Kind::core("Service"))?;
+    let deployment = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), "front")?;
+    let service = tenant.fleet_object(&Kind::core("Service"), "front")?;
 
     set(
         tenant,
@@ -88,7 +73,6 @@ fn follow_settings(tenant: &Tenant) -> Result<()> {
         tenant,
         &json!({"envoyService": {"patch": {"value": {"spec": {"externalTrafficPolicy": "Sideways"}}}}}),
     )?;
-    let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
     lab.wait_until(&gateway, "to say what is refused", |gateway| {
         let programmed = condition(&gateway["status"]["conditions"], "Programmed");
         programmed["status"] == "False"
@@ -114,24 +98,13 @@ fn follow_settings(tenant: &Tenant) -> Result<()> {
 }
 
 fn a_fleet_serves_while_its_controller_is_gone(plane: &DataPlane) -> Result<()> {
-    let tenant = Tenant::install(&name("orphan", plane), plane)?;
+    let tenant = Tenant::install(&format!("orphan-{plane}"), plane)?;
     tenant.explain(serve_alone(&tenant))
 }
 
-const LATER: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: { name: later, namespace: TENANT }
-spec:
-  parentRefs: [{ name: front }]
-  hostnames: [later.example.com]
-  rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
-";
-
 fn serve_alone(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    tenant.apply(ECHO)?;
-    tenant.apply(FRONT)?;
+    tenant.front()?;
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
     let traffic = Traffic::start(address, "www.example.com", 4);
@@ -142,7 +115,7 @@ fn serve_alone(tenant: &Tenant) -> Result<()> {
     lab.wait_until(&tenant.controller(), "to be gone", |controller| {
         controller["status"]["replicas"].as_u64().unwrap_or(0) == 0
     })?;
-    tenant.apply(LATER)?;
+    tenant.route("later", "front", "later.example.com", "echo")?;
     traffic.wait_for_more(500, PATIENCE)?;
     tenant.wait_for_status(address, "later.example.com", "/", 404)?;
 

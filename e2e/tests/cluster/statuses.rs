@@ -2,28 +2,10 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition, is},
+    lab::{Kind, Tenant, condition, is, on_parent},
     stack::DataPlane,
 };
 use serde_json::{Value, json};
-
-/// A Gateway, a route to it, and the Service that the route names.
-const SHOP: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: front, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80 }]
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: { name: shop, namespace: TENANT }
-spec:
-  parentRefs: [{ name: front }]
-  hostnames: [shop.example.com]
-  rules: [{ backendRefs: [{ name: shop, port: 80 }] }]
-";
 
 const SERVICE: &str = "
 apiVersion: v1
@@ -33,13 +15,6 @@ spec:
   selector: { app: shop }
   ports: [{ port: 80 }]
 ";
-
-/// A parent's condition on a route, by the name of its controller.
-fn on_parent<'a>(route: &'a Value, controller: &str, kind: &str) -> &'a Value {
-    let parents = route["status"]["parents"].as_array();
-    let ours = parents.and_then(|all| all.iter().find(|parent| parent["controllerName"] == controller));
-    ours.map_or(&Value::Null, |parent| condition(&parent["conditions"], kind))
-}
 
 #[test]
 fn every_object_says_what_became_of_it() -> Result<()> {
@@ -52,8 +27,8 @@ fn becomes(tenant: &Tenant) -> Result<()> {
     let class = lab.wait_until_true(&Kind::gateway_api("GatewayClass").for_all("said"), "Accepted")?;
     let features = class["status"]["supportedFeatures"].as_array().map_or(0, Vec::len);
     ensure!(features > 10, "{features} features are claimed");
-    tenant.apply(SHOP)?;
-    let gateway = tenant.object(&Kind::gateway_api("Gateway"), "front");
+    let gateway = tenant.gateway("front", None)?;
+    let route = tenant.route("shop", "front", "shop.example.com", "shop")?;
     lab.wait_until(&gateway, "to be accepted with its route", |gateway| {
         let listener = &gateway["status"]["listeners"][0];
         is(gateway, "Accepted", "True")
@@ -61,7 +36,6 @@ fn becomes(tenant: &Tenant) -> Result<()> {
             && listener["attachedRoutes"] == 1
             && condition(&listener["conditions"], "Accepted")["status"] == "True"
     })?;
-    let route = tenant.object(&Kind::gateway_api("HTTPRoute"), "shop");
     lab.wait_until(&route, "to miss its backend", |route| {
         let resolved = on_parent(route, "gateway.edge/said", "ResolvedRefs");
         resolved["status"] == "False" && resolved["reason"] == "BackendNotFound"
@@ -87,8 +61,8 @@ fn entries_of_other_controllers_stay() -> Result<()> {
 
 fn stays(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    tenant.apply(SHOP)?;
-    let route = tenant.object(&Kind::gateway_api("HTTPRoute"), "shop");
+    tenant.gateway("front", None)?;
+    let route = tenant.route("shop", "front", "shop.example.com", "shop")?;
     let is_ours = |route: &Value| !on_parent(route, "gateway.edge/others", "Accepted").is_null();
     let written = lab.wait_until(&route, "to be judged", is_ours)?;
     let foreign = json!({
@@ -122,19 +96,16 @@ fn once_each(tenant: &Tenant) -> Result<()> {
     // The Gateway that they are all judged by: when it is seen, and when its routes are counted.
     const OTHERS: f64 = 3.0;
     let lab = tenant.lab;
-    let (gateway, route) = SHOP.split_once("---").unwrap();
-    let nth = |n: usize| route.replace("name: shop, namespace", &format!("name: shop-{n}, namespace"));
     tenant.apply(SERVICE)?;
-    tenant.apply(&(0..ROUTES).map(nth).collect::<Vec<_>>().join("---"))?;
+    let nth = |n: usize| tenant.route(&format!("shop-{n}"), "front", "shop.example.com", "shop");
+    let all = (0..ROUTES).map(nth).collect::<Result<Vec<_>>>()?;
     let before = tenant.metric("status_update_total{status=\"success\"}")?;
-    tenant.apply(gateway)?;
-    let front = tenant.object(&Kind::gateway_api("Gateway"), "front");
+    let front = tenant.gateway("front", None)?;
     lab.wait_until(&front, "to have all routes", |gateway| {
         gateway["status"]["listeners"][0]["attachedRoutes"] == ROUTES
     })?;
-    for n in 0..ROUTES {
-        let route = tenant.object(&Kind::gateway_api("HTTPRoute"), &format!("shop-{n}"));
-        lab.wait_until(&route, "to be judged", |route| {
+    for route in &all {
+        lab.wait_until(route, "to be judged", |route| {
             on_parent(route, "gateway.edge/many", "ResolvedRefs")["status"] == "True"
         })?;
     }

@@ -2,26 +2,12 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition},
+    lab::{Kind, Tenant, on_parent},
     stack::DataPlane,
 };
 use serde_json::{Value, json};
 
-/// A parent's condition on a route, by the name of its controller.
-fn on_parent<'a>(route: &'a Value, controller: &str, kind: &str) -> &'a Value {
-    let parents = route["status"]["parents"].as_array();
-    let ours = parents.and_then(|all| all.iter().find(|parent| parent["controllerName"] == controller));
-    ours.map_or(&Value::Null, |parent| condition(&parent["conditions"], kind))
-}
-
 const IMPORTED: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: front, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80 }]
----
 apiVersion: gateway.networking.k8s.io/v1
 kind: HTTPRoute
 metadata: { name: far, namespace: TENANT }
@@ -60,6 +46,7 @@ fn a_kind_that_is_installed_later_is_read_without_a_restart() -> Result<()> {
 
 fn comes_late(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
+    tenant.gateway("front", None)?;
     tenant.apply(IMPORTED)?;
     let route = tenant.object(&Kind::gateway_api("HTTPRoute"), "far");
     let resolved = |status: &'static str| {

@@ -1,6 +1,6 @@
 //! The controller's account may not do what it must.
 
-use super::{GATEWAY, accepted, await_acceptance, has_lasted};
+use super::{accepted, await_acceptance, has_lasted};
 use anyhow::Result;
 use e2e::{lab::Tenant, stack::DataPlane};
 
@@ -13,9 +13,9 @@ fn what_is_forbidden_is_told_and_done_when_it_is_allowed() -> Result<()> {
 fn told_and_done(tenant: &Tenant) -> Result<()> {
     accepted(tenant, "allowed")?;
     tenant.forbid()?;
-    tenant.apply(&GATEWAY.replace("NAME", "forbidden"))?;
+    let gateway = tenant.gateway("forbidden", None)?;
     tenant.wait_for_log("add that to the role of the ServiceAccount")?;
     tenant.allow()?;
-    await_acceptance(tenant, "forbidden")?;
+    await_acceptance(tenant, &gateway)?;
     has_lasted(tenant)
 }

@@ -8,27 +8,16 @@ mod definitions;
 mod forbidden;
 
 use anyhow::Result;
-use e2e::lab::{Kind, Tenant, is};
-
-const GATEWAY: &str = "
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: { name: NAME, namespace: TENANT }
-spec:
-  gatewayClassName: TENANT
-  listeners: [{ name: http, protocol: HTTP, port: 80 }]
-";
+use e2e::lab::{Kind, Object, Tenant, is};
 
 /// Makes a Gateway, and waits until it is accepted.
 fn accepted(tenant: &Tenant, name: &str) -> Result<()> {
-    tenant.apply(&GATEWAY.replace("NAME", name))?;
-    await_acceptance(tenant, name)
+    await_acceptance(tenant, &tenant.gateway(name, None)?)
 }
 
-fn await_acceptance(tenant: &Tenant, name: &str) -> Result<()> {
-    let gateway = tenant.object(&Kind::gateway_api("Gateway"), name);
+fn await_acceptance(tenant: &Tenant, gateway: &Object) -> Result<()> {
     let accepted = |gateway: &serde_json::Value| is(gateway, "Accepted", "True");
-    tenant.lab.wait_until(&gateway, "to be accepted", accepted).map(drop)
+    tenant.lab.wait_until(gateway, "to be accepted", accepted).map(drop)
 }
 
 /// Whether the controller is the process that it was.
