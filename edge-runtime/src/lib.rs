@@ -15,6 +15,7 @@
 //! in `edge-xds`.
 
 pub mod admin;
+pub mod backoff;
 pub mod certs;
 pub mod cli;
 pub mod cluster;

@@ -5,7 +5,10 @@
 //! told by `/readyz` ([`Supervision`]). Those that can begin again do so after a pause; of the others, the controller
 //! ends with the reason, and whoever runs it starts it again.
 
-use crate::metrics::{Counter, Metrics};
+use crate::{
+    backoff::Backoff,
+    metrics::{Counter, Metrics},
+};
 use futures_util::FutureExt as _;
 use std::{any::Any, collections::BTreeMap, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
@@ -15,12 +18,8 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// First pause before a task that failed begins again.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A task that ran this long has earned a short pause.
-const STABLE: Duration = Duration::from_secs(60);
+/// The first and the longest pause before a task that failed begins again.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 
 /// The receiving end of a request to stop.
 #[derive(Clone, Debug)]
@@ -137,20 +136,19 @@ impl Task {
     {
         let supervision = supervision.clone();
         Self::spawn(name, move |mut stop| async move {
-            let mut pause = FIRST_PAUSE;
+            let mut backoff = PAUSES;
             loop {
                 let begun = Instant::now();
                 let how = end_of(begin(stop.clone())).await;
                 if stop.is_requested() {
                     return;
                 }
-                if begun.elapsed() >= STABLE {
-                    pause = FIRST_PAUSE;
-                }
+                backoff.ran(begun.elapsed());
+                let pause = backoff.pause();
                 supervision.failed(name, &how, &format!("it begins again in {pause:?}"));
                 tokio::select! {
                     () = stop.requested() => return,
-                    () = time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+                    () = time::sleep(pause) => {}
                 }
                 supervision.runs_again(name);
             }

@@ -3,11 +3,8 @@
 //! Kinds whose definitions are missing are no fault: they are looked for again and again, so that one that is installed
 //! later is read without a restart, and one that goes is let go.
 
-use super::{
-    fault::{Trouble, describe},
-    jittered,
-};
-use crate::task::Stop;
+use super::fault::{Trouble, describe};
+use crate::{backoff::jittered, task::Stop};
 use edge_translate::api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
 use kube::{Client, Error, core::ApiResource};

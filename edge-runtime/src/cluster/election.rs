@@ -10,10 +10,13 @@ use super::{
     Api,
     fault::Trouble,
     fault::describe,
-    jittered, random,
     terms::{Election, LeaseTerms},
 };
-use crate::{state::Leadership, task::Stop};
+use crate::{
+    backoff::{jittered, random},
+    state::Leadership,
+    task::Stop,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},

@@ -9,7 +9,8 @@ use super::{
     seen::{ObjectId, Seen, View, resource},
 };
 use crate::{
-    cluster::{FIELD_MANAGER, fault::Trouble, fault::describe, jittered},
+    backoff::Backoff,
+    cluster::{FIELD_MANAGER, fault::Trouble, fault::describe},
     state::{Address, Availability, Report, Reports},
 };
 use edge_infra::{CONTROLLER, FLEET, Object, ObjectKind, REVISION};
@@ -25,7 +26,7 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{sync::watch, time};
 
 /// The first and the longest pause after something has failed.
-const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(60)];
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
 
 /// What a fleet's task works from.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +51,7 @@ pub(super) struct Fleet {
 impl Fleet {
     /// Works until everything of a fleet that isn't wanted any more is gone, or until nobody gives it work.
     pub(super) async fn run(mut self, mut work: watch::Receiver<Work>) -> FleetKey {
-        let mut pause = PAUSES[0];
+        let mut backoff = PAUSES;
         loop {
             let now = work.borrow_and_update().clone();
             let done = self.bring(&now).await;
@@ -58,20 +59,23 @@ impl Fleet {
             if done.is_ok() && now.wanted.is_none() && now.view.is_empty() {
                 break;
             }
+            let pause = match &done {
+                Ok(()) => {
+                    backoff.reset();
+                    None
+                }
+                Err(_) => Some(backoff.pause()),
+            };
             let again = async {
-                match &done {
-                    Ok(()) => std::future::pending().await,
-                    Err(_) => time::sleep(jittered(pause)).await,
+                match pause {
+                    Some(pause) => time::sleep(pause).await,
+                    None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 changed = work.changed() => if changed.is_err() { break },
                 () = again => {}
             }
-            pause = match done {
-                Ok(()) => PAUSES[0],
-                Err(_) => (pause * 2).min(PAUSES[1]),
-            };
         }
         self.key
     }

@@ -1,23 +1,20 @@
 //! The objects of ours that are in the cluster, by watches, so that what drifts is repaired and what is ready is told.
 
 use super::seen::{Marks, ObjectId, Seen, marks, resource};
-use crate::cluster::{fault::Trouble, jittered};
+use crate::cluster::{
+    fault::Trouble,
+    watching::{Fault, Target, events},
+};
 use edge_infra::ObjectKind;
 use futures_util::StreamExt as _;
-use kube::{
-    Api, Client,
-    core::DynamicObject,
-    runtime::watcher::{Config, Event, watcher},
-};
-use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
-use tokio::{sync::mpsc, task::JoinSet, time};
+use kube::{Client, core::DynamicObject, runtime::watcher::Event};
+use std::{collections::BTreeSet, sync::Arc};
+use tokio::{sync::mpsc, task::JoinSet};
 
 /// What our objects of every fleet have in common.
 const OURS: &str = "app.kubernetes.io/managed-by=edge-gateway,app.kubernetes.io/component=proxy";
 /// Changes that wait to be looked at; the watches wait when there are more.
 const QUEUE: usize = 256;
-/// The first and the longest pause after a watch has failed.
-const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
 
 /// In which namespaces there may be objects of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,19 +70,14 @@ impl Watches {
         let mut tasks = JoinSet::new();
         let mut all = BTreeSet::new();
         for kind in ObjectKind::ALL {
-            let resource = resource(kind);
             let namespaces: Vec<Option<Arc<str>>> = match places {
                 Places::All => vec![None],
                 Places::Namespaces(names) => names.iter().cloned().map(Some).collect(),
             };
             for namespace in namespaces {
-                let api = match &namespace {
-                    Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-                    None => Api::all_with(client.clone(), &resource),
-                };
                 let place = Place { kind, namespace };
                 all.insert(place.clone());
-                tasks.spawn(follow(place, api, sender.clone()));
+                tasks.spawn(follow(place, client.clone(), sender.clone()));
             }
         }
         Self {
@@ -97,21 +89,26 @@ impl Watches {
 }
 
 /// Follows one kind; it ends when nobody listens any more.
-async fn follow(place: Place, api: Api<DynamicObject>, sender: mpsc::Sender<News>) {
+async fn follow(place: Place, client: Client, sender: mpsc::Sender<News>) {
     let kind = place.kind;
-    let mut events = pin!(watcher(api, Config::default().labels(OURS)));
+    let target = Target {
+        client,
+        resource: resource(kind),
+        namespace: place.namespace.clone(),
+        labels: Some(OURS),
+        streams_lists: false,
+    };
+    let mut events = events::<DynamicObject>(target);
     let mut trouble = Trouble::default();
-    let mut pause = PAUSES[0];
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
         let news = match event {
-            Err(error) => {
-                let problem = error.to_string();
+            Err(Fault::Expired) => continue,
+            Err(fault) => {
+                let problem = fault.to_string();
                 if trouble.is_news(&problem) {
                     tracing::warn!(kind = kind.as_str(), "objects of proxies can't be watched: {problem}");
                 }
-                time::sleep(jittered(pause)).await;
-                pause = (pause * 2).min(PAUSES[1]);
                 continue;
             }
             Ok(Event::Init) => {
@@ -125,7 +122,6 @@ async fn follow(place: Place, api: Api<DynamicObject>, sender: mpsc::Sender<News
             Ok(Event::Apply(object)) => seen(kind, object),
             Ok(Event::Delete(object)) => News::Gone(ObjectId::of(kind, &object)),
             Ok(Event::InitDone) => {
-                pause = PAUSES[0];
                 if trouble.is_over() {
                     tracing::info!(kind = kind.as_str(), "objects of proxies are watched again");
                 }

@@ -8,10 +8,10 @@
 //! read stays in force; whatever was missed is made up for by the next complete list.
 
 use crate::{
+    backoff::jittered,
     cluster::{
         Api, Served,
         fault::{Trouble, describe},
-        jittered,
     },
     config::Cluster,
     metrics::Metrics,

@@ -14,10 +14,10 @@ use super::{
     told::{News, Told},
 };
 use crate::{
+    backoff::jittered,
     cluster::{
         Api, Served,
         fault::{Trouble, describe},
-        jittered,
     },
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{Leadership, Ledger, Mirror, Rejections, Seen},

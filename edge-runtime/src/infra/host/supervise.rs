@@ -14,6 +14,7 @@ use super::{
     record::Phase,
 };
 use crate::{
+    backoff::Backoff,
     metrics::{Counter, Metrics, Timer},
     state::Availability,
 };
@@ -25,12 +26,8 @@ use tokio::{
     time::{self, Instant},
 };
 
-/// First pause before a process is started again.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A process that ran this long has done nothing wrong.
-const STABLE: Duration = Duration::from_secs(30);
+/// The first and the longest pause before a process is started again.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
 /// How often the log's size is looked at.
 const TRIM_EVERY: Duration = Duration::from_secs(30);
 /// How often the end of the proxy's certificate is looked at; it is renewed days before.
@@ -55,7 +52,7 @@ pub(super) struct Supervisor {
     aside: JoinSet<()>,
     /// What those on their way out are waited for.
     waiting: watch::Sender<WaitFor>,
-    pause: Pause,
+    backoff: Backoff,
     /// When a process is to be started; `None`: none is wanted.
     start_at: Option<Instant>,
     /// The last problem that was logged, so that the same one isn't logged at every attempt.
@@ -73,7 +70,7 @@ impl Supervisor {
             next: None,
             aside: JoinSet::new(),
             waiting: watch::Sender::new(WaitFor::Connections),
-            pause: Pause::default(),
+            backoff: PAUSES,
             start_at: Some(Instant::now()),
             problem: None,
         };
@@ -105,7 +102,7 @@ impl Supervisor {
                 fate = fate_of(&mut self.next, patience) => self.decided(fate),
                 how = end_of(&mut self.current) => {
                     let ran = self.current.take().map(|process| process.started.elapsed());
-                    self.pause.after(ran.unwrap_or_default());
+                    self.backoff.ran(ran.unwrap_or_default());
                     self.failed(how);
                 }
                 () = moment(self.start_at) => self.start(),
@@ -148,7 +145,7 @@ impl Supervisor {
         if let Some(process) = self.next.take() {
             self.aside.spawn(process.end());
         }
-        self.pause = Pause::default();
+        self.backoff.reset();
         self.start_at = (!is_right).then(Instant::now);
         if !is_right && self.current.is_some() {
             tracing::info!(fleet = %self.reporter.key, "the proxy's start-up settings changed; a new process takes over");
@@ -222,7 +219,7 @@ impl Supervisor {
     /// A process has ended, isn't ready, or could not be started: it will be tried again.
     fn failed(&mut self, problem: String) {
         self.metrics.count(Counter::ProxiesFailed);
-        let pause = self.pause.next();
+        let pause = self.backoff.pause();
         if self.next.is_none() {
             self.start_at = Some(Instant::now() + pause);
         }
@@ -295,45 +292,5 @@ async fn moment(at: Option<Instant>) {
     match at {
         Some(at) => time::sleep_until(at).await,
         None => future::pending().await,
-    }
-}
-
-/// The pause before the next attempt.
-#[derive(Debug)]
-struct Pause(Duration);
-
-impl Default for Pause {
-    fn default() -> Self {
-        Self(FIRST_PAUSE)
-    }
-}
-
-impl Pause {
-    fn next(&mut self) -> Duration {
-        let now = self.0;
-        self.0 = (now * 2).min(LONGEST_PAUSE);
-        now
-    }
-
-    fn after(&mut self, ran: Duration) {
-        if ran >= STABLE {
-            *self = Self::default();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_a_bound_and_a_stable_run_is_rewarded() {
-        let mut pause = Pause::default();
-        let list: Vec<u128> = (0..9).map(|_| pause.next().as_millis()).collect();
-        assert_eq!(list, [250, 500, 1000, 2000, 4000, 8000, 16000, 30000, 30000]);
-        pause.after(Duration::from_secs(1));
-        assert_eq!(pause.next(), LONGEST_PAUSE);
-        pause.after(STABLE);
-        assert_eq!(pause.next(), FIRST_PAUSE);
     }
 }

@@ -2,31 +2,14 @@
 
 use super::arrived::{Arrived, Taken};
 use crate::{
-    cluster::{
-        fault::{describe, describe_status},
-        jittered,
-    },
+    cluster::watching::{Fault, Target, events},
     metrics::{Counter, Metrics},
 };
 use edge_translate::api::{Kind, ObjectKey};
 use futures_util::StreamExt as _;
-use kube::{
-    Api, Client, Error as ClientError,
-    core::ApiResource,
-    runtime::watcher::{Config, Error, Event, watcher},
-};
-use std::{fmt, pin::pin, sync::Arc};
-use tokio::{
-    sync::mpsc,
-    time::{self, Duration, Instant},
-};
-
-/// First pause after a fault.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause: an API server that was away is heard of again so soon.
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-/// A watch that went well for so long begins with the first pause again.
-const STABLE: Duration = Duration::from_secs(60);
+use kube::{Client, core::ApiResource, runtime::watcher::Event};
+use std::{fmt, sync::Arc};
+use tokio::{sync::mpsc, time::Instant};
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,74 +72,38 @@ pub(super) async fn follow(watch: Watch, out: mpsc::Sender<Signal>) {
     }
 }
 
-/// What becomes of a watch that failed.
-enum Next {
-    /// The same again, after a pause, and what is to be said.
-    Again(Option<News>),
-    /// Without a list that streams.
-    Plain,
-}
-
-/// How long to wait after each fault.
-#[derive(Default)]
-struct Pauses {
-    last: Option<(Instant, Duration)>,
-}
-
-impl Pauses {
-    fn next(&mut self) -> Duration {
-        let now = Instant::now();
-        let pause = match self.last {
-            Some((at, pause)) if now.duration_since(at) < STABLE => (pause * 2).min(LONGEST_PAUSE),
-            _ => FIRST_PAUSE,
-        };
-        self.last = Some((now, pause));
-        pause
-    }
-}
-
 impl Watch {
-    async fn run<const PARTIAL: bool>(mut self, out: mpsc::Sender<Signal>) {
-        let mut pauses = Pauses::default();
-        loop {
-            let api: Api<Arrived<PARTIAL>> = match &self.source.namespace {
-                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &self.resource),
-                None => Api::all_with(self.client.clone(), &self.resource),
-            };
-            let config = match self.streams_lists {
-                true => Config::default().streaming_lists(),
-                false => Config::default(),
-            };
-            let mut events = pin!(watcher(api, config));
-            while let Some(event) = events.next().await {
-                let at = Instant::now();
-                let (news, failed) = match event {
-                    Ok(event) => (Some(self.news(event)), false),
-                    Err(error) => {
-                        self.metrics.count(Counter::WatchRestarts);
-                        match self.judge(&error) {
-                            Next::Again(news) => (news, true),
-                            Next::Plain => break,
-                        }
-                    }
-                };
-                if let Some(news) = news {
-                    let signal = Signal {
-                        source: self.source.clone(),
-                        number: self.number,
-                        at,
-                        news,
-                    };
-                    if out.send(signal).await.is_err() {
-                        return;
+    async fn run<const PARTIAL: bool>(self, out: mpsc::Sender<Signal>) {
+        let target = Target {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            namespace: self.source.namespace.clone(),
+            labels: None,
+            streams_lists: self.streams_lists,
+        };
+        let mut events = events::<Arrived<PARTIAL>>(target);
+        while let Some(event) = events.next().await {
+            let at = Instant::now();
+            let news = match event {
+                Ok(event) => self.news(event),
+                Err(fault) => {
+                    self.metrics.count(Counter::WatchRestarts);
+                    match fault {
+                        Fault::Expired => continue,
+                        Fault::Unserved => News::Unserved,
+                        Fault::Other(reason) => News::Fails(reason),
                     }
                 }
-                if failed {
-                    time::sleep(jittered(pauses.next())).await;
-                }
+            };
+            let signal = Signal {
+                source: self.source.clone(),
+                number: self.number,
+                at,
+                news,
+            };
+            if out.send(signal).await.is_err() {
+                return;
             }
-            // A stream of events never ends by itself: the server doesn't stream lists after all.
-            self.streams_lists = false;
         }
     }
 
@@ -169,32 +116,5 @@ impl Watch {
             Event::Delete(object) => News::Gone(object.key(self.source.kind)),
             Event::InitDone => News::Complete,
         }
-    }
-
-    fn judge(&self, error: &Error) -> Next {
-        let status = match error {
-            Error::WatchError(status) => Some(&**status),
-            Error::InitialListFailed(ClientError::Api(status))
-            | Error::WatchStartFailed(ClientError::Api(status))
-            | Error::WatchFailed(ClientError::Api(status)) => Some(&**status),
-            _ => None,
-        };
-        match status.map(|status| status.code) {
-            // It has fallen too far behind: everything is listed again.
-            Some(410) => return Next::Again(None),
-            Some(404) => return Next::Again(Some(News::Unserved)),
-            Some(400 | 403 | 422) if self.streams_lists && matches!(error, Error::WatchStartFailed(_)) => {
-                return Next::Plain;
-            }
-            _ => {}
-        }
-        let reason = match (status, error) {
-            (Some(status), _) => describe_status(status),
-            (None, Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error)) => {
-                describe(error)
-            }
-            (None, other) => other.to_string(),
-        };
-        Next::Again(Some(News::Fails(reason)))
     }
 }
