@@ -6,10 +6,12 @@
 use super::fault::{Trouble, describe};
 use crate::{backoff::jittered, task::Stop};
 use edge_translate::api::Kind;
+use futures_util::FutureExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
 use kube::{Client, Error, core::ApiResource};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    future,
     sync::Arc,
     time::Duration,
 };
@@ -22,6 +24,9 @@ use tokio::{
 const AGAIN: Duration = Duration::from_secs(5);
 /// How soon after a look that failed.
 const SOON: Duration = Duration::from_secs(1);
+/// Looks in a row that don't find a kind which was there before it counts as gone: all that is of it goes then, and one
+/// replica of an API server that has just started may not know it yet.
+const MISSES: u32 = 3;
 /// Kinds that every API server has served for years.
 const BUILT_IN: [(Kind, &str); 5] = [
     (Kind::Namespace, "namespaces"),
@@ -45,15 +50,19 @@ pub struct Served {
 /// Looks until asked to stop; `again` asks for a look at once.
 pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>, again: Arc<Notify>, mut stop: Stop) {
     let mut trouble = Trouble::default();
+    let mut missed = Missed::default();
     loop {
         let found = tokio::select! {
             () = stop.requested() => return,
             found = look(&client) => found,
         };
         let pause = match found {
-            Ok(found) => {
+            Ok(mut found) => {
                 trouble.is_over();
                 let is_complete = found.kinds.len() == Kind::ALL.len();
+                if let Some(before) = &*served.borrow() {
+                    missed.confirm(before, &mut found);
+                }
                 served.send_if_modified(|known| {
                     let before = known.as_deref();
                     if before == Some(&found) {
@@ -73,10 +82,42 @@ pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>
                 Some(SOON)
             }
         };
+        let (asked, pause) = match missed.is_empty() {
+            true => (again.notified().boxed(), pause),
+            // Looks that are to confirm something aren't made at once.
+            false => (future::pending().boxed(), Some(SOON)),
+        };
         tokio::select! {
             () = stop.requested() => return,
-            () = again.notified() => {}
+            () = asked => {}
             () = after(pause) => {}
+        }
+    }
+}
+
+/// Kinds that were there and aren't found, and how many times in a row.
+#[derive(Default)]
+struct Missed(BTreeMap<Kind, u32>);
+
+impl Missed {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Takes a look into account: what was there before and hasn't been missed often enough is there still.
+    fn confirm(&mut self, before: &Served, found: &mut Served) {
+        self.0.retain(|kind, _| !found.kinds.contains_key(kind));
+        for (kind, resource) in &before.kinds {
+            if found.kinds.contains_key(kind) {
+                continue;
+            }
+            let misses = self.0.entry(*kind).or_default();
+            *misses += 1;
+            if *misses < MISSES {
+                found.kinds.insert(*kind, resource.clone());
+            } else {
+                self.0.remove(kind);
+            }
         }
     }
 }
@@ -84,7 +125,7 @@ pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>
 async fn after(pause: Option<Duration>) {
     match pause {
         Some(pause) => time::sleep(jittered(pause)).await,
-        None => std::future::pending().await,
+        None => future::pending().await,
     }
 }
 
@@ -205,4 +246,28 @@ fn resource(kind: Kind, version: &str, plural: &str) -> ApiResource {
 fn streams_lists(major: &str, minor: &str) -> bool {
     let digits = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
     major == "1" && digits.parse::<u32>().is_ok_and(|minor| minor >= 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_gone_when_it_was_missed_again_and_again() {
+        let all = || Served {
+            kinds: BTreeMap::from([(Kind::HttpRoute, resource(Kind::HttpRoute, "v1", "httproutes"))]),
+            ..Served::default()
+        };
+        let mut missed = Missed::default();
+        let mut is_there = |found: Served| {
+            let mut found = found;
+            missed.confirm(&all(), &mut found);
+            (found.kinds.contains_key(&Kind::HttpRoute), missed.is_empty())
+        };
+        let none = Served::default;
+        assert_eq!([none(), none()].map(&mut is_there), [(true, false), (true, false)]);
+        assert_eq!(is_there(all()), (true, true), "it was there all the time");
+        let last = [none(), none(), none()].map(&mut is_there);
+        assert_eq!(last, [(true, false), (true, false), (false, true)]);
+    }
 }
