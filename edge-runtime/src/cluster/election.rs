@@ -51,7 +51,7 @@ pub async fn run(api: Api, election: Election, leadership: Arc<watch::Sender<Lea
         }
         tokio::select! {
             () = stop.requested() => break,
-            () = time::sleep(jittered(candidate.terms.retry)) => {}
+            () = time::sleep_until(candidate.next_turn()) => {}
         }
     }
     candidate.leave().await;
@@ -83,6 +83,15 @@ impl Candidate {
             seen: None,
             renewed: None,
             trouble: Trouble::default(),
+        }
+    }
+
+    /// When it tries next. A leader doesn't sleep beyond the time at which it must have renewed or stepped down.
+    fn next_turn(&self) -> Instant {
+        let now = Instant::now();
+        match self.renewed {
+            Some(renewed) => (now + self.terms.retry).min(renewed + self.terms.renew_deadline),
+            None => now + jittered(self.terms.retry),
         }
     }
 
@@ -199,7 +208,7 @@ impl Candidate {
         let turns = before.lease_transitions.unwrap_or_default();
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(self.terms.duration.as_secs().max(1)).ok(),
+            lease_duration_seconds: i32::try_from(whole_seconds(self.terms.duration)).ok(),
             acquire_time: before.acquire_time.clone().filter(|_| is_ours).or(Some(now.clone())),
             renew_time: Some(now),
             lease_transitions: Some(if is_ours { turns } else { turns.saturating_add(1) }),
@@ -236,6 +245,11 @@ impl Candidate {
             tracing::debug!("the lease was not given up; it runs out by itself");
         }
     }
+}
+
+/// Rounded up: a Lease that others see run out before its holder does has two holders.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 impl Drop for Candidate {

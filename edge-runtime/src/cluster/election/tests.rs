@@ -86,14 +86,20 @@ struct Replica {
 
 impl Replica {
     fn start(server: &Server) -> Self {
+        Self::start_with(server, [2000, 1000, 100])
+    }
+
+    /// One whose Lease lasts, must be renewed, and is tried again after so many milliseconds.
+    fn start_with(server: &Server, times: [u64; 3]) -> Self {
+        let [duration, renew_deadline, retry] = times.map(Duration::from_millis);
         let (source, stop) = StopSource::new();
         let leadership = Arc::new(watch::Sender::new(Leadership::Following));
         let receiver = leadership.subscribe();
         let terms = LeaseTerms {
             namespace: "system".into(),
-            duration: Duration::from_secs(2),
-            renew_deadline: Duration::from_secs(1),
-            retry: Duration::from_millis(100),
+            duration,
+            renew_deadline,
+            retry,
         };
         let api = Api::of(server.client());
         Self {
@@ -142,6 +148,21 @@ async fn a_leader_that_cannot_renew_steps_down_and_comes_back() {
     replica.becomes(Leadership::Following).await;
     server.0.send_modify(|(_, answers)| *answers = Answers::Well);
     replica.becomes(Leadership::Leading).await;
+    replica.stop().await;
+}
+
+#[tokio::test]
+async fn a_leader_steps_down_before_another_may_follow_however_seldom_it_tries() {
+    let server = Server::new(None);
+    let mut replica = Replica::start_with(&server, [90_500, 1000, 90_000]);
+    replica.becomes(Leadership::Leading).await;
+    let seconds = server.0.borrow().0.as_ref().unwrap()["spec"]["leaseDurationSeconds"].clone();
+    assert_eq!(
+        seconds, 91,
+        "others must not see it run out earlier than the leader does"
+    );
+    server.0.send_modify(|(_, answers)| *answers = Answers::Never);
+    replica.becomes(Leadership::Following).await;
     replica.stop().await;
 }
 
