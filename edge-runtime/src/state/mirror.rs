@@ -64,10 +64,13 @@ impl Mirror {
         });
     }
 
-    /// Takes note of what we wrote ourselves, before it comes back.
-    pub fn wrote(&self, key: &ObjectKey, seen: Seen) {
+    /// Takes note of what an object carries after a write of ours on top of a version, before it comes back. If the
+    /// object is known at another version by now, that one is at least as new: nobody can have written in between.
+    pub fn wrote(&self, key: &ObjectKey, base: &str, seen: Seen) {
         self.0.send_if_modified(|image| {
-            if let Some(known) = image.seen.get_mut(key) {
+            if let Some(known) = image.seen.get_mut(key)
+                && &*known.version == base
+            {
                 *known = seen;
             }
             false
@@ -138,5 +141,37 @@ impl MirrorNews {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge_translate::api::Kind;
+
+    #[test]
+    fn what_has_come_since_a_write_isnt_forgotten_for_it() {
+        let (mirror, key) = (Mirror::default(), ObjectKey::new(Kind::Gateway, "ns", "gw"));
+        let seen = |version: &str| Seen {
+            version: version.into(),
+            status: Some(format!("{{\"of\":{version}}}").into()),
+        };
+        let put = |version: &str| {
+            let sight = Sight {
+                key: key.clone(),
+                seen: Some(seen(version)),
+                malformed: None,
+            };
+            mirror.put(vec![sight]);
+        };
+        put("4");
+        mirror.wrote(&key, "4", seen("5"));
+        assert_eq!(mirror.seen(&key), Some(seen("5")));
+        // Somebody writes on top of our next write, and the watch is faster than the answer to it.
+        put("6");
+        put("7");
+        mirror.wrote(&key, "5", seen("6"));
+        assert_eq!(mirror.seen(&key), Some(seen("7")));
+        assert_eq!(mirror.take(), [key.clone()].into(), "it is looked at again");
     }
 }

@@ -14,7 +14,6 @@ use super::{
     told::{News, Told},
 };
 use crate::{
-    backoff::jittered,
     cluster::{
         Api, Served,
         fault::{Trouble, describe},
@@ -38,9 +37,13 @@ use std::{
 use tokio::{sync::watch, time::Instant};
 
 mod events;
+mod failures;
 mod lay;
+#[cfg(test)]
+mod tests;
 
 use events::Events;
+use failures::Failures;
 
 /// Quiet that is waited for before statuses are written.
 const QUIET: Duration = Duration::from_millis(50);
@@ -48,8 +51,6 @@ const QUIET: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_millis(500);
 /// Writes at a time.
 const WRITES: usize = 16;
-/// Pause before what couldn't be written is tried again.
-const AGAIN: Duration = Duration::from_secs(2);
 
 /// What this writer needs of the cluster.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
     leadership.mark_changed();
     let mut writer = Writer::new(cluster, &sources, metrics);
     loop {
-        let (due, again) = (writer.due(), writer.again);
+        let (due, again) = (writer.due(), writer.failures.due());
         tokio::select! {
             () = stop.requested() => return,
             Some(question) = sources.questions.recv() => {
@@ -144,8 +145,14 @@ impl Failure {
     }
 }
 
-/// A write that ended, and when it began.
-type Done = (ObjectKey, Instant, Outcome);
+/// A write that ended.
+struct Done {
+    key: ObjectKey,
+    /// The version on top of which it was made.
+    base: Arc<str>,
+    begun: Instant,
+    outcome: Outcome,
+}
 
 struct Writer {
     cluster: Cluster,
@@ -163,13 +170,10 @@ struct Writer {
     queue: BTreeSet<ObjectKey>,
     writing: BTreeSet<ObjectKey>,
     writes: FuturesUnordered<BoxFuture<'static, Done>>,
-    /// What couldn't be written, and when it is tried again.
-    failed: BTreeSet<ObjectKey>,
-    again: Option<Instant>,
+    /// What couldn't be written, and is tried again.
+    failures: Failures,
     /// What the API server doesn't take.
     refused: BTreeMap<ObjectKey, Trouble>,
-    /// Why others fail.
-    failing: BTreeSet<String>,
 }
 
 impl Writer {
@@ -189,10 +193,8 @@ impl Writer {
             queue: BTreeSet::new(),
             writing: BTreeSet::new(),
             writes: FuturesUnordered::new(),
-            failed: BTreeSet::new(),
-            again: None,
+            failures: Failures::default(),
             refused: BTreeMap::new(),
-            failing: BTreeSet::new(),
         }
     }
 
@@ -221,8 +223,9 @@ impl Writer {
                 }
             }
         }
-        self.queue.extend(stale);
+        // Who begins to lead looks at everything, so who doesn't has nothing to remember.
         if self.leadership == Leadership::Leading {
+            self.queue.extend(stale);
             self.events.follow(&self.rejections, &self.book, &self.cluster);
         }
     }
@@ -244,8 +247,9 @@ impl Writer {
         }
         self.writes.clear();
         self.writing.clear();
-        self.failed.clear();
-        self.again = None;
+        self.queue.clear();
+        self.failures.clear();
+        self.refused.clear();
         if now == Leadership::Leading {
             self.cluster.mirror.begin();
             self.note();
@@ -270,61 +274,72 @@ impl Writer {
     }
 
     fn begin(&mut self, key: ObjectKey) {
-        let Some(seen) = self.cluster.mirror.seen(&key) else {
-            return;
-        };
-        let effective = self.effective(&key);
-        let ours = (&seen, &self.cluster.controller_name);
-        let Some(patch) = lay::patch(&key, effective.as_ref(), ours, &now()) else {
-            return;
-        };
-        let Some(objects) = objects(&self.cluster, &key) else {
-            return;
-        };
-        self.writing.insert(key.clone());
-        self.writes.push(write(objects, key, patch).boxed());
+        match self.needed(&key) {
+            Some((objects, base, patch)) => {
+                self.writing.insert(key.clone());
+                self.writes.push(write(objects, key, base, patch).boxed());
+            }
+            None => self.settled(&key),
+        }
     }
 
-    fn done(&mut self, (key, begun, outcome): Done) {
-        self.writing.remove(&key);
-        if !self.failing.is_empty() && self.failed.is_empty() && matches!(outcome, Outcome::Written(_)) {
-            self.failing.clear();
+    /// What has to be written of an object, where, and on top of which version. Nothing if it is gone, or carries it.
+    fn needed(&self, key: &ObjectKey) -> Option<(Objects<DynamicObject>, Arc<str>, Value)> {
+        let seen = self.cluster.mirror.seen(key)?;
+        let effective = self.effective(key);
+        let ours = (&seen, &self.cluster.controller_name);
+        let patch = lay::patch(key, effective.as_ref(), ours, &now())?;
+        Some((objects(&self.cluster, key)?, seen.version, patch))
+    }
+
+    /// An object needs nothing more.
+    fn settled(&mut self, key: &ObjectKey) {
+        self.refused.remove(key);
+        if self.failures.over(key) {
             tracing::info!("statuses can be written again");
         }
+    }
+
+    fn done(&mut self, done: Done) {
+        let Done {
+            key,
+            base,
+            begun,
+            outcome,
+        } = done;
+        self.writing.remove(&key);
         match outcome {
             Outcome::Written(seen) => {
                 self.metrics.count(Counter::StatusUpdates);
                 self.metrics.observe(Timer::StatusWrite, begun.elapsed());
                 tracing::debug!(object = %key, "its status is written");
-                self.cluster.mirror.wrote(&key, seen);
-                self.refused.remove(&key);
+                self.cluster.mirror.wrote(&key, &base, seen);
+                self.settled(&key);
             }
             Outcome::Stale(seen) => {
                 self.metrics.count(Counter::StatusConflicts);
-                self.cluster.mirror.wrote(&key, seen);
+                self.cluster.mirror.wrote(&key, &base, seen);
                 self.queue.insert(key);
             }
-            Outcome::Gone => drop(self.refused.remove(&key)),
+            Outcome::Gone => self.settled(&key),
             Outcome::Refused(reason) => {
                 self.metrics.count(Counter::StatusFailures);
+                self.failures.over(&key);
                 if self.refused.entry(key.clone()).or_default().is_news(&reason) {
                     tracing::error!(object = %key, "its status can't be written: {reason}");
                 }
             }
             Outcome::Failed(Failure { class, reason }) => {
                 self.metrics.count(Counter::StatusFailures);
-                if self.failing.insert(class) {
+                if self.failures.failed(class, key.clone(), Instant::now()) {
                     tracing::error!(object = %key, "statuses can't be written: {reason}; it is tried again");
                 }
-                self.failed.insert(key);
-                self.again.get_or_insert_with(|| Instant::now() + jittered(AGAIN));
             }
         }
     }
 
     fn try_again(&mut self) {
-        self.again = None;
-        self.queue.append(&mut self.failed);
+        self.queue.append(&mut self.failures.take_due(Instant::now()));
     }
 
     /// What is said about every object, as a page.
@@ -352,7 +367,7 @@ fn objects(cluster: &Cluster, key: &ObjectKey) -> Option<Objects<DynamicObject>>
 }
 
 /// Writes a status.
-async fn write(objects: Objects<DynamicObject>, key: ObjectKey, patch: Value) -> Done {
+async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, patch: Value) -> Done {
     let begun = Instant::now();
     let parameters = PatchParams {
         field_manager: Some(crate::cluster::FIELD_MANAGER.to_owned()),
@@ -372,7 +387,12 @@ async fn write(objects: Objects<DynamicObject>, key: ObjectKey, patch: Value) ->
         Err(error @ Error::Api(_)) if is_final(&error) => Outcome::Refused(describe(&error)),
         Err(error) => Outcome::Failed(Failure::new(&key, &error)),
     };
-    (key, begun, outcome)
+    Done {
+        key,
+        base,
+        begun,
+        outcome,
+    }
 }
 
 /// Whether the same again would be refused again.
