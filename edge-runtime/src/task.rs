@@ -201,7 +201,7 @@ impl Task {
 
 /// Runs a task to its end, and says what that was like. A task shares nothing with others that a panic could leave half
 /// done: what it owns goes with it, and channels stay whole.
-async fn end_of(task: impl Future<Output = ()>) -> String {
+pub async fn end_of(task: impl Future<Output = ()>) -> String {
     match AssertUnwindSafe(task).catch_unwind().await {
         Ok(()) => "has ended without being asked".to_owned(),
         Err(panic) => format!("has failed by a bug: {}", words(&*panic)),

@@ -8,15 +8,15 @@
 //! read stays in force; whatever was missed is made up for by the next complete list.
 
 use crate::{
-    backoff::jittered,
+    backoff::Backoff,
     cluster::{
         Api, Served,
         fault::{Trouble, describe},
     },
     config::Cluster,
-    metrics::Metrics,
+    metrics::{Counter, Metrics},
     state::{Batch, Coverage, Input, Mirror, ProviderName},
-    task::Stop,
+    task::{Stop, end_of},
 };
 use edge_translate::api::{Kind, ObjectKey};
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::{
     sync::{Notify, mpsc, watch},
-    task::{AbortHandle, JoinSet},
+    task::{AbortHandle, JoinError, JoinSet},
     time::{self, Instant},
 };
 
@@ -52,8 +52,9 @@ pub const NAME: ProviderName = ProviderName("cluster");
 const SIGNALS: usize = 512;
 /// Signals that go into one batch.
 const BATCH: usize = 4096;
-/// Pause before a Secret or ConfigMap that couldn't be read is read again.
-const READ_AGAIN: Duration = Duration::from_secs(1);
+/// Pauses before a Secret or ConfigMap that couldn't be read is read again, and before a watch that failed by a bug
+/// begins again.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
 
 /// Where the provider tells what it sees.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ pub async fn run(api: Api, cluster: Cluster, kinds: Kinds, outputs: Outputs, sto
         running: BTreeMap::new(),
         number: 0,
         reads: FuturesUnordered::new(),
-        reading: BTreeSet::new(),
+        unreadable: BTreeMap::new(),
         troubles: BTreeMap::new(),
         signals,
         since: None,
@@ -100,8 +101,10 @@ pub async fn run(api: Api, cluster: Cluster, kinds: Kinds, outputs: Outputs, sto
     provider.run(kinds.served, heard, stop).await;
 }
 
-/// A Secret or ConfigMap that was asked for.
-type Answer = (ObjectKey, Option<Taken>);
+/// A Secret or ConfigMap that was asked for, nothing if there is none; or why it can't be read.
+type Answer = (ObjectKey, Result<Option<Taken>, String>);
+/// How a watch ended that was not to end.
+type Ended = (Source, u64, String);
 
 struct Provider {
     api: Api,
@@ -111,12 +114,13 @@ struct Provider {
     served: Arc<Served>,
     namespaces: Namespaces,
     table: Table,
-    watches: JoinSet<()>,
+    watches: JoinSet<Ended>,
     running: BTreeMap<Source, Running>,
     /// How many watches there have been.
     number: u64,
     reads: FuturesUnordered<BoxFuture<'static, Answer>>,
-    reading: BTreeSet<ObjectKey>,
+    /// Secrets and ConfigMaps that can't be read, though they are named.
+    unreadable: BTreeMap<ObjectKey, Unreadable>,
     /// Sources that don't work, and why.
     troubles: BTreeMap<Source, String>,
     signals: mpsc::Sender<Signal>,
@@ -127,7 +131,17 @@ struct Provider {
 /// A watch that runs.
 struct Running {
     number: u64,
+    /// As what its kind is asked for.
+    resource: ApiResource,
     abort: AbortHandle,
+    begun: Instant,
+    backoff: Backoff,
+}
+
+/// A Secret or ConfigMap that couldn't be read.
+struct Unreadable {
+    trouble: Trouble,
+    backoff: Backoff,
 }
 
 impl Provider {
@@ -154,8 +168,8 @@ impl Provider {
                         self.take(signal);
                     }
                 }
-                Some((key, answer)) = self.reads.next() => self.take_answer(&key, answer),
-                Some(ended) = self.watches.join_next_with_id() => self.ended(ended),
+                Some((key, answer)) = self.reads.next() => self.take_answer(key, answer),
+                Some(ended) = self.watches.join_next() => self.ended(ended),
             }
             self.start_reads();
             if !self.send().await {
@@ -191,46 +205,62 @@ impl Provider {
             self.since.get_or_insert_with(Instant::now);
         }
         for source in wanted {
-            if !self.running.contains_key(&source) {
-                self.start(source);
+            let running = self.running.get(&source);
+            // A kind that is served at another version is asked for there. What was read before stays in force until
+            // that is complete.
+            if running.map(|running| &running.resource) != self.served.kinds.get(&source.kind) {
+                self.start(source, Duration::ZERO);
             }
         }
     }
 
-    fn start(&mut self, source: Source) {
-        let Some(resource) = self.served.kinds.get(&source.kind) else {
+    /// Starts a watch after a pause, in the place of one that there may be.
+    fn start(&mut self, source: Source, pause: Duration) {
+        let Some(resource) = self.served.kinds.get(&source.kind).cloned() else {
             return;
         };
         self.number += 1;
+        let number = self.number;
+        let before = self.running.remove(&source);
+        if let Some(before) = &before {
+            before.abort.abort();
+        }
         let watch = Watch {
             source: source.clone(),
-            number: self.number,
+            number,
             client: self.api.client(),
             resource: resource.clone(),
             streams_lists: self.served.streams_lists,
             metrics: Arc::clone(&self.outputs.metrics),
         };
-        let abort = self.watches.spawn(follow(watch, self.signals.clone()));
+        let (told, signals) = (source.clone(), self.signals.clone());
+        let abort = self.watches.spawn(async move {
+            time::sleep(pause).await;
+            let how = end_of(follow(watch, signals)).await;
+            (told, number, how)
+        });
         self.table.add(source.clone());
-        let number = self.number;
-        self.running.insert(source, Running { number, abort });
+        let running = Running {
+            number,
+            resource,
+            abort,
+            begun: Instant::now() + pause,
+            backoff: before.map_or(PAUSES, |before| before.backoff),
+        };
+        self.running.insert(source, running);
     }
 
-    /// A watch ended: it was cut off, or it has a bug, which costs no more than another list.
-    fn ended(&mut self, ended: Result<(tokio::task::Id, ()), tokio::task::JoinError>) {
-        let Err(error) = ended else { return };
-        if error.is_cancelled() {
+    /// A watch ended: it was cut off, or it has a bug, which costs no more than another list after a pause.
+    fn ended(&mut self, ended: Result<Ended, JoinError>) {
+        let Ok((source, number, how)) = ended else { return };
+        let Some(running) = self.running.get_mut(&source).filter(|running| running.number == number) else {
             return;
-        }
-        let failed = self
-            .running
-            .iter()
-            .find(|(_, running)| running.abort.id() == error.id());
-        if let Some(source) = failed.map(|(source, _)| source.clone()) {
-            tracing::error!(%source, %error, "a bug in a watch; it begins again");
-            self.running.remove(&source);
-            self.start(source);
-        }
+        };
+        running.backoff.ran(running.begun.elapsed());
+        let pause = running.backoff.pause();
+        self.outputs.metrics.count(Counter::TaskFailures);
+        self.fails(source.clone(), format!("its watch {how}"));
+        self.start(source, pause);
     }
 
     fn take(&mut self, signal: Signal) {
@@ -273,32 +303,52 @@ impl Provider {
 
     fn start_reads(&mut self) {
         for key in self.table.take_unread() {
-            // What is being read already is looked at again when the answer is there.
-            if let Some(resource) = self.served.kinds.get(&key.kind)
-                && self.reading.insert(key.clone())
-            {
-                self.reads.push(read(self.api.client(), key, resource.clone()).boxed());
-            }
+            self.read(key, Duration::ZERO);
         }
     }
 
-    fn take_answer(&mut self, key: &ObjectKey, answer: Option<Taken>) {
-        self.reading.remove(key);
-        self.since.get_or_insert_with(Instant::now);
-        self.table.read(key, answer);
+    fn read(&mut self, key: ObjectKey, pause: Duration) {
+        if let Some(resource) = self.served.kinds.get(&key.kind) {
+            self.reads
+                .push(read(self.api.client(), key, resource.clone(), pause).boxed());
+        }
+    }
+
+    fn take_answer(&mut self, key: ObjectKey, answer: Result<Option<Taken>, String>) {
+        match answer {
+            Ok(taken) => {
+                self.unreadable.remove(&key);
+                self.since.get_or_insert_with(Instant::now);
+                self.table.read(&key, taken);
+            }
+            Err(reason) if self.table.is_still_wanted(&key) => {
+                let Unreadable { trouble, backoff } = self.unreadable.entry(key.clone()).or_insert(Unreadable {
+                    trouble: Trouble::default(),
+                    backoff: PAUSES,
+                });
+                if trouble.is_news(&reason) {
+                    tracing::error!(object = %key, "can't be read: {reason}; what names it waits, and it is tried again");
+                }
+                let pause = backoff.pause();
+                self.read(key, pause);
+            }
+            Err(_) => drop(self.unreadable.remove(&key)),
+        }
     }
 
     /// Tells what is new. Says whether anybody listens.
     async fn send(&mut self) -> bool {
-        let turned = self.table.take_turned();
+        let mut turned = self.table.take_turned();
+        if self.namespaces.follow(&turned.changes) {
+            self.arrange();
+            // With a namespace goes, in one step, all that it holds.
+            turned.append(self.table.take_turned());
+        }
         for (key, message) in &turned.malformed {
             tracing::warn!(object = %key, "can't be read: {message}; what it said before, if anything, stays in force");
         }
         if !turned.sights.is_empty() {
             self.outputs.mirror.put(turned.sights);
-        }
-        if self.namespaces.follow(&turned.changes) {
-            self.arrange();
         }
         let since = self.since.take().unwrap_or_else(Instant::now);
         if !turned.changes.is_empty() {
@@ -361,23 +411,13 @@ impl Provider {
     }
 }
 
-/// Reads a Secret or ConfigMap, however long that takes; nothing if there is none.
-async fn read(client: Client, key: ObjectKey, resource: ApiResource) -> (ObjectKey, Option<Taken>) {
+/// Reads a Secret or ConfigMap after a pause.
+async fn read(client: Client, key: ObjectKey, resource: ApiResource, pause: Duration) -> Answer {
+    time::sleep(pause).await;
     let objects: Objects<Arrived<false>> = Objects::namespaced_with(client, &key.namespace, &resource);
-    let mut trouble = Trouble::default();
-    loop {
-        match objects.get_opt(&key.name).await {
-            Ok(object) => {
-                let taken = object.map(|object| object.take(key.kind, &resource));
-                return (key, taken);
-            }
-            Err(error) => {
-                let reason = describe(&error);
-                if trouble.is_news(&reason) {
-                    tracing::error!(object = %key, "can't be read: {reason}; what names it waits, and it is tried again");
-                }
-                time::sleep(jittered(READ_AGAIN)).await;
-            }
-        }
-    }
+    let answer = match objects.get_opt(&key.name).await {
+        Ok(object) => Ok(object.map(|object| object.take(key.kind, &resource))),
+        Err(error) => Err(describe(&error)),
+    };
+    (key, answer)
 }

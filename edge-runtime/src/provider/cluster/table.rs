@@ -44,6 +44,8 @@ pub(super) struct Table {
     told: Vec<(ObjectKey, Arc<str>)>,
     /// What is to be read.
     unread: BTreeSet<ObjectKey>,
+    /// What is being read.
+    reading: BTreeSet<ObjectKey>,
 }
 
 /// What a watch has told.
@@ -71,6 +73,15 @@ pub(super) struct Turned {
     pub(super) sights: Vec<Sight>,
     /// Objects that turned out to be malformed, and what is wrong with them.
     pub(super) malformed: Vec<(ObjectKey, Arc<str>)>,
+}
+
+impl Turned {
+    /// Adds what has come after it.
+    pub(super) fn append(&mut self, mut later: Self) {
+        self.changes.append(&mut later.changes);
+        self.sights.append(&mut later.sights);
+        self.malformed.append(&mut later.malformed);
+    }
 }
 
 impl Table {
@@ -311,21 +322,36 @@ impl Table {
         }
     }
 
-    /// Secrets and ConfigMaps that are to be read now; each is given once.
+    /// Secrets and ConfigMaps that are to be read now, and that nobody is reading yet.
     pub(super) fn take_unread(&mut self) -> BTreeSet<ObjectKey> {
-        std::mem::take(&mut self.unread)
+        let unread = std::mem::take(&mut self.unread).into_iter();
+        let (later, now): (BTreeSet<_>, BTreeSet<_>) = unread.partition(|key| self.reading.contains(key));
+        self.unread = later;
+        self.reading.extend(now.iter().cloned());
+        now
+    }
+
+    /// A Secret or ConfigMap couldn't be read. Whether anything is still waiting for it, so that it is to be tried again.
+    pub(super) fn is_still_wanted(&mut self, key: &ObjectKey) -> bool {
+        let is_wanted = self.needed.contains_key(key) && self.documents.contains_key(key);
+        if !is_wanted {
+            self.reading.remove(key);
+        }
+        is_wanted
     }
 
     /// A Secret or ConfigMap was read; `None`: there is none.
     pub(super) fn read(&mut self, key: &ObjectKey, taken: Option<Taken>) {
+        self.reading.remove(key);
         if !self.needed.contains_key(key) {
             return;
         }
         match (taken, self.documents.get_mut(key)) {
             (Some(taken), Some(document)) => {
-                // It has changed since it was asked for, or its watch hasn't told yet.
-                if document.version != taken.version {
-                    self.unread.insert(key.clone());
+                // What was read is at least as new as what its watch had told when it was asked for. If the watch has
+                // told of another version since, it is among the unread; if it hasn't yet, it will.
+                if document.version == taken.version {
+                    self.unread.remove(key);
                 }
                 document.read = Some(taken.version);
                 match taken.content {

@@ -13,6 +13,7 @@ use kube::core::ApiResource;
 use serde_json::{Value, json};
 
 mod protocol;
+mod running;
 
 fn resource(kind: Kind) -> ApiResource {
     ApiResource {
@@ -149,6 +150,32 @@ fn a_secret_is_read_while_it_is_named_and_told_before_who_names_it() {
     assert_eq!(said(&mut table), ["-Secret/ns/t"]);
     table.take(&gateways, gateway("a", "3", Some("none")));
     assert_eq!(said(&mut table), ["+Gateway/ns/a"], "there is none to wait for");
+}
+
+#[test]
+fn a_watch_that_is_behind_makes_nobody_read_a_secret_again_and_again() {
+    let (mut table, gateways, secrets) = (table(), source(Kind::Gateway), source(Kind::Secret));
+    let key = ObjectKey::new(Kind::Secret, "ns", "s");
+    table.take(&secrets, put(Kind::Secret, "s", "1", json!({})));
+    table.take(&gateways, gateway("a", "1", Some("s")));
+    assert_eq!(table.take_unread(), [key.clone()].into());
+    // It has changed, and its watch fails or is late.
+    table.read(&key, Some(answer("s", "2")));
+    assert_eq!(said(&mut table), ["+Secret/ns/s", "+Gateway/ns/a"]);
+    assert!(table.take_unread().is_empty(), "what was read is the newest");
+    table.take(&secrets, put(Kind::Secret, "s", "2", json!({})));
+    assert!(table.take_unread().is_empty(), "and known when the watch tells of it");
+    // Nobody reads it twice at a time.
+    table.take(&secrets, put(Kind::Secret, "s", "3", json!({})));
+    assert_eq!(table.take_unread().len(), 1);
+    table.take(&secrets, put(Kind::Secret, "s", "4", json!({})));
+    assert!(table.take_unread().is_empty());
+    table.read(&key, Some(answer("s", "3")));
+    assert_eq!(table.take_unread().len(), 1);
+    // What can't be read is tried again for as long as anything names it.
+    assert!(table.is_still_wanted(&key));
+    table.take(&gateways, gateway("a", "2", None));
+    assert!(!table.is_still_wanted(&key));
 }
 
 #[test]
