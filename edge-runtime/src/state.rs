@@ -94,6 +94,8 @@ pub struct FleetState {
     pub snapshot: Arc<Snapshot>,
     /// What must exist around it; `None`: what is asked for can't be used, so what runs stays as it is.
     pub infra: Option<Arc<Infra>>,
+    /// The latest that could be used: its proxies have the account that this names.
+    pub last_infra: Option<Arc<Infra>>,
 }
 
 /// What is known about every fleet's infrastructure.

@@ -11,7 +11,7 @@ use crate::{
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{Coverage, FleetState, Input, Ledger, ProviderName, Published},
 };
-use edge_ir::{Fleet, FleetKey};
+use edge_ir::{Fleet, FleetKey, Infra};
 use edge_translate::{
     Change, Fact, Fault, Settings, Translation, Translator, Wanted,
     api::{Object, ObjectKey},
@@ -152,6 +152,8 @@ struct Lowered {
     /// What was lowered last.
     fleet: Arc<Fleet>,
     snapshot: Arc<Snapshot>,
+    /// The latest infrastructure that could be used.
+    infra: Option<Arc<Infra>>,
 }
 
 impl World {
@@ -280,36 +282,43 @@ impl World {
         self.fleets.retain(|key, _| translation.fleets.contains_key(key));
         let mut states = BTreeMap::new();
         for (key, fleet) in &translation.fleets {
+            let infra = translation.infra.get(key).cloned();
+            let lowered = self.lowered(key, fleet);
+            lowered.infra = infra.clone().or(lowered.infra.take());
             let state = FleetState {
-                snapshot: self.snapshot(key, fleet),
-                infra: translation.infra.get(key).cloned(),
+                snapshot: Arc::clone(&lowered.snapshot),
+                infra,
+                last_infra: lowered.infra.clone(),
             };
             states.insert(key.clone(), state);
         }
         states
     }
 
-    fn snapshot(&mut self, key: &FleetKey, fleet: &Arc<Fleet>) -> Arc<Snapshot> {
-        if let Some(known) = self.fleets.get(key)
-            && Arc::ptr_eq(&known.fleet, fleet)
-        {
-            return Arc::clone(&known.snapshot);
-        }
+    fn lowered(&mut self, key: &FleetKey, fleet: &Arc<Fleet>) -> &mut Lowered {
         let metrics = &self.outputs.metrics;
         let lowered = self.fleets.entry(key.clone()).or_insert_with(|| {
             metrics.count(Counter::SnapshotsCreated);
+            let mut lowering = Lowering::default();
+            let snapshot = Arc::new(lowering.lower(fleet));
+            if *snapshot != Snapshot::default() {
+                metrics.count(Counter::SnapshotsUpdated);
+            }
             Lowered {
-                lowering: Lowering::default(),
+                lowering,
                 fleet: Arc::clone(fleet),
-                snapshot: Arc::default(),
+                snapshot,
+                infra: None,
             }
         });
-        lowered.fleet = Arc::clone(fleet);
-        let snapshot = lowered.lowering.lower(fleet);
-        if *lowered.snapshot != snapshot {
-            metrics.count(Counter::SnapshotsUpdated);
-            lowered.snapshot = Arc::new(snapshot);
+        if !Arc::ptr_eq(&lowered.fleet, fleet) {
+            lowered.fleet = Arc::clone(fleet);
+            let snapshot = lowered.lowering.lower(fleet);
+            if *lowered.snapshot != snapshot {
+                metrics.count(Counter::SnapshotsUpdated);
+                lowered.snapshot = Arc::new(snapshot);
+            }
         }
-        Arc::clone(&lowered.snapshot)
+        lowered
     }
 }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Error,
     certs::{ServerTls, TlsFiles},
-    cluster::{Api, discovery, election, fault},
+    cluster::{Api, discovery, election},
     cluster_infra::{self as infrastructure, ClusterTerms, Rendering},
     config::{Cluster, Config, Deploy, Scope},
     http::listen,
@@ -58,7 +58,7 @@ impl Prepared {
         let namespace = Arc::clone(&config.settings.controller_namespace);
         let domain = &config.settings.dns_domain;
         Authorizer::Account(AccountAuthorizer::new(
-            (self.api.urgent(), fault::describe),
+            self.api.urgent(),
             namespace,
             domain,
             certificates,

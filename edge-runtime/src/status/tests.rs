@@ -60,6 +60,7 @@ fn published() -> Published {
     let state = FleetState {
         snapshot: Arc::default(),
         infra: Some(Arc::new(infra)),
+        last_infra: None,
     };
     Published {
         fleets: [("ns/gw".into(), state)].into(),

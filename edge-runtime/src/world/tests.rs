@@ -140,7 +140,23 @@ async fn a_fleet_whose_parameters_cannot_be_used_is_served_and_its_infrastructur
     let published = published.unwrap();
     let fleet = &published.fleets["ns/gw"];
     assert_eq!(fleet.infra, None);
+    assert_eq!(fleet.last_infra, None, "nothing is known of it yet");
     assert!(!fleet.snapshot.section(ResourceType::Listener).entries().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_fleet_was_last_is_known_while_its_parameters_cannot_be_used() {
+    let mut rig = Rig::start(&[FILES], Pace::default());
+    let plain = GATEWAY.lines().filter(|line| !line.contains("parametersRef"));
+    rig.send(&plain.collect::<Vec<_>>().join("\n")).await;
+    rig.synced(FILES).await;
+    rig.published.changed().await.unwrap();
+    rig.send(GATEWAY).await;
+    let (published, _) = rig.end().await;
+    let published = published.unwrap();
+    let fleet = &published.fleets["ns/gw"];
+    assert_eq!(fleet.infra, None);
+    assert!(fleet.last_infra.is_some(), "its proxies still have their account");
 }
 
 #[tokio::test]

@@ -103,18 +103,12 @@ pub(super) struct Proof {
 
 impl AccountAuthorizer {
     /// One that asks an API server about tokens for the controller in a namespace.
-    /// `describe` says in words what is wrong with it.
-    pub fn new(
-        (client, describe): (Client, fn(&kube::Error) -> String),
-        namespace: Arc<str>,
-        dns_domain: &str,
-        certificates: ClientCertificates,
-    ) -> Self {
+    pub fn new(client: Client, namespace: Arc<str>, dns_domain: &str, certificates: ClientCertificates) -> Self {
         let audience = format!("edge-gateway.{namespace}.svc.{dns_domain}");
         Self {
             namespace,
             certificates,
-            tokens: Arc::new(Tokens::new(client, audience.into(), describe)),
+            tokens: Arc::new(Tokens::new(client, audience.into())),
         }
     }
 
@@ -130,7 +124,7 @@ impl AccountAuthorizer {
         };
         let proven = self.tokens.review(token).await?;
         let state = fleet_state(published, fleet)?;
-        let Some(infra) = &state.infra else {
+        let Some(infra) = &state.last_infra else {
             return Err(Status::unavailable(
                 "it isn't known at the moment which ServiceAccount the fleet has; try again",
             ));
@@ -142,6 +136,7 @@ impl AccountAuthorizer {
                 "the proxy's token is of the ServiceAccount {shown}, which is not the one of the fleet `{fleet}`"
             )));
         }
+        self.tokens.keep(token, &proven).await;
         Ok(Proof {
             again: Some(proven.again),
             ends: [certificate, proven.expires].into_iter().flatten().min(),

@@ -77,7 +77,8 @@ fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
     let snapshot = Snapshot::default().with(ResourceType::Cluster, Arc::new(Section::new(clusters)));
     let state = FleetState {
         snapshot: Arc::new(snapshot),
-        infra: Some(Arc::new(infra)),
+        infra: None,
+        last_infra: Some(Arc::new(infra)),
     };
     Arc::new(Published {
         fleets: [("ns/gw".into(), state)].into(),
@@ -350,6 +351,7 @@ fn world(path: &str) -> Arc<Published> {
     let state = FleetState {
         snapshot: Arc::new(Lowering::new().lower(fleet)),
         infra: Some(Arc::clone(&translation.infra[key])),
+        last_infra: Some(Arc::clone(&translation.infra[key])),
     };
     Arc::new(Published {
         fleets: [(key.clone(), state)].into(),

@@ -1,15 +1,16 @@
 //! Whose a token is: the API server says (TokenReview), for one audience.
 //!
-//! What it said holds for a while and until the token expires. When it can't be asked, what it said last goes on holding
-//! until then, and who is new is asked to come back. Tokens are kept as hashes, and nowhere else.
+//! What it said of a proxy's holds for a while and until the token expires ([`memory`]). When it can't be asked, what it
+//! said last goes on holding until then, and who is new is asked to come back. Tokens are kept as hashes, and nowhere
+//! else.
 
+use crate::cluster::fault::{Trouble, describe};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::{Api, Client, api::PostParams};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use std::{
-    collections::BTreeMap,
     fmt,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -20,6 +21,10 @@ use tokio::{
 };
 use tonic::Status;
 
+mod memory;
+
+use memory::{Hash, Memory, Room};
+
 /// How long what the API server said holds: an account that is deleted is refused after this.
 const HOLDS: Duration = Duration::from_secs(600);
 /// When it is asked again if it couldn't be asked.
@@ -28,13 +33,11 @@ const RETRY: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Questions at a time: anybody can make us ask, so it mustn't be the API server that suffers.
 const AT_A_TIME: usize = 8;
-/// Tokens that are remembered: more than there are proxies.
-const REMEMBERED: usize = 8192;
 /// What the name of an account's user begins with.
 const ACCOUNT: &str = "system:serviceaccount:";
 
 /// A ServiceAccount.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Account {
     pub(super) namespace: Arc<str>,
     pub(super) name: Arc<str>,
@@ -59,7 +62,11 @@ pub(super) struct Proven {
 
 impl Proven {
     fn has_expired(&self) -> bool {
-        self.expires.is_some_and(|expires| expires <= SystemTime::now())
+        self.has_expired_at(SystemTime::now())
+    }
+
+    fn has_expired_at(&self, time: SystemTime) -> bool {
+        self.expires.is_some_and(|expires| expires <= time)
     }
 }
 
@@ -69,12 +76,9 @@ pub(super) struct Tokens {
     audience: Arc<str>,
     /// How long an answer holds.
     holds: Duration,
-    known: Mutex<BTreeMap<[u8; 32], Proven>>,
+    memory: Mutex<Memory>,
     turns: Semaphore,
-    /// Says in words what is wrong with the API server.
-    describe: fn(&kube::Error) -> String,
-    /// Why it couldn't be asked last: a reason is told once.
-    trouble: Mutex<Option<String>>,
+    trouble: Mutex<Trouble>,
 }
 
 impl fmt::Debug for Tokens {
@@ -86,53 +90,46 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    pub(super) fn new(client: Client, audience: Arc<str>, describe: fn(&kube::Error) -> String) -> Self {
+    pub(super) fn new(client: Client, audience: Arc<str>) -> Self {
         Self {
             reviews: Api::all(client),
             audience,
             holds: HOLDS,
-            known: Mutex::default(),
+            memory: Mutex::new(Memory::with(Room::default())),
             turns: Semaphore::new(AT_A_TIME),
-            describe,
             trouble: Mutex::default(),
         }
     }
 
     /// Says whose a token is, or why it proves nothing. `Unavailable`: nobody can say at the moment.
     pub(super) async fn review(&self, token: &str) -> Result<Proven, Status> {
-        let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        if let Some(known) = self.known(&key).await
-            && Instant::now() < known.again
-        {
-            return Ok(known);
+        let key = hash(token);
+        if let Some(answer) = self.known(&key).await {
+            return answer;
         }
         let said = async {
             let _turn = self.turns.acquire().await;
             // Somebody else may have asked about the same one meanwhile.
             match self.known(&key).await {
-                Some(known) if Instant::now() < known.again => Some(Ok(known)),
-                _ => self.ask(token).await,
+                Some(answer) => Some(answer),
+                None => self.ask(token).await,
             }
         };
         let Ok(Some(answer)) = time::timeout(2 * PATIENCE, said).await else {
             return self.without_answer(&key).await;
         };
-        let mut known = self.known.lock().await;
-        match &answer {
-            Ok(proven) => {
-                known.retain(|_, proven| !proven.has_expired());
-                if known.len() < REMEMBERED {
-                    known.insert(key, proven.clone());
-                }
-            }
-            Err(_) => drop(known.remove(&key)),
-        }
+        self.memory.lock().await.note(key, &answer, Instant::now());
         answer
     }
 
-    async fn known(&self, key: &[u8; 32]) -> Option<Proven> {
-        let known = self.known.lock().await.get(key).cloned();
-        known.filter(|known| !known.has_expired())
+    /// A token has proved the account of a fleet: what is known of it is kept.
+    pub(super) async fn keep(&self, token: &str, proven: &Proven) {
+        let (key, proven) = (hash(token), proven.clone());
+        self.memory.lock().await.keep(key, proven, Instant::now());
+    }
+
+    async fn known(&self, key: &Hash) -> Option<Result<Proven, Status>> {
+        self.memory.lock().await.answer(key, Instant::now())
     }
 
     /// What the API server says; none if it says nothing.
@@ -148,7 +145,7 @@ impl Tokens {
         let asked = time::timeout(PATIENCE, self.reviews.create(&parameters, &review)).await;
         let problem = match asked {
             Ok(Ok(review)) => {
-                self.trouble.lock().await.take();
+                self.trouble.lock().await.is_over();
                 let account = judge(&review.status.unwrap_or_default(), &self.audience);
                 return Some(account.map(|account| Proven {
                     account,
@@ -156,19 +153,17 @@ impl Tokens {
                     expires: expiry(token),
                 }));
             }
-            Ok(Err(error)) => (self.describe)(&error),
+            Ok(Err(error)) => describe(&error),
             Err(_) => "the API server doesn't answer".to_owned(),
         };
-        let mut trouble = self.trouble.lock().await;
-        if trouble.as_ref() != Some(&problem) {
+        if self.trouble.lock().await.is_news(&problem) {
             tracing::warn!("tokens of proxies can't be reviewed: {problem}");
-            *trouble = Some(problem);
         }
         None
     }
 
-    async fn without_answer(&self, key: &[u8; 32]) -> Result<Proven, Status> {
-        let known = self.known(key).await;
+    async fn without_answer(&self, key: &Hash) -> Result<Proven, Status> {
+        let known = self.memory.lock().await.last(key);
         let later = |known: Proven| Proven {
             again: Instant::now() + RETRY,
             ..known
@@ -177,6 +172,10 @@ impl Tokens {
             .map(later)
             .ok_or_else(|| Status::unavailable("the proxy's token can't be reviewed at the moment; try again"))
     }
+}
+
+fn hash(token: &str) -> Hash {
+    Sha256::digest(token.as_bytes()).into()
 }
 
 /// Takes an answer apart.

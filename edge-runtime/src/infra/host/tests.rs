@@ -208,6 +208,7 @@ impl Rig {
                 FleetState {
                     snapshot: Arc::default(),
                     infra: Some(infra),
+                    last_infra: None,
                 },
             )
         };

@@ -76,12 +76,7 @@ async fn a_certificate_of_a_foreign_authority_doesnt_get_through_the_handshake()
 /// A server in a cluster, and the API server that it asks.
 async fn cluster_rig(certificates: ClientCertificates, limits: Limits) -> (Rig, Arc<Reviewer>) {
     let reviewer = Arc::new(Reviewer::default());
-    let authorizer = AccountAuthorizer::new(
-        (reviewer.client(), ToString::to_string),
-        "system".into(),
-        "cluster.local",
-        certificates,
-    );
+    let authorizer = AccountAuthorizer::new(reviewer.client(), "system".into(), "cluster.local", certificates);
     let rig = Rig::start_as(Authorizer::Account(authorizer), limits).await;
     rig.published.send_replace(Some(state(vec![cluster("a", "1")])));
     (rig, reviewer)

@@ -86,10 +86,11 @@ pub(in crate::xds_server) fn token(account: &str, audience: &str, seconds: i64) 
 #[tokio::test]
 async fn an_account_is_known_by_its_token_and_asked_about_once() {
     let server = Arc::new(Reviewer::default());
-    let tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
+    let tokens = Tokens::new(server.client(), AUDIENCE.into());
     let token = token("ns:edge-ns-gw", AUDIENCE, 3600);
     for _ in 0..3 {
         let proven = tokens.review(&token).await.unwrap();
+        tokens.keep(&token, &proven).await;
         assert_eq!(proven.account.to_string(), "ns/edge-ns-gw");
         let left = proven.expires.unwrap().duration_since(SystemTime::now()).unwrap();
         assert!((3590..=3600).contains(&left.as_secs()), "{left:?}");
@@ -100,7 +101,7 @@ async fn an_account_is_known_by_its_token_and_asked_about_once() {
 #[tokio::test]
 async fn what_the_api_server_doesnt_know_proves_nothing() {
     let server = Arc::new(Reviewer::default());
-    let tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
+    let tokens = Tokens::new(server.client(), AUDIENCE.into());
     for (token, reason) in [
         (token("ns:a", "somebody-else", 3600), "token audiences is invalid"),
         (token("ns:a", AUDIENCE, -1), "has expired"),
@@ -109,6 +110,10 @@ async fn what_the_api_server_doesnt_know_proves_nothing() {
         assert_eq!(refused.code(), tonic::Code::Unauthenticated);
         assert!(refused.message().contains(reason), "{refused}");
         assert!(!refused.message().contains(&token), "a token in a message");
+        // One that comes back at once is refused without a question.
+        let asked = server.asked.load(Ordering::Relaxed);
+        assert_eq!(tokens.review(&token).await.unwrap_err().message(), refused.message());
+        assert_eq!(server.asked.load(Ordering::Relaxed), asked);
     }
 }
 
@@ -134,16 +139,26 @@ fn an_answer_without_our_audience_or_an_account_is_none() {
 #[tokio::test]
 async fn while_the_api_server_is_away_who_is_known_goes_on_and_who_is_new_comes_back() {
     let server = Arc::new(Reviewer::default());
-    let mut tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
+    let mut tokens = Tokens::new(server.client(), AUDIENCE.into());
     // Whatever is known must be asked about again at once.
     tokens.holds = Duration::ZERO;
+    tokens.memory = Mutex::new(Memory::with(Room {
+        briefly: Duration::ZERO,
+        ..Room::default()
+    }));
     let (known, new) = (token("ns:a", AUDIENCE, 3600), token("ns:b", AUDIENCE, 3600));
-    tokens.review(&known).await.unwrap();
+    let proven = tokens.review(&known).await.unwrap();
+    tokens.keep(&known, &proven).await;
+    // Of no fleet, so it takes no place among those that are.
+    let stranger = token("ns:c", AUDIENCE, 3600);
+    tokens.review(&stranger).await.unwrap();
     server.is_away.store(true, Ordering::Relaxed);
     let proven = tokens.review(&known).await.unwrap();
     assert!(proven.again <= Instant::now() + RETRY, "it is asked about again soon");
-    let refused = tokens.review(&new).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::Unavailable);
+    for unknown in [&new, &stranger] {
+        let refused = tokens.review(unknown).await.unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::Unavailable);
+    }
     server.is_away.store(false, Ordering::Relaxed);
     tokens.review(&new).await.unwrap();
     // One that was deleted is found out when it is asked about again.
@@ -155,7 +170,7 @@ async fn while_the_api_server_is_away_who_is_known_goes_on_and_who_is_new_comes_
 #[tokio::test]
 async fn no_debug_form_shows_a_token() {
     let server = Arc::new(Reviewer::default());
-    let tokens = Tokens::new(server.client(), AUDIENCE.into(), ToString::to_string);
+    let tokens = Tokens::new(server.client(), AUDIENCE.into());
     let token = token("ns:a", AUDIENCE, 3600);
     let proven = tokens.review(&token).await.unwrap();
     let shown = format!("{tokens:?} {proven:?}");
