@@ -4,7 +4,13 @@
 //! A pod can't know its node's labels otherwise. A pod without its zone is better than none: whatever goes wrong, the
 //! binding is allowed as it is.
 
-use crate::{certs::ServerTls, cluster::fault::describe, http::pause_after, task::Stop};
+use crate::{
+    certs::ServerTls,
+    cluster::fault::describe,
+    http::pause_after,
+    metrics::{Counter, Metrics},
+    task::Stop,
+};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
@@ -45,8 +51,17 @@ const MAX_BODY: usize = 64 << 10;
 /// gives up after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// Whom it asks, and where it counts.
+#[derive(Clone)]
+pub struct Injector {
+    /// The API server.
+    pub client: Client,
+    /// Measurements.
+    pub metrics: Arc<Metrics>,
+}
+
 /// Answers the API server until asked to stop.
-pub async fn serve(listener: TcpListener, mut tls: ServerTls, client: Client, mut stop: Stop) {
+pub async fn serve(listener: TcpListener, mut tls: ServerTls, injector: Injector, mut stop: Stop) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -57,7 +72,7 @@ pub async fn serve(listener: TcpListener, mut tls: ServerTls, client: Client, mu
                     let mut config = tls.current().as_ref().clone();
                     config.alpn_protocols = vec![b"http/1.1".to_vec()];
                     let acceptor = TlsAcceptor::from(Arc::new(config));
-                    connections.spawn(connection(socket, acceptor, client.clone()));
+                    connections.spawn(connection(socket, acceptor, injector.clone()));
                 }
                 Err(error) => pause_after(&error).await,
             },
@@ -66,7 +81,7 @@ pub async fn serve(listener: TcpListener, mut tls: ServerTls, client: Client, mu
     connections.shutdown().await;
 }
 
-async fn connection(socket: TcpStream, acceptor: TlsAcceptor, client: Client) {
+async fn connection(socket: TcpStream, acceptor: TlsAcceptor, injector: Injector) {
     let accepted = time::timeout(PATIENCE, acceptor.accept(socket)).await;
     let stream = match accepted.map_err(io::Error::from) {
         Ok(Ok(stream)) => stream,
@@ -75,8 +90,8 @@ async fn connection(socket: TcpStream, acceptor: TlsAcceptor, client: Client) {
         }
     };
     let service = service_fn(move |request| {
-        let client = client.clone();
-        async move { Ok::<_, Infallible>(answer(request, client).await) }
+        let injector = injector.clone();
+        async move { Ok::<_, Infallible>(answer(request, injector).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -87,7 +102,7 @@ async fn connection(socket: TcpStream, acceptor: TlsAcceptor, client: Client) {
     }
 }
 
-async fn answer(request: Request<Incoming>, client: Client) -> Response<Full<Bytes>> {
+async fn answer(request: Request<Incoming>, injector: Injector) -> Response<Full<Bytes>> {
     if (request.method(), request.uri().path()) != (&Method::POST, PATH) {
         return reply(
             StatusCode::NOT_FOUND,
@@ -99,7 +114,7 @@ async fn answer(request: Request<Incoming>, client: Client) -> Response<Full<Byt
         return reply(StatusCode::BAD_REQUEST, &json!("no AdmissionReview, or too large"));
     };
     match serde_json::from_slice::<Review>(&body.to_bytes()) {
-        Ok(review) => reply(StatusCode::OK, &judge(&review, &client).await),
+        Ok(review) => reply(StatusCode::OK, &injector.judge(&review).await),
         Err(error) => reply(StatusCode::BAD_REQUEST, &json!(format!("no AdmissionReview: {error}"))),
     }
 }
@@ -149,37 +164,44 @@ struct Target {
     name: String,
 }
 
-/// The binding is allowed, with the zone if it is one of ours and there is one.
-async fn judge(review: &Review, client: &Client) -> Value {
-    let Question {
-        uid, namespace, object, ..
-    } = &review.request;
-    let zone = time::timeout(PATIENCE, zone_for(&review.request, client)).await;
-    let zone = match zone {
-        Ok(Ok(zone)) => zone,
-        Ok(Err(error)) => {
-            let reason = describe(&error);
-            tracing::warn!(%namespace, node = object.target.name, "a proxy isn't told its zone: {reason}");
-            None
+impl Injector {
+    /// The binding is allowed, with the zone if it is one of ours and there is one.
+    async fn judge(&self, review: &Review) -> Value {
+        let Question { uid, object, .. } = &review.request;
+        let mut response = json!({"uid": uid, "allowed": true});
+        if let Some(zone) = self.zone(&review.request).await {
+            let operation = match &object.metadata.annotations {
+                // The API server hands annotations of a binding on to its pod.
+                Some(_) => {
+                    json!({"op": "add", "path": format!("/metadata/annotations/{}", ZONE.replace('/', "~1")), "value": zone})
+                }
+                None => json!({"op": "add", "path": "/metadata/annotations", "value": {ZONE: zone}}),
+            };
+            response["patchType"] = "JSONPatch".into();
+            response["patch"] = STANDARD.encode(json!([operation]).to_string()).into();
         }
-        Err(_) => {
-            tracing::warn!(%namespace, node = object.target.name, "a proxy isn't told its zone: no answer in time");
-            None
-        }
-    };
-    let mut response = json!({"uid": uid, "allowed": true});
-    if let Some(zone) = zone {
-        let operation = match &object.metadata.annotations {
-            // The API server hands annotations of a binding on to its pod.
-            Some(_) => {
-                json!({"op": "add", "path": format!("/metadata/annotations/{}", ZONE.replace('/', "~1")), "value": zone})
-            }
-            None => json!({"op": "add", "path": "/metadata/annotations", "value": {ZONE: zone}}),
-        };
-        response["patchType"] = "JSONPatch".into();
-        response["patch"] = STANDARD.encode(json!([operation]).to_string()).into();
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
-    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+    /// The zone that a pod is to be told. What keeps it from being found out is in the log.
+    async fn zone(&self, question: &Question) -> Option<String> {
+        let found = time::timeout(PATIENCE, zone_for(question, &self.client)).await;
+        let problem = match found {
+            Ok(Ok(zone)) => {
+                self.metrics.count(match zone {
+                    Some(_) => Counter::ZonesTold,
+                    None => Counter::ZonesUntold,
+                });
+                return zone;
+            }
+            Ok(Err(error)) => describe(&error),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        self.metrics.count(Counter::ZonesUnknown);
+        let (namespace, node) = (&question.namespace, &question.object.target.name);
+        tracing::warn!(namespace, node, "a proxy isn't told its zone: {problem}");
+        None
+    }
 }
 
 /// The zone of the node that a proxy of ours is bound to; none if the pod isn't ours or the node has none.

@@ -41,6 +41,12 @@ series! {
         StatusConflicts = ("status_update_total", "status=\"conflict\"", "Statuses of objects written.");
         /// Watches of the cluster that had to begin again.
         WatchRestarts = ("watch_restarts_total", "", "Watches of the cluster that failed and began again.");
+        /// Pods that were told their zone.
+        ZonesTold = ("topology_injector_events_total", "status=\"success\"", "Bindings of pods that the topology injector was asked about.");
+        /// Pods that aren't ours, or whose node has no zone.
+        ZonesUntold = ("topology_injector_events_total", "status=\"skipped\"", "Bindings of pods that the topology injector was asked about.");
+        /// Pods whose zone couldn't be found out.
+        ZonesUnknown = ("topology_injector_events_total", "status=\"failure\"", "Bindings of pods that the topology injector was asked about.");
         /// Fleets that appeared.
         SnapshotsCreated = ("xds_snapshot_create_total", "", "Fleets that got their first snapshot.");
         /// Snapshots that replaced another.

@@ -15,7 +15,7 @@ use crate::{
     provider::cluster as provider,
     state::{Leadership, Mirror, ProviderName},
     status::writer,
-    task::{Supervision, Task},
+    task::Task,
     topology,
     world::Pace,
     xds_server::{AccountAuthorizer, Authorizer, ClientCertificates},
@@ -124,7 +124,7 @@ impl Running {
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (applying, leads) = (api.clone(), leadership.subscribe());
         let (published, reports) = (hub.published.clone(), Arc::clone(&hub.reports));
-        let injector = inject_topology(&cluster, &api, supervision);
+        let injector = inject_topology(&cluster, &api, hub);
         let (looking, electing, terms) = (api.clone(), api.clone(), cluster.election.clone());
         Self {
             discovery: Task::lasting("discovery", supervision, move |stop| {
@@ -149,18 +149,22 @@ impl Running {
 }
 
 /// Starts the topology injector, if it is on. Pods are bound without it too, so nothing else waits for its socket.
-fn inject_topology(cluster: &Cluster, api: &Api, supervision: &Supervision) -> Option<Task> {
+fn inject_topology(cluster: &Cluster, api: &Api, hub: &Hub) -> Option<Task> {
     if cluster.topology_injector == Feature::Disabled {
         return None;
     }
-    let (files, client) = (TlsFiles::within(&cluster.certificates), api.urgent());
-    Some(Task::lasting("topology injector", supervision, move |stop| {
-        let (files, client) = (files.clone(), client.clone());
+    let files = TlsFiles::within(&cluster.certificates);
+    let injector = topology::Injector {
+        client: api.urgent(),
+        metrics: Arc::clone(&hub.metrics),
+    };
+    Some(Task::lasting("topology injector", &hub.supervision, move |stop| {
+        let (files, injector) = (files.clone(), injector.clone());
         async move {
             let address = (every_address(), topology::PORT).into();
             let opened = listen(address, "the topology injector", "free that port").await;
             match opened.and_then(|listener| Ok((listener, ServerTls::read(files)?))) {
-                Ok((listener, tls)) => topology::serve(listener, tls, client, stop).await,
+                Ok((listener, tls)) => topology::serve(listener, tls, injector, stop).await,
                 Err(error) => tracing::error!("{error}"),
             }
         }

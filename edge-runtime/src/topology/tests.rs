@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 struct Rig {
     folder: tempfile::TempDir,
     address: SocketAddr,
+    metrics: Arc<Metrics>,
     _task: Task,
 }
 
@@ -53,12 +54,23 @@ impl Rig {
         let tls = ServerTls::read(TlsFiles::below(folder.path(), CONTROLLER)).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = Task::spawn("injector", |stop| serve(listener, tls, client(), stop));
+        let metrics = Arc::<Metrics>::default();
+        let injector = Injector {
+            client: client(),
+            metrics: Arc::clone(&metrics),
+        };
+        let task = Task::spawn("injector", |stop| serve(listener, tls, injector, stop));
         Self {
             folder,
             address,
+            metrics,
             _task: task,
         }
+    }
+
+    /// Pods that were told, were not, and whose zone isn't known.
+    fn counted(&self) -> [u64; 3] {
+        [Counter::ZonesTold, Counter::ZonesUntold, Counter::ZonesUnknown].map(|it| self.metrics.counted(it))
     }
 
     /// Sends a body, as the API server does: it trusts the authority, and asks for the Service's name.
@@ -127,6 +139,7 @@ async fn a_proxy_is_told_the_zone_of_its_node() {
     let patch = rig.patch("ours", "near", json!({"a": "b"})).await.unwrap();
     let path = "/metadata/annotations/topology.kubernetes.io~1zone";
     assert_eq!(patch, json!([{"op": "add", "path": path, "value": "zone-a"}]));
+    assert_eq!(rig.counted(), [2, 0, 0]);
 }
 
 #[tokio::test]
@@ -142,6 +155,7 @@ async fn whatever_is_missing_or_broken_a_pod_is_bound() {
     ] {
         assert_eq!(rig.patch(pod, node, Value::Null).await, None, "{pod} on {node}");
     }
+    assert_eq!(rig.counted(), [0, 4, 2]);
     assert_eq!(rig.post("no review").await.0, 400);
     assert_eq!(rig.post(&"x".repeat(MAX_BODY + 1)).await.0, 400);
 }
