@@ -5,7 +5,7 @@
 //! them know it.
 
 use crate::cluster::{Connection, client, inventory::Inventory, objects::Objects, progress::Progress};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use std::{
     fs,
@@ -14,16 +14,23 @@ use std::{
     time::Duration,
 };
 
+mod definitions;
+mod images;
 pub mod objects;
 mod steps;
 pub mod values;
 
 use objects::Release;
+use steps::Removal;
 
 /// The label that says who keeps an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Who we are there.
 pub const MANAGER: &str = "edgectl";
+/// Who the controller is there, and the job that makes its certificates.
+pub const CONTROLLER: &str = "edge-gateway";
+/// The label that says of which installation an object is.
+pub const INSTANCE: &str = "app.kubernetes.io/instance";
 
 /// Which installation.
 #[derive(Clone, Debug, clap::Args)]
@@ -61,7 +68,7 @@ pub struct InstallArgs {
     /// Definitions of Gateway API: a file, e.g. its standard-install.yaml. Without it, they must be there already.
     #[arg(long, value_name = "FILE")]
     gateway_api: Option<PathBuf>,
-    /// Version of the images; without it, that of this program.
+    /// Version of the images, wherever they are; without it, that of this program.
     #[arg(long = "version", value_name = "VERSION")]
     version: Option<String>,
     /// Values over those of the chart. May be given again.
@@ -83,7 +90,7 @@ pub struct UninstallArgs {
     /// Removes the definitions of our kinds too, and with them every object of these kinds.
     #[arg(long)]
     with_crds: bool,
-    /// Waits until everything is gone.
+    /// Waits until everything is gone. The controller is waited for in any case.
     #[arg(long)]
     wait: bool,
 }
@@ -123,17 +130,10 @@ struct Parts {
 
 impl InstallArgs {
     fn parts(&self) -> Result<Parts> {
-        let mut settings = self.settings.clone();
+        let mut values = values::read(&self.values, &self.settings)?;
         if let Some(version) = &self.version {
-            let images = [
-                ("edgeGateway", "edge-gateway/edgegateway"),
-                ("edgeProxy", "edge-gateway/edge-proxy"),
-            ];
-            // Before the others, which may say something else.
-            let named = images.map(|(name, image)| format!("global.images.{name}.image={image}:{version}"));
-            settings.splice(0..0, named);
+            images::set_version(&mut values, version)?;
         }
-        let values = values::read(&self.values, &settings)?;
         let namespace = match values["namespaceOverride"].as_str() {
             Some(namespace) if !namespace.is_empty() => namespace,
             _ => &self.target.namespace,
@@ -145,7 +145,7 @@ impl InstallArgs {
         let mut definitions = Vec::new();
         if !self.skip_crds && values["crds"]["enabled"] != false {
             if let Some(path) = &self.gateway_api {
-                definitions.extend(documents(path)?);
+                definitions.extend(definitions::read(path)?);
             }
             definitions.extend(objects::definitions()?);
         }
@@ -159,23 +159,6 @@ impl InstallArgs {
             release,
         })
     }
-}
-
-/// The objects of a file of several documents.
-fn documents(path: &PathBuf) -> Result<Vec<Value>> {
-    let name = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("{name} can't be read"))?;
-    let mut objects = Vec::new();
-    for document in format!("\n{text}").split("\n---") {
-        let object: Value = serde_yaml::from_str(document).with_context(|| format!("{name} is not YAML"))?;
-        if object["kind"] == "CustomResourceDefinition" {
-            objects.push(object);
-        }
-    }
-    if objects.is_empty() {
-        bail!("{name} holds no CustomResourceDefinition");
-    }
-    Ok(objects)
 }
 
 /// Installs.
@@ -212,17 +195,23 @@ pub fn uninstall(args: &UninstallArgs) -> Result<()> {
     client::block_on(async {
         let target = &args.target;
         let objects = Objects::new(target.connection.client().await?, target.timeout);
-        let mut found = Inventory::read(&objects, &target.name, &target.namespace).await?;
-        if args.with_crds {
-            found.add_all(&objects::definitions()?);
-        }
+        let installed = Inventory::read(&objects, &target.name, &target.namespace).await?;
+        let removal = Removal {
+            installed,
+            definitions: match args.with_crds {
+                true => definitions::entries(&objects::definitions()?),
+                false => Vec::new(),
+            },
+            waits: args.wait,
+        };
+        removal.check(&objects).await?;
         if target.dry_run {
             let mut out = io::stdout();
-            for entry in found.entries() {
+            for entry in removal.entries() {
                 writeln!(out, "would remove {entry}")?;
             }
             return Ok(());
         }
-        steps::uninstall(&objects, &found, args.wait, &mut target.progress()).await
+        steps::uninstall(&objects, &removal, &mut target.progress()).await
     })
 }

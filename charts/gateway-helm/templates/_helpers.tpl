@@ -77,12 +77,9 @@ imagePullSecrets:
 - apiGroups: [""]
   resources: [configmaps, secrets, services]
   verbs: [get, list, watch]
-- apiGroups: [""]
+- apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create, patch]
-- apiGroups: [apps]
-  resources: [deployments, daemonsets]
-  verbs: [get, list, watch]
+  verbs: [create]
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs: [get, list, watch]
@@ -101,13 +98,9 @@ imagePullSecrets:
 - apiGroups: [multicluster.x-k8s.io]
   resources: [serviceimports]
   verbs: [get, list, watch]
-{{- if .Values.topologyInjector.enabled }}
-- apiGroups: [""]
-  resources: [pods, pods/binding]
-  verbs: [get, list, patch, update, watch]
-{{- end }}
 {{- end -}}
 
+{{/* Where fleets live. */}}
 {{- define "edge.infraRules" -}}
 - apiGroups: [""]
   resources: [serviceaccounts, services, configmaps]
@@ -118,6 +111,11 @@ imagePullSecrets:
 - apiGroups: [autoscaling, policy]
   resources: [horizontalpodautoscalers, poddisruptionbudgets]
   verbs: [create, get, list, watch, delete, deletecollection, patch]
+{{- if .Values.topologyInjector.enabled }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get]
+{{- end }}
 {{- end -}}
 
 {{- define "edge.tokenRules" -}}

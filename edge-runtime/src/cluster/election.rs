@@ -34,6 +34,8 @@ mod tests;
 
 /// Name of the Lease.
 pub const LEASE: &str = "edge-gateway-leader";
+/// The label that says who made it.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "edge-gateway");
 /// How long giving up the Lease may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -176,6 +178,12 @@ impl Candidate {
         let lease = Lease {
             metadata: ObjectMeta {
                 name: Some(LEASE.to_owned()),
+                // By which an uninstallation knows whose it is.
+                labels: Some(
+                    [MANAGED_BY]
+                        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                        .into(),
+                ),
                 ..ObjectMeta::default()
             },
             spec: Some(self.spec(&LeaseSpec::default())),

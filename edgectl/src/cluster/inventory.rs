@@ -1,7 +1,7 @@
 //! What an installation consists of, as a list in the cluster.
 
 use super::objects::Objects;
-use crate::install::{MANAGED_BY, MANAGER};
+use crate::install::{INSTANCE, MANAGED_BY, MANAGER};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -64,6 +64,9 @@ impl fmt::Display for Entry {
 }
 
 /// The objects of an installation, in the order in which they were applied.
+///
+/// What holds the objects of others is never in it, so that no list of an earlier installation removes it: namespaces,
+/// and definitions of kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inventory {
     release: String,
@@ -90,10 +93,25 @@ impl Inventory {
     pub async fn read(objects: &Objects, release: &str, namespace: &str) -> Result<Self> {
         let mut inventory = Self::new(release, namespace);
         if let Some(found) = objects.get(&inventory.own_entry()).await? {
-            let text = found["data"][KEY].as_str().unwrap_or("[]");
-            inventory.entries = serde_json::from_str(text)?;
+            inventory.fill(found["data"][KEY].as_str().unwrap_or("[]"))?;
         }
         Ok(inventory)
+    }
+
+    fn fill(&mut self, text: &str) -> Result<()> {
+        let entries: Vec<Entry> = serde_json::from_str(text)?;
+        entries.into_iter().for_each(|entry| self.add(entry));
+        Ok(())
+    }
+
+    /// Name of the installation.
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// Namespace of the controller.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
     }
 
     /// The ConfigMap that holds it.
@@ -106,9 +124,10 @@ impl Inventory {
     pub fn to_object(&self) -> Value {
         let own = self.own_entry();
         let text = serde_json::to_string(&self.entries).unwrap_or_default();
+        let labels = json!({MANAGED_BY: MANAGER, INSTANCE: self.release});
         json!({
             "apiVersion": own.api_version, "kind": own.kind,
-            "metadata": {"name": own.name, "namespace": own.namespace, "labels": {MANAGED_BY: MANAGER}},
+            "metadata": {"name": own.name, "namespace": own.namespace, "labels": labels},
             "data": {KEY: text},
         })
     }
@@ -123,9 +142,10 @@ impl Inventory {
         self.entries.iter()
     }
 
-    /// Adds one.
+    /// Adds one, unless it holds objects of others.
     pub fn add(&mut self, entry: Entry) {
-        if !self.holds(&entry) {
+        let holds_others = ["Namespace", "CustomResourceDefinition"].contains(&entry.kind.as_str());
+        if !holds_others && !self.holds(&entry) {
             self.entries.push(entry);
         }
     }
@@ -167,10 +187,26 @@ mod tests {
     #[test]
     fn the_list_survives_its_object() {
         let mut inventory = Inventory::new("r", "n");
-        inventory.add(Entry::new("v1", "Namespace", None, "n"));
+        inventory.add(Entry::new("v1", "Secret", Some("n"), "s"));
         let object = inventory.to_object();
         assert_eq!(object["metadata"]["name"], "r-inventory");
         let entries: Vec<Entry> = serde_json::from_str(object["data"][KEY].as_str().unwrap()).unwrap();
         assert_eq!(entries, inventory.entries);
+    }
+
+    #[test]
+    fn what_holds_the_objects_of_others_is_on_no_list() {
+        let mut inventory = Inventory::new("r", "n");
+        // A list that was written by somebody else, or long ago.
+        let text = r#"[{"apiVersion":"v1","kind":"Namespace","name":"n"},{"apiVersion":"v1","kind":"Secret","namespace":"n","name":"s"}]"#;
+        inventory.fill(text).unwrap();
+        inventory.add(Entry::new(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            None,
+            "d",
+        ));
+        let kinds: Vec<&str> = inventory.entries().map(|entry| entry.kind.as_str()).collect();
+        assert_eq!(kinds, ["Secret"]);
     }
 }

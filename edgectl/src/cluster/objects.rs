@@ -1,16 +1,16 @@
 //! Objects of a cluster as JSON: read, apply, delete, and wait for.
 
 use super::{client::explain, inventory::Entry};
-use crate::install::{MANAGED_BY, MANAGER};
+use crate::install::{CONTROLLER, INSTANCE, MANAGED_BY, MANAGER};
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::{
     api::{apps::v1::Deployment, batch::v1::Job},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, Error,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams},
-    core::{GroupVersion, GroupVersionKind},
+    Api, Client, Error, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions},
+    core::{GroupVersion, GroupVersionKind, PartialObjectMeta},
     runtime::{
         conditions,
         wait::{Condition, await_condition},
@@ -19,6 +19,49 @@ use kube::{
 use serde_json::{Value, json};
 use std::{future::Future, time::Duration};
 use tokio::time::timeout;
+
+/// Who keeps an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// There is no such object.
+    Nobody,
+    /// The installation that is asked about, or its controller.
+    Us,
+    /// Somebody else.
+    Other(String),
+}
+
+/// When what an object owns goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dependents {
+    /// Before the object, which stays that long.
+    First,
+    /// After it, sooner or later.
+    Later,
+}
+
+/// Who keeps what was found, as the installation `release` sees it.
+fn keeper(found: Option<&Value>, release: &str) -> Keeper {
+    let Some(found) = found else { return Keeper::Nobody };
+    let labels = &found["metadata"]["labels"];
+    match (labels[MANAGED_BY].as_str(), labels[INSTANCE].as_str()) {
+        (Some(MANAGER), Some(instance)) if instance == release => Keeper::Us,
+        (Some(MANAGER), Some(instance)) => Keeper::Other(format!("installation {instance}")),
+        // Made by the controller or its job: Secrets, the Lease.
+        (Some(CONTROLLER), _) => Keeper::Us,
+        (Some(other), _) => Keeper::Other(other.to_owned()),
+        (None, _) => Keeper::Other("somebody else".to_owned()),
+    }
+}
+
+/// Whether the controllers have seen what was applied last, and all pods are of that and serve.
+fn is_rolled_out(deployment: &Deployment) -> bool {
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let Some(status) = &deployment.status else { return false };
+    let is_seen = status.observed_generation >= deployment.metadata.generation;
+    let all = [status.replicas, status.updated_replicas, status.available_replicas];
+    is_seen && all.into_iter().all(|count| count.unwrap_or(0) == wanted)
+}
 
 /// A cluster, and how long it is waited for.
 #[derive(Clone)]
@@ -71,31 +114,68 @@ impl Objects {
         found.map(|object| Ok(serde_json::to_value(object)?)).transpose()
     }
 
-    /// Who keeps an object that is there and not ours.
+    /// Who keeps an object, as an installation sees it.
     ///
     /// # Errors
     /// When the cluster can't be asked.
-    pub async fn foreign_manager(&self, entry: &Entry) -> Result<Option<String>> {
-        let Some(found) = self.get(entry).await? else {
-            return Ok(None);
-        };
-        Ok(match found["metadata"]["labels"][MANAGED_BY].as_str() {
-            Some(MANAGER) => None,
-            Some(other) => Some(other.to_owned()),
-            None => Some("somebody else".to_owned()),
-        })
+    pub async fn keeper(&self, entry: &Entry, release: &str) -> Result<Keeper> {
+        Ok(keeper(self.get(entry).await?.as_ref(), release))
     }
 
-    /// Removes an object with what depends on it; one that isn't there is gone already.
+    /// Removes an object, unless somebody else keeps it. One that isn't there is gone already.
     ///
     /// # Errors
     /// When the cluster doesn't allow it.
-    pub async fn delete(&self, entry: &Entry) -> Result<()> {
-        match self.api(entry)?.delete(&entry.name, &DeleteParams::background()).await {
+    pub async fn delete_if_ours(&self, entry: &Entry, release: &str, dependents: Dependents) -> Result<Keeper> {
+        let found = self.get(entry).await?;
+        let keeper = keeper(found.as_ref(), release);
+        if keeper == Keeper::Us {
+            let uid = found.and_then(|found| found["metadata"]["uid"].as_str().map(str::to_owned));
+            self.delete(entry, dependents, uid).await?;
+        }
+        Ok(keeper)
+    }
+
+    /// Removes the definition of a kind, and with it all objects of the kind.
+    ///
+    /// # Errors
+    /// When the cluster doesn't allow it.
+    pub async fn delete_definition(&self, entry: &Entry) -> Result<()> {
+        self.delete(entry, Dependents::Later, None).await
+    }
+
+    /// With a uid only the very object that was looked at is removed, no later one of its name.
+    async fn delete(&self, entry: &Entry, dependents: Dependents, uid: Option<String>) -> Result<()> {
+        let how = match dependents {
+            Dependents::First => DeleteParams::foreground(),
+            Dependents::Later => DeleteParams::background(),
+        };
+        let how = how.preconditions(Preconditions {
+            uid,
+            resource_version: None,
+        });
+        match self.api(entry)?.delete(&entry.name, &how).await {
             Ok(_) => Ok(()),
             Err(Error::Api(status)) if status.code == 404 => Ok(()),
             Err(error) => Err(explain(error, &format!("{entry} can't be removed"))),
         }
+    }
+
+    /// Controllers of this product, whoever installed them: namespaces, and the names of the installations.
+    ///
+    /// # Errors
+    /// When the cluster can't be asked.
+    pub async fn controllers(&self) -> Result<Vec<(String, String)>> {
+        let api: Api<PartialObjectMeta<Deployment>> = Api::all(self.client.clone());
+        let params = ListParams::default().labels("control-plane=edge-gateway");
+        let found = api.list_metadata(&params).await;
+        let found = found.map_err(|error| explain(error, "controllers in other namespaces can't be looked for"))?;
+        let named = found.items.into_iter().map(|controller| {
+            let instance = controller.labels().get(INSTANCE).cloned();
+            let instance = instance.unwrap_or_else(|| controller.name_any());
+            (controller.namespace().unwrap_or_default(), instance)
+        });
+        Ok(named.collect())
     }
 
     /// Makes a namespace, unless it is there.
@@ -156,13 +236,14 @@ impl Objects {
         Ok(())
     }
 
-    /// Waits until a Deployment is as it should be.
+    /// Waits until a Deployment runs as it was applied last, and nothing of before.
     ///
     /// # Errors
     /// When it isn't in time.
     pub async fn wait_deployment(&self, namespace: &str, name: &str) -> Result<()> {
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), namespace);
-        let waiting = Box::pin(await_condition(api, name, conditions::is_deployment_completed()));
+        let rolled_out = |deployment: Option<&Deployment>| deployment.is_some_and(is_rolled_out);
+        let waiting = Box::pin(await_condition(api, name, rolled_out));
         let late = format!("deployment {name} is not ready; see `kubectl describe pods -n {namespace}`");
         self.in_time(waiting, &late).await
     }
@@ -187,5 +268,57 @@ impl Objects {
             Ok(Err(error)) => Err(anyhow::Error::new(error).context(late.to_owned())),
             Err(_) => Err(anyhow!("{late} after {} s", self.patience.as_secs())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labelled(labels: &Value) -> Value {
+        json!({"metadata": {"labels": labels}})
+    }
+
+    #[test]
+    fn an_object_is_ours_by_its_labels() {
+        let other = |who: &str| Keeper::Other(who.to_owned());
+        for (labels, keeper) in [
+            (json!({MANAGED_BY: MANAGER, INSTANCE: "mine"}), Keeper::Us),
+            (
+                json!({MANAGED_BY: MANAGER, INSTANCE: "yours"}),
+                other("installation yours"),
+            ),
+            (json!({MANAGED_BY: CONTROLLER}), Keeper::Us),
+            (json!({MANAGED_BY: "Helm", INSTANCE: "mine"}), other("Helm")),
+            (json!({INSTANCE: "mine"}), other("somebody else")),
+            (Value::Null, other("somebody else")),
+        ] {
+            assert_eq!(super::keeper(Some(&labelled(&labels)), "mine"), keeper, "{labels}");
+        }
+        assert_eq!(super::keeper(None, "mine"), Keeper::Nobody);
+    }
+
+    #[test]
+    fn a_deployment_is_rolled_out_when_all_of_its_pods_are_of_its_last_version() {
+        let with = |generation: i64, status: &Value| {
+            let text = json!({
+                "metadata": {"generation": generation}, "status": status,
+                "spec": {"replicas": 2, "selector": {}, "template": {}},
+            });
+            is_rolled_out(&serde_json::from_value(text).unwrap())
+        };
+        let status = |replicas: i64, updated: i64, available: i64| {
+            json!({
+                "observedGeneration": 3, "replicas": replicas, "updatedReplicas": updated, "availableReplicas": available,
+                // True of what was there before.
+                "conditions": [{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}],
+            })
+        };
+        assert!(with(3, &status(2, 2, 2)));
+        assert!(!with(4, &status(2, 2, 2)), "the controller hasn't looked yet");
+        assert!(!with(3, &status(3, 2, 2)), "one of before is still there");
+        assert!(!with(3, &status(2, 1, 2)), "one is of before");
+        assert!(!with(3, &status(2, 2, 1)), "one doesn't serve");
+        assert!(!with(3, &Value::Null));
     }
 }

@@ -1,12 +1,12 @@
-//! The steps of an installation, in the order in which they depend on each other.
+//! The steps of an installation and of its end, in the order in which they depend on each other.
 
-use super::{Parts, objects::Release};
+use super::{Parts, definitions, objects::Release};
 use crate::cluster::{
     inventory::{Entry, Inventory},
-    objects::Objects,
+    objects::{Dependents, Keeper, Objects},
     progress::Progress,
 };
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
 
 /// Secrets that the job of certificates makes, and the lease of the controller's leader: nobody lists them in advance.
@@ -21,47 +21,31 @@ const MADE_LATER: [(&str, &str, &str); 6] = [
 
 /// Applies everything, waits for what others need, and takes away what an earlier installation had and this one hasn't.
 pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Progress) -> Result<()> {
+    let release = &parts.release;
     progress.step("Looking at what is there");
-    foreign(objects, &parts.workload).await?;
-    for definition in &parts.definitions {
-        progress.step(&format!("Defining {}", name_of(definition)));
-        objects.apply(definition).await?;
-    }
-    for definition in &parts.definitions {
-        progress.step(&format!("Waiting for {}", name_of(definition)));
-        objects.wait_established(name_of(definition)).await?;
-    }
+    foreign(objects, &parts.workload, release).await?;
+    definitions::check(objects, &parts.definitions).await?;
+    define(objects, &parts.definitions, progress).await?;
     if parts.workload.is_empty() {
         progress.done("The kinds are defined.");
         return Ok(());
     }
-    let release = &parts.release;
     objects.ensure_namespace(&release.namespace).await?;
     let before = Inventory::read(objects, &release.name, &release.namespace).await?;
     let now = inventory(release, &parts.workload);
     // Before the objects, so that an installation that is cut short can be taken away.
     objects.apply(&now.united(&before).to_object()).await?;
     for object in &parts.workload {
-        let entry = Entry::of(object);
-        progress.step(&format!("Applying {entry}"));
-        if entry.kind == "Job" {
-            // A job can't be changed, only made again.
-            objects.delete(&entry).await?;
-            objects.wait_gone(&entry).await?;
-            objects.apply(object).await?;
-            progress.step("Waiting for the certificates");
-            objects.wait_job(&release.namespace, &entry.name).await?;
-        } else {
-            objects.apply(object).await?;
-        }
+        apply(objects, object, release, progress).await?;
     }
-    for entry in before.entries().filter(|entry| !now.holds(entry)) {
-        progress.step(&format!("Removing {entry}, which is no longer wanted"));
-        objects.delete(entry).await?;
-    }
-    objects.apply(&now.to_object()).await?;
     progress.step("Waiting for the controller");
     objects.wait_deployment(&release.namespace, "edge-gateway").await?;
+    // Only now: the controller of before may have needed it until it ended.
+    for entry in before.entries().filter(|entry| !now.holds(entry)) {
+        progress.step(&format!("Removing {entry}, which is no longer wanted"));
+        remove(objects, entry, release.name.as_str(), Dependents::Later, progress).await?;
+    }
+    objects.apply(&now.to_object()).await?;
     if !objects
         .has_definition("gatewayclasses.gateway.networking.k8s.io")
         .await?
@@ -75,6 +59,48 @@ pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Pro
     Ok(())
 }
 
+/// Defines kinds, and waits until the cluster serves them.
+async fn define(objects: &Objects, definitions: &[Value], progress: &mut Progress) -> Result<()> {
+    for definition in definitions {
+        progress.step(&format!("Defining {}", name_of(definition)));
+        objects.apply(definition).await?;
+    }
+    for definition in definitions.iter().filter(|object| definitions::is_definition(object)) {
+        progress.step(&format!("Waiting for {}", name_of(definition)));
+        objects.wait_established(name_of(definition)).await?;
+    }
+    Ok(())
+}
+
+async fn apply(objects: &Objects, object: &Value, release: &Release, progress: &mut Progress) -> Result<()> {
+    let entry = Entry::of(object);
+    progress.step(&format!("Applying {entry}"));
+    if entry.kind != "Job" {
+        return objects.apply(object).await;
+    }
+    // A job can't be changed, only made again.
+    objects.delete_if_ours(&entry, &release.name, Dependents::Later).await?;
+    objects.wait_gone(&entry).await?;
+    objects.apply(object).await?;
+    progress.step("Waiting for the certificates");
+    objects.wait_job(&release.namespace, &entry.name).await
+}
+
+/// Removes an object of an installation, unless it turns out to be somebody else's, which is told.
+async fn remove(
+    objects: &Objects,
+    entry: &Entry,
+    release: &str,
+    dependents: Dependents,
+    progress: &mut Progress,
+) -> Result<Keeper> {
+    let keeper = objects.delete_if_ours(entry, release, dependents).await?;
+    if let Keeper::Other(who) = &keeper {
+        progress.warn(&format!("{entry} stays: it is kept by {who}"));
+    }
+    Ok(keeper)
+}
+
 fn inventory(release: &Release, workload: &[Value]) -> Inventory {
     let mut inventory = Inventory::new(&release.name, &release.namespace);
     inventory.add_all(workload);
@@ -85,49 +111,164 @@ fn inventory(release: &Release, workload: &[Value]) -> Inventory {
 }
 
 /// Objects of these names that somebody else keeps are left alone, all or none.
-async fn foreign(objects: &Objects, workload: &[Value]) -> Result<()> {
+async fn foreign(objects: &Objects, workload: &[Value], release: &Release) -> Result<()> {
     let mut theirs = Vec::new();
     for object in workload {
         let entry = Entry::of(object);
         if entry.kind != "Namespace"
-            && let Some(manager) = objects.foreign_manager(&entry).await?
+            && let Keeper::Other(who) = objects.keeper(&entry, &release.name).await?
         {
-            theirs.push(format!("{entry} (kept by {manager})"));
+            theirs.push(format!("{entry} (kept by {who})"));
         }
     }
-    if theirs.is_empty() {
-        return Ok(());
-    }
-    bail!(
-        "these objects are there already, and not from `edgectl x install`: {}. Use what made them, or another \
+    ensure!(
+        theirs.is_empty(),
+        "these objects are there already, and not from `edgectl x install --name {}`: {}. Use what made them, or another \
          --namespace",
+        release.name,
         theirs.join(", ")
-    )
+    );
+    Ok(())
 }
 
-/// Removes what an inventory lists, the last first.
-pub(super) async fn uninstall(objects: &Objects, found: &Inventory, wait: bool, progress: &mut Progress) -> Result<()> {
-    if found.is_empty() {
-        progress.done("Nothing is installed here.");
-        return Ok(());
+/// What is to be removed.
+pub(super) struct Removal {
+    /// What was installed.
+    pub(super) installed: Inventory,
+    /// Definitions of kinds that go as well.
+    pub(super) definitions: Vec<Entry>,
+    /// Whether it is over only when everything is gone.
+    pub(super) waits: bool,
+}
+
+impl Removal {
+    /// Refuses where there is nothing to remove, or where others need it.
+    pub(super) async fn check(&self, objects: &Objects) -> Result<()> {
+        let (release, namespace) = (self.installed.release(), self.installed.namespace());
+        ensure!(
+            !(self.installed.is_empty() && self.definitions.is_empty()),
+            "no installation {release} is in namespace {namespace}: name another one with --name and --namespace, or use \
+             what installed it (`helm uninstall`)"
+        );
+        if self.definitions.is_empty() {
+            return Ok(());
+        }
+        let mut others = objects.controllers().await?;
+        others.retain(|(place, instance)| {
+            let is_ours = place == namespace && instance == release && !self.installed.is_empty();
+            !is_ours
+        });
+        if !others.is_empty() {
+            let list: Vec<String> = others.iter().map(|(place, name)| format!("{place}/{name}")).collect();
+            bail!(
+                "--with-crds would take the kinds, and every object of them, from other controllers: {}. Uninstall these \
+                 first, or leave out --with-crds",
+                list.join(", ")
+            );
+        }
+        Ok(())
     }
-    let entries: Vec<&Entry> = found.entries().collect();
-    // A namespace stays: others may have put something into it.
-    for entry in entries.iter().rev().filter(|entry| entry.kind != "Namespace") {
+
+    /// What goes, in the order in which it does.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.workloads().chain(self.rest()).chain(&self.definitions)
+    }
+
+    /// What runs. It goes first and is waited for: whoever still ran without its roles, its Secrets or the definitions
+    /// of its kinds would take that for a change of the configuration, and pass it on.
+    fn workloads(&self) -> impl Iterator<Item = &Entry> {
+        self.installed.entries().filter(|entry| runs(entry))
+    }
+
+    /// The last first.
+    fn rest(&self) -> impl Iterator<Item = &Entry> {
+        let entries: Vec<&Entry> = self.installed.entries().filter(|entry| !runs(entry)).collect();
+        entries.into_iter().rev()
+    }
+}
+
+fn runs(entry: &Entry) -> bool {
+    ["Deployment", "Job"].contains(&entry.kind.as_str())
+}
+
+/// Removes what was installed, and what comes with it.
+pub(super) async fn uninstall(objects: &Objects, removal: &Removal, progress: &mut Progress) -> Result<()> {
+    let release = removal.installed.release();
+    let mut going = Vec::new();
+    for entry in removal.workloads() {
         progress.step(&format!("Removing {entry}"));
-        objects.delete(entry).await?;
+        let keeper = remove(objects, entry, release, Dependents::First, progress).await?;
+        if keeper == Keeper::Us {
+            progress.step(&format!("Waiting until {entry} has ended"));
+            objects.wait_gone(entry).await?;
+        }
     }
-    if wait {
-        for entry in entries.iter().filter(|entry| entry.kind != "Namespace") {
+    for entry in removal.rest() {
+        progress.step(&format!("Removing {entry}"));
+        let keeper = remove(objects, entry, release, Dependents::Later, progress).await?;
+        going.extend((keeper == Keeper::Us).then_some(entry));
+    }
+    for entry in &removal.definitions {
+        progress.step(&format!("Removing {entry}"));
+        objects.delete_definition(entry).await?;
+        going.push(entry);
+    }
+    if removal.waits {
+        for entry in going {
             progress.step(&format!("Waiting until {entry} is gone"));
             objects.wait_gone(entry).await?;
         }
     }
-    objects.delete(&found.own_entry()).await?;
-    progress.done("The controller is gone. Proxies run on, and go with their Gateways and GatewayClasses.");
+    // Last, so that an end that is cut short can be taken up again.
+    remove(
+        objects,
+        &removal.installed.own_entry(),
+        release,
+        Dependents::Later,
+        progress,
+    )
+    .await?;
+    progress.done(match removal.installed.is_empty() {
+        true => "The kinds are gone.",
+        false => "The controller is gone. Proxies run on, and go with their Gateways and GatewayClasses.",
+    });
     Ok(())
 }
 
 fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::install::{
+        objects::{self, workload},
+        values,
+    };
+
+    #[test]
+    fn the_controller_ends_before_anything_that_it_stands_on() {
+        let release = Release {
+            name: "r".to_owned(),
+            namespace: "n".to_owned(),
+        };
+        let values = values::read(&[] as &[&str], &["createNamespace=true".to_owned()]).unwrap();
+        let removal = Removal {
+            installed: inventory(&release, &workload(&values, &release)),
+            definitions: definitions::entries(&objects::definitions().unwrap()),
+            waits: false,
+        };
+        let kinds: Vec<&str> = removal.entries().map(|entry| entry.kind.as_str()).collect();
+        assert_eq!(
+            kinds.iter().position(|kind| *kind == "Deployment"),
+            Some(1),
+            "{kinds:?}"
+        );
+        let first_definition = kinds.iter().position(|kind| *kind == definitions::KIND).unwrap();
+        let (before, after) = kinds.split_at(first_definition);
+        assert!(before.contains(&"Secret") && before.contains(&"ClusterRole"));
+        assert!(after.iter().all(|kind| *kind == definitions::KIND), "{after:?}");
+        assert!(!kinds.contains(&"Namespace"), "others may have put something into it");
+    }
 }

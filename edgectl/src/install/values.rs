@@ -54,11 +54,20 @@ fn set(values: &mut Value, setting: &str) -> Result<()> {
     let Some((path, text)) = setting.split_once('=') else {
         bail!("{setting:?} is not of the form name=value");
     };
+    let value = scalar(text);
     let mut place = values;
-    for segment in split(path, '.') {
+    let segments = split(path, '.');
+    for (number, segment) in segments.iter().enumerate() {
+        if value.is_null() && number + 1 == segments.len() && !segment.contains('[') {
+            // As in a file: it takes the value of the chart away.
+            if let Some(members) = place.as_object_mut() {
+                members.remove(segment);
+            }
+            return Ok(());
+        }
         let (name, index) = match segment.split_once('[') {
             Some((name, index)) => (name.to_owned(), Some(index.trim_end_matches(']').parse::<usize>()?)),
-            None => (segment, None),
+            None => (segment.clone(), None),
         };
         if !place.is_object() {
             *place = Value::Object(Map::new());
@@ -80,19 +89,23 @@ fn set(values: &mut Value, setting: &str) -> Result<()> {
             place = &mut place[index];
         }
     }
-    *place = scalar(text);
+    *place = value;
     Ok(())
 }
 
+/// A value, of the type that Helm takes it for.
 fn scalar(text: &str) -> Value {
     if let Some(items) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
         return Value::Array(split(items, ',').iter().map(|item| scalar(item)).collect());
     }
-    match text {
+    match text.to_ascii_lowercase().as_str() {
         "true" => true.into(),
         "false" => false.into(),
         "null" => Value::Null,
-        text => text.parse::<i64>().map_or_else(|_| text.into(), Value::from),
+        "0" => 0.into(),
+        // A name of digits, such as a short hash.
+        _ if text.starts_with('0') => text.into(),
+        _ => text.parse::<i64>().map_or_else(|_| text.into(), Value::from),
     }
 }
 
@@ -212,6 +225,30 @@ mod tests {
             values["deployment"]["ports"][1],
             json!({"name": "ratelimit", "port": 5, "targetPort": 18001})
         );
+    }
+
+    #[test]
+    fn settings_have_the_types_that_helm_gives_them() {
+        for (text, value) in [
+            ("0123", json!("0123")),
+            ("0", json!(0)),
+            ("-5", json!(-5)),
+            ("True", json!(true)),
+            ("1.5", json!("1.5")),
+            ("{01,2}", json!(["01", 2])),
+        ] {
+            assert_eq!(scalar(text), value, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_setting_of_null_takes_away() {
+        let values = with("deployment.edgeGateway.resources.limits=null,hpa=null").unwrap();
+        let resources = &values["deployment"]["edgeGateway"]["resources"];
+        assert_eq!(*resources, json!({"requests": {"cpu": "100m", "memory": "256Mi"}}));
+        assert!(values.get("hpa").is_none(), "{values}");
+        let values = with("service.annotations.none=null").unwrap();
+        assert_eq!(values["service"]["annotations"], json!({}), "what isn't there");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{
     Plan,
-    roles::{GROUP, RBAC, rule},
+    roles::{bound, rule},
     union,
 };
 use serde_json::{Value, json};
@@ -14,41 +14,23 @@ pub(in crate::install) const NAME: &str = "edge-gateway-certgen";
 pub(super) fn accounts(plan: &Plan<'_>) -> Vec<Value> {
     let namespace = plan.release.namespace.as_str();
     let secrets = [rule("", &["secrets"], &["get", "create", "update"])];
-    let mut objects = vec![plain(plan, "v1", "ServiceAccount", NAME, Some(namespace), json!({}))];
-    objects.extend(role(plan, NAME, Some(namespace), json!(secrets)));
+    let mut objects = vec![plan.object("v1", "ServiceAccount", NAME, json!({}))];
+    objects.extend(bound(plan, NAME, Some(namespace), (NAME, &secrets)));
     if plan.is_on("/topologyInjector/enabled") {
         let (group, webhooks) = ("admissionregistration.k8s.io", ["mutatingwebhookconfigurations"]);
-        let mut own = rule(group, &webhooks, &["update", "patch"]);
+        let mut own = rule(group, &webhooks, &["get", "update"]);
         own["resourceNames"] = json!([format!("edge-gateway-topology-injector.{namespace}")]);
-        let rules = json!([rule(group, &webhooks, &["get", "list", "watch"]), own]);
-        objects.extend(role(plan, &format!("{}-certgen", plan.prefix()), None, rules));
+        let name = format!("{}-certgen", plan.prefix());
+        objects.extend(bound(plan, &name, None, (NAME, &[own])));
+    }
+    let labels = plan.value("/certgen/rbac/labels");
+    for object in &mut objects {
+        object["metadata"]["labels"] = union([&object["metadata"]["labels"], labels]);
+        if let Some(annotations) = plan.filled("/certgen/rbac/annotations") {
+            object["metadata"]["annotations"] = annotations.clone();
+        }
     }
     objects
-}
-
-fn role(plan: &Plan<'_>, name: &str, namespace: Option<&str>, rules: Value) -> [Value; 2] {
-    let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
-    let binding = json!({
-        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": plan.release.namespace}],
-    });
-    [
-        plain(plan, RBAC, kind, name, namespace, json!({"rules": rules})),
-        plain(plan, RBAC, &format!("{kind}Binding"), name, namespace, binding),
-    ]
-}
-
-fn plain(plan: &Plan<'_>, version: &str, kind: &str, name: &str, namespace: Option<&str>, body: Value) -> Value {
-    let labels = union([&plan.labels(), plan.value("/certgen/rbac/labels")]);
-    let mut object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name, "labels": labels}});
-    if let Some(namespace) = namespace {
-        object["metadata"]["namespace"] = namespace.into();
-    }
-    if let Some(annotations) = plan.filled("/certgen/rbac/annotations") {
-        object["metadata"]["annotations"] = annotations.clone();
-    }
-    super::merge(&mut object, body);
-    object
 }
 
 /// The job.

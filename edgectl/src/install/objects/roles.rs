@@ -10,7 +10,7 @@ const WRITE_STATUS: [&str; 2] = ["patch", "update"];
 pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
     let (release, prefix) = (&plan.release.name, plan.prefix());
     let own = plan.release.namespace.as_str();
-    let resources = resources(plan);
+    let (resources, infrastructure) = (resources(), infrastructure(plan));
     let mut objects = Vec::new();
     match plan.watched() {
         Some(namespaces) => {
@@ -21,34 +21,21 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
         None => objects.extend(role(plan, &format!("{prefix}-role"), None, &resources)),
     }
     objects.extend(role(plan, &format!("{prefix}-cluster-role"), None, &cluster()));
-    objects.extend(role(
-        plan,
-        &format!("{release}-infra-manager"),
-        Some(own),
-        &infrastructure(),
-    ));
-    objects.extend(role(
-        plan,
-        &format!("{release}-leader-election-role"),
-        Some(own),
-        &election(),
-    ));
-    objects.extend(role(
-        plan,
-        &format!("{prefix}-infra-manager-tokenreview"),
-        None,
-        &[tokens()],
-    ));
+    let named = |name: &str| format!("{release}-{name}");
+    objects.extend(role(plan, &named("infra-manager"), Some(own), &infrastructure));
+    objects.extend(role(plan, &named("leader-election-role"), Some(own), &[election()]));
+    let name = format!("{prefix}-infra-manager-tokenreview");
+    objects.extend(role(plan, &name, None, &[tokens()]));
     if plan.in_gateway_namespaces() {
         match plan.watched() {
             Some(namespaces) => {
-                let name = format!("{release}-namespaced-infra-manager");
+                let name = named("namespaced-infra-manager");
                 for namespace in &namespaces {
-                    objects.extend(role(plan, &name, Some(namespace), &infrastructure()));
+                    objects.extend(role(plan, &name, Some(namespace), &infrastructure));
                 }
             }
             None => {
-                let mut rules = infrastructure();
+                let mut rules = infrastructure;
                 rules.push(tokens());
                 objects.extend(role(plan, &format!("{prefix}-cluster-infra-manager"), None, &rules));
             }
@@ -57,8 +44,18 @@ pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
     objects
 }
 
-/// A role and who has it: in a namespace, or in all.
+/// A role and the controller as who has it: in a namespace, or in all.
 fn role(plan: &Plan<'_>, name: &str, namespace: Option<&str>, rules: &[Value]) -> [Value; 2] {
+    bound(plan, name, namespace, ("edge-gateway", rules))
+}
+
+/// A role in a namespace, or in all, and the account that has it.
+pub(super) fn bound(
+    plan: &Plan<'_>,
+    name: &str,
+    namespace: Option<&str>,
+    (account, rules): (&str, &[Value]),
+) -> [Value; 2] {
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let mut metadata = json!({"name": name, "labels": plan.labels()});
     if let Some(namespace) = namespace {
@@ -69,22 +66,22 @@ fn role(plan: &Plan<'_>, name: &str, namespace: Option<&str>, rules: &[Value]) -
         json!({
             "apiVersion": RBAC, "kind": format!("{kind}Binding"), "metadata": metadata,
             "roleRef": {"apiGroup": GROUP, "kind": kind, "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": "edge-gateway", "namespace": plan.release.namespace}],
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": plan.release.namespace}],
         }),
     ]
 }
 
 /// The API group of roles.
-pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
+const GROUP: &str = "rbac.authorization.k8s.io";
 /// Its version.
-pub(super) const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
 /// What translation reads, and the statuses that it writes.
-fn resources(plan: &Plan<'_>) -> Vec<Value> {
+fn resources() -> Vec<Value> {
     let policies = [
         "backendtrafficpolicies",
         "clienttrafficpolicies",
@@ -112,53 +109,44 @@ fn resources(plan: &Plan<'_>) -> Vec<Value> {
             .filter(|kind| !matches!(**kind, "httproutefilters" | "referencegrants"));
         with_status.map(|kind| format!("{kind}/status")).collect()
     };
-    let mut rules = vec![
+    vec![
         rule("", &["configmaps", "secrets", "services"], &READ),
-        rule("", &["events"], &["create", "patch"]),
-        rule("apps", &["deployments", "daemonsets"], &READ),
+        rule("events.k8s.io", &["events"], &["create"]),
         rule("discovery.k8s.io", &["endpointslices"], &READ),
         rule("gateway.edge", &edge, &READ),
         json!({"apiGroups": ["gateway.edge"], "resources": statuses(&edge), "verbs": WRITE_STATUS}),
         rule("gateway.networking.k8s.io", &standard, &READ),
         json!({"apiGroups": ["gateway.networking.k8s.io"], "resources": statuses(&standard), "verbs": WRITE_STATUS}),
         rule("multicluster.x-k8s.io", &["serviceimports"], &READ),
-    ];
-    if plan.is_on("/topologyInjector/enabled") {
-        let verbs = ["get", "list", "patch", "update", "watch"];
-        rules.push(rule("", &["pods", "pods/binding"], &verbs));
-    }
-    rules
+    ]
 }
 
 /// What isn't in namespaces.
 fn cluster() -> Vec<Value> {
-    let classes = ["get", "list", "patch", "update", "watch"];
     vec![
         rule("", &["nodes", "namespaces"], &READ),
-        rule("gateway.networking.k8s.io", &["gatewayclasses"], &classes),
+        rule("gateway.networking.k8s.io", &["gatewayclasses"], &READ),
         rule("gateway.networking.k8s.io", &["gatewayclasses/status"], &WRITE_STATUS),
         rule("certificates.k8s.io", &["clustertrustbundles"], &READ),
     ]
 }
 
-/// The objects that fleets are made of.
-fn infrastructure() -> Vec<Value> {
+/// The objects that fleets are made of, and the pods whose zone they are told.
+fn infrastructure(plan: &Plan<'_>) -> Vec<Value> {
     let verbs = ["create", "get", "list", "watch", "delete", "deletecollection", "patch"];
     let scaling = ["horizontalpodautoscalers", "poddisruptionbudgets"];
-    vec![
+    let mut rules = vec![
         rule("", &["serviceaccounts", "services", "configmaps"], &verbs),
         rule("apps", &["deployments", "daemonsets"], &verbs),
         json!({"apiGroups": ["autoscaling", "policy"], "resources": scaling, "verbs": verbs}),
-    ]
+    ];
+    let tells_zones = plan.is_on("/topologyInjector/enabled");
+    rules.extend(tells_zones.then(|| rule("", &["pods"], &["get"])));
+    rules
 }
 
-fn election() -> Vec<Value> {
-    let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
-    vec![
-        rule("", &["configmaps"], &verbs),
-        rule("coordination.k8s.io", &["leases"], &verbs),
-        rule("", &["events"], &["create", "patch"]),
-    ]
+fn election() -> Value {
+    rule("coordination.k8s.io", &["leases"], &["get", "create", "update"])
 }
 
 /// By which the tokens of proxies are checked.
