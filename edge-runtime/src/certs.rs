@@ -3,8 +3,8 @@
 //! A folder holds one sub-folder a secret, laid out like a mounted Secret: `edge-gateway` (the controller's server
 //! certificate), `edge` (a client certificate for proxies), `edge-rate-limit`, `edge-gateway-ca` (the authority that
 //! signs them) and `edge-oidc-hmac`. Which of them have to be made is decided in [`set`], without I/O; [`folder`] keeps
-//! them on a machine, [`secrets`] in a cluster. The proxies that we start here have certificates of their own ([`fleet`]). The keys are ECDSA
-//! P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
+//! them on a machine, [`secrets`] in a cluster. The proxies that we start here have certificates of their own
+//! ([`fleet`]). The keys are ECDSA P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
 
 use crate::Error;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub use reload::ServerTls;
 pub use secrets::{Installation, Webhook, ensure_secrets, trust_webhook};
 pub use set::{Existing, Outcome};
 
-/// The authority that signs the others; its key never leaves the machine.
+/// The authority that signs the others. Its key stays in its folder or Secret, which nothing mounts.
 pub const AUTHORITY: &str = "edge-gateway-ca";
 /// The controller's server certificate.
 pub const CONTROLLER: &str = "edge-gateway";

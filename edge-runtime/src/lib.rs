@@ -22,6 +22,7 @@ pub mod cluster;
 pub mod cluster_infra;
 pub mod config;
 mod error;
+mod files;
 mod folders;
 pub mod http;
 pub mod infra;

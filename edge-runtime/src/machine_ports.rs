@@ -114,8 +114,13 @@ impl PortClaims {
     fn claim(&mut self, port: MachinePort) -> Result<(), Arc<str>> {
         let Some(own) = &self.own else { return Ok(()) };
         if !is_free(port) {
-            // What serves already goes on, whoever else waits for the port.
-            return holder::stranger(port, &(own.read)(&own.folder)).map_or(Ok(()), Err);
+            // What serves already goes on, whoever else waits for the port. A port that was let go while its holder was
+            // looked for is held by nobody.
+            match holder::stranger(port, &(own.read)(&own.folder)) {
+                None => return Ok(()),
+                Some(stranger) if !is_free(port) => return Err(stranger),
+                Some(_) => {}
+            }
         }
         let socket = (port.protocol, port.number);
         if self.locks.contains_key(&socket) {

@@ -11,7 +11,7 @@ use crate::{
 };
 use ::http::{Method, StatusCode};
 use std::{
-    fs,
+    fs, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
@@ -114,7 +114,8 @@ pub async fn drain(terms: &Drain) -> Result<(), Error> {
         if elapsed >= terms.timeout {
             break;
         }
-        if elapsed >= terms.least && connections(terms.admin).await <= terms.exit_at_connections {
+        let is_drained = |count: u64| count <= terms.exit_at_connections;
+        if elapsed >= terms.least && connections(terms.admin).await.is_some_and(is_drained) {
             break;
         }
     }
@@ -134,11 +135,13 @@ async fn post(admin: SocketAddr, path: &str) {
     }
 }
 
-/// Connections of clients to a proxy; one that doesn't answer has none.
-async fn connections(admin: SocketAddr) -> u64 {
+/// Connections of clients to a proxy. One that has ended has none; of one that doesn't answer, or not with its
+/// statistics, nobody knows how many.
+async fn connections(admin: SocketAddr) -> Option<u64> {
     match fetch(Method::GET, admin, "/stats?filter=downstream_cx_active").await {
-        Ok((StatusCode::OK, page)) => count(&String::from_utf8_lossy(&page)),
-        _ => 0,
+        Ok((StatusCode::OK, page)) => Some(count(&String::from_utf8_lossy(&page))),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Some(0),
+        _ => None,
     }
 }
 
@@ -227,6 +230,25 @@ mod tests {
         let begun = Instant::now();
         drain(&terms).await.unwrap();
         assert!(begun.elapsed() >= SOON * 5 && terms.file.exists());
+    }
+
+    #[tokio::test]
+    async fn a_proxy_that_cannot_say_how_many_connections_it_has_gets_all_of_its_time() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let admin = listener.local_addr().unwrap();
+        assert!(connections(admin).await.is_none(), "nobody answers");
+        let busy = Task::spawn("admin", |stop| {
+            let page = |_: Query| async { http::text(StatusCode::SERVICE_UNAVAILABLE, "busy\n") };
+            http::serve(listener, page, stop)
+        });
+        assert!(connections(admin).await.is_none(), "it says something else");
+        drop(busy);
+        let ended = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        assert_eq!(connections(ended).await, Some(0), "it has ended");
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@
 
 use crate::{
     error::describe,
+    files::replace,
     metrics::{Counter, Metrics, Timer},
     state::{Findings, Ledger, Published, Rejections, Reports},
     task::Stop,
@@ -177,7 +178,7 @@ impl StatusFile {
         };
         let begun = Instant::now();
         let path = self.path.clone();
-        let written = tokio::task::spawn_blocking(move || replace(&path, &document)).await;
+        let written = tokio::task::spawn_blocking(move || write(&path, &document)).await;
         match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(()) => {
                 self.metrics.count(Counter::StatusUpdates);
@@ -201,12 +202,9 @@ impl StatusFile {
     }
 }
 
-/// Puts a new file in the place of the old one, so that nobody reads half of it.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
+fn write(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let partial = path.with_extension("yaml.partial");
-    fs::write(&partial, text)?;
-    fs::rename(&partial, path)
+    replace(path, text.as_bytes(), 0o644)
 }

@@ -5,13 +5,11 @@ use super::{
     set::{self, Contents, Purpose, SECRETS},
     unusable,
 };
-use crate::{Error, error::describe};
+use crate::{Error, error::describe, files::replace};
 use jiff::Timestamp;
 use std::{
-    fs,
-    io::{self, Write as _},
+    fs, io,
     net::{Ipv4Addr, Ipv6Addr},
-    os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
@@ -58,8 +56,7 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
         true => 0o644,
         false => 0o600,
     };
-    let partial = path.with_extension("partial");
-    let written = fs::create_dir_all(folder).and_then(|()| replace(&partial, path, content, mode));
+    let written = fs::create_dir_all(folder).and_then(|()| replace(path, content, mode));
     written.map_err(|source: io::Error| {
         unusable(
             path,
@@ -69,22 +66,6 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), Error> {
             ),
         )
     })
-}
-
-fn replace(partial: &Path, path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    // A leftover of an interrupted run would keep its own mode.
-    match fs::remove_file(partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(partial)?;
-    file.write_all(content)?;
-    drop(file);
-    fs::rename(partial, path)
 }
 
 #[cfg(test)]

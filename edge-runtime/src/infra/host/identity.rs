@@ -7,6 +7,7 @@ use super::{HostSettings, bootstrap::text, launch::Start};
 use crate::{
     certs::{FleetIdentity, Outcome, PROXY, TlsFiles, ensure_fleet},
     error::describe,
+    files::replace,
 };
 use edge_ir::Infra;
 use edge_xds::bootstrap::{certificate_file, trusted_ca_file};
@@ -15,8 +16,6 @@ use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs,
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -63,22 +62,10 @@ fn put(path: &Path, content: &Value) -> Result<(), String> {
     let text = content.to_string();
     match fs::read_to_string(path) {
         Ok(there) if there == text => Ok(()),
-        _ => replace(path, &text).map_err(|error| format!("can't write {}: {}", path.display(), describe(&error))),
+        // By a rename, which is what Envoy watches for.
+        _ => replace(path, text.as_bytes(), 0o600)
+            .map_err(|error| format!("can't write {}: {}", path.display(), describe(&error))),
     }
-}
-
-/// In one step, and by a rename, which is what Envoy watches for.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&partial)?;
-    file.write_all(text.as_bytes())?;
-    drop(file);
-    fs::rename(partial, path)
 }
 
 /// Removes what proved the identity of fleets that are gone.

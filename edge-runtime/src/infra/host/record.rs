@@ -8,16 +8,15 @@
 use super::launch::Start;
 use crate::{
     error::describe,
+    files::replace,
     process_name::{ProcessName, is_running},
 };
 use edge_ir::FleetKey;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
-    fs,
-    io::Write as _,
+    fs, io,
     net::SocketAddr,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -116,17 +115,8 @@ impl Record {
     }
 
     fn save(&self) {
-        let partial = self.path.with_extension("partial");
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&partial);
-        let written = file.and_then(|mut file| {
-            file.write_all(&serde_json::to_vec(&self.facts)?)?;
-            fs::rename(&partial, &self.path)
-        });
+        let facts = serde_json::to_vec(&self.facts).map_err(io::Error::from);
+        let written = facts.and_then(|facts| replace(&self.path, &facts, 0o600));
         if let Err(error) = written {
             let reason = describe(&error);
             tracing::warn!(path = %self.path.display(), reason, "can't note a proxy; the next controller won't know it");

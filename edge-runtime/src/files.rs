@@ -1,0 +1,41 @@
+//! Files that others follow: each is replaced in one step, so that nobody reads half of it.
+
+use std::{fs, io, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path};
+
+/// Puts a new file with these permissions in the place of the old one, by a rename. Its folder must be there.
+pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = Path::new(&partial);
+    // A leftover of an interrupted run would keep its own permissions.
+    match fs::remove_file(partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(partial)?;
+    file.write_all(content)?;
+    drop(file);
+    fs::rename(partial, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_has_the_new_permissions_whatever_an_interrupted_run_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tls.key");
+        fs::write(folder.path().join("tls.key.partial"), "half").unwrap();
+        fs::write(&path, "old").unwrap();
+        replace(&path, b"new", 0o600).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left");
+    }
+}
