@@ -8,7 +8,7 @@ mod report;
 mod tenant;
 
 pub use object::{Kind, Object, condition, is, on_parent};
-pub use tenant::{Tenant, Terms};
+pub use tenant::{Installation, Tenant, Terms};
 
 use crate::process::{Signal, processes_with, signal, wait_for};
 use anyhow::{Context, Result, bail, ensure};

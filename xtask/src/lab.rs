@@ -29,7 +29,8 @@ impl Lab {
         let program = workspace::target_dir()?.join("kubelab/kubelab");
         let stamp = program.with_extension("stamp");
         let digest = digest(&compiler)?;
-        let is_current = program.is_file() && fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == digest);
+        let is_built = program.is_file() && program.with_file_name("kubectl").is_file();
+        let is_current = is_built && fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == digest);
         if !is_current {
             compile(&program)?;
             fs::write(stamp, digest)?;
@@ -110,18 +111,22 @@ fn sources() -> Result<PathBuf> {
     Ok(workspace::root()?.join("e2e/kubelab"))
 }
 
+/// Compiles the lab, and beside it the kubectl that documents tell people to use.
 fn compile(program: &Path) -> Result<()> {
     let modules = fs::read_to_string(sources()?.join("go.mod"))?;
     let version = kubernetes(&modules).context("e2e/kubelab/go.mod names no version of k8s.io/kubernetes")?;
     let minor = version.split('.').nth(1).unwrap_or_default();
     let package = "k8s.io/component-base/version";
-    let mut command = go()?;
-    command.args(["build", "-buildvcs=false", "-ldflags"]).arg(format!(
-        "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor}"
-    ));
-    command.arg("-o").arg(program).arg(".");
-    if !command.status()?.success() {
-        bail!("the test cluster (e2e/kubelab) doesn't build");
+    let flags =
+        format!("-s -w -X {package}.gitVersion={version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor}");
+    let kubectl = program.with_file_name("kubectl");
+    for (output, package) in [(program, "."), (&kubectl, "k8s.io/kubernetes/cmd/kubectl")] {
+        let mut command = go()?;
+        command.args(["build", "-buildvcs=false", "-ldflags", &flags, "-o"]);
+        command.arg(output).arg(package);
+        if !command.status()?.success() {
+            bail!("the test cluster (e2e/kubelab) doesn't build: {package}");
+        }
     }
     Ok(())
 }

@@ -176,7 +176,7 @@ fn end_to_end() -> Result<Tally> {
 fn in_cluster() -> Result<Tally> {
     let lab = Lab::build()?;
     let mut total = tally::run_go(lab.own_tests()?)?;
-    let envoy = envoy::binary()?;
+    let (envoy, helm) = (envoy::binary()?, charts::helm()?);
     let programs = Programs::build(Profile::Dev)?;
     for target in package_test_targets("e2e")?.iter().filter(|t| t.is_for_cluster()) {
         let mut command = package_tests("e2e")?;
@@ -185,6 +185,7 @@ fn in_cluster() -> Result<Tally> {
         command.env("RUST_TEST_THREADS", target.cluster_threads());
         command
             .env("EDGE_ENVOY", &envoy)
+            .env("EDGE_HELM", &helm)
             .env("EDGE_PROGRAMS", programs.path(""));
         total += tally::run(command)?;
     }

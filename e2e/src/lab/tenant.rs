@@ -1,19 +1,20 @@
-//! A controller in the cluster with a class of its own, beside those of other tests: a tenant.
+//! A controller in the cluster with a class of its own, beside those of other tests: a tenant. It is installed as
+//! everybody's is, so whatever a test does is done with the rights, certificates and settings of an installation.
 
+mod installation;
 mod site;
+
+pub use installation::Installation;
 
 use super::{Kind, Lab, Namespace, Object};
 use crate::{
     http::{self, Request, Response},
     process::wait_for,
-    stack::{DataPlane, program},
+    stack::DataPlane,
 };
-use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use std::{
-    net::{IpAddr, SocketAddr},
-    process::Command,
-};
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
 
 /// A controller that watches its own namespace and one for applications.
 pub struct Tenant {
@@ -23,6 +24,8 @@ pub struct Tenant {
     pub system: Namespace,
     /// Where Gateways, routes and backends live.
     pub apps: Namespace,
+    /// How it was installed.
+    pub installation: Installation,
 }
 
 /// What is particular about a controller.
@@ -55,50 +58,28 @@ impl Tenant {
     /// The same with particular terms.
     pub fn install_with(name: &str, plane: &DataPlane, terms: Terms<'_>) -> Result<Self> {
         let lab = Lab::join()?;
+        let system = format!("{name}-system");
         let tenant = Self {
             lab,
-            system: lab.namespace(&format!("{name}-system"))?,
             apps: lab.namespace(name)?,
+            installation: Installation::new(&system, &values(name, terms)?),
+            system: lab.namespace(&system)?,
         };
-        tenant.certificates()?;
-        let system = &tenant.system.name;
-        let own = format!("{{ type: Namespaces, namespaces: [{name}] }}");
-        let manifests = CONTROLLER
-            .replace("SYSTEM", system)
-            .replace("TENANT", name)
-            .replace("WATCH", terms.watch.unwrap_or(&own))
-            .replace("DEPLOY", terms.deploy.unwrap_or("{ type: ControllerNamespace }"))
-            .replace("REPLICAS", &terms.replicas.to_string());
-        tenant.allow()?;
-        lab.apply(&manifests)?;
-        lab.apply(&class(name, system, plane))?;
-        let ready = lab.wait_until_true(&tenant.controller(), "Available").map(drop);
-        tenant.explain(ready)?;
+        let installed = tenant.installation.install(&["--skip-crds"]).map(drop);
+        tenant.explain(installed)?;
+        lab.apply(&class(name, &system, plane))?;
         Ok(tenant)
     }
 
-    /// The Secrets of the controller and its proxies, made as the Job of an installation makes them.
-    fn certificates(&self) -> Result<()> {
-        let made = Command::new(program("edgegateway")?)
-            .args(["certgen", "--disable-topology-injector"])
-            .env("EDGE_GATEWAY_NAMESPACE", &self.system.name)
-            .output()?;
-        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        Ok(())
-    }
-
-    /// Allows the controller what it does.
+    /// Allows the controller again what it does for the applications' namespace.
     pub fn allow(&self) -> Result<()> {
-        self.lab.apply(&BINDING.replace("SYSTEM", &self.system.name))
+        self.installation.install(&["--skip-crds"]).map(drop)
     }
 
-    /// Takes that back.
+    /// Takes that away.
     pub fn forbid(&self) -> Result<()> {
-        self.lab.delete(&self.binding())
-    }
-
-    fn binding(&self) -> Object {
-        Kind::new("rbac.authorization.k8s.io/v1", "ClusterRoleBinding").for_all(&self.system.name)
+        let binding = Kind::new("rbac.authorization.k8s.io/v1", "RoleBinding");
+        self.lab.delete(&binding.named(&self.apps.name, "edge-gateway-role"))
     }
 
     /// Waits until the controller's log contains a text.
@@ -192,11 +173,9 @@ impl Tenant {
 
 impl Drop for Tenant {
     fn drop(&mut self) {
-        // What belongs to no namespace; the lab ends soon in any case.
+        // What belongs to no namespace and would be looked at by others; the lab ends soon in any case.
         let class = Kind::gateway_api("GatewayClass").for_all(&self.apps.name);
-        for object in [class, self.binding()] {
-            let _ = self.lab.delete(&object);
-        }
+        let _ = self.lab.delete(&class);
     }
 }
 
@@ -231,64 +210,21 @@ spec:
   parametersRef: { group: gateway.edge, kind: EdgeProxy, name: proxies, namespace: SYSTEM }
 ";
 
-const BINDING: &str = "
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: { name: SYSTEM }
-roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin }
-subjects: [{ kind: ServiceAccount, name: edge-gateway, namespace: SYSTEM }]
-";
-
-const CONTROLLER: &str = r#"
-apiVersion: v1
-kind: ServiceAccount
-metadata: { name: edge-gateway, namespace: SYSTEM }
----
-apiVersion: v1
-kind: ConfigMap
-metadata: { name: edge-gateway-config, namespace: SYSTEM }
-data:
-  edge-gateway.yaml: |
-    apiVersion: gateway.edge/v1alpha1
-    kind: EdgeGateway
-    gateway: { controllerName: gateway.edge/TENANT }
-    provider:
-      type: Cluster
-      cluster: { watch: WATCH, deploy: DEPLOY }
-    logging: { level: { default: info } }
-    extensionApis: { enableBackend: true }
----
-apiVersion: v1
-kind: Service
-metadata: { name: edge-gateway, namespace: SYSTEM }
-spec:
-  selector: { control-plane: edge-gateway }
-  ports: [{ name: grpc, port: 18000 }]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: { name: edge-gateway, namespace: SYSTEM }
-spec:
-  replicas: REPLICAS
-  selector: { matchLabels: { control-plane: edge-gateway } }
-  template:
-    metadata: { labels: { control-plane: edge-gateway } }
-    spec:
-      serviceAccountName: edge-gateway
-      terminationGracePeriodSeconds: 10
-      containers:
-        - name: edge-gateway
-          image: edgegateway:test
-          args: [server, --config-path=/config/edge-gateway.yaml]
-          env:
-            - { name: EDGE_GATEWAY_NAMESPACE, valueFrom: { fieldRef: { fieldPath: metadata.namespace } } }
-            - { name: KUBERNETES_CLUSTER_DOMAIN, value: cluster.local }
-          startupProbe: { httpGet: { path: /healthz, port: 8081 }, periodSeconds: 1, failureThreshold: 30 }
-          readinessProbe: { httpGet: { path: /readyz, port: 8081 }, periodSeconds: 1 }
-          volumeMounts:
-            - { name: config, mountPath: /config, readOnly: true }
-            - { name: certs, mountPath: /certs, readOnly: true }
-      volumes:
-        - { name: config, configMap: { name: edge-gateway-config } }
-        - { name: certs, secret: { secretName: edge-gateway } }
-"#;
+/// Values over those of the chart.
+fn values(name: &str, terms: Terms<'_>) -> Result<Value> {
+    let own = json!({"type": "Namespaces", "namespaces": [name]});
+    let yaml = |text: Option<&str>| text.map(serde_yaml::from_str::<Value>).transpose();
+    let watch = yaml(terms.watch)?.unwrap_or(own);
+    let deploy = yaml(terms.deploy)?.unwrap_or(json!({"type": "ControllerNamespace"}));
+    Ok(json!({
+        "config": {"edgeGateway": {
+            "gateway": {"controllerName": format!("gateway.edge/{name}")},
+            "provider": {"cluster": {"watch": watch, "deploy": deploy}},
+            "extensionApis": {"enableBackend": true},
+        }},
+        "deployment": {
+            "replicas": terms.replicas,
+            "edgeGateway": {"readinessProbe": {"periodSeconds": 1}},
+        },
+    }))
+}

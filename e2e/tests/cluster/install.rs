@@ -194,9 +194,9 @@ fn who_may_not_install_is_told_what_is_missing() -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(1), "{said}");
     for words in [
-        "CustomResourceDefinition backends.gateway.edge can't be applied",
+        "CustomResourceDefinition backends.gateway.edge can't be read",
         "not allowed",
-        "cannot patch resource",
+        "cannot get resource",
     ] {
         ensure!(said.contains(words), "{words}: {said}");
     }

@@ -5,9 +5,11 @@
 mod fleets;
 mod ground;
 mod install;
+mod installations;
 mod modes;
 mod replicas;
 mod rollouts;
 mod scope;
 mod settings;
 mod statuses;
+mod walkthrough;

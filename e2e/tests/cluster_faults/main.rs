@@ -6,6 +6,7 @@
 mod away;
 mod definitions;
 mod forbidden;
+mod removal;
 
 use anyhow::Result;
 use e2e::lab::{Kind, Object, Tenant, is};

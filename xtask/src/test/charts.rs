@@ -107,7 +107,7 @@ fn template(helm: &Path, charts: &Path, namespace: &str, more: &[&str]) -> Resul
 }
 
 /// Helm, compiled where it isn't there.
-fn helm() -> Result<PathBuf> {
+pub(super) fn helm() -> Result<PathBuf> {
     let folder = workspace::target_dir()?.join("tools").join(format!("helm-{VERSION}"));
     let program = folder.join("helm");
     if program.is_file() {
