@@ -10,7 +10,7 @@ use std::{
 };
 
 /// Longest wait for any one read.
-const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

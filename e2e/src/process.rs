@@ -195,17 +195,6 @@ pub fn children_of(parent: u32) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Whether somebody on this machine has a connection open to a port of it.
-pub fn is_connected_to(port: u16) -> Result<bool> {
-    // After a number and the local address: remote address, state; 01 is ESTABLISHED (proc_net_tcp(5)).
-    let remote = format!(":{port:04X}");
-    let table = fs::read_to_string("/proc/net/tcp")?;
-    Ok(table.lines().any(|line| {
-        let mut fields = line.split_whitespace().skip(2);
-        fields.next().is_some_and(|address| address.ends_with(&remote)) && fields.next() == Some("01")
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

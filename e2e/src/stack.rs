@@ -8,7 +8,8 @@ use crate::{
 use anyhow::{Context, Result, bail, ensure};
 use std::{
     env, fmt, fs,
-    net::{Ipv4Addr, SocketAddr},
+    io::ErrorKind,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Command, ExitStatus},
     time::Duration,
@@ -16,7 +17,7 @@ use std::{
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up. Machines that test are busy machines.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which proxy serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -322,6 +323,15 @@ impl Stack {
     pub fn interrupt(&mut self) -> Result<ExitStatus> {
         self.controller.signal(Signal::Interrupt)?;
         self.controller.wait(PATIENCE)
+    }
+
+    /// Waits until nobody listens on a port of this machine.
+    pub fn wait_until_closed(&self, address: SocketAddr) -> Result<()> {
+        let closed = wait_for("the listener to close", PATIENCE, || {
+            let refused = TcpStream::connect(address).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+            Ok(refused.then_some(()))
+        });
+        closed.map(drop).with_context(|| self.logs())
     }
 
     /// Everything that the programs said, for a failure's message.

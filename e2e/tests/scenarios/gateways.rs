@@ -3,9 +3,10 @@
 use crate::resources::{backend, gateway, listener, route};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
+    held::Held,
     http::{self, Request},
     ports,
-    process::{is_connected_to, wait_for},
+    process::wait_for,
     stack::{DataPlane, PATIENCE, Stack},
 };
 use std::{net::Ipv4Addr, thread};
@@ -57,11 +58,10 @@ pub(crate) fn gateways_do_not_notice_each_other(plane: &DataPlane) -> Result<()>
 }
 
 pub(crate) fn a_deleted_gateway_finishes_what_it_serves(plane: &DataPlane) -> Result<()> {
-    let stack = Stack::start(plane)?;
+    let mut stack = Stack::start(plane)?;
     let [port] = ports::free()?;
     let address = (Ipv4Addr::LOCALHOST, port).into();
-    // A backend that nobody else asks: a connection to it is this request.
-    let slow_echo = stack.site.start_another_echo()?;
+    let backend_of_slow = Held::start()?;
     let slow = route(
         "HTTPRoute",
         "slow",
@@ -69,9 +69,11 @@ pub(crate) fn a_deleted_gateway_finishes_what_it_serves(plane: &DataPlane) -> Re
         "  hostnames: [slow.example.com]\n",
         "slow",
     );
+    // However long this machine takes.
+    let slow = slow.replace("- backendRefs", "- timeouts: { request: 0s }\n      backendRefs");
     stack.put(
         "second.yaml",
-        &(second(port) + &slow + &backend("slow", slow_echo.port)),
+        &(second(port) + &slow + &backend("slow", backend_of_slow.port)),
     )?;
     wait_for("the second Gateway", PATIENCE, || {
         let answer = http::send(address, &Request::get("second.example.com", "/"))?;
@@ -80,16 +82,20 @@ pub(crate) fn a_deleted_gateway_finishes_what_it_serves(plane: &DataPlane) -> Re
     .with_context(|| stack.logs())?;
 
     let client = http::connect(address)?;
-    let request = thread::spawn(move || http::exchange(client, &Request::get("slow.example.com", "/?delay=2s")));
-    wait_for("the request at the backend", PATIENCE, || {
-        Ok(is_connected_to(slow_echo.port)?.then_some(()))
-    })?;
+    let request = thread::spawn(move || http::exchange(client, &Request::get("slow.example.com", "/")));
+    let in_flight = backend_of_slow.request().with_context(|| stack.logs())?;
     stack.remove("second.yaml")?;
+    stack
+        .controller
+        .wait_for_output("no Gateway makes this fleet any more", PATIENCE)?;
+    stack.wait_until_closed(address)?;
+    in_flight.answer()?;
     let answer = request.join().map_err(|_| anyhow::anyhow!("the client panicked"))?;
     assert_eq!(answer.with_context(|| stack.logs())?.status, 200);
     wait_for("the second proxy to end", PATIENCE, || {
         Ok(second_proxy(&stack)?.is_none().then_some(()))
     })
     .with_context(|| stack.logs())?;
+    stack.controller.wait_for_output("proxy stopped", PATIENCE)?;
     Ok(())
 }

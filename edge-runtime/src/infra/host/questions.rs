@@ -1,8 +1,9 @@
 //! What a proxy is asked and told through its admin interface, which is Envoy's.
 
 use crate::http::fetch;
+use bytes::Bytes;
 use http::{Method, StatusCode};
-use std::{net::SocketAddr, time::Duration};
+use std::{io::ErrorKind, net::SocketAddr, time::Duration};
 use tokio::{
     sync::watch,
     time::{self, MissedTickBehavior},
@@ -42,19 +43,33 @@ pub(super) async fn leave(admin: SocketAddr) -> bool {
         "/drain_listeners?graceful&skip_exit",
         "/drain_listeners",
     ] {
-        understood &= matches!(fetch(Method::POST, admin, path).await, Ok((StatusCode::OK, _)));
+        understood &= matches!(ask(Method::POST, admin, path).await, Some((StatusCode::OK, _)));
     }
     understood
 }
 
-/// Resolves when a leaving proxy has nothing left to do, or doesn't answer any more. What it is waited for may change.
+/// Resolves when a leaving proxy has nothing left to do, or is gone. What it is waited for may change.
 pub(super) async fn idle(admin: SocketAddr, what: &watch::Receiver<WaitFor>) {
     let mut clock = ask_clock();
     loop {
         clock.tick().await;
-        match fetch(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await {
-            Ok((StatusCode::OK, page)) if Open::of(&String::from_utf8_lossy(&page)).count(*what.borrow()) > 0 => {}
+        match ask(Method::GET, admin, "/stats?filter=downstream_(cx|rq)_active").await {
+            Some((StatusCode::OK, page)) if Open::of(&String::from_utf8_lossy(&page)).count(*what.borrow()) > 0 => {}
             _ => return,
+        }
+    }
+}
+
+/// Asks until there is an answer: a busy machine may cost one, and a proxy that is taken for dead loses what it serves.
+/// None when nobody is there.
+async fn ask(method: Method, admin: SocketAddr, path: &str) -> Option<(StatusCode, Bytes)> {
+    let mut clock = ask_clock();
+    loop {
+        clock.tick().await;
+        match fetch(method.clone(), admin, path).await {
+            Ok(answer) => return Some(answer),
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return None,
+            Err(error) => tracing::debug!(%admin, path, %error, "a leaving proxy doesn't answer yet"),
         }
     }
 }

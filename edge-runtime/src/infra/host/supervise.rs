@@ -141,10 +141,7 @@ impl Supervisor {
             return;
         }
         let is_right = current.is_some_and(|start| is_current(start) == Ok(true));
-        // A process that never served may go at once.
-        if let Some(process) = self.next.take() {
-            self.aside.spawn(process.end());
-        }
+        self.dismiss_next();
         self.backoff.reset();
         self.start_at = (!is_right).then(Instant::now);
         if !is_right && self.current.is_some() {
@@ -216,6 +213,13 @@ impl Supervisor {
         self.aside.spawn(process.leave(self.waiting.subscribe(), patience));
     }
 
+    /// The starting process isn't wanted any more. It may serve already: that it is ready is known only when it was asked.
+    fn dismiss_next(&mut self) {
+        if let Some(process) = self.next.take() {
+            self.dismiss(process);
+        }
+    }
+
     /// A process has ended, isn't ready, or could not be started: it will be tried again.
     fn failed(&mut self, problem: String) {
         self.metrics.count(Counter::ProxiesFailed);
@@ -254,9 +258,7 @@ impl Supervisor {
         let begun = Instant::now();
         // Also of those that were replaced: nobody serves any more, so there is no time for idle connections.
         self.waiting.send_replace(WaitFor::Work);
-        if let Some(process) = self.next.take() {
-            self.aside.spawn(process.end());
-        }
+        self.dismiss_next();
         if let Some(process) = self.current.take() {
             self.dismiss(process);
             self.metrics.count(Counter::ProxiesStopped);

@@ -1,250 +1,22 @@
 //! Supervision of real processes.
-//!
-//! The proxy is this test program itself: started again through a small script, one test ([`stand_in`]) plays a proxy
-//! that answers on its admin port. What it does is told by files beside the script.
+
+mod rig;
+
+pub(super) use rig::infra;
 
 use super::*;
-use crate::{
-    certs::{Existing, TlsFiles, ensure},
-    http,
-    state::{Availability, FleetState},
-    task::Task,
-};
+use crate::{certs::TlsFiles, http, state::Availability};
 use edge_ir::ProxySettings;
+use rig::{Rig, answers, eventually, gone, good_proxy, is_available, kill, settings, told, write_proxy};
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     sync::atomic::{AtomicBool, Ordering},
-};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
 };
 use x509_parser::{
     extensions::GeneralName,
     prelude::{FromDer as _, X509Certificate},
 };
-
-/// Infrastructure of a fleet.
-pub(super) fn infra(key: &str, proxy: ProxySettings) -> Infra {
-    Infra {
-        key: key.into(),
-        name: format!("edge-{}", key.replace('/', "-")).into(),
-        namespace: "edge-gateway-system".into(),
-        placement: edge_ir::Placement::Controller,
-        owner: None,
-        extra_labels: edge_ir::StringMap::default(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        ports: Vec::new(),
-        addresses: Vec::new(),
-        proxy: Arc::new(proxy),
-        origins: [].into(),
-    }
-}
-
-const ADMIN_VARIABLE: &str = "EDGE_TEST_ADMIN_PORT";
-
-/// Not a test but the process that the others supervise. It is ready at once, unless a file `unready` lies in the
-/// folder it was started in, and busy as long as a file `busy` does.
-#[tokio::test]
-async fn stand_in() {
-    let Ok(port) = std::env::var(ADMIN_VARIABLE) else {
-        return;
-    };
-    let listener = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).await.unwrap();
-    let is_there = |name: &str| Path::new(name).exists();
-    loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(stream.read_u8().await.unwrap());
-        }
-        let head = String::from_utf8(head).unwrap();
-        let path = head.split([' ', '?']).nth(1).unwrap();
-        let (status, body) = match path {
-            "/ready" if is_there("unready") => (503, ""),
-            "/stats" if is_there("busy") => (200, "http.x.downstream_rq_active: 1\n"),
-            _ => (200, ""),
-        };
-        if path == "/drain_listeners" {
-            fs::write(format!("draining-{port}"), "").unwrap();
-        }
-        let answer = format!(
-            "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(answer.as_bytes()).await.unwrap();
-    }
-}
-
-/// A folder, and a controller's part that runs proxies in it.
-struct Rig {
-    folder: Folder,
-    settings: watch::Sender<Arc<HostSettings>>,
-    published: watch::Sender<Option<Arc<Published>>>,
-    reports: watch::Receiver<Option<Reports>>,
-    metrics: Arc<Metrics>,
-    task: Task,
-}
-
-/// A folder that takes the proxies that run in it along.
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        for record in record::Record::read_all(&self.path().join("run")) {
-            let pid = i32::try_from(record.facts().process.pid()).unwrap();
-            let _ = rustix::process::kill_process(
-                rustix::process::Pid::from_raw(pid).unwrap(),
-                rustix::process::Signal::KILL,
-            );
-        }
-    }
-}
-
-/// A bootstrap that says no more than where the admin interface is.
-fn render_admin(input: &BootstrapInput<'_>) -> Result<Rendered, String> {
-    Ok(Rendered {
-        admin: Some(([127, 0, 0, 1], input.admin_port).into()),
-        bootstrap: input.admin_port.to_string(),
-    })
-}
-
-/// A proxy that is this program; `$2` is the bootstrap.
-fn good_proxy() -> String {
-    let program = std::env::current_exe().unwrap();
-    format!(
-        "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{ADMIN_VARIABLE}=$(cat \"$2\") exec {} --exact infra::host::tests::stand_in --nocapture\n",
-        program.display()
-    )
-}
-
-fn write_proxy(folder: &Path, text: &str) {
-    // Replaced as a whole: a program that is being written can't be started.
-    let partial = folder.join("proxy.partial");
-    fs::write(&partial, text).unwrap();
-    fs::set_permissions(&partial, fs::Permissions::from_mode(0o755)).unwrap();
-    fs::rename(partial, folder.join("proxy")).unwrap();
-}
-
-fn settings(folder: &Path, at_stop: AtStop) -> HostSettings {
-    HostSettings {
-        proxy_binary: Some(folder.join("proxy")),
-        folders: HostFolders {
-            config_home: folder.join("config"),
-            state_home: folder.join("state"),
-            runtime_dir: folder.join("run"),
-        },
-        xds: ([127, 0, 0, 1], 1).into(),
-        issuer: Issuer {
-            certificates: folder.join("certs"),
-            namespace: "system".into(),
-        },
-        bootstrap: render_admin,
-        ready_patience: Duration::from_millis(300),
-        at_stop,
-    }
-}
-
-impl Rig {
-    fn start(proxy: Option<&str>) -> Self {
-        let folder = Folder(tempfile::tempdir().unwrap());
-        if let Some(text) = proxy {
-            write_proxy(folder.path(), text);
-        }
-        Self::start_in(folder, AtStop::End)
-    }
-
-    fn start_in(folder: Folder, at_stop: AtStop) -> Self {
-        ensure(&folder.path().join("certs"), "system", "cluster.local", Existing::Keep).unwrap();
-        let settings = HostSettings {
-            // A machine that tests is a busy one.
-            ready_patience: Duration::from_secs(20),
-            ..settings(folder.path(), at_stop)
-        };
-        let runtime = RuntimeFolder::open(&settings.folders.runtime_dir).unwrap();
-        let (settings, followed) = watch::channel(Arc::new(settings));
-        let (published, receiver) = watch::channel(None);
-        let sender = Arc::new(watch::Sender::new(None));
-        let reports = sender.subscribe();
-        let metrics = Arc::new(Metrics::default());
-        let measured = Arc::clone(&metrics);
-        let task = Task::spawn("host", |stop| run(followed, runtime, receiver, sender, measured, stop));
-        Self {
-            folder,
-            settings,
-            published,
-            reports,
-            metrics,
-            task,
-        }
-    }
-
-    /// The controller goes without a word, and another one begins in the same folder.
-    async fn succeed(self) -> Self {
-        let settings = settings(self.folder.path(), AtStop::Keep);
-        self.settings.send_replace(Arc::new(settings));
-        self.task.stop(Duration::from_secs(20)).await;
-        Self::start_in(self.folder, AtStop::End)
-    }
-
-    fn publish(&self, fleets: &[(&str, ProxySettings)]) {
-        self.publish_of(Coverage::Whole, fleets);
-    }
-
-    fn publish_of(&self, coverage: Coverage, fleets: &[(&str, ProxySettings)]) {
-        let state = |(key, proxy): &(&str, ProxySettings)| {
-            let infra = Arc::new(infra(key, proxy.clone()));
-            (
-                (*key).into(),
-                FleetState {
-                    snapshot: Arc::default(),
-                    infra: Some(infra),
-                    last_infra: None,
-                },
-            )
-        };
-        let published = Published {
-            fleets: fleets.iter().map(state).collect(),
-            coverage,
-            since: None,
-        };
-        self.published.send_replace(Some(Arc::new(published)));
-    }
-
-    async fn until(&mut self, what: &str, is_so: impl Fn(&Reports) -> bool) -> Reports {
-        let waited = tokio::time::timeout(
-            Duration::from_secs(20),
-            self.reports.wait_for(|reports| reports.as_ref().is_some_and(&is_so)),
-        );
-        let reports = waited
-            .await
-            .unwrap_or_else(|_| panic!("waited in vain until {what}"))
-            .unwrap();
-        reports.clone().unwrap()
-    }
-
-    fn processes(&self) -> usize {
-        let entries = fs::read_dir(self.folder.path().join("run")).unwrap().flatten();
-        entries
-            .filter(|entry| entry.path().extension().is_some_and(|e| e == "process"))
-            .count()
-    }
-}
-
-fn is_available(reports: &Reports, key: &str) -> bool {
-    reports
-        .get(key)
-        .is_some_and(|report| report.availability == Availability::Available(1))
-}
 
 #[tokio::test]
 async fn each_fleet_has_a_process_as_long_as_it_is_there() {
@@ -322,25 +94,11 @@ async fn a_proxy_with_the_certificate_of_an_earlier_version_gets_its_own_and_isn
     rig.publish(&[("ns/a", ProxySettings::default())]);
     let after = rig.until("it is taken over", |r| is_available(r, "ns/a")).await["ns/a"].admin;
     assert_eq!(before, after, "the same process");
-    let led = async {
-        while shown_by(&record) != "edge-gateway:fleet/ns/a" {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), led).await.unwrap();
+    eventually("it is led to its own", async || {
+        shown_by(&record) == "edge-gateway:fleet/ns/a"
+    })
+    .await;
     assert_eq!(rig.metrics.counted(crate::metrics::Counter::ProxiesStarted), 0);
-}
-
-/// Waits until nobody answers on an address.
-async fn gone(admin: Option<SocketAddr>) {
-    let gone = async { while http::fetch(::http::Method::GET, admin.unwrap(), "/").await.is_ok() {} };
-    tokio::time::timeout(Duration::from_secs(20), gone)
-        .await
-        .expect("it ends");
-}
-
-async fn answers(admin: Option<SocketAddr>) -> bool {
-    http::fetch(::http::Method::GET, admin.unwrap(), "/").await.is_ok()
 }
 
 #[tokio::test]
@@ -377,12 +135,7 @@ async fn the_next_controller_adopts_what_a_killed_one_has_left() {
     assert_eq!(rig.metrics.counted(crate::metrics::Counter::ProxiesStarted), 1);
 
     // An adopted process is supervised like any other.
-    let pid = record::Record::read_all(&rig.folder.path().join("run"))
-        .iter()
-        .find(|record| record.facts().admin == before["ns/kept"].admin)
-        .map(|record| i32::try_from(record.facts().process.pid()).unwrap());
-    let pid = rustix::process::Pid::from_raw(pid.unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill(&rig, before["ns/kept"].admin);
     rig.until("another runs", |r| {
         is_available(r, "ns/kept") && r["ns/kept"].admin != before["ns/kept"].admin
     })
@@ -431,15 +184,43 @@ async fn what_is_in_flight_is_waited_for_before_a_proxy_ends() {
     rig.publish(&[("ns/a", ProxySettings::default())]);
     let admin = rig.until("it runs", |reports| is_available(reports, "ns/a")).await["ns/a"].admin;
     rig.publish(&[]);
-    let told = rig.folder.path().join(format!("draining-{}", admin.unwrap().port()));
-    let draining = async {
-        while !told.exists() {
-            tokio::task::yield_now().await
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), draining).await.unwrap();
+    told(&rig, admin).await;
     assert!(answers(admin).await, "a request is in flight");
+    // One that is too busy to answer isn't idle.
+    let mute = rig.folder.path().join("mute");
+    fs::write(&mute, "").unwrap();
+    let unanswered = rig.folder.path().join("unanswered");
+    eventually("it was asked again", async || {
+        fs::read(&unanswered).is_ok_and(|noted| noted.len() > 2)
+    })
+    .await;
+    assert!(answers(admin).await, "nobody knows what is in flight");
+    fs::remove_file(mute).unwrap();
     fs::remove_file(busy).unwrap();
+    rig.until("it is gone", |reports| reports.is_empty()).await;
+    assert!(!answers(admin).await);
+}
+
+#[tokio::test]
+async fn a_proxy_may_serve_before_it_is_known_to_be_ready() {
+    let mut rig = Rig::start(Some(&good_proxy()));
+    for name in ["busy", "unready"] {
+        fs::write(rig.folder.path().join(name), "").unwrap();
+    }
+    rig.publish(&[("ns/a", ProxySettings::default())]);
+    rig.until("it starts", |reports| reports.contains_key("ns/a")).await;
+    let run = rig.folder.path().join("run");
+    let admin = || {
+        record::Record::read_all(&run)
+            .first()
+            .and_then(|record| record.facts().admin)
+    };
+    eventually("it answers", async || admin().is_some() && answers(admin()).await).await;
+    let admin = admin();
+    rig.publish(&[]);
+    told(&rig, admin).await;
+    assert!(answers(admin).await, "a request is in flight");
+    fs::remove_file(rig.folder.path().join("busy")).unwrap();
     rig.until("it is gone", |reports| reports.is_empty()).await;
     assert!(!answers(admin).await);
 }
@@ -477,12 +258,8 @@ async fn another_binary_takes_over_only_if_it_can() {
     };
     let failures = rig.metrics.counted(crate::metrics::Counter::ProxiesFailed);
     rig.settings.send_replace(with("absent"));
-    let tried = async {
-        while rig.metrics.counted(crate::metrics::Counter::ProxiesFailed) == failures {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), tried).await.unwrap();
+    let failed = || rig.metrics.counted(crate::metrics::Counter::ProxiesFailed);
+    eventually("it is tried", async || failed() > failures).await;
     assert!(answers(first).await, "what serves goes on");
     assert!(is_available(rig.reports.borrow().as_ref().unwrap(), "ns/a"));
     fs::copy(rig.folder.path().join("proxy"), rig.folder.path().join("other")).unwrap();
@@ -514,10 +291,7 @@ async fn a_changed_start_replaces_the_process_after_the_new_one_is_ready() {
         always_there.into_inner(),
         "the old one serves until the new one is ready"
     );
-    let gone = async { while http::fetch(::http::Method::GET, first.unwrap(), "/").await.is_ok() {} };
-    tokio::time::timeout(Duration::from_secs(20), gone)
-        .await
-        .expect("the old one drains and goes");
+    gone(first).await;
 }
 
 #[tokio::test]
@@ -558,14 +332,7 @@ async fn a_proxy_that_is_killed_comes_back() {
     let mut rig = Rig::start(Some(&good_proxy()));
     rig.publish(&[("ns/a", ProxySettings::default())]);
     let first = rig.until("it runs", |reports| is_available(reports, "ns/a")).await["ns/a"].admin;
-    let records = fs::read_dir(rig.folder.path().join("run")).unwrap().flatten();
-    let record = records
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|e| e == "process"))
-        .unwrap();
-    let pid = record.file_stem().unwrap().to_str().unwrap().parse().unwrap();
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill(&rig, first);
     rig.until("another runs", |reports| {
         is_available(reports, "ns/a") && reports["ns/a"].admin != first
     })
