@@ -18,7 +18,7 @@ use crate::http::head::Head;
 pub(crate) fn run(connection: &Connection, head: &Head) -> Option<Response<ResponseBody>> {
     connection.manager().filters.iter().find_map(|filter| match filter {
         HttpFilter::HealthCheck(filter) => health_check::answer(filter, connection, head),
-        // Asked when the route is known.
+        // One is asked when the route is known, the other stands around the whole request.
         HttpFilter::Cors | HttpFilter::GrpcWeb => None,
     })
 }

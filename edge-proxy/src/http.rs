@@ -33,7 +33,7 @@ use crate::config::table::TlsRequirement;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::fault::Fault;
 use crate::filters::cors::{self, Verdict};
-use crate::filters::grpc_web;
+use crate::filters::grpc_web::Bridge;
 use body::ResponseBody;
 use edits::Scene;
 use egress::Echo;
@@ -49,6 +49,8 @@ pub(crate) struct Arrived {
     head: Head,
     notes: Notes,
     body: Incoming,
+    /// Translates the call of a script.
+    web: Option<Rc<Bridge>>,
 }
 
 /// Serves one request.
@@ -61,7 +63,8 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
             if connection.manager().request_id.in_response {
                 echo.request_id = head.headers.get(ingress::X_REQUEST_ID).cloned();
             }
-            match crate::filters::run(&connection, &head) {
+            let bridge = Bridge::of(&connection, &head).map(|bridge| (bridge, Rc::clone(&exchange)));
+            let response = match crate::filters::run(&connection, &head) {
                 Some(answer) => answer,
                 None => {
                     route(Arrived {
@@ -69,9 +72,15 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
                         head,
                         notes,
                         body,
+                        web: bridge.as_ref().map(|(bridge, _)| Rc::clone(bridge)),
                     })
                     .await
                 }
+            };
+            match bridge {
+                // Boxed: few requests come here.
+                Some((bridge, exchange)) => Box::pin(bridge.answer(&exchange, response)).await,
+                None => response,
             }
         }
         Err(refusal) => refuse(&connection, &head, refusal),
@@ -165,10 +174,7 @@ async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
                 Verdict::Allowed(permission) => Some(permission),
                 Verdict::Pass => None,
             };
-            let mut response = match grpc_web::refuse(&connection, head) {
-                Some(refusal) => refusal,
-                None => forward::forward(&snapshot, route, settings, arrived).await,
-            };
+            let mut response = forward::forward(&snapshot, route, settings, arrived).await;
             if let Some(permission) = permission {
                 permission.write(response.headers_mut());
             }

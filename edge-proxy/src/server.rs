@@ -143,7 +143,8 @@ async fn bind_admin(address: std::net::SocketAddr) -> anyhow::Result<TcpListener
         .map_err(|error| anyhow::anyhow!("admin.address: cannot bind {address}: {error}"))
 }
 
-fn share(workers: usize, admin_address: Option<std::net::SocketAddr>) -> (Arc<Shared>, Publishers) {
+/// What workers read, and the sending sides of it.
+pub(crate) fn share(workers: usize, admin_address: Option<std::net::SocketAddr>) -> (Arc<Shared>, Publishers) {
     let (snapshot, snapshot_reader) = watch::channel(Arc::new(Snapshot::default()));
     let (sockets, sockets_reader) = watch::channel(Arc::from([]));
     let (drain, drain_reader) = watch::channel(Drain::Serving);

@@ -241,6 +241,8 @@ impl HttpOptions {
         for (index, filter) in http_filters.iter().enumerate() {
             let at = list.index(index);
             match filter.name.as_str() {
+                // Nothing can switch it on here.
+                _ if filter.disabled => {}
                 "envoy.filters.http.upstream_codec" => {}
                 "envoy.filters.http.credential_injector" if self.credential.is_none() => {
                     self.credential = Some(credential::injector(&at, filter)?);

@@ -165,6 +165,10 @@ pub fn secret(files: &dyn Files, message: &ProtoSecret) -> Result<Secret, Reject
                 return Err(at.field("secret").error("is required"));
             };
             let bytes = files::bytes(&at.field("secret"), source, files)?;
+            // A file that is about to be written: to say nothing would be taken for an anonymous client.
+            if bytes.trim_ascii().is_empty() {
+                return Err(at.field("secret").error("is empty"));
+            }
             Ok(Secret {
                 hash: xxh3_64(&bytes),
                 kind: SecretKind::Generic(bytes.into()),

@@ -251,7 +251,7 @@ pub enum HttpFilter {
     HealthCheck(HealthCheckFilter),
     /// Applies the [`CorsPolicy`](crate::config::cors::CorsPolicy) of a route.
     Cors,
-    /// Answers gRPC-Web requests that routes would forward: this proxy doesn't make gRPC calls of them.
+    /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
     GrpcWeb,
 }
 

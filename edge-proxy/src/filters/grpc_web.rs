@@ -1,36 +1,155 @@
-//! Calls from browsers (gRPC-Web protocol), for which Envoy's filter makes gRPC calls.
+//! Calls from scripts in browsers (gRPC-Web protocol): made into gRPC calls for the backend, and their answers back.
 //!
-//! What: a request that needs the bridge is told that there is none. Why not forwarded as it is: a gRPC backend doesn't
-//! know the framing, and whoever looks for the mistake finds nothing on the way that says so.
-//! Deliberately absent: the bridge.
+//! What: a request gets gRPC's media type, and its base64 is undone if it is text ([`decode`]); in the response the
+//! trailers, which a script can't read, become the last frame of the content ([`encode`]). An answer that isn't of gRPC,
+//! the proxy's or a backend's, keeps its status and says the same as a gRPC status.
+//! Why so: media types, fields and texts are those of Envoy's filter. Its base64 may be padded where its buffers happen
+//! to end; here it may be padded anywhere, as the protocol says.
+
+mod decode;
+mod encode;
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{Response, StatusCode};
+use http::header::{self, HeaderName};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http_body::Body as _;
 
 use crate::config::listener::HttpFilter;
 use crate::downstream::connection::Connection;
 use crate::http::body::ResponseBody;
-use crate::http::head::Head;
-use crate::http::local_reply::{self, Audience};
+use crate::http::exchange::Exchange;
+use crate::http::head::{self, Head};
+use crate::http::incoming::Incoming;
+use crate::http::local_reply;
 
-/// What all of the protocol's media types begin with: `application/grpc-web[-text][+proto …]`.
-const PREFIX: &[u8] = b"application/grpc-web";
+pub(crate) use decode::TextBody;
+pub(crate) use encode::WebBody;
 
-const REASON: &str = "gRPC-Web is not supported by this proxy: call with gRPC over HTTP/2, or let Envoy be the proxy";
+const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
+const WEB: HeaderValue = HeaderValue::from_static("application/grpc-web+proto");
+const WEB_TEXT: HeaderValue = HeaderValue::from_static("application/grpc-web-text+proto");
 
-/// 415 to a gRPC-Web request where the bridge is asked for.
-pub(crate) fn refuse(connection: &Connection, head: &Head) -> Option<Response<ResponseBody>> {
-    let content_type = head.headers.get(CONTENT_TYPE)?.as_bytes();
-    // RFC 9110 §8.3.1: letters of either case.
-    let is_web = content_type
-        .get(..PREFIX.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX));
-    let filters = &connection.manager().filters;
-    if !is_web || !filters.iter().any(|filter| matches!(filter, HttpFilter::GrpcWeb)) {
-        return None;
+const GRPC_ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+const MALFORMED: &[u8] = b"Bad gRPC-web request, invalid base64 data.";
+
+/// As much of an answer that isn't of gRPC becomes the message of a gRPC status.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+/// How content is written in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// As it is.
+    Binary,
+    /// In base64.
+    Text,
+}
+
+/// A call that is being translated.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    request: Encoding,
+    response: Encoding,
+    /// The request says that it is base64, and isn't.
+    malformed: Cell<bool>,
+}
+
+impl Bridge {
+    /// A bridge for a request that needs one, where one is asked for.
+    pub(crate) fn of(connection: &Connection, head: &Head) -> Option<Rc<Self>> {
+        let filters = &connection.manager().filters;
+        if !filters.iter().any(|filter| matches!(filter, HttpFilter::GrpcWeb)) {
+            return None;
+        }
+        let request = encoding_of(head.headers.get(header::CONTENT_TYPE)?)?;
+        let accepted = head.headers.get(header::ACCEPT).and_then(encoding_of);
+        Some(Rc::new(Self {
+            request,
+            response: accepted.unwrap_or(Encoding::Binary),
+            malformed: Cell::new(false),
+        }))
     }
-    let reason = Bytes::from_static(REASON.as_bytes());
-    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    Some(local_reply::text(status, reason, None, Audience::Http))
+
+    /// Makes a gRPC call of the request.
+    pub(crate) fn translate(self: &Rc<Self>, head: &mut Head, body: Incoming) -> Incoming {
+        let fields = &mut head.headers;
+        fields.remove(header::CONTENT_LENGTH);
+        fields.insert(header::CONTENT_TYPE, GRPC);
+        fields.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        match self.request {
+            Encoding::Binary => body,
+            Encoding::Text => Incoming::Text(Box::new(TextBody::new(body, Rc::clone(self)))),
+        }
+    }
+
+    /// Makes an answer for the script of whatever the request led to.
+    pub(crate) async fn answer(
+        &self,
+        exchange: &Exchange,
+        mut response: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
+        if self.malformed.get() {
+            *response.status_mut() = StatusCode::BAD_REQUEST;
+            *response.body_mut() = ResponseBody::Full(Bytes::from_static(MALFORMED));
+        }
+        let has_content = !response.body().is_end_stream();
+        if has_content && is_of_grpc(response.status(), response.headers()) {
+            let body = std::mem::replace(response.body_mut(), ResponseBody::Empty);
+            *response.body_mut() = ResponseBody::Web(Box::new(WebBody::new(body, self.response)));
+            // The trailers come on top.
+            response.headers_mut().remove(header::CONTENT_LENGTH);
+        } else if has_content {
+            let message = read(exchange, response.body_mut()).await;
+            *response.body_mut() = ResponseBody::Empty;
+            let status = response.status();
+            let fields = response.headers_mut();
+            local_reply::say_status(fields, status, &message);
+            fields.insert(header::CONTENT_LENGTH, HeaderValue::from(0));
+        }
+        let media_type = match self.response {
+            Encoding::Binary => WEB,
+            Encoding::Text => WEB_TEXT,
+        };
+        response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+        response
+    }
+}
+
+/// How content of a media type is written; none if it isn't one of the protocol's that Envoy knows.
+fn encoding_of(media_type: &HeaderValue) -> Option<Encoding> {
+    match media_type.as_bytes() {
+        b"application/grpc-web" | b"application/grpc-web+proto" => Some(Encoding::Binary),
+        b"application/grpc-web-text" | b"application/grpc-web-text+proto" => Some(Encoding::Text),
+        _ => None,
+    }
+}
+
+fn is_of_grpc(status: StatusCode, fields: &HeaderMap) -> bool {
+    status == StatusCode::OK && head::is_grpc(fields)
+}
+
+/// The beginning of a body, as far as it comes before it ends or a deadline does.
+async fn read(exchange: &Exchange, body: &mut ResponseBody) -> Vec<u8> {
+    let mut text = Vec::new();
+    while text.len() < MAX_MESSAGE {
+        let frame = poll_fn(|cx| match exchange.poll_deadline(cx) {
+            Poll::Ready(kind) => {
+                body.expire(exchange, kind);
+                Poll::Ready(None)
+            }
+            Poll::Pending => Pin::new(&mut *body).poll_frame(cx),
+        });
+        match frame.await {
+            Some(Ok(frame)) => text.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Some(Err(_)) | None => break,
+        }
+    }
+    text.truncate(MAX_MESSAGE);
+    text
 }

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::{Kind, Timer};
+use crate::filters::grpc_web::WebBody;
 use crate::http::exchange::Exchange;
 use crate::http::incoming::Incoming;
 use crate::http::replay::Reader;
@@ -32,6 +33,8 @@ pub(crate) enum Broken {
     Http2(hyper::Error),
     /// The client failed in HTTP/2.
     Client(h2::Error),
+    /// The client has sent something else than the base64 that it announced.
+    Base64,
     /// More than may be kept for another reader.
     TooLarge,
 }
@@ -42,6 +45,7 @@ impl fmt::Display for Broken {
             Self::Http1(failure) => failure.fmt(f),
             Self::Http2(error) => error.fmt(f),
             Self::Client(error) => error.fmt(f),
+            Self::Base64 => f.write_str("the body is not base64"),
             Self::TooLarge => f.write_str("the body is larger than the buffer limit"),
         }
     }
@@ -177,6 +181,8 @@ pub(crate) enum ResponseBody {
     Full(Bytes),
     /// As it comes from the backend.
     Upstream(UpstreamBody),
+    /// The same for a script that calls.
+    Web(Box<WebBody>),
 }
 
 /// A response body from a backend, with what must live as long.
@@ -271,6 +277,7 @@ impl ResponseBody {
                 body.lease = None;
                 exchange.expire(kind, Some(body.guard.pool()));
             }
+            Self::Web(body) => body.expire(exchange, kind),
             Self::Empty | Self::Full(_) => exchange.expire(kind, None),
         }
     }
@@ -289,6 +296,7 @@ impl Body for ResponseBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Self::Upstream(body) => body.poll_frame(cx),
+            Self::Web(body) => body.poll_frame(cx),
         }
     }
 
@@ -297,6 +305,7 @@ impl Body for ResponseBody {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
             Self::Upstream(body) => body.is_end_stream(),
+            Self::Web(body) => body.is_end_stream(),
         }
     }
 
@@ -305,6 +314,7 @@ impl Body for ResponseBody {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(body) => body.size_hint(),
+            Self::Web(_) => SizeHint::default(),
         }
     }
 }

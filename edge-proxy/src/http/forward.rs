@@ -27,6 +27,7 @@ use crate::http::exchange::Exchange;
 use crate::http::head::{Head, NotATarget};
 use crate::http::incoming::Incoming;
 use crate::http::ingress::Notes;
+use crate::http::local_reply::Audience;
 use crate::http::replay::{Pull, SharedBody};
 use crate::http::{Arrived, audience, local_reply, mirror, rewrite};
 use crate::upstream::connect::Speak;
@@ -54,6 +55,7 @@ pub(crate) struct Forwarding<'a> {
     host_rewrite: Option<&'a HostRewrite>,
     limits: Limits,
     te_trailers: bool,
+    audience: Audience,
     speak: Speak,
     tried: SmallVec<[HostId; 2]>,
 }
@@ -90,20 +92,26 @@ pub(crate) async fn forward(
     let Arrived {
         exchange,
         mut head,
-        notes,
-        body,
+        mut notes,
+        mut body,
+        web,
     } = arrived;
     let connection = Rc::clone(&exchange.connection);
+    let audience = audience(&head);
+    if let Some(bridge) = web {
+        body = bridge.translate(&mut head, body);
+        notes.te_trailers = true;
+    }
     let chosen = match choose(snapshot, route, settings, &head) {
         Ok(chosen) => chosen,
         Err(fault) => {
             connection.cells().no_cluster.inc();
-            return local_reply::of_fault(fault, audience(&head));
+            return local_reply::of_fault(fault, audience);
         }
     };
     let speak = match speak(&chosen, settings, &connection, notes.upgrade.as_deref()) {
         Ok(speak) => speak,
-        Err(fault) => return local_reply::of_fault(fault, audience(&head)),
+        Err(fault) => return local_reply::of_fault(fault, audience),
     };
     let limits = timeouts(settings, &connection, &mut head, &notes);
     let scene = Scene {
@@ -114,7 +122,7 @@ pub(crate) async fn forward(
     edits::edit_request(&mut head, chosen.request_edits, scene);
     let host_rewrite = chosen.host_rewrite.or(settings.host_rewrite.as_ref());
     if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
-        return local_reply::of_fault(fault, audience(&head));
+        return local_reply::of_fault(fault, audience);
     }
     let manager = connection.manager();
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
@@ -141,6 +149,7 @@ pub(crate) async fn forward(
         host_rewrite,
         limits,
         te_trailers: notes.te_trailers,
+        audience,
         speak,
         tried: SmallVec::new(),
     };

@@ -67,13 +67,18 @@ impl Head {
 
     /// Whether the client speaks gRPC: local replies then must too.
     pub(crate) fn is_grpc(&self) -> bool {
-        self.headers.get(http::header::CONTENT_TYPE).is_some_and(|value| {
-            value
-                .as_bytes()
-                .strip_prefix(b"application/grpc")
-                .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
-        })
+        is_grpc(&self.headers)
     }
+}
+
+/// Whether a message has gRPC's media type.
+pub(crate) fn is_grpc(fields: &HeaderMap) -> bool {
+    fields.get(http::header::CONTENT_TYPE).is_some_and(|value| {
+        value
+            .as_bytes()
+            .strip_prefix(b"application/grpc")
+            .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
+    })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::downstream::http2;
+use crate::filters::grpc_web::TextBody;
 use crate::http::body::Broken;
 use crate::http1::server::InboundBody;
 
@@ -21,6 +22,8 @@ pub(crate) enum Incoming {
     Http1(InboundBody),
     /// Of a stream of HTTP/2.
     Http2(http2::body::InboundBody),
+    /// Of a call from a script, in base64.
+    Text(Box<TextBody>),
 }
 
 impl Body for Incoming {
@@ -32,6 +35,7 @@ impl Body for Incoming {
             Self::Empty => Poll::Ready(None),
             Self::Http1(body) => body.poll_frame(cx).map_err(Broken::Http1),
             Self::Http2(body) => body.poll_frame(cx).map_err(Broken::Client),
+            Self::Text(body) => body.poll_frame(cx),
         }
     }
 
@@ -40,6 +44,7 @@ impl Body for Incoming {
             Self::Empty => true,
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.is_end_stream(),
+            Self::Text(body) => body.is_end_stream(),
         }
     }
 
@@ -48,6 +53,7 @@ impl Body for Incoming {
             Self::Empty => SizeHint::with_exact(0),
             Self::Http1(body) => body.size_hint(),
             Self::Http2(body) => body.size_hint(),
+            Self::Text(_) => SizeHint::default(),
         }
     }
 }

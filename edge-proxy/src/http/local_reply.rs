@@ -42,7 +42,9 @@ pub(crate) fn text(
 ) -> Response<ResponseBody> {
     let mut response = Response::new(ResponseBody::Empty);
     if audience == Audience::Grpc {
-        grpc(response.headers_mut(), status, &body);
+        let fields = response.headers_mut();
+        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        say_status(fields, status, &body);
         return response;
     }
     *response.status_mut() = status;
@@ -61,8 +63,8 @@ pub(crate) fn text(
     response
 }
 
-fn grpc(headers: &mut HeaderMap, status: StatusCode, message: &[u8]) {
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+/// Says an HTTP status and its text as a gRPC status.
+pub(crate) fn say_status(headers: &mut HeaderMap, status: StatusCode, message: &[u8]) {
     headers.insert(GRPC_STATUS, HeaderValue::from(grpc_status(status)));
     if !message.is_empty()
         && let Ok(message) = HeaderValue::from_str(&percent_encode(message))

@@ -13,8 +13,9 @@ use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, Delt
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Request;
+use tokio_stream::{Stream, StreamExt as _};
 use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
 
 use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
@@ -31,6 +32,9 @@ const QUEUE: usize = 32;
 
 /// So long what the server sends may refer to what it doesn't: Envoy's default for `initial_fetch_timeout`.
 const INITIAL_FETCH: Duration = Duration::from_secs(15);
+
+/// How often files are looked at without which the server can't be reached.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.
 #[derive(Debug)]
@@ -84,7 +88,14 @@ pub async fn follow(control: Rc<Control>, node: Node, cluster: String) {
             if let Some(entry) = control.read(|assembly| assembly.snapshot().cluster_by_name(&cluster).cloned()) {
                 break entry;
             }
-            control.progressed.notified().await;
+            tokio::select! {
+                () = control.progressed.notified() => {}
+                // Nobody says when the file of a secret has come.
+                () = tokio::time::sleep(LOOK_AGAIN) => {
+                    control.reload_files();
+                    control.settle();
+                }
+            }
         };
         let credential = entry.cluster.credential.clone();
         let ended = match connect(entry, turn).await {
@@ -125,32 +136,47 @@ async fn session(
         *request.metadata_mut() = MetadataMap::from_headers(headers);
     }
     let response = client.delta_aggregated_resources(request).await;
-    let mut responses = response.map_err(|error| chain(&error))?.into_inner();
+    let responses = response.map_err(|error| chain(&error))?.into_inner();
     tracing::info!("connected to the configuration server");
     control.shared.stats.control().control_plane_connected.set(1);
-    let mut patience = pin!(tokio::time::sleep(INITIAL_FETCH));
+    converse(control, delta, (responses, &requests), backoff, INITIAL_FETCH).await
+}
+
+/// Takes what the server sends and answers, until it ends the stream. What it has sent may refer for so long as
+/// `patience` to what it hasn't; the time begins anew with its first answer about listeners.
+async fn converse<R>(
+    control: &Rc<Control>,
+    delta: &mut DeltaClient,
+    (mut responses, requests): (R, &Requests),
+    backoff: &mut Backoff,
+    patience: Duration,
+) -> Result<(), String>
+where
+    R: Stream<Item = Result<DeltaDiscoveryResponse, Status>> + Unpin,
+{
+    let mut limit = pin!(tokio::time::sleep(patience));
     loop {
         let awaited = control.awaited.get();
         tokio::select! {
-            message = responses.message() => match message {
-                Ok(Some(response)) => {
+            message = responses.next() => match message {
+                Some(Ok(response)) => {
                     backoff.reset();
-                    receive(control, delta, response, &requests).await?;
+                    receive(control, delta, response, requests).await?;
                 }
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(chain(&error)),
+                None => return Ok(()),
+                Some(Err(error)) => return Err(chain(&error)),
             },
             () = control.progressed.notified() => {}
-            () = &mut patience, if control.progress() != Progress::Live => {
+            () = &mut limit, if control.progress() != Progress::Live => {
                 control.stop_waiting();
-                patience.as_mut().reset(Instant::now() + INITIAL_FETCH);
+                limit.as_mut().reset(Instant::now() + patience);
             }
         }
         if control.awaited.get() != awaited {
             control.wait_again();
-            patience.as_mut().reset(Instant::now() + INITIAL_FETCH);
+            limit.as_mut().reset(Instant::now() + patience);
         }
-        subscribe(control, delta, &requests).await?;
+        subscribe(control, delta, requests).await?;
     }
 }
 
@@ -220,19 +246,4 @@ async fn send(requests: &Requests, request: DeltaDiscoveryRequest) -> Result<(),
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_to_fifteen_seconds_and_start_again_after_a_message() {
-        let mut backoff = Backoff::new();
-        assert_eq!(backoff.pause(0), Duration::from_millis(5));
-        assert!(backoff.pause(999) < Duration::from_millis(20));
-        for _ in 0..20 {
-            backoff.pause(0);
-        }
-        assert_eq!(backoff.pause(0), Duration::from_millis(7500));
-        backoff.reset();
-        assert_eq!(backoff.pause(0), Duration::from_millis(5));
-    }
-}
+mod tests;

@@ -1,18 +1,22 @@
-//! gRPC-Web requests: told that there is no bridge where one is asked for, and like any other elsewhere.
+//! Calls of scripts in the framing of gRPC-Web: what the backend gets of them, and what comes back. (End to end, with
+//! trailers and beside Envoy, they are tried in the scenarios.)
 
+use edge_proxy::config::cluster::{Cluster, UpstreamProtocol};
 use edge_proxy::config::cors::{CorsPolicy, Granted, OtherPreflights};
 use edge_proxy::config::header::StringCondition;
 use edge_proxy::config::listener::HttpFilter;
 use edge_proxy::config::route::Route;
-use http::{HeaderValue, Method};
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::Full;
 
-use crate::support::{Backend, Config, Proxy, Reply, catch_all, cluster, entry, forward, get, run, snapshot, table};
+use crate::support::{
+    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, nobody, run, snapshot, table,
+};
 
 const PAGE: &str = "https://page.example";
 
 /// A route that pages may call from, behind filters.
-async fn proxy_with(filters: Vec<HttpFilter>) -> Proxy {
-    let backend = Backend::named("a").await;
+fn proxy_with(filters: Vec<HttpFilter>, backend: std::net::SocketAddr, protocol: UpstreamProtocol) -> Proxy {
     let policy = CorsPolicy {
         origins: [StringCondition::Exact(PAGE.into())].into(),
         methods: Granted::Requested,
@@ -26,57 +30,143 @@ async fn proxy_with(filters: Vec<HttpFilter>) -> Proxy {
         cors: Some(Box::new(policy)),
         ..catch_all(forward(0))
     };
-    let clusters = vec![entry(0, cluster(0), &[backend.address])];
+    let cluster = Cluster { protocol, ..cluster(0) };
+    let clusters = vec![entry(0, cluster, &[backend])];
     let snapshot = snapshot(table("*", vec![route]), clusters, |manager| manager.filters = filters);
     Proxy::start(Config { snapshot, workers: 1 })
 }
 
-async fn call(proxy: &Proxy, content_type: &'static str) -> Reply {
-    let mut request = get("www.example.com", "/pkg.Service/Call");
-    *request.method_mut() = Method::POST;
-    for (name, value) in [("content-type", content_type), ("origin", PAGE)] {
-        request.headers_mut().insert(name, HeaderValue::from_static(value));
+fn bridging() -> Vec<HttpFilter> {
+    vec![HttpFilter::Cors, HttpFilter::GrpcWeb]
+}
+
+/// A call with a media type, the one that it wants back, and content.
+async fn call(proxy: &Proxy, media_type: &'static str, accept: &'static str, content: &'static str) -> Reply {
+    let request = get("www.example.com", "/pkg.Service/Call");
+    let (mut parts, _) = request.into_parts();
+    parts.method = Method::POST;
+    for (name, value) in [("content-type", media_type), ("accept", accept), ("origin", PAGE)] {
+        parts.headers.insert(name, HeaderValue::from_static(value));
     }
+    let request = Request::from_parts(parts, Full::from(content));
     proxy.http1().await.send(request).await
 }
 
 #[test]
-fn a_page_is_told_that_there_is_no_bridge() {
+fn a_backend_gets_calls_of_grpc_and_a_script_gets_what_it_reads() {
     run(async {
-        let proxy = proxy_with(vec![HttpFilter::Cors, HttpFilter::GrpcWeb]).await;
-        for content_type in [
-            "application/grpc-web",
-            "application/grpc-web+proto",
-            "application/grpc-web-text",
-            "Application/gRPC-Web-Text+proto; charset=utf-8",
+        let backend = Backend::start(Speaks::Http2, |_| {
+            let response = Response::builder().header("content-type", "application/grpc");
+            response.body(Full::from("answer")).unwrap()
+        })
+        .await;
+        let proxy = proxy_with(bridging(), backend.address, UpstreamProtocol::Http2);
+        let (binary, text) = ("application/grpc-web+proto", "application/grpc-web-text+proto");
+        for (media_type, content, accept, returned, answer) in [
+            ("application/grpc-web", "abc", "*/*", binary, "answer"),
+            (
+                "application/grpc-web+proto",
+                "abc",
+                "application/grpc-web",
+                binary,
+                "answer",
+            ),
+            ("application/grpc-web-text", "YWJj", "*/*", binary, "answer"),
+            (
+                "application/grpc-web-text+proto",
+                "YWI=Yw==",
+                "application/grpc-web-text",
+                text,
+                "YW5zd2Vy",
+            ),
+            (
+                "application/grpc-web",
+                "abc",
+                "application/grpc-web-text+proto",
+                text,
+                "YW5zd2Vy",
+            ),
         ] {
-            let reply = call(&proxy, content_type).await;
-            assert_eq!(reply.status, 415, "{content_type}");
-            assert!(
-                reply.text().starts_with("gRPC-Web is not supported"),
-                "{}",
-                reply.text()
-            );
-            // Otherwise the page couldn't read it.
+            let reply = call(&proxy, media_type, accept, content).await;
+            assert_eq!((reply.status, reply.text()), (200, answer), "{media_type} {accept}");
+            assert_eq!(reply.header("content-type"), returned);
             assert_eq!(reply.header("access-control-allow-origin"), PAGE);
-        }
-        for content_type in [
-            "application/grpc",
-            "application/grpc+proto",
-            "application/json",
-            "text/plain",
-        ] {
-            let reply = call(&proxy, content_type).await;
-            assert_eq!((reply.status, reply.text()), (200, "a"), "{content_type}");
+            let seen = backend.last();
+            assert_eq!(seen.body(), "abc", "{media_type} {content}");
+            for (name, value) in [
+                ("content-type", "application/grpc"),
+                ("te", "trailers"),
+                ("grpc-accept-encoding", "identity"),
+            ] {
+                assert_eq!(seen.headers()[name], value);
+            }
         }
     });
 }
 
 #[test]
-fn where_nobody_asks_for_the_bridge_requests_go_on_as_they_are() {
+fn what_isnt_of_grpc_is_told_as_a_status_too() {
     run(async {
-        let proxy = proxy_with(vec![HttpFilter::Cors]).await;
-        let reply = call(&proxy, "application/grpc-web+proto").await;
+        let backend = Backend::named("100% no gRPC").await;
+        let web = "application/grpc-web";
+        let proxy = proxy_with(bridging(), backend.address, UpstreamProtocol::Http1);
+        let reply = call(&proxy, web, "*/*", "abc").await;
+        assert_eq!(
+            (reply.status, reply.header("grpc-status"), reply.text()),
+            (200, "2", "")
+        );
+        assert_eq!(reply.header("grpc-message"), "100%25 no gRPC");
+        assert_eq!(reply.header("content-length"), "0");
+        assert_eq!(
+            reply.header("access-control-allow-origin"),
+            PAGE,
+            "otherwise no page could read it"
+        );
+        let n_requests = backend.requests();
+        for content in ["YWJ", "YW=j", "no base64", "YWJj\n"] {
+            let reply = call(&proxy, "application/grpc-web-text", "*/*", content).await;
+            assert_eq!(
+                (reply.status, reply.header("grpc-status"), reply.text()),
+                (400, "13", "")
+            );
+            assert_eq!(
+                reply.header("grpc-message"),
+                "Bad gRPC-web request, invalid base64 data."
+            );
+            assert_eq!(reply.header("content-type"), "application/grpc-web+proto");
+        }
+        assert_eq!(backend.requests(), n_requests, "none came in whole");
+
+        let proxy = proxy_with(bridging(), nobody(), UpstreamProtocol::Http1);
+        let reply = call(&proxy, web, "application/grpc-web-text", "abc").await;
+        assert_eq!((reply.status, reply.header("grpc-status")), (503, "14"));
+        assert_eq!(reply.header("content-type"), "application/grpc-web-text+proto");
+        let message =
+            "upstream connect error or disconnect/reset before headers. reset reason: remote connection failure";
+        assert_eq!(reply.header("grpc-message"), message);
+    });
+}
+
+#[test]
+fn other_media_types_and_listeners_without_the_filter_are_left_alone() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let proxy = proxy_with(bridging(), backend.address, UpstreamProtocol::Http1);
+        for media_type in [
+            "application/grpc",
+            "application/json",
+            "application/grpc-web+json",
+            "application/grpc-website",
+            "Application/gRPC-Web",
+            "application/grpc-web; charset=utf-8",
+        ] {
+            let reply = call(&proxy, media_type, "*/*", "abc").await;
+            assert_eq!((reply.status, reply.text()), (200, "a"), "{media_type}");
+            assert_eq!(backend.last().headers()["content-type"], media_type);
+        }
+        let proxy = proxy_with(vec![HttpFilter::Cors], backend.address, UpstreamProtocol::Http1);
+        let reply = call(&proxy, "application/grpc-web", "*/*", "abc").await;
         assert_eq!((reply.status, reply.text()), (200, "a"));
+        assert_eq!(backend.last().headers()["content-type"], "application/grpc-web");
     });
 }

@@ -332,6 +332,10 @@ fn others_are_served_while_stalled_clients_hold_every_connection_to_a_backend() 
         })
         .await;
         let waiting = ask_and_wait(&stage, "/", 2).await;
+        until("two more wait for one", || {
+            stage.sum(|cells| cells.downstream_rq_active.get()) == i64::from(CONNECTIONS) + 2
+        })
+        .await;
         for _ in 0..2 * WORKERS {
             assert_eq!(stage.proxy.get("h", "/direct").await.status, 200);
             assert_eq!(stage.proxy.get("h", "/other").await.text(), "other");

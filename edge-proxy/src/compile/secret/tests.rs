@@ -90,3 +90,29 @@ fn what_is_no_certificate_is_said() {
     let error = compile("", KEY_OF_VERSION_1).expect_err("no certificate");
     assert_eq!(error, "certificate_chain: holds no certificate");
 }
+
+#[test]
+fn an_empty_generic_secret_is_refused() {
+    let compile = |text: &str| {
+        let generic = GenericSecret {
+            secret: Some(DataSource {
+                specifier: Some(Specifier::InlineString(text.to_owned())),
+                ..DataSource::default()
+            }),
+            ..GenericSecret::default()
+        };
+        let message = ProtoSecret {
+            r#type: Some(Type::GenericSecret(generic)),
+            ..ProtoSecret::default()
+        };
+        secret(&Disk, &message).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(compile("a token\n"), Ok(()));
+    for text in ["", "\n", " \t"] {
+        assert_eq!(
+            compile(text),
+            Err("generic_secret.secret: is empty".to_owned()),
+            "{text:?}"
+        );
+    }
+}

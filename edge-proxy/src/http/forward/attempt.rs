@@ -22,17 +22,16 @@ use crate::http::exchange::Exchange;
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::head::Head;
 use crate::http::request::{Extras, Outgoing};
-use crate::http::{audience, local_reply, respond, retry, rewrite};
+use crate::http::{local_reply, respond, retry, rewrite};
 use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
-        let audience = audience(&head);
         let Some(policy) = self.settings.retry.as_deref().filter(|policy| policy.max_retries > 0) else {
             let keep = self.templates_need_head().then(|| head.clone());
             return match self.attempt(head, &mut source, 1).await {
                 Ok(answer) => respond::respond(self, answer, keep.as_ref(), 1).await,
-                Err(fault) => self.give_up(fault, audience),
+                Err(fault) => self.give_up(fault),
             };
         };
         // Boxed: most requests never come here.
@@ -59,7 +58,7 @@ impl<'a> Forwarding<'a> {
                         attempt += 1;
                         continue;
                     }
-                    Err(fault) => return self.give_up(fault, audience(&head)),
+                    Err(fault) => return self.give_up(fault),
                 }
             }
             return match outcome {
@@ -69,7 +68,7 @@ impl<'a> Forwarding<'a> {
                     }
                     respond::respond(self, answer, Some(&head), attempt).await
                 }
-                Err(fault) => self.give_up(fault, audience(&head)),
+                Err(fault) => self.give_up(fault),
             };
         }
     }
@@ -292,7 +291,7 @@ impl<'a> Forwarding<'a> {
         .await
     }
 
-    fn give_up(&self, fault: Fault, audience: local_reply::Audience) -> Response<ResponseBody> {
+    fn give_up(&self, fault: Fault) -> Response<ResponseBody> {
         let connection = &self.exchange.connection;
         tracing::debug!(
             cluster = %self.entry.cluster.name,
@@ -301,7 +300,7 @@ impl<'a> Forwarding<'a> {
             ?fault,
             "no response from upstream"
         );
-        let mut response = local_reply::of_fault(fault, audience);
+        let mut response = local_reply::of_fault(fault, self.audience);
         let manager = connection.manager();
         if fault == Fault::Overflow && !manager.router.suppress_envoy_headers {
             response
