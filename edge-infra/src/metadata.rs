@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 /// The name of the object of a kind: generated, unless the EdgeProxy gives one.
-pub(crate) fn name(infra: &Infra, kind: ObjectKind) -> Arc<str> {
+pub fn name(infra: &Infra, kind: ObjectKind) -> Arc<str> {
     let settings = &infra.proxy.cluster;
     let given = match kind {
         ObjectKind::ServiceAccount => settings.account_name.as_ref(),
@@ -20,7 +20,7 @@ pub(crate) fn name(infra: &Infra, kind: ObjectKind) -> Arc<str> {
 }
 
 /// The kind of a fleet's workload.
-pub(crate) fn workload_kind(settings: &ClusterSettings) -> ObjectKind {
+pub fn workload_kind(settings: &ClusterSettings) -> ObjectKind {
     match settings.workload.kind {
         WorkloadKind::Deployment => ObjectKind::Deployment,
         WorkloadKind::DaemonSet => ObjectKind::DaemonSet,

@@ -3,14 +3,18 @@
 //! No registry crate: the list is short, every label has few values that are known beforehand, and counting must not
 //! take a lock. Deliberately absent: series by fleet or object, whose number users decide.
 
+use edge_infra::ObjectKind;
+use objects::Objects;
 use std::{
     fmt::Write as _,
     sync::atomic::{AtomicI64, AtomicU64, Ordering},
     time::Duration,
 };
 
+mod objects;
 mod series;
 
+pub use objects::{Deed, End};
 pub use series::{Counter, Gauge, Timer};
 
 /// Upper bounds of the buckets of every timer, in seconds.
@@ -24,6 +28,7 @@ pub struct Metrics {
     counters: [AtomicU64; Counter::ALL.len()],
     gauges: [AtomicI64; Gauge::ALL.len()],
     timers: [Buckets; Timer::ALL.len()],
+    objects: Objects,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +43,21 @@ impl Default for Metrics {
             counters: std::array::from_fn(|_| AtomicU64::default()),
             gauges: std::array::from_fn(|_| AtomicI64::default()),
             timers: std::array::from_fn(|_| Buckets::default()),
+            objects: Objects::default(),
         }
+    }
+}
+
+impl Buckets {
+    fn observe(&self, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let slot = BOUNDS
+            .iter()
+            .position(|bound| seconds <= *bound)
+            .unwrap_or(BOUNDS.len());
+        self.counts[slot].fetch_add(1, Ordering::Relaxed);
+        self.sum_micros
+            .fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
@@ -60,16 +79,12 @@ impl Metrics {
 
     /// Records how long something took.
     pub fn observe(&self, timer: Timer, took: Duration) {
-        let buckets = &self.timers[timer as usize];
-        let seconds = took.as_secs_f64();
-        let slot = BOUNDS
-            .iter()
-            .position(|bound| seconds <= *bound)
-            .unwrap_or(BOUNDS.len());
-        buckets.counts[slot].fetch_add(1, Ordering::Relaxed);
-        buckets
-            .sum_micros
-            .fetch_add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.timers[timer as usize].observe(took);
+    }
+
+    /// Records what was done with an object of a fleet.
+    pub fn record(&self, kind: ObjectKind, deed: (Deed, End), took: Duration) {
+        self.objects.record(kind, deed, took);
     }
 
     /// The value of a counter.
@@ -84,6 +99,7 @@ impl Metrics {
             let (name, labels, help) = counter.series();
             page.head(name, "counter", help);
             page.value(name, labels, &self.counted(counter));
+            self.objects.follow_counter(counter, &mut page);
         }
         for gauge in Gauge::ALL {
             let (name, labels, help) = gauge.series();
@@ -94,6 +110,7 @@ impl Metrics {
             let (name, labels, help) = timer.series();
             page.head(name, "histogram", help);
             page.histogram(name, labels, &self.timers[timer as usize]);
+            self.objects.follow_timer(timer, &mut page);
         }
         page.text
     }

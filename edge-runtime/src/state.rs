@@ -110,6 +110,8 @@ pub struct Report {
     pub replicas: u32,
     /// Where clients reach it.
     pub addresses: Vec<Address>,
+    /// Addresses that its Gateway asks for and that it doesn't get, in words, with the reason where that is known.
+    pub unusable: Option<Arc<str>>,
     /// The admin interface of its proxy, if it is a process of this machine.
     pub admin: Option<SocketAddr>,
 }

@@ -202,10 +202,16 @@ impl Task {
 /// Runs a task to its end, and says what that was like. A task shares nothing with others that a panic could leave half
 /// done: what it owns goes with it, and channels stay whole.
 pub async fn end_of(task: impl Future<Output = ()>) -> String {
-    match AssertUnwindSafe(task).catch_unwind().await {
+    match attempt(task).await {
         Ok(()) => "has ended without being asked".to_owned(),
-        Err(panic) => format!("has failed by a bug: {}", words(&*panic)),
+        Err(bug) => format!("has failed by {bug}"),
     }
+}
+
+/// Runs a part of a task that may begin again: a panic in it is a bug, which costs this attempt and is told in words.
+pub async fn attempt<T>(part: impl Future<Output = T>) -> Result<T, String> {
+    let ended = AssertUnwindSafe(part).catch_unwind().await;
+    ended.map_err(|panic| format!("a bug: {}", words(&*panic)))
 }
 
 fn words(panic: &(dyn Any + Send)) -> &str {

@@ -22,6 +22,9 @@ pub fn describe_status(status: &Status) -> String {
         "" => status.reason.as_str(),
         said => said,
     };
+    if let Some(fields) = unknown_fields(status) {
+        return format!("the API server doesn't take it: {fields}");
+    }
     match status.code {
         401 => format!("the API server doesn't take our credentials ({said}); check the ServiceAccount's token"),
         403 => format!("the API server forbids it: {said}; add that to the role of the ServiceAccount"),
@@ -31,6 +34,22 @@ pub fn describe_status(status: &Status) -> String {
         code if code >= 500 => format!("the API server fails ({code}): {said}"),
         code => format!("the API server says {code}: {said}"),
     }
+}
+
+/// Whether the same request would be refused again, for what it asks: trying again helps once somebody has changed that.
+pub fn is_refusal(error: &Error) -> bool {
+    match error {
+        Error::Api(status) => [400, 403, 404, 413, 422].contains(&status.code) || unknown_fields(status).is_some(),
+        _ => false,
+    }
+}
+
+/// The fields of an applied object that its kind doesn't have. To such an object an API server answers with 500, as if
+/// it had failed itself: it can't make a typed patch of it.
+fn unknown_fields(status: &Status) -> Option<&str> {
+    let (_, fields) = status.message.split_once("failed to create typed patch object (")?;
+    let (_, fields) = fields.split_once("): ")?;
+    Some(fields)
 }
 
 /// The system's reason, where that is at the bottom.
@@ -66,5 +85,37 @@ impl Trouble {
     /// Why it fails, if it does.
     pub fn reason(&self) -> Option<&str> {
         self.0.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(code: u16, message: &str) -> Error {
+        let mut status = Status::failure(message, "");
+        status.code = code;
+        Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn a_field_that_there_is_not_is_a_refusal_although_the_server_says_that_it_failed() {
+        let unknown = answer(
+            500,
+            "failed to create typed patch object (ns/n; apps/v1, Kind=Deployment): .spec.colour: field not declared in schema",
+        );
+        assert!(is_refusal(&unknown));
+        assert_eq!(
+            describe(&unknown),
+            "the API server doesn't take it: .spec.colour: field not declared in schema"
+        );
+        let failing = answer(500, "etcdserver: request timed out");
+        assert!(!is_refusal(&failing));
+        assert_eq!(
+            describe(&failing),
+            "the API server fails (500): etcdserver: request timed out"
+        );
+        assert!(is_refusal(&answer(422, "no")) && is_refusal(&answer(403, "no")));
+        assert!(!is_refusal(&answer(429, "later")) && !is_refusal(&answer(409, "again")));
     }
 }

@@ -1,20 +1,31 @@
 //! The objects of ours that are in the cluster, by watches, so that what drifts is repaired and what is ready is told.
 
 use super::seen::{Marks, ObjectId, Seen, marks, resource};
-use crate::cluster::{
-    fault::Trouble,
-    watching::{Fault, Target, events},
+use crate::{
+    backoff::Backoff,
+    cluster::{
+        fault::Trouble,
+        watching::{Fault, Target, events},
+    },
+    metrics::{Counter, Metrics},
+    task::end_of,
 };
 use edge_infra::ObjectKind;
 use futures_util::StreamExt as _;
 use kube::{Client, core::DynamicObject, runtime::watcher::Event};
-use std::{collections::BTreeSet, sync::Arc};
-use tokio::{sync::mpsc, task::JoinSet};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{self, Instant},
+};
 
 /// What our objects of every fleet have in common.
 const OURS: &str = "app.kubernetes.io/managed-by=edge-gateway,app.kubernetes.io/component=proxy";
 /// Changes that wait to be looked at; the watches wait when there are more.
 const QUEUE: usize = 256;
+/// The first and the longest pause before a watch that had a bug begins anew.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// In which namespaces there may be objects of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,16 +67,17 @@ pub(super) enum News {
 
 /// Watches, until dropped.
 pub(super) struct Watches {
-    /// What they tell.
-    pub(super) news: mpsc::Receiver<News>,
     /// What they tell of: each tells that it is complete before anything is to be concluded from what isn't there.
     pub(super) places: BTreeSet<Place>,
+    news: mpsc::Receiver<News>,
+    /// Keeps the queue open, whatever becomes of a watch.
+    _queue: mpsc::Sender<News>,
     _tasks: JoinSet<()>,
 }
 
 impl Watches {
     /// Starts one for each kind and namespace.
-    pub(super) fn start(client: &Client, places: &Places) -> Self {
+    pub(super) fn start(client: Client, places: &Places, metrics: Arc<Metrics>) -> Self {
         let (sender, news) = mpsc::channel(QUEUE);
         let mut tasks = JoinSet::new();
         let mut all = BTreeSet::new();
@@ -77,19 +89,49 @@ impl Watches {
             for namespace in namespaces {
                 let place = Place { kind, namespace };
                 all.insert(place.clone());
-                tasks.spawn(follow(place, client.clone(), sender.clone()));
+                let (client, sender, metrics) = (client.clone(), sender.clone(), Arc::clone(&metrics));
+                tasks.spawn(keep_following(place, client, sender, metrics));
             }
         }
         Self {
-            news,
             places: all,
+            news,
+            _queue: sender,
             _tasks: tasks,
+        }
+    }
+
+    /// What is told next.
+    pub(super) async fn next(&mut self) -> News {
+        match self.news.recv().await {
+            Some(news) => news,
+            // The queue is held open, so there is always more to come.
+            None => std::future::pending().await,
         }
     }
 }
 
+/// Follows one kind, whatever happens: a bug costs another list.
+async fn keep_following(place: Place, client: Client, sender: mpsc::Sender<News>, metrics: Arc<Metrics>) {
+    let mut backoff = PAUSES;
+    loop {
+        let begun = Instant::now();
+        let how = end_of(follow(&place, client.clone(), &sender)).await;
+        if sender.is_closed() {
+            return;
+        }
+        metrics.count(Counter::TaskFailures);
+        tracing::error!(
+            kind = place.kind.as_str(),
+            "the watch of objects of proxies {how}; it begins again"
+        );
+        backoff.ran(begun.elapsed());
+        time::sleep(backoff.pause()).await;
+    }
+}
+
 /// Follows one kind; it ends when nobody listens any more.
-async fn follow(place: Place, client: Client, sender: mpsc::Sender<News>) {
+async fn follow(place: &Place, client: Client, sender: &mpsc::Sender<News>) {
     let kind = place.kind;
     let target = Target {
         client,

@@ -1,9 +1,8 @@
 //! From a fleet's infrastructure to its objects, bootstrap included.
 
 use edge_infra::{Object, StartFiles, Terms, memory_limit, render};
-use edge_ir::Infra;
+use edge_ir::{Infra, Placement};
 use edge_xds::bootstrap::{ClusterPlace, for_cluster};
-use std::{fs, path::Path};
 
 /// How the objects of fleets are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,18 +12,19 @@ pub struct Rendering {
 }
 
 impl Rendering {
-    /// The same with the authorities as they are in the file now. One that can't be read changes nothing; that is told by
-    /// whoever serves with it.
-    pub(super) fn with_authorities(&self, file: &Path) -> Self {
+    /// The same with these authorities.
+    pub(super) fn with_authorities(&self, authorities: Option<&str>) -> Self {
         let mut rendering = self.clone();
-        if let Ok(text) = fs::read_to_string(file) {
-            rendering.terms.authorities = text;
-        }
+        rendering.terms.authorities = authorities.unwrap_or_default().to_owned();
         rendering
     }
 
     /// The objects of a fleet, or why they can't be made.
     pub(super) fn objects(&self, infra: &Infra) -> Result<Vec<Object>, String> {
+        // A proxy without them would trust nobody, for ever.
+        if infra.placement == Placement::Gateway && self.terms.authorities.is_empty() {
+            return Err("the authorities behind the controller's certificate can't be read; see its log".to_owned());
+        }
         let place = ClusterPlace {
             controller_namespace: &self.terms.controller_namespace,
             dns_domain: &self.terms.dns_domain,

@@ -3,9 +3,14 @@
 use crate::state::Address;
 use edge_infra::{CONTROLLER, FLEET, ObjectKind};
 use edge_ir::FleetKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use serde_json::Value;
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Which object.
@@ -30,6 +35,8 @@ pub(super) struct Seen {
     pub(super) uid: String,
     /// It is being deleted already.
     pub(super) leaves: bool,
+    /// Which of our field managers have set how many pods there are.
+    pub(super) replicas_set_by: BTreeSet<String>,
 }
 
 /// Whose an object is.
@@ -59,6 +66,18 @@ pub(super) fn marks(object: &DynamicObject) -> Marks {
     }
 }
 
+/// The number of pods, as field managers name it.
+const REPLICAS: &str = "/f:spec/f:replicas";
+
+/// Who has applied a field.
+fn managers(entries: Vec<ManagedFieldsEntry>, field: &str) -> BTreeSet<String> {
+    let applied = entries.into_iter().filter(|entry| {
+        let fields = entry.fields_v1.as_ref();
+        entry.operation.as_deref() == Some("Apply") && fields.is_some_and(|fields| fields.0.pointer(field).is_some())
+    });
+    applied.filter_map(|entry| entry.manager).collect()
+}
+
 impl ObjectId {
     pub(super) fn of(kind: ObjectKind, object: &DynamicObject) -> Self {
         Self {
@@ -78,7 +97,7 @@ impl Seen {
         });
         let uid = object.metadata.uid.clone().unwrap_or_default();
         let leaves = object.metadata.deletion_timestamp.is_some();
-        object.metadata.managed_fields = None;
+        let replicas_set_by = managers(object.metadata.managed_fields.take().unwrap_or_default(), REPLICAS);
         object.metadata.resource_version = None;
         object.metadata.generation = None;
         let mut object = serde_json::to_value(&object).unwrap_or_default();
@@ -92,6 +111,7 @@ impl Seen {
             fingerprint,
             uid,
             leaves,
+            replicas_set_by,
         }
     }
 
@@ -113,22 +133,60 @@ impl Seen {
         }
     }
 
-    /// Where clients reach the Service: at the addresses that were asked for, else at those that its type has.
-    pub(super) fn addresses(&self, asked: &[Arc<str>], nodes: &[Address]) -> Vec<Address> {
-        let texts = |pointer: &str| -> Vec<Address> {
-            let list = self.object.pointer(pointer).and_then(Value::as_array);
-            let texts = list.into_iter().flatten().filter_map(Value::as_str);
-            texts.filter_map(number).collect()
+    /// Whether clients reach it at the addresses of nodes.
+    pub(super) fn is_reached_by_nodes(&self) -> bool {
+        self.service_type() == Some("NodePort")
+    }
+
+    /// Whether a Service has addresses inside of the cluster only.
+    pub(super) fn is_inside_only(&self) -> bool {
+        self.service_type() == Some("ClusterIP")
+    }
+
+    fn service_type(&self) -> Option<&str> {
+        let is_service = self.object["kind"] == ObjectKind::Service.as_str();
+        self.object
+            .pointer("/spec/type")
+            .and_then(Value::as_str)
+            .filter(|_| is_service)
+    }
+
+    /// Addresses of a Service that somebody has given it.
+    pub(super) fn external_addresses(&self) -> Vec<IpAddr> {
+        self.numbers("/spec/externalIPs")
+    }
+
+    /// Addresses of a Service inside of the cluster.
+    pub(super) fn cluster_addresses(&self) -> Vec<IpAddr> {
+        self.numbers("/spec/clusterIPs")
+    }
+
+    /// The families of a Service's addresses: whether each is IPv6. None if it doesn't say.
+    pub(super) fn families(&self) -> Vec<bool> {
+        self.texts("/spec/ipFamilies").map(|family| family == "IPv6").collect()
+    }
+
+    /// Where clients reach a Service of this type.
+    pub(super) fn addresses_of_type(&self, nodes: &[IpAddr]) -> Vec<Address> {
+        let families = self.families();
+        let ips = match self.service_type() {
+            Some("ClusterIP") => self.cluster_addresses(),
+            Some("NodePort") => {
+                let fits = |ip: &&IpAddr| families.is_empty() || families.contains(&ip.is_ipv6());
+                nodes.iter().filter(fits).copied().collect()
+            }
+            _ => return self.ingress(),
         };
-        let external = texts("/spec/externalIPs");
-        if !asked.is_empty() && !external.is_empty() {
-            return external;
-        }
-        match self.object.pointer("/spec/type").and_then(Value::as_str) {
-            Some("ClusterIP") => texts("/spec/clusterIPs"),
-            Some("NodePort") => nodes.to_vec(),
-            _ => self.ingress(),
-        }
+        ips.into_iter().map(Address::Ip).collect()
+    }
+
+    fn texts(&self, pointer: &str) -> impl Iterator<Item = &str> {
+        let list = self.object.pointer(pointer).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    fn numbers(&self, pointer: &str) -> Vec<IpAddr> {
+        self.texts(pointer).filter_map(|text| text.parse().ok()).collect()
     }
 
     fn ingress(&self) -> Vec<Address> {
@@ -168,36 +226,37 @@ mod tests {
     }
 
     #[test]
-    fn addresses_follow_the_type_of_the_service_and_what_was_asked_for() {
+    fn addresses_follow_the_type_of_the_service() {
         let ip = |text: &str| Address::Ip(text.parse().unwrap());
-        let node = [ip("172.31.0.1")];
-        for (service, asked, wanted) in [
+        let node = ["172.31.0.1".parse().unwrap()];
+        for (service, wanted) in [
             (
                 json!({"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"hostname": "lb.example.com"}]}}}),
-                None,
                 vec![ip("192.0.2.1"), Address::Hostname("lb.example.com".into())],
             ),
-            (json!({"spec": {"type": "LoadBalancer"}}), None, vec![]),
-            (
-                json!({"spec": {"type": "LoadBalancer", "externalIPs": ["192.0.2.9"]}}),
-                Some("192.0.2.9"),
-                vec![ip("192.0.2.9")],
-            ),
+            (json!({"spec": {"type": "LoadBalancer"}}), vec![]),
             (
                 json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.96.0.1", "fd00::1"]}}),
-                None,
                 vec![ip("10.96.0.1"), ip("fd00::1")],
             ),
-            (
-                json!({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}),
-                None,
-                vec![],
-            ),
-            (json!({"spec": {"type": "NodePort"}}), None, vec![ip("172.31.0.1")]),
+            (json!({"spec": {"type": "ClusterIP", "clusterIPs": ["None"]}}), vec![]),
+            (json!({"spec": {"type": "NodePort"}}), vec![ip("172.31.0.1")]),
         ] {
-            let asked: Vec<Arc<str>> = asked.into_iter().map(Arc::from).collect();
-            assert_eq!(seen(service.clone()).addresses(&asked, &node), wanted, "{service}");
+            assert_eq!(seen(service.clone()).addresses_of_type(&node), wanted, "{service}");
         }
+    }
+
+    #[test]
+    fn who_has_applied_the_number_of_pods_is_known() {
+        let entry = |manager: &str, operation: &str, field: &str| json!({"manager": manager, "operation": operation, "fieldsV1": {"f:spec": {field: {}}}});
+        let object = json!({"metadata": {"name": "n", "managedFields": [
+            entry("us", "Apply", "f:replicas"),
+            entry("autoscaler", "Update", "f:replicas"),
+            entry("other", "Apply", "f:template"),
+        ]}});
+        let seen = Seen::new(ObjectKind::Deployment, serde_json::from_value(object).unwrap());
+        assert_eq!(seen.replicas_set_by, BTreeSet::from(["us".to_owned()]));
+        assert!(!seen.object.to_string().contains("managedFields"));
     }
 
     #[test]

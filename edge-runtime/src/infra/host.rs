@@ -355,6 +355,7 @@ impl Reporter {
             availability,
             replicas: 1,
             addresses: vec![Address::Ip(Ipv4Addr::LOCALHOST.into())],
+            unusable: None,
             admin,
         };
         self.reports.send_if_modified(|reports| {

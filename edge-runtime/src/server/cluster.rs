@@ -123,7 +123,11 @@ impl Running {
         };
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (applying, leads) = (api.clone(), leadership.subscribe());
-        let (published, reports) = (hub.published.clone(), Arc::clone(&hub.reports));
+        let published = hub.published.clone();
+        let told = infrastructure::Outputs {
+            reports: Arc::clone(&hub.reports),
+            metrics: Arc::clone(&hub.metrics),
+        };
         let injector = inject_topology(&cluster, &api, hub);
         let (looking, electing, terms) = (api.clone(), api.clone(), cluster.election.clone());
         Self {
@@ -137,8 +141,8 @@ impl Running {
                 election::run(electing.clone(), terms.clone(), Arc::clone(&leadership), stop)
             }),
             infra: Task::lasting("cluster infrastructure", supervision, move |stop| {
-                let (api, terms, reports) = (applying.clone(), fleets.clone(), Arc::clone(&reports));
-                infrastructure::run(api, terms, published.clone(), leads.clone(), reports, stop)
+                let (api, terms, outputs) = (applying.clone(), fleets.clone(), told.clone());
+                infrastructure::run(api, terms, published.clone(), leads.clone(), outputs, stop)
             }),
             statuses: Task::vital("status writer", supervision, |stop| {
                 writer::run(sources, side, metrics, stop)

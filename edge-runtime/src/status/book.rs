@@ -21,7 +21,8 @@ use std::{
 pub struct Effective {
     /// Our statements.
     pub status: Status,
-    /// Addresses of a Gateway, in the form of the API; unset where nobody looks after proxies.
+    /// Addresses of a Gateway, in the form of the API; unset where nobody looks after proxies, or nobody knows yet how they
+    /// are: then nothing is said about `Programmed` either, and what an object carries of both stays.
     pub addresses: Option<Value>,
 }
 
@@ -81,18 +82,31 @@ impl Book {
                 fleets.insert(key, fleet.clone());
             }
         }
-        if fleets != self.fleets {
-            self.fleets = fleets;
-            self.outdate_gateways();
-        }
+        let differs = |key: &&ObjectKey| self.fleets.get(*key) != fleets.get(*key);
+        let outdated: BTreeSet<ObjectKey> = self
+            .fleets
+            .keys()
+            .chain(fleets.keys())
+            .filter(differs)
+            .cloned()
+            .collect();
+        self.fleets = fleets;
+        self.outdate(outdated);
     }
 
     /// Learns how the proxies are.
     pub fn set_reports(&mut self, reports: Option<Reports>) {
-        if reports != self.reports {
-            self.reports = reports;
-            self.outdate_gateways();
-        }
+        let before = std::mem::replace(&mut self.reports, reports);
+        let outdated: Vec<ObjectKey> = match (&before, &self.reports) {
+            (Some(before), Some(now)) => {
+                let differs = |(_, fleet): &(&ObjectKey, &FleetKey)| before.get(*fleet) != now.get(*fleet);
+                self.fleets.iter().filter(differs).map(|(key, _)| key.clone()).collect()
+            }
+            (None, None) => Vec::new(),
+            // Somebody looks after proxies from now on, or nobody any more: that is about Gateways without a fleet too.
+            _ => self.statuses.keys().cloned().collect(),
+        };
+        self.outdate(outdated);
     }
 
     /// Learns what proxies reject.
@@ -106,9 +120,11 @@ impl Book {
         self.rejected = rejected;
     }
 
-    fn outdate_gateways(&mut self) {
-        self.stale
-            .extend(self.statuses.keys().filter(|key| key.kind == Kind::Gateway).cloned());
+    /// What is said about Gateways depends on their fleets.
+    fn outdate(&mut self, keys: impl IntoIterator<Item = ObjectKey>) {
+        let gateways = keys.into_iter().filter(|key| key.kind == Kind::Gateway);
+        let known = gateways.filter(|key| self.statuses.contains_key(key));
+        self.stale.extend(known);
     }
 
     /// Objects whose effective status may differ from what it was at the last call.
@@ -158,8 +174,12 @@ impl Book {
         if key.kind == Kind::Gateway
             && let Some(reports) = &self.reports
         {
-            let report = self.fleets.get(key).and_then(|fleet| reports.get(fleet));
-            addresses = Some(overlay::add_infrastructure(&mut status, report));
+            let fleet = self.fleets.get(key);
+            let report = fleet.and_then(|fleet| reports.get(fleet));
+            // Of a fleet that nobody has looked at yet nothing is known, which is no reason to say that it isn't there.
+            if fleet.is_none() || report.is_some() {
+                addresses = Some(overlay::add_infrastructure(&mut status, report));
+            }
         }
         if let Some(rejected) = self.rejected.get(key) {
             overlay::add_rejections(&mut status, key, rejected, &self.fleets);

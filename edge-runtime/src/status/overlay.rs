@@ -58,17 +58,20 @@ pub fn object_of(origin: &Origin) -> Option<ObjectKey> {
     ))
 }
 
+/// Most addresses that a Gateway's status takes.
+const MAX_ADDRESSES: usize = 16;
+
 /// Adds a Gateway's `Programmed` and says its addresses.
 pub fn add_infrastructure(status: &mut Status, report: Option<&Report>) -> Value {
     let StatusBody::Gateway(gateway) = &mut status.body else {
         return json!([]);
     };
     let (condition, addresses) = match report {
-        Some(report) => programmed(report),
-        None => (no_resources("Proxy replicas unavailable"), Vec::new()),
+        Some(report) => (programmed(report), report.addresses.as_slice()),
+        None => (no_resources("Proxy replicas unavailable"), [].as_slice()),
     };
     set(&mut gateway.conditions, condition);
-    addresses.iter().map(address).collect()
+    addresses.iter().take(MAX_ADDRESSES).map(address).collect()
 }
 
 fn address(address: &Address) -> Value {
@@ -78,27 +81,41 @@ fn address(address: &Address) -> Value {
     }
 }
 
-fn programmed(report: &Report) -> (Condition, Vec<Address>) {
-    let condition = match &report.availability {
-        Availability::Available(_) if report.addresses.is_empty() => Condition::no(
-            PROGRAMMED,
+fn programmed(report: &Report) -> Condition {
+    let no = |reason: &'static str, message: String| Condition::no(PROGRAMMED, reason, message);
+    let available = match (&report.availability, &report.unusable) {
+        (Availability::Failed(reason), _) => {
+            let message = format!("The infrastructure can't be made as it is asked for: {reason}");
+            return no("Invalid", message);
+        }
+        (_, Some(unusable)) => {
+            let message = format!("One or more Gateway addresses cannot be used: {unusable}");
+            return no("AddressNotUsable", message);
+        }
+        (Availability::Starting, None) => return no_resources("Proxy replicas unavailable"),
+        (Availability::Unavailable(reason), None) => {
+            return no_resources(format!("Proxy replicas unavailable: {reason}"));
+        }
+        (Availability::Available(available), None) => available,
+    };
+    match report.addresses.len() {
+        0 => no(
             "AddressNotAssigned",
-            "No addresses have been assigned to the Gateway",
+            "No addresses have been assigned to the Gateway".to_owned(),
         ),
-        Availability::Available(available) => {
+        1..=MAX_ADDRESSES => {
             let replicas = report.replicas;
             let message = format!("Address assigned to the Gateway, {available}/{replicas} proxy replicas available");
             Condition::yes(PROGRAMMED, PROGRAMMED, message)
         }
-        Availability::Starting => no_resources("Proxy replicas unavailable"),
-        Availability::Unavailable(reason) => no_resources(format!("Proxy replicas unavailable: {reason}")),
-        Availability::Failed(reason) => Condition::no(
-            PROGRAMMED,
-            "Invalid",
-            format!("The infrastructure can't be made as it is asked for: {reason}"),
-        ),
-    };
-    (condition, report.addresses.clone())
+        n => {
+            let message = format!(
+                "Too many addresses ({n}) have been assigned to the Gateway; only the first {MAX_ADDRESSES} are included \
+                 in the status."
+            );
+            Condition::yes(PROGRAMMED, PROGRAMMED, message)
+        }
+    }
 }
 
 fn no_resources(message: impl Into<Cow<'static, str>>) -> Condition {

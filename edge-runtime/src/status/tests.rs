@@ -74,6 +74,7 @@ fn report(availability: Availability) -> Option<Reports> {
         availability,
         replicas: 1,
         addresses: vec![Address::Ip([127, 0, 0, 1].into())],
+        unusable: None,
         admin: None,
     };
     Some([("ns/gw".into(), report)].into())
@@ -199,6 +200,94 @@ fn addresses_are_told_by_type_and_a_gateway_without_one_is_not_programmed() {
     let expected =
         [("Hostname", "lb.example"), ("IPAddress", "::1")].map(|(t, v)| serde_json::json!({ "type": t, "value": v }));
     assert_eq!(seen["addresses"], serde_json::Value::from(expected.to_vec()));
+}
+
+#[test]
+fn of_a_fleet_that_nobody_has_looked_at_nothing_is_said() {
+    let mut book = Book::default();
+    book.set_statuses(vec![gateway()]);
+    book.set_reports(Some(Reports::new()));
+    let says = |book: &Book| {
+        let effective = book.effective(&gateway().0).unwrap();
+        let value = edge_translate::status::merge(None, &effective.status, None);
+        let conditions = value["conditions"].as_array().unwrap();
+        let programmed = conditions.iter().find(|condition| condition["type"] == "Programmed");
+        let reason = programmed.map(|condition| condition["reason"].as_str().unwrap().to_owned());
+        (reason, effective.addresses)
+    };
+    assert_eq!(
+        says(&book),
+        (Some("NoResources".to_owned()), Some(json!([]))),
+        "no fleet"
+    );
+    book.set_fleets(Some(&published()));
+    assert_eq!(says(&book), (None, None));
+    book.set_reports(report(Availability::Available(1)));
+    assert_eq!(says(&book).0.as_deref(), Some("Programmed"));
+    // Another leads, or this one anew.
+    book.set_reports(Some(Reports::new()));
+    assert_eq!(says(&book), (None, None));
+}
+
+#[test]
+fn only_gateways_whose_fleet_differs_are_looked_at_again() {
+    let mut book = Book::default();
+    let (_, status) = gateway();
+    let other = ObjectKey::new(Kind::Gateway, "ns", "other");
+    book.set_statuses(vec![gateway(), (other.clone(), status)]);
+    let mut both = published();
+    let mut second = both.fleets["ns/gw"].clone();
+    let mut infra = Infra::clone(second.infra.as_ref().unwrap());
+    let origin = Origin {
+        name: "other".into(),
+        ..origin(None)
+    };
+    infra.origins = [origin].into();
+    second.infra = Some(Arc::new(infra));
+    both.fleets.insert("ns/other".into(), second);
+    book.set_reports(Some(Reports::new()));
+    book.set_fleets(Some(&both));
+    assert_eq!(book.take_stale().len(), 2);
+    book.set_fleets(Some(&both));
+    assert_eq!(book.take_stale().len(), 0);
+    book.set_reports(report(Availability::Starting));
+    assert_eq!(book.take_stale(), [gateway().0].into());
+    book.set_fleets(Some(&published()));
+    assert_eq!(book.take_stale(), [other].into());
+}
+
+#[test]
+fn addresses_that_are_not_given_are_said_before_what_follows_from_them() {
+    let reason = |change: &dyn Fn(&mut Report)| {
+        let mut reports = report(Availability::Available(2)).unwrap();
+        reports.values_mut().for_each(change);
+        let mut status = Status::clone(&gateway().1.unwrap());
+        let addresses = overlay::add_infrastructure(&mut status, reports.values().next());
+        let value = edge_translate::status::merge(None, &status, None);
+        let programmed = value["conditions"][1].clone();
+        let text = |field: &str| programmed[field].as_str().unwrap().to_owned();
+        (text("status"), text("reason"), text("message"), addresses)
+    };
+    let (status, because, message, addresses) = reason(&|report| {
+        report.unusable = Some("192.0.2.9".into());
+        report.availability = Availability::Starting;
+    });
+    assert_eq!((&*status, &*because), ("False", "AddressNotUsable"));
+    assert_eq!(message, "One or more Gateway addresses cannot be used: 192.0.2.9");
+    assert_eq!(addresses[0]["value"], "127.0.0.1");
+    let (_, because, ..) = reason(&|report| {
+        report.unusable = Some("192.0.2.9".into());
+        report.availability = Availability::Failed("no".into());
+    });
+    assert_eq!(because, "Invalid");
+    let (status, _, message, addresses) = reason(&|report| {
+        report.addresses = (0..20).map(|n| Address::Ip([10, 0, 0, n].into())).collect();
+    });
+    assert_eq!((&*status, addresses.as_array().unwrap().len()), ("True", 16));
+    assert_eq!(
+        message,
+        "Too many addresses (20) have been assigned to the Gateway; only the first 16 are included in the status."
+    );
 }
 
 #[test]

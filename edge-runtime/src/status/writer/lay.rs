@@ -23,8 +23,10 @@ pub(super) fn patch(
     let mut wanted = match spoken {
         Some(Effective { status, addresses }) => {
             let mut wanted = merge(existing.as_ref(), status, Some(now));
-            if let Some(addresses) = addresses {
-                wanted["addresses"] = addresses.clone();
+            match addresses {
+                Some(addresses) => wanted["addresses"] = addresses.clone(),
+                None if key.kind == Kind::Gateway => keep_programmed(&mut wanted, existing.as_ref()),
+                None => {}
             }
             wanted
         }
@@ -44,6 +46,18 @@ pub(super) fn patch(
         }
     }
     Some(json!({ "metadata": { "resourceVersion": &*seen.version }, "status": wanted }))
+}
+
+/// Nobody knows how the proxies of a Gateway are: what was said before stays, as if nobody had looked.
+fn keep_programmed(wanted: &mut Value, existing: Option<&Value>) {
+    let is_programmed = |condition: &&Value| condition["type"] == "Programmed";
+    let conditions = existing.and_then(|status| status["conditions"].as_array());
+    let known = conditions.into_iter().flatten().find(is_programmed);
+    if let (Some(known), Some(conditions)) = (known, wanted["conditions"].as_array_mut())
+        && !conditions.iter().any(|condition| is_programmed(&condition))
+    {
+        conditions.push(known.clone());
+    }
 }
 
 /// We have nothing to say: our entries go. What stands on the object itself belongs to whoever it is for now.
@@ -88,7 +102,7 @@ mod tests {
     use super::*;
     use edge_translate::{
         api::ParentReference,
-        status::{Condition, ParentStatus},
+        status::{Condition, GatewayStatus, ParentStatus},
     };
 
     const NOW: &str = "2026-11-22T05:00:00Z";
@@ -149,6 +163,47 @@ mod tests {
             None
         );
         assert!(patch(&route(), Some(&accepted()), (&seen(Some(&before)), &ours()), later).is_some());
+    }
+
+    #[test]
+    fn what_is_not_known_about_the_proxies_of_a_gateway_stays_as_it_is() {
+        let gateway = ObjectKey::new(Kind::Gateway, "ns", "gw");
+        let body = StatusBody::Gateway(GatewayStatus {
+            conditions: vec![Condition::yes("Accepted", "Accepted", "Scheduled")],
+            listeners: Vec::new(),
+            attached_listener_sets: 0,
+        });
+        let status = Status {
+            observed_generation: 4,
+            body,
+        };
+        let addresses = json!([{ "type": "IPAddress", "value": "192.0.2.1" }]);
+        let programmed =
+            json!({ "type": "Programmed", "status": "True", "reason": "Programmed", "observedGeneration": 3 });
+        let before = json!({ "conditions": [programmed], "addresses": addresses });
+        let unknown = Effective {
+            status: status.clone(),
+            addresses: None,
+        };
+        let written = patch(&gateway, Some(&unknown), (&seen(Some(&before)), &ours()), NOW).unwrap();
+        assert_eq!(written["status"]["addresses"], addresses);
+        let conditions = written["status"]["conditions"].as_array().unwrap();
+        assert_eq!(
+            (&conditions[0]["type"], &conditions[1]),
+            (&json!("Accepted"), &programmed)
+        );
+        // Once it is known, that is written.
+        let mut known = unknown;
+        known.addresses = Some(json!([]));
+        let StatusBody::Gateway(gateway_status) = &mut known.status.body else {
+            panic!("{known:?}")
+        };
+        gateway_status
+            .conditions
+            .push(Condition::no("Programmed", "NoResources", "gone"));
+        let written = patch(&gateway, Some(&known), (&seen(Some(&before)), &ours()), NOW).unwrap();
+        assert_eq!(written["status"]["conditions"][1]["status"], "False");
+        assert_eq!(written["status"]["addresses"], json!([]));
     }
 
     #[test]

@@ -1,0 +1,260 @@
+//! All fleets: who is wanted, what there is of each, and the task that brings the two together.
+
+use super::{
+    Outputs, Rendering,
+    fleet::{Fleet, Work},
+    nodes::Nodes,
+    observe::{News, Place},
+    report::nothing_yet,
+    seen::{ObjectId, View},
+};
+use crate::state::Published;
+use edge_ir::{FleetKey, Infra};
+use kube::Client;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use tokio::{
+    sync::watch,
+    task::{Id, JoinError, JoinSet},
+};
+
+pub(super) struct Fleets {
+    client: Client,
+    rendering: Arc<Rendering>,
+    outputs: Outputs,
+    /// The fleets that there are to be.
+    state: Option<Arc<Published>>,
+    /// Objects with our marks, and whose they are.
+    owners: BTreeMap<ObjectId, FleetKey>,
+    /// The same by fleet, as they were seen last.
+    views: BTreeMap<FleetKey, View>,
+    /// Watches that haven't told everything yet.
+    incomplete: BTreeSet<Place>,
+    /// Fleets that are reached by the addresses of nodes.
+    on_nodes: BTreeSet<FleetKey>,
+    running: BTreeMap<FleetKey, Running>,
+    pub(super) nodes: Nodes,
+    pub(super) tasks: JoinSet<FleetKey>,
+}
+
+/// The task of a fleet.
+struct Running {
+    id: Id,
+    work: watch::Sender<Work>,
+}
+
+impl Fleets {
+    pub(super) fn new(client: Client, rendering: Rendering, incomplete: BTreeSet<Place>, outputs: Outputs) -> Self {
+        Self {
+            nodes: Nodes::new(client.clone(), Arc::clone(&outputs.metrics)),
+            client,
+            rendering: Arc::new(rendering),
+            outputs,
+            state: None,
+            owners: BTreeMap::new(),
+            views: BTreeMap::new(),
+            incomplete,
+            on_nodes: BTreeSet::new(),
+            running: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Takes the fleets that there are to be. Those whose infrastructure is the same allocation as before have no work.
+    pub(super) fn publish(&mut self, state: Option<Arc<Published>>) {
+        let before = std::mem::replace(&mut self.state, state);
+        let (Some(before), Some(now)) = (before, self.state.clone()) else {
+            return self.follow_all();
+        };
+        if !self.is_ready() {
+            return;
+        }
+        for (key, fleet) in &now.fleets {
+            let known = before.fleets.get(key);
+            let is_same = known.is_some_and(|known| match (&known.infra, &fleet.infra) {
+                (Some(known), Some(infra)) => Arc::ptr_eq(known, infra),
+                (None, None) => true,
+                _ => false,
+            });
+            if !is_same {
+                self.follow(key);
+            }
+        }
+        let gone = before.fleets.keys().filter(|key| !now.fleets.contains_key(*key));
+        gone.for_each(|key| self.follow(key));
+    }
+
+    /// Renders everything anew.
+    pub(super) fn render_with(&mut self, rendering: Rendering) {
+        self.rendering = Arc::new(rendering);
+        self.follow_all();
+    }
+
+    pub(super) fn hear(&mut self, news: News) {
+        match news {
+            News::Seen(id, marks, seen) => {
+                let ours = marks.controller.as_deref() == Some(&*self.rendering.terms.controller_name);
+                let before = self.forget(&id);
+                // Otherwise somebody has taken the marks away, or it is another controller's.
+                let fleet = marks.fleet.filter(|_| ours);
+                if let Some(fleet) = &fleet {
+                    self.views.entry(fleet.clone()).or_default().insert(id.clone(), seen);
+                    self.owners.insert(id, fleet.clone());
+                }
+                let before = before.filter(|before| fleet.as_ref() != Some(before));
+                self.follow_each([before, fleet]);
+            }
+            News::Gone(id) => {
+                let before = self.forget(&id);
+                self.follow_each([before]);
+            }
+            News::Complete(place, listed) => {
+                let is_gone = |id: &&ObjectId| place.tells_of(id) && !listed.contains(*id);
+                let gone: Vec<ObjectId> = self.owners.keys().filter(is_gone).cloned().collect();
+                let fleets: Vec<_> = gone.iter().map(|id| self.forget(id)).collect();
+                match self.incomplete.remove(&place) {
+                    true => self.follow_all(),
+                    false => self.follow_each(fleets),
+                }
+            }
+        }
+    }
+
+    /// Forgets an object. Gives the fleet that it was of.
+    fn forget(&mut self, id: &ObjectId) -> Option<FleetKey> {
+        let fleet = self.owners.remove(id)?;
+        if let Some(view) = self.views.get_mut(&fleet) {
+            view.remove(id);
+            if view.is_empty() {
+                self.views.remove(&fleet);
+            }
+        }
+        Some(fleet)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.incomplete.is_empty() && self.state.is_some()
+    }
+
+    fn follow_each(&mut self, keys: impl IntoIterator<Item = Option<FleetKey>>) {
+        if self.is_ready() {
+            keys.into_iter().flatten().for_each(|key| self.follow(&key));
+        }
+    }
+
+    /// Gives every fleet its work: those that are wanted, and those of which something is left.
+    pub(super) fn follow_all(&mut self) {
+        if !self.is_ready() {
+            return;
+        }
+        let wanted = self.state.iter().flat_map(|state| state.fleets.keys());
+        let keys: BTreeSet<FleetKey> = wanted
+            .chain(self.views.keys())
+            .chain(self.running.keys())
+            .cloned()
+            .collect();
+        keys.iter().for_each(|key| self.follow(key));
+    }
+
+    fn follow(&mut self, key: &FleetKey) {
+        self.follow_nodes(key);
+        let view = self.views.get(key).cloned().unwrap_or_default();
+        let fleet = self.state.as_ref().and_then(|state| state.fleets.get(key));
+        let infra = match fleet {
+            // What can't be used changes nothing: what is there stays as it is, and drift of what was wanted is repaired.
+            Some(fleet) => match fleet.infra.clone().or_else(|| self.known(key)) {
+                Some(infra) => Some(infra),
+                None => return self.leave(key, &view),
+            },
+            None => None,
+        };
+        let work = Work {
+            wanted: infra.map(|infra| (infra, Arc::clone(&self.rendering))),
+            nodes: self.on_nodes.get(key).and_then(|_| self.nodes.addresses()),
+            view,
+        };
+        match self.running.get(key) {
+            Some(running) => {
+                let hand = |old: &mut Work| {
+                    let is_other = !old.is_same(&work);
+                    if is_other {
+                        *old = work;
+                    }
+                    is_other
+                };
+                running.work.send_if_modified(hand);
+            }
+            None if work.wanted.is_none() && work.view.is_empty() => self.untell(key),
+            None => self.start(key, work),
+        }
+    }
+
+    /// Nobody knows what is wanted of a fleet. If nothing is there, its proxies don't run; else nothing is said, so that
+    /// what was said before stays.
+    fn leave(&self, key: &FleetKey, view: &View) {
+        if view.is_empty() {
+            self.outputs.reports.send_if_modified(|reports| {
+                let Some(reports) = reports else { return false };
+                let is_new = !reports.contains_key(key);
+                reports.entry(key.clone()).or_insert_with(nothing_yet);
+                is_new
+            });
+        }
+    }
+
+    fn untell(&self, key: &FleetKey) {
+        self.outputs.reports.send_if_modified(|reports| {
+            let told = reports.as_mut().and_then(|reports| reports.remove(key));
+            told.is_some()
+        });
+    }
+
+    /// Follows the nodes while a fleet is reached by them.
+    fn follow_nodes(&mut self, key: &FleetKey) {
+        let view = self.views.get(key).into_iter().flatten();
+        match view.into_iter().any(|(_, seen)| seen.is_reached_by_nodes()) {
+            true => {
+                self.on_nodes.insert(key.clone());
+                self.nodes.follow();
+            }
+            false => {
+                self.on_nodes.remove(key);
+                if self.on_nodes.is_empty() {
+                    self.nodes.leave();
+                }
+            }
+        }
+    }
+
+    /// What was wanted of a fleet last.
+    fn known(&self, key: &FleetKey) -> Option<Arc<Infra>> {
+        let work = self.running.get(key)?.work.borrow();
+        work.wanted.as_ref().map(|(infra, _)| Arc::clone(infra))
+    }
+
+    fn start(&mut self, key: &FleetKey, work: Work) {
+        let fleet = Fleet::new(key.clone(), self.client.clone(), self.outputs.clone());
+        let (sender, receiver) = watch::channel(work);
+        let id = self.tasks.spawn(fleet.run(receiver)).id();
+        self.running.insert(key.clone(), Running { id, work: sender });
+    }
+
+    /// A task has ended: its fleet is gone, unless it has come back meanwhile.
+    pub(super) fn ended(&mut self, ended: Result<(Id, FleetKey), JoinError>) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            // A bug costs an attempt and not the task, so this isn't expected.
+            Err(error) => {
+                tracing::error!(%error, "the task of a fleet failed");
+                error.id()
+            }
+        };
+        let key = self.running.iter().find(|(_, running)| running.id == id);
+        if let Some(key) = key.map(|(key, _)| key.clone()) {
+            self.running.remove(&key);
+            self.follow(&key);
+        }
+    }
+}

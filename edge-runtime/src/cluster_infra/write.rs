@@ -1,0 +1,303 @@
+//! Writing one object of a fleet: server-side apply, deletion, and the number of pods that goes over to an autoscaler.
+
+use super::{
+    cover::covers,
+    seen::{ObjectId, Seen, View, resource},
+};
+use crate::{
+    cluster::{
+        FIELD_MANAGER,
+        fault::{describe, is_refusal},
+    },
+    metrics::{Deed, End, Metrics},
+};
+use edge_infra::{CONTROLLER, FLEET, Object, ObjectKind, REVISION};
+use edge_ir::FleetKey;
+use kube::{
+    Api, Client, Error,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    core::DynamicObject,
+};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+use tokio::time::Instant;
+
+/// The field manager that holds the number of pods for an autoscaler that hasn't spoken yet.
+const HOLDER: &str = "edge-gateway-replicas";
+/// Where that number stands.
+const REPLICAS: &str = "/spec/replicas";
+
+/// Why something isn't as it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is refused for what it is: of use is only that somebody changes something.
+    Refused {
+        /// What is refused, and why.
+        text: String,
+        /// The fields that it is about, where the API server says it.
+        fields: Vec<String>,
+    },
+    /// The API server isn't able to at the moment.
+    Failing(String),
+}
+
+impl Fault {
+    /// A refusal of our own.
+    pub(super) fn refused(text: String) -> Self {
+        Self::Refused {
+            text,
+            fields: Vec::new(),
+        }
+    }
+
+    fn new(id: &ObjectId, error: &Error) -> Self {
+        let text = format!("{} {}: {}", id.kind.as_str(), id.name, describe(error));
+        match (is_refusal(error), error) {
+            (true, Error::Api(status)) => {
+                let causes = status.details.iter().flat_map(|details| &details.causes);
+                let fields = causes.map(|cause| cause.field.clone()).collect();
+                Self::Refused { text, fields }
+            }
+            _ => Self::Failing(text),
+        }
+    }
+
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Refused { text, .. } | Self::Failing(text) => text,
+        }
+    }
+}
+
+/// Writes the objects of one fleet.
+pub(super) struct Writer {
+    pub(super) fleet: FleetKey,
+    pub(super) client: Client,
+    pub(super) metrics: Arc<Metrics>,
+    /// Objects as they were after we had applied them, for those that never look as they were asked for, because the API
+    /// server writes a value in another way.
+    pub(super) settled: BTreeMap<ObjectId, (Value, u64)>,
+}
+
+impl Writer {
+    /// Brings an object in line with what is wanted. `scaled`: an autoscaler decides how many pods there are.
+    pub(super) async fn apply(&mut self, object: &Object, view: &View, scaled: Scaled) -> Result<(), Fault> {
+        let id = id(object);
+        let seen = view.get(&id);
+        if !self.is_as_wanted(&id, object, seen) {
+            let begun = Instant::now();
+            let applied = self.write(&id, object, seen, scaled).await;
+            self.record(&id, Deed::Apply, begun, &applied);
+            let mark = revision(object);
+            let seen = Seen::new(id.kind, applied?);
+            tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "applied");
+            self.settled.insert(id.clone(), (mark, seen.fingerprint));
+        }
+        match seen {
+            // Whoever says how many pods there are says it alone.
+            Some(seen) if seen.replicas_set_by.contains(HOLDER) && object.body.pointer(REPLICAS).is_some() => {
+                self.hold(&id, None).await.map_err(|error| Fault::new(&id, &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_as_wanted(&self, id: &ObjectId, object: &Object, seen: Option<&Arc<Seen>>) -> bool {
+        seen.is_some_and(|seen| {
+            self.settled.get(id) == Some(&(revision(object), seen.fingerprint)) || covers(&seen.object, &object.body)
+        })
+    }
+
+    async fn write(
+        &self,
+        id: &ObjectId,
+        object: &Object,
+        seen: Option<&Arc<Seen>>,
+        scaled: Scaled,
+    ) -> Result<DynamicObject, Fault> {
+        let failed = |error: Error| Fault::new(id, &error);
+        let api = self.api(id);
+        match seen {
+            Some(seen) => {
+                let is_ours_to_give = seen.replicas_set_by.contains(FIELD_MANAGER) && scaled == Scaled::ByAutoscaler;
+                if is_ours_to_give && object.body.pointer(REPLICAS).is_none() {
+                    self.hand_over(id, seen).await.map_err(failed)?;
+                }
+            }
+            None => {
+                if let Some(found) = api.get_opt(&id.name).await.map_err(failed)? {
+                    check_owner(&found, object).map_err(Fault::refused)?;
+                }
+            }
+        }
+        let parameters = PatchParams::apply(FIELD_MANAGER).force().validation_strict();
+        let patch = Patch::Apply(&object.body);
+        api.patch(&id.name, &parameters, &patch).await.map_err(failed)
+    }
+
+    /// Leaves the number of pods as it is to an autoscaler. A field that its last manager applies no more falls back to
+    /// its default, which is one pod; so another manager of ours takes it first and keeps it until the autoscaler sets it
+    /// (server-side apply, "Transferring ownership").
+    async fn hand_over(&self, id: &ObjectId, seen: &Seen) -> Result<(), Error> {
+        let Some(replicas) = seen.object.pointer(REPLICAS) else {
+            return Ok(());
+        };
+        match self.hold(id, Some(replicas)).await {
+            // Not the number any more: somebody else has set it, and it is theirs.
+            Err(Error::Api(status)) if status.code == 409 => Ok(()),
+            held => held,
+        }
+    }
+
+    /// Holds the number of pods, or no longer. What others have set isn't overridden.
+    async fn hold(&self, id: &ObjectId, replicas: Option<&Value>) -> Result<(), Error> {
+        let mut body = json!({
+            "apiVersion": id.kind.api_version(),
+            "kind": id.kind.as_str(),
+            "metadata": { "name": &*id.name, "namespace": &*id.namespace },
+        });
+        if let Some(replicas) = replicas {
+            body["spec"] = json!({ "replicas": replicas });
+        }
+        let parameters = PatchParams::apply(HOLDER);
+        self.api(id)
+            .patch(&id.name, &parameters, &Patch::Apply(&body))
+            .await
+            .map(drop)
+    }
+
+    pub(super) async fn delete(&mut self, id: &ObjectId, seen: &Seen) -> Result<(), Fault> {
+        let precise = Preconditions {
+            uid: Some(seen.uid.clone()),
+            resource_version: None,
+        };
+        let parameters = DeleteParams::background().preconditions(precise);
+        let begun = Instant::now();
+        let deleted = match self.api(id).delete(&id.name, &parameters).await {
+            Ok(_) => Ok(true),
+            // It has gone by itself, or made place for another one.
+            Err(Error::Api(status)) if [404, 409].contains(&status.code) => Ok(false),
+            Err(error) => Err(Fault::new(id, &error)),
+        };
+        self.record(id, Deed::Delete, begun, &deleted);
+        if deleted? {
+            tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "deleted");
+        }
+        self.settled.remove(id);
+        Ok(())
+    }
+
+    fn record<T>(&self, id: &ObjectId, deed: Deed, begun: Instant, result: &Result<T, Fault>) {
+        let end = match result {
+            Ok(_) => End::Success,
+            Err(_) => End::Failure,
+        };
+        self.metrics.record(id.kind, (deed, end), begun.elapsed());
+    }
+
+    fn api(&self, id: &ObjectId) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &id.namespace, &resource(id.kind))
+    }
+}
+
+/// Who decides how many pods a workload has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scaled {
+    /// Whoever applies it.
+    AsApplied,
+    /// An autoscaler.
+    ByAutoscaler,
+}
+
+impl Scaled {
+    pub(super) fn of(objects: &[Object]) -> Self {
+        match objects.iter().any(|object| object.kind == ObjectKind::Autoscaler) {
+            true => Self::ByAutoscaler,
+            false => Self::AsApplied,
+        }
+    }
+}
+
+/// Which object a rendered one is.
+pub(super) fn id(object: &Object) -> ObjectId {
+    ObjectId {
+        kind: object.kind,
+        namespace: Arc::clone(&object.namespace),
+        name: Arc::clone(&object.name),
+    }
+}
+
+/// What tells what is asked for from what was asked for before.
+fn revision(object: &Object) -> Value {
+    object.body["metadata"]["annotations"][REVISION].clone()
+}
+
+/// An object of that name that isn't this fleet's isn't touched.
+fn check_owner(found: &DynamicObject, wanted: &Object) -> Result<(), String> {
+    let label = |name: &str| found.metadata.labels.as_ref().and_then(|labels| labels.get(name));
+    let annotation = |name: &str| found.metadata.annotations.as_ref().and_then(|all| all.get(name));
+    let labels = wanted.body["metadata"]["labels"].as_object();
+    let labelled = labels.into_iter().flatten().filter(|(name, _)| is_owner_label(name));
+    let is_labelled = labelled.clone().count() > 0
+        && labelled
+            .into_iter()
+            .all(|(name, value)| label(name).map(String::as_str) == value.as_str());
+    // What has lost its marks is known by its labels, and the other way round.
+    let marks = &wanted.body["metadata"]["annotations"];
+    let is_marked = |mark: &str| annotation(mark).map(|value| marks[mark] == **value);
+    match [CONTROLLER, FLEET].map(is_marked) {
+        [Some(true), Some(true)] => return Ok(()),
+        [Some(false), _] | [_, Some(false)] => {}
+        _ if is_labelled => return Ok(()),
+        _ => {}
+    }
+    Err(format!(
+        "{} {}/{} exists and is not of this Gateway: rename or delete it, or give this Gateway's another name in an EdgeProxy",
+        wanted.kind.as_str(),
+        wanted.namespace,
+        wanted.name,
+    ))
+}
+
+/// Labels by which an object tells whose it is.
+fn is_owner_label(name: &str) -> bool {
+    name == "app.kubernetes.io/managed-by" || name.starts_with("gateway.edge/owning-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_known_by_its_marks_or_by_its_labels_and_a_foreign_one_is_left_alone() {
+        let labels = json!({"app.kubernetes.io/managed-by": "edge-gateway", "gateway.edge/owning-gateway-name": "g"});
+        let marks = json!({CONTROLLER: "c", FLEET: "ns/g", REVISION: "1"});
+        let wanted = Object {
+            kind: ObjectKind::Service,
+            namespace: "ns".into(),
+            name: "n".into(),
+            body: json!({"metadata": {"labels": labels, "annotations": marks}}),
+        };
+        let found = |labels: &Value, annotations: Value| -> Result<(), String> {
+            let found = json!({"metadata": {"name": "n", "labels": labels, "annotations": annotations}});
+            check_owner(&serde_json::from_value(found).unwrap(), &wanted)
+        };
+        let none = json!({});
+        assert_eq!(found(&labels, marks.clone()), Ok(()));
+        assert_eq!(found(&none, marks.clone()), Ok(()), "somebody took the labels away");
+        assert_eq!(found(&labels, none.clone()), Ok(()), "somebody took the marks away");
+        let other_controller = json!({CONTROLLER: "other", FLEET: "ns/g"});
+        for (labels, marks) in [
+            (&none, none.clone()),
+            (&labels, other_controller),
+            (&labels, json!({FLEET: "ns/h"})),
+        ] {
+            let message = found(labels, marks).unwrap_err();
+            assert!(
+                message.starts_with("Service ns/n exists and is not of this Gateway"),
+                "{message}"
+            );
+        }
+    }
+}
