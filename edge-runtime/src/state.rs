@@ -1,7 +1,7 @@
 //! What tasks tell each other: the ground floor, which every other module may stand on and which knows none of them.
 //!
 //! Plain data only. What it stands on itself, such as ports of the machine, knows of no task. What the latest of matters
-//! travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Findings`]), what each of matters in bounded
+//! travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`], [`Findings`]), what each of matters in bounded
 //! queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
 
 pub use mirror::{Malformed, Mirror, MirrorNews, Seen, Sight};
@@ -181,6 +181,19 @@ pub struct Rejection {
     pub reason: Arc<str>,
     /// The objects that it came from, and those that refer to it.
     pub origins: Origins,
+}
+
+/// What the proxies serve that are connected to this replica, by stream. A proxy is among them once it has answered to
+/// all listeners that there were for it.
+pub type Deliveries = BTreeMap<u64, Delivery>;
+
+/// What one proxy serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The fleet that it is of.
+    pub fleet: FleetKey,
+    /// Its sockets by name, and whose listeners they are in the version that it has taken last.
+    pub listeners: BTreeMap<Arc<str>, Origins>,
 }
 
 /// Everything wrong or odd with the files, as of the last look.

@@ -11,7 +11,7 @@ use crate::{
     error::describe,
     files::replace,
     metrics::{Counter, Metrics, Timer},
-    state::{Findings, Ledger, Published, Rejections, Reports},
+    state::{Deliveries, Findings, Ledger, Published, Rejections, Reports},
     task::Stop,
 };
 use jiff::Timestamp;
@@ -55,6 +55,8 @@ pub struct Sources {
     pub reports: watch::Receiver<Option<Reports>>,
     /// What proxies have rejected.
     pub rejections: watch::Receiver<Rejections>,
+    /// What connected proxies serve.
+    pub deliveries: watch::Receiver<Deliveries>,
     /// What is wrong with the files.
     pub findings: watch::Receiver<Findings>,
 }
@@ -97,6 +99,10 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
             Ok(()) = sources.rejections.changed() => {
                 let rejections = sources.rejections.borrow_and_update().clone();
                 desk.book.set_rejections(&rejections);
+            }
+            Ok(()) = sources.deliveries.changed() => {
+                let deliveries = sources.deliveries.borrow_and_update().clone();
+                desk.book.set_deliveries(&deliveries);
             }
             Ok(()) = sources.findings.changed() => {
                 let findings = Arc::clone(&sources.findings.borrow_and_update());

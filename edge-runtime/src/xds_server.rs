@@ -7,7 +7,7 @@
 use crate::{
     certs::ServerTls,
     metrics::Metrics,
-    state::{Published, Rejections},
+    state::{Deliveries, Published, Rejections},
     task::Stop,
 };
 use envoy_types::pb::envoy::service::discovery::v3::{
@@ -29,6 +29,7 @@ use tokio::{
 };
 use tonic::{Request, Response, Status, Streaming, transport::Server};
 
+mod delivered;
 mod identity;
 mod incoming;
 mod kept_back;
@@ -77,6 +78,8 @@ pub struct Shared {
     pub published: watch::Receiver<Option<Arc<Published>>>,
     /// What was rejected.
     pub rejections: Arc<watch::Sender<Rejections>>,
+    /// What connected proxies serve.
+    pub deliveries: Arc<watch::Sender<Deliveries>>,
     /// Whom a fleet's configuration is given to.
     pub authorizer: Authorizer,
     /// Measurements.

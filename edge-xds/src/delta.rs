@@ -60,12 +60,7 @@ pub enum Action {
     /// Send this.
     Send(Response),
     /// The proxy took a response.
-    Acknowledged {
-        /// The kind of its resources.
-        kind: ResourceType,
-        /// The nonce of the response.
-        nonce: String,
-    },
+    Acknowledged(Response),
     /// The proxy refused a response. Which of its resources it was about is told when it is known.
     Refused {
         /// The kind of its resources.
@@ -207,6 +202,12 @@ impl Stream {
         self.kinds.iter().all(Kind::is_settled)
     }
 
+    /// Whether the proxy has asked for a kind, and has answered to all that there is of it.
+    pub fn has_answered(&self, kind: ResourceType) -> bool {
+        let state = self.state(kind);
+        state.has_been_asked_for() && state.has_sent_all()
+    }
+
     /// Matches a request with the response that it answers.
     fn settle(&mut self, kind: ResourceType, request: &DeltaDiscoveryRequest, actions: &mut Vec<Action>) {
         let state = &mut self.kinds[kind as usize];
@@ -228,13 +229,15 @@ impl Stream {
                 self.warming.remove(name);
             });
         }
-        let nonce = answered.response.nonce;
-        actions.push(Action::Acknowledged { kind, nonce });
-        if kind == ResourceType::Routes {
-            for entry in &answered.response.resources {
-                let step = self.tables.took(entry);
-                self.follow_trial(&entry.name, step, actions);
-            }
+        let response = answered.response;
+        let tables = match kind {
+            ResourceType::Routes => response.resources.clone(),
+            _ => Vec::new(),
+        };
+        actions.push(Action::Acknowledged(response));
+        for entry in &tables {
+            let step = self.tables.took(entry);
+            self.follow_trial(&entry.name, step, actions);
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     http::{self, Query, Reply},
     metrics::Metrics,
-    state::{Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
+    state::{Deliveries, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
     status::Sources,
     task::{Supervision, Task},
     world::{self, Outputs, Pace, Terms},
@@ -26,6 +26,7 @@ pub(super) struct Hub {
     pub(super) published: watch::Receiver<Option<Arc<Published>>>,
     pub(super) reports: Arc<watch::Sender<Option<Reports>>>,
     pub(super) rejections: Arc<watch::Sender<Rejections>>,
+    pub(super) deliveries: Arc<watch::Sender<Deliveries>>,
     /// What a provider waits for before anything is published.
     pub(super) awaited: watch::Sender<Option<Arc<str>>>,
     pub(super) metrics: Arc<Metrics>,
@@ -58,6 +59,7 @@ impl Hub {
         let supervision = Supervision::new(Arc::clone(&metrics));
         let reports = Arc::new(watch::Sender::new(None));
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+        let deliveries = Arc::new(watch::Sender::new(Deliveries::new()));
         let (awaited, progress) = watch::channel(None);
         let outputs = Outputs {
             published,
@@ -76,6 +78,7 @@ impl Hub {
             published: published_state.clone(),
             reports: reports.subscribe(),
             rejections: rejections.subscribe(),
+            deliveries: deliveries.subscribe(),
             findings,
         };
         let pages = Pages {
@@ -94,6 +97,7 @@ impl Hub {
             published: published_state,
             reports,
             rejections,
+            deliveries,
             awaited,
             metrics,
             supervision,
@@ -107,6 +111,7 @@ impl Hub {
         let shared = Shared {
             published: self.published.clone(),
             rejections: Arc::clone(&self.rejections),
+            deliveries: Arc::clone(&self.deliveries),
             authorizer,
             metrics: Arc::clone(&self.metrics),
         };

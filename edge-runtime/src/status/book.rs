@@ -3,7 +3,7 @@
 //! It knows no form: a document, the log, or a writer to the cluster each make their own of [`Effective`] statuses.
 
 use super::overlay;
-use crate::state::{Malformed, Published, Rejections, Reports, StatusChanges};
+use crate::state::{Deliveries, Malformed, Published, Rejections, Reports, StatusChanges};
 use edge_ir::FleetKey;
 use edge_translate::{
     api::{Kind, ObjectKey, ParentReference},
@@ -42,6 +42,10 @@ pub struct Book {
     /// Objects about which something has changed.
     stale: BTreeSet<ObjectKey>,
     fleets: overlay::Fleets,
+    /// Gateways and ListenerSets of which there are listeners to be served.
+    listening: BTreeSet<ObjectKey>,
+    /// Those whose listeners all connected proxies of their fleet serve.
+    served: BTreeMap<FleetKey, BTreeSet<ObjectKey>>,
     reports: Option<Reports>,
     rejected: BTreeMap<ObjectKey, Vec<overlay::Rejected>>,
 }
@@ -68,7 +72,7 @@ impl Book {
 
     /// Learns which fleet serves which Gateway and ListenerSet.
     pub fn set_fleets(&mut self, published: Option<&Published>) {
-        let mut fleets = BTreeMap::new();
+        let (mut fleets, mut listening) = (BTreeMap::new(), BTreeSet::new());
         for (fleet, state) in published.iter().flat_map(|published| &published.fleets) {
             if state.infra.is_none() {
                 // It stays as it is, so it stays whose it was.
@@ -78,19 +82,25 @@ impl Book {
             let infra = state.infra.iter().flat_map(|infra| infra.origins.iter());
             let listeners = state.snapshot.section(ResourceType::Listener).entries();
             let listeners = listeners.iter().flat_map(|listener| listener.origins.iter());
-            for key in infra.chain(listeners).filter_map(overlay::object_of) {
+            for key in listeners.filter_map(overlay::object_of) {
+                fleets.insert(key.clone(), fleet.clone());
+                listening.insert(key);
+            }
+            for key in infra.filter_map(overlay::object_of) {
                 fleets.insert(key, fleet.clone());
             }
         }
         let differs = |key: &&ObjectKey| self.fleets.get(*key) != fleets.get(*key);
-        let outdated: BTreeSet<ObjectKey> = self
+        let mut outdated: BTreeSet<ObjectKey> = self
             .fleets
             .keys()
             .chain(fleets.keys())
             .filter(differs)
             .cloned()
             .collect();
+        outdated.extend(self.listening.symmetric_difference(&listening).cloned());
         self.fleets = fleets;
+        self.listening = listening;
         self.outdate(outdated);
     }
 
@@ -107,6 +117,25 @@ impl Book {
             _ => self.statuses.keys().cloned().collect(),
         };
         self.outdate(outdated);
+    }
+
+    /// Learns what proxies serve.
+    pub fn set_deliveries(&mut self, deliveries: &Deliveries) {
+        let before = std::mem::replace(&mut self.served, overlay::served(deliveries));
+        let is_in = |all: &BTreeMap<FleetKey, BTreeSet<ObjectKey>>, fleet: &FleetKey, key: &ObjectKey| {
+            all.get(fleet).map(|served| served.contains(key))
+        };
+        let differs =
+            |(key, fleet): &(&ObjectKey, &FleetKey)| is_in(&before, fleet, key) != is_in(&self.served, fleet, key);
+        let outdated: Vec<ObjectKey> = self.fleets.iter().filter(differs).map(|(key, _)| key.clone()).collect();
+        self.outdate(outdated);
+    }
+
+    /// Whether the proxies of a Gateway, as far as they are known, don't serve it yet. An edit that they take a while for,
+    /// or refuse, takes nothing away: they have taken an earlier one.
+    fn is_awaited(&self, key: &ObjectKey) -> bool {
+        let served = self.fleets.get(key).and_then(|fleet| self.served.get(fleet));
+        self.listening.contains(key) && served.is_some_and(|served| !served.contains(key))
     }
 
     /// Learns what proxies reject.
@@ -179,6 +208,9 @@ impl Book {
             // Of a fleet that nobody has looked at yet nothing is known, which is no reason to say that it isn't there.
             if fleet.is_none() || report.is_some() {
                 addresses = Some(overlay::add_infrastructure(&mut status, report));
+                if self.is_awaited(key) {
+                    overlay::await_delivery(&mut status);
+                }
             }
         }
         if let Some(rejected) = self.rejected.get(key) {

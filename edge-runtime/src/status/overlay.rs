@@ -1,14 +1,18 @@
 //! What only the running system knows, laid over the translation's statuses: whether proxies run, and what they
 //! reject.
 
-use crate::state::{Address, Availability, Malformed, Rejections, Report};
+use crate::state::{Address, Availability, Deliveries, Malformed, Rejections, Report};
 use edge_ir::{FleetKey, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey, ParentReference},
-    status::{ClassStatus, Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, Status, StatusBody},
+    status::{ClassStatus, Condition, GatewayStatus, ListenerSetStatus, ListenerStatus, Status, StatusBody, Truth},
 };
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 const PROGRAMMED: &str = "Programmed";
 
@@ -46,6 +50,21 @@ pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> 
         list.dedup();
     }
     objects
+}
+
+/// The objects whose listeners all connected proxies of their fleet serve. A fleet without such a proxy isn't in it: its
+/// proxies are connected to another replica, and nobody here knows what they serve.
+pub fn served(deliveries: &Deliveries) -> BTreeMap<FleetKey, BTreeSet<ObjectKey>> {
+    let mut served: BTreeMap<FleetKey, BTreeSet<ObjectKey>> = BTreeMap::new();
+    for delivery in deliveries.values() {
+        let origins = delivery.listeners.values().flat_map(|origins| origins.iter());
+        let objects: BTreeSet<ObjectKey> = origins.filter_map(object_of).collect();
+        match served.get_mut(&delivery.fleet) {
+            Some(all) => all.retain(|key| objects.contains(key)),
+            None => drop(served.insert(delivery.fleet.clone(), objects)),
+        }
+    }
+    served
 }
 
 /// The object that an origin names, if it is of a kind that has a status.
@@ -118,6 +137,19 @@ fn programmed(report: &Report) -> Condition {
     }
 }
 
+/// Says of a Gateway that is up that its proxies don't serve it yet.
+pub fn await_delivery(status: &mut Status) {
+    if let StatusBody::Gateway(gateway) = &mut status.body
+        && gateway
+            .conditions
+            .iter()
+            .any(|condition| condition.kind == PROGRAMMED && condition.status == Truth::True)
+    {
+        let message = "The proxies haven't taken the listeners of this Gateway yet";
+        set(&mut gateway.conditions, Condition::no(PROGRAMMED, "Pending", message));
+    }
+}
+
 fn no_resources(message: impl Into<Cow<'static, str>>) -> Condition {
     Condition::no(PROGRAMMED, "NoResources", message)
 }
@@ -136,6 +168,15 @@ pub fn add_rejections(status: &mut Status, object: &ObjectKey, rejected: &[Rejec
             for rejection in rejected {
                 let place = conditions_of(conditions, listeners, rejection.section.as_deref());
                 reject(place, vec![reason(rejection)]);
+            }
+            // Where no listener is in force as it is asked for, neither is the whole.
+            let is_rejected = |listener: &ListenerStatus| {
+                let sections = rejected.iter().filter_map(|rejection| rejection.section.as_deref());
+                sections.into_iter().any(|section| section == &*listener.name)
+            };
+            if !listeners.is_empty() && listeners.iter().all(is_rejected) {
+                let reasons: BTreeSet<String> = rejected.iter().map(reason).collect();
+                reject(conditions, reasons.into_iter().collect());
             }
         }
         StatusBody::Unattached(_) => {}

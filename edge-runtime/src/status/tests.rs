@@ -1,14 +1,16 @@
 //! The document, from what its parts know.
 
 use super::*;
-use crate::state::{Address, Availability, Coverage, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report};
+use crate::state::{
+    Address, Availability, Coverage, Delivery, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report,
+};
 use edge_ir::{FleetKey, Infra, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
     status::{Condition, GatewayStatus, ListenerStatus, ParentStatus, Status, StatusBody},
 };
-use edge_xds::snapshot::ResourceType;
+use edge_xds::snapshot::{Body, Entry, ResourceType, Section, Snapshot};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tokio::sync::{oneshot, watch};
@@ -290,6 +292,65 @@ fn addresses_that_are_not_given_are_said_before_what_follows_from_them() {
     );
 }
 
+/// The fleet with a socket for the Gateway's listener.
+fn listening() -> Published {
+    let mut published = published();
+    let body = Body::Whole(bytes::Bytes::from_static(b"1"));
+    let entry = Entry::new("tcp-80", body, [origin(Some("http"))].into());
+    let section = Section::new(vec![Arc::new(entry)]);
+    let snapshot = Snapshot::default().with(ResourceType::Listener, Arc::new(section));
+    published
+        .fleets
+        .values_mut()
+        .for_each(|state| state.snapshot = Arc::new(snapshot.clone()));
+    published
+}
+
+fn delivery(origins: &[Origin]) -> Delivery {
+    Delivery {
+        fleet: "ns/gw".into(),
+        listeners: [("tcp-80".into(), origins.iter().cloned().collect())].into(),
+    }
+}
+
+#[test]
+fn a_gateway_is_programmed_when_every_connected_proxy_serves_it() {
+    let mut book = Book::default();
+    book.set_statuses(vec![gateway()]);
+    book.set_fleets(Some(&listening()));
+    book.set_reports(report(Availability::Available(2)));
+    book.take_stale();
+    let programmed = |book: &Book| {
+        let effective = book.effective(&gateway().0).unwrap();
+        let value = edge_translate::status::merge(None, &effective.status, None);
+        conditions(&value["conditions"])[1].trim_end().to_owned()
+    };
+    assert_eq!(
+        programmed(&book),
+        "Programmed=True/Programmed",
+        "its proxies may be connected elsewhere"
+    );
+    let other = Origin {
+        name: "other".into(),
+        ..origin(Some("http"))
+    };
+    let (without, with) = (delivery(&[other.clone()]), delivery(&[other, origin(Some("http"))]));
+    book.set_deliveries(&[(1, without.clone())].into());
+    assert_eq!(book.take_stale().len(), 1);
+    assert_eq!(programmed(&book), "Programmed=False/Pending");
+    book.set_deliveries(&[(1, with.clone()), (2, without)].into());
+    assert_eq!(programmed(&book), "Programmed=False/Pending", "one of two");
+    book.take_stale();
+    book.set_deliveries(&[(1, with.clone()), (2, with.clone())].into());
+    assert_eq!(book.take_stale().len(), 1);
+    assert_eq!(programmed(&book), "Programmed=True/Programmed");
+    book.set_deliveries(&[(2, with)].into());
+    assert_eq!(book.take_stale().len(), 0, "nothing follows from that");
+    // All that it has is refused: what it asks for isn't in force.
+    book.set_rejections(&rejections());
+    assert_eq!(programmed(&book), "Programmed=False/Invalid");
+}
+
 #[test]
 fn a_gateway_keeps_its_fleet_when_its_parameters_break() {
     let mut book = Desk::new(None);
@@ -348,6 +409,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
     let (_published, published) = watch::channel(None);
     let (_reports, reports) = watch::channel(None);
     let (_rejections, rejections) = watch::channel(Rejections::new());
+    let (_deliveries, deliveries) = watch::channel(Deliveries::new());
     let (found, findings) = watch::channel(Findings::default());
     let sources = Sources {
         ledger: Arc::clone(&ledger),
@@ -355,6 +417,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
         published,
         reports,
         rejections,
+        deliveries,
         findings,
     };
     let metrics = Arc::new(Metrics::default());

@@ -18,8 +18,9 @@ const BAD_WHEN_TRUE: [&str; 5] = [
     "Warning",
 ];
 
-/// Why a Gateway isn't programmed while its proxies start, or fail: whoever runs them says so itself.
-const TOLD_ELSEWHERE: &str = "NoResources";
+/// Why a Gateway isn't programmed while its proxies start, or fail, or take their configuration: whoever runs or serves
+/// them says so itself, if it lasts.
+const TOLD_ELSEWHERE: [&str; 2] = ["NoResources", "Pending"];
 
 /// What has been told and still holds.
 #[derive(Debug, Default)]
@@ -100,7 +101,7 @@ fn is_bad(condition: &Condition) -> bool {
         true => Truth::True,
         false => Truth::False,
     };
-    condition.status == bad && condition.reason != TOLD_ELSEWHERE
+    condition.status == bad && !TOLD_ELSEWHERE.contains(&&*condition.reason)
 }
 
 fn name_of(parent: &ParentReference) -> String {

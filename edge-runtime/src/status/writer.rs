@@ -102,6 +102,11 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
                 writer.rejections = rejections;
                 writer.note();
             }
+            Ok(()) = sources.deliveries.changed() => {
+                let deliveries = sources.deliveries.borrow_and_update().clone();
+                writer.book.set_deliveries(&deliveries);
+                writer.note();
+            }
             Ok(()) = leadership.changed() => writer.lead(*leadership.borrow_and_update()),
             Some(done) = writer.writes.next() => writer.done(done),
             () = writer.events.ended() => {}

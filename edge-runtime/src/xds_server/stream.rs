@@ -6,6 +6,7 @@
 
 use super::{
     Shared,
+    delivered::Delivered,
     identity::{Peer, Proof, fleet_state},
     kept_back::{KeptBack, Quarantines},
 };
@@ -108,8 +109,10 @@ pub(super) async fn open(
     let kept_back = context.kept_back.subscribe();
     let old = context.lifetime.end(context.number).min(end_of(&proof, context.number));
     let quarantine = quarantine_of(&kept_back, &fleet);
+    let deliveries = Arc::clone(&context.shared.deliveries);
     let mut session = Session {
         delta: delta::Stream::new((*state.snapshot).clone(), (*quarantine).clone()),
+        delivered: Delivered::new(context.number, fleet.clone(), deliveries),
         context,
         kept_back,
         quarantine,
@@ -149,6 +152,7 @@ struct Session {
     fleet: FleetKey,
     id: String,
     delta: delta::Stream,
+    delivered: Delivered,
     state: FleetState,
     kept_back: watch::Receiver<Quarantines>,
     /// What of that the stream knows.
@@ -246,6 +250,8 @@ impl Session {
     }
 
     fn take(&mut self, request: &DeltaDiscoveryRequest) {
+        let listeners = self.state.snapshot.section(ResourceType::Listener);
+        self.delivered.brings(request, listeners);
         let actions = self.delta.on_request(request, self.now());
         self.act(actions);
     }
@@ -285,13 +291,14 @@ impl Session {
         for action in actions {
             match action {
                 Action::Send(response) => self.queue.push_back(response),
-                Action::Acknowledged { .. } => {}
+                Action::Acknowledged(response) => self.delivered.takes(&response),
                 Action::Refused { kind, detail } => self.note_refusal(kind, &detail),
                 Action::Rejected(rejection) => self.reject(rejection),
                 Action::Resolved { kind, name } => self.forget(|key| key.kind == kind && key.name == name),
                 Action::Quarantined(held) => self.quarantine(held),
             }
         }
+        self.delivered.tell(self.delta.has_answered(ResourceType::Listener));
         if self.queue.is_empty()
             && self.delta.is_settled()
             && let Some(since) = self.since.take()

@@ -33,6 +33,7 @@ use tonic::{
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
+mod delivered;
 mod identity;
 
 struct Rig {
@@ -40,6 +41,7 @@ struct Rig {
     address: SocketAddr,
     published: watch::Sender<Option<Arc<Published>>>,
     rejections: watch::Receiver<Rejections>,
+    deliveries: watch::Receiver<Deliveries>,
     metrics: Arc<Metrics>,
     _task: Task,
 }
@@ -60,6 +62,10 @@ fn cluster(name: &str, body: &'static str) -> Arc<Entry> {
 }
 
 fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
+    serving(Snapshot::default().with(ResourceType::Cluster, Arc::new(Section::new(clusters))))
+}
+
+fn serving(snapshot: Snapshot) -> Arc<Published> {
     let infra = Infra {
         key: "ns/gw".into(),
         name: "edge-ns-gw".into(),
@@ -74,7 +80,6 @@ fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
         proxy: Arc::default(),
         origins: [].into(),
     };
-    let snapshot = Snapshot::default().with(ResourceType::Cluster, Arc::new(Section::new(clusters)));
     let state = FleetState {
         snapshot: Arc::new(snapshot),
         infra: None,
@@ -104,10 +109,12 @@ impl Rig {
         ensure(folder.path(), "system", "cluster.local", Existing::Keep).unwrap();
         let (published, receiver) = watch::channel(None);
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
+        let deliveries = Arc::new(watch::Sender::new(Deliveries::new()));
         let metrics = Arc::new(Metrics::default());
         let shared = Shared {
             published: receiver,
             rejections: Arc::clone(&rejections),
+            deliveries: Arc::clone(&deliveries),
             authorizer,
             metrics: Arc::clone(&metrics),
         };
@@ -120,6 +127,7 @@ impl Rig {
             address,
             published,
             rejections: rejections.subscribe(),
+            deliveries: deliveries.subscribe(),
             metrics,
             _task: task,
         }

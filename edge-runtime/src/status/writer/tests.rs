@@ -48,6 +48,7 @@ impl Rig {
             published: watch::channel(None).1,
             reports: watch::channel(None::<Reports>).1,
             rejections: watch::channel(Rejections::new()).1,
+            deliveries: watch::channel(crate::state::Deliveries::new()).1,
             findings: watch::channel(Arc::default()).1,
         };
         let metrics = Arc::<Metrics>::default();

@@ -125,7 +125,7 @@ impl Client {
                     assert!(self.rejected.remove(&(kind, name)), "it was never rejected");
                 }
                 Action::Quarantined(held) => self.quarantined.extend(held),
-                Action::Acknowledged { .. } | Action::Refused { .. } => {}
+                Action::Acknowledged(_) | Action::Refused { .. } => {}
             }
         }
     }
