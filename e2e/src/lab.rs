@@ -3,10 +3,12 @@
 //! Tests of tier `cluster` run inside a lab (`e2e/kubelab`), where the API server, Services and pods can be reached. All
 //! tests of one target share a lab, so each has namespaces of its own and looks at no others.
 
+mod many;
 mod object;
 mod report;
 mod tenant;
 
+pub use many::StatusWrites;
 pub use object::{Kind, Object, condition, is, on_parent};
 pub use tenant::{Installation, Tenant, Terms};
 
@@ -134,21 +136,22 @@ impl Lab {
 
     /// Kills a pod's processes of a program, as a crash does: nothing is asked, told or given up.
     pub fn crash(&self, pod: &str, program: &str) -> Result<()> {
+        let processes = self.processes(pod, program)?;
+        ensure!(!processes.is_empty(), "no {program} runs in pod {pod}");
+        processes.into_iter().try_for_each(|pid| signal(pid, Signal::Kill))
+    }
+
+    /// A pod's processes of a program.
+    pub fn processes(&self, pod: &str, program: &str) -> Result<Vec<u32>> {
         let hostname = format!("HOSTNAME={pod}");
-        let mut n_killed = 0;
-        for (pid, _) in processes_with(program)? {
+        let mut found = processes_with(program)?;
+        found.retain(|(pid, _)| {
             // It may have ended since.
             let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-            if environment
-                .split(|byte| *byte == 0)
-                .any(|variable| variable == hostname.as_bytes())
-            {
-                signal(pid, Signal::Kill)?;
-                n_killed += 1;
-            }
-        }
-        ensure!(n_killed > 0, "no {program} runs in pod {pod}");
-        Ok(())
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.any(|variable| variable == hostname.as_bytes())
+        });
+        Ok(found.into_iter().map(|(pid, _)| pid).collect())
     }
 
     /// Waits until an object says what it shall, and gives it. What doesn't exist is null.

@@ -37,10 +37,29 @@ pub struct Outcome {
 impl Traffic {
     /// Starts the clients.
     pub fn start(address: SocketAddr, host: &str, n_clients: usize) -> Self {
+        Self::start_with_pauses(address, host, n_clients, Duration::ZERO)
+    }
+
+    /// The same with a pause of each client after each answer: what a measurement beside it can bear.
+    pub fn start_with_pauses(address: SocketAddr, host: &str, n_clients: usize, pause: Duration) -> Self {
         let (stop, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let clients = (0..n_clients).map(|_| {
-            let (stop, answered, host) = (Arc::clone(&stop), Arc::clone(&answered), host.to_owned());
-            thread::spawn(move || ask_until(&stop, &answered, address, &host))
+            let (stop, answered) = (Arc::clone(&stop), Arc::clone(&answered));
+            let (mut client, host) = (Client::new(address), host.to_owned());
+            thread::spawn(move || {
+                let mut failures = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    match client.ask(&host) {
+                        Ok(200) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+                        Ok(other) => failures.push(format!("status {other}")),
+                        Err(error) => failures.push(format!("{error:#}")),
+                    }
+                    if !pause.is_zero() {
+                        thread::sleep(pause);
+                    }
+                }
+                failures
+            })
         });
         Self {
             clients: clients.collect(),
@@ -86,43 +105,43 @@ impl Traffic {
     }
 }
 
-fn ask_until(stop: &AtomicBool, answered: &AtomicU64, address: SocketAddr, host: &str) -> Vec<String> {
-    let mut failures = Vec::new();
-    let mut connection = None;
-    while !stop.load(Ordering::Relaxed) {
-        match ask(&mut connection, address, host) {
-            Ok(200) => {
-                answered.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(other) => failures.push(format!("status {other}")),
-            Err(error) => {
-                connection = None;
-                failures.push(format!("{error:#}"));
-            }
-        }
-    }
-    failures
+/// Who asks one thing after the other, over a connection that is kept as long as the other side doesn't announce its end.
+#[derive(Debug)]
+pub struct Client {
+    address: SocketAddr,
+    connection: Option<BufReader<TcpStream>>,
 }
 
-fn ask(connection: &mut Option<BufReader<TcpStream>>, address: SocketAddr, host: &str) -> Result<u16> {
-    let stream = match connection {
-        Some(stream) => stream,
-        None => connection.insert(BufReader::new(http::connect(address)?)),
-    };
-    let request = Request::get(host, "/");
-    write!(
-        stream.get_mut(),
-        "{} {} HTTP/1.1\r\nhost: {}\r\n\r\n",
-        request.method,
-        request.path,
-        request.host
-    )?;
-    let response = http::read_response(stream)?;
-    if response
-        .header("connection")
-        .is_some_and(|v| v.eq_ignore_ascii_case("close"))
-    {
-        *connection = None;
+impl Client {
+    /// Connects when it asks first.
+    pub fn new(address: SocketAddr) -> Self {
+        Self {
+            address,
+            connection: None,
+        }
     }
-    Ok(response.status)
+
+    /// Asks for `/` of a host, and gives the status of the answer. After a fault the next call connects anew.
+    pub fn ask(&mut self, host: &str) -> Result<u16> {
+        let mut stream = match self.connection.take() {
+            Some(stream) => stream,
+            None => BufReader::new(http::connect(self.address)?),
+        };
+        let request = Request::get(host, "/");
+        write!(
+            stream.get_mut(),
+            "{} {} HTTP/1.1\r\nhost: {}\r\n\r\n",
+            request.method,
+            request.path,
+            request.host
+        )?;
+        let response = http::read_response(&mut stream)?;
+        if response
+            .header("connection")
+            .is_none_or(|value| !value.eq_ignore_ascii_case("close"))
+        {
+            self.connection = Some(stream);
+        }
+        Ok(response.status)
+    }
 }

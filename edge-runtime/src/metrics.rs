@@ -67,6 +67,11 @@ impl Metrics {
         self.counters[counter as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts so much at once.
+    pub fn count_by(&self, counter: Counter, by: usize) {
+        self.counters[counter as usize].fetch_add(u64::try_from(by).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Sets a level.
     pub fn set(&self, gauge: Gauge, value: usize) {
         self.gauges[gauge as usize].store(i64::try_from(value).unwrap_or(i64::MAX), Ordering::Relaxed);

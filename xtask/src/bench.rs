@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures that anybody can have again, printed and kept in `docs/performance.md`.
 
+mod cluster;
 mod fleet;
 mod proxy;
 mod report;
@@ -18,6 +19,8 @@ pub(crate) enum Subject {
     },
     /// A fleet of 10,000 routes: start, edits and memory, with our proxy and with stock Envoy.
     Fleet,
+    /// The controller in a real cluster: propagation, memory, CPU, bytes and writes. Needs what tier cluster needs.
+    Cluster,
     /// The proxy between a load generator and a backend, side by side with stock Envoy.
     Proxy {
         /// Runs of each proxy, interleaved.
@@ -34,6 +37,7 @@ pub(crate) fn run(subject: &Subject) -> Result<()> {
     match *subject {
         Subject::Translate { runs } => translate::run(runs),
         Subject::Fleet => fleet::run(),
+        Subject::Cluster => cluster::run(),
         Subject::Proxy { runs, seconds } => proxy::run(runs, seconds),
     }
 }

@@ -63,6 +63,16 @@ series! {
         NackSecret = ("xds_nack_total", "type=\"secret\"", "Responses that a proxy rejected.");
         /// Anything else that was rejected.
         NackOther = ("xds_nack_total", "type=\"other\"", "Responses that a proxy rejected.");
+        /// Bytes of listeners in responses.
+        SentListener = ("xds_sent_bytes_total", "type=\"listener\"", "Bytes of responses to proxies, as encoded.");
+        /// Bytes of route configurations in responses.
+        SentRoute = ("xds_sent_bytes_total", "type=\"route\"", "Bytes of responses to proxies, as encoded.");
+        /// Bytes of clusters in responses.
+        SentCluster = ("xds_sent_bytes_total", "type=\"cluster\"", "Bytes of responses to proxies, as encoded.");
+        /// Bytes of endpoints in responses.
+        SentEndpoint = ("xds_sent_bytes_total", "type=\"endpoint\"", "Bytes of responses to proxies, as encoded.");
+        /// Bytes of secrets in responses.
+        SentSecret = ("xds_sent_bytes_total", "type=\"secret\"", "Bytes of responses to proxies, as encoded.");
         /// Proxy processes that were started.
         ProxiesStarted = ("resource_apply_total", "kind=\"process\",status=\"success\"", "Infrastructure created or updated.");
         /// Proxy processes that could not be started.

@@ -261,10 +261,15 @@ impl Writer {
         }
     }
 
-    /// Begins as many writes as may run at a time.
+    /// Begins as many writes as may run at a time, and tells how many there still are.
     fn write(&mut self) {
+        self.begin_writes();
+        // After that, for much of what is queued turns out to be written already.
         self.metrics
             .set(Gauge::StatusesWaiting, self.queue.len() + self.writing.len());
+    }
+
+    fn begin_writes(&mut self) {
         if self.leadership == Leadership::Following || !self.is_ready {
             return;
         }

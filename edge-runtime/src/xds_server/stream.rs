@@ -27,6 +27,7 @@ use futures_util::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
+use prost::Message as _;
 use std::{
     collections::VecDeque,
     hash::{BuildHasher as _, RandomState},
@@ -176,7 +177,7 @@ impl Session {
     async fn next(&mut self) -> Result<Option<DeltaDiscoveryResponse>, Status> {
         loop {
             if let Some(response) = self.queue.pop_front() {
-                return Ok(Some(response.to_message()));
+                return Ok(Some(self.send(&response)));
             }
             if self.is_over() {
                 return Ok(None);
@@ -204,6 +205,19 @@ impl Session {
                 }
             }
         }
+    }
+
+    fn send(&self, response: &delta::Response) -> DeltaDiscoveryResponse {
+        let message = response.to_message();
+        let counter = match response.kind {
+            ResourceType::Cluster => Counter::SentCluster,
+            ResourceType::Endpoints => Counter::SentEndpoint,
+            ResourceType::Secret => Counter::SentSecret,
+            ResourceType::Listener => Counter::SentListener,
+            ResourceType::Routes => Counter::SentRoute,
+        };
+        self.context.shared.metrics.count_by(counter, message.encoded_len());
+        message
     }
 
     /// Asks again whether the other end may have the fleet; meanwhile it goes on.

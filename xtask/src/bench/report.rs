@@ -73,7 +73,7 @@ mod tests {
     fn the_document_has_marks_for_every_bench() {
         let path = workspace::root().unwrap().join(DOCUMENT);
         let text = fs::read_to_string(path).unwrap();
-        for name in ["translate", "fleet", "proxy"] {
+        for name in ["translate", "fleet", "cluster", "proxy"] {
             assert!(replace(&text, name, "").is_some(), "{name}");
         }
     }
