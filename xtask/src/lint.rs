@@ -1,7 +1,8 @@
 //! `cargo xtask lint`: house rules that no compiler checks.
 //!
 //! Files end before 600 lines and start with what they are for; functions fit a screen; nothing is left for later by a
-//! comment; modules form no circles; links in documents lead somewhere. Formatting and clippy have commands of their own.
+//! comment; modules form no circles; links in documents lead somewhere, and tests that they name exist. Formatting and
+//! clippy have commands of their own.
 
 use crate::workspace;
 use anyhow::{Result, bail};
@@ -11,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod evidence;
 mod modules;
 
 /// Longest source file, tests apart.
@@ -46,6 +48,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     modules::check(root, &mut findings)?;
+    evidence::check(root, &mut findings)?;
     Ok(findings)
 }
 
