@@ -1,8 +1,8 @@
 //! What must hold of every fleet, whatever the world looks like.
 
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, Fleet, Network, Origins, Route, RouteAction,
-    SecretContent, ServerNames, StreamProxy, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, Fleet, HttpManager, Network, Origins, Route,
+    RouteAction, SecretContent, ServerNames, StreamProxy, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,19 +71,7 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
     for chain in chains(fleet) {
         if let Network::Http(manager) = &chain.network {
-            let routes = || routes_of(fleet, &manager.route_table);
-            let mut used: BTreeSet<_> = routes()
-                .flat_map(|route| route.filters.iter().map(|filter| filter.id.clone()))
-                .collect();
-            if routes().any(forwards_calls) {
-                used.extend([FilterKind::GrpcWeb, FilterKind::GrpcStats].map(FilterId::shared));
-            }
-            if !used.is_subset(&manager.filters.iter().cloned().collect()) {
-                wrong.push(format!(
-                    "{}: filters {:?} for routes that use {used:?}",
-                    chain.name, manager.filters
-                ));
-            }
+            wrong.extend(filters(&chain.name, manager, routes_of(fleet, &manager.route_table)));
         }
     }
     let used: BTreeSet<&str> = chains(fleet).filter_map(table_of).collect();
@@ -117,9 +105,23 @@ fn routes_of<'a>(fleet: &'a Fleet, table: &'a str) -> impl Iterator<Item = &'a R
         .flat_map(|h| h.routes.iter().map(|r| &**r))
 }
 
-/// Whether a route sends the calls of a GRPCRoute somewhere.
-fn forwards_calls(route: &Route) -> bool {
-    route.name.starts_with("grpcroute/") && matches!(route.action, RouteAction::Forward(_))
+/// A manager has the filters that routes of its table use, and no other: a GRPCRoute where no call can reach it needs none.
+fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = &'a Route>) -> Option<String> {
+    let of_calls = [FilterKind::GrpcWeb, FilterKind::GrpcStats].map(FilterId::shared);
+    let (mut needed, mut of_use) = (BTreeSet::new(), BTreeSet::new());
+    for route in routes {
+        needed.extend(route.filters.iter().map(|filter| filter.id.clone()));
+        if route.name.starts_with("grpcroute/") {
+            of_use.extend(of_calls.clone());
+            if matches!(route.action, RouteAction::Forward(_)) {
+                needed.extend(of_calls.clone());
+            }
+        }
+    }
+    of_use.extend(needed.iter().cloned());
+    let there: BTreeSet<_> = manager.filters.iter().cloned().collect();
+    let is_right = needed.is_subset(&there) && there.is_subset(&of_use);
+    (!is_right).then(|| format!("{chain}: filters {there:?} for routes that need {needed:?}"))
 }
 
 fn table_of(chain: &FilterChain) -> Option<&str> {

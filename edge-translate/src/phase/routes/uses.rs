@@ -20,13 +20,13 @@ pub(crate) struct Uses {
     pub(crate) backends: SmallVec<[(FleetId, BackendId); 1]>,
     /// Backends that its rules lead to, with the parents that took the route.
     pub(crate) ancestors: SmallVec<[(BackendPort, Ancestor); 1]>,
-    /// What the route needs of each listener; mostly nothing.
+    /// What the route needs of each listener where requests can reach it; mostly nothing.
     pub(crate) filters: Vec<(ListenerId, FilterKey)>,
     /// Listeners that count it as attached, whatever becomes of its rules.
     pub(crate) listeners: SmallVec<[ListenerId; 1]>,
 }
 
-/// Lists what a route uses. A route without hostnames that requests can reach needs no backend.
+/// Lists what a route uses. Where no request can reach any of its hostnames, it needs no backend and no filter.
 pub(super) fn uses(
     reader: &Reader<'_>,
     kind: RouteKind,
@@ -36,8 +36,8 @@ pub(super) fn uses(
 ) -> Uses {
     let attached = || attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
     let takes_all = matches!(kind, RouteKind::Tcp | RouteKind::Udp);
-    let serving = attached().filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes));
-    let fleets = sorted(serving.map(|a| (a.fleet, a.context)));
+    let serving = || attached().filter(|a| !a.hosts.is_empty() || (takes_all && a.serving == Serving::Yes));
+    let fleets = sorted(serving().map(|a| (a.fleet, a.context)));
     let backends = sorted(fleets.iter().flat_map(|(fleet, context)| {
         let binding = under(bindings, *context).into_iter();
         binding.flat_map(move |binding| binding.backends.iter().map(move |backend| (*fleet, *backend)))
@@ -53,7 +53,7 @@ pub(super) fn uses(
                 summary.targets.iter().map(move |port| (*port, ancestor))
             }),
     );
-    let filters = sorted(attached().flat_map(|a| {
+    let filters = sorted(serving().flat_map(|a| {
         let binding = under(bindings, a.context).into_iter();
         binding.flat_map(move |binding| binding.filters.iter().map(move |filter| (a.listener, *filter)))
     }))
