@@ -4,8 +4,8 @@
 //! is right. Worlds are small and dense on purpose: two namespaces, two or three names a kind, so that conflicts,
 //! dangling references, moved endpoints and ties are the rule.
 //!
-//! `EDGE_LAWS_CASES=2000 cargo test -p edge-translate --test laws` looks longer. A failing case is written to
-//! `tests/laws/regressions.txt` (check it in) and tried first from then on.
+//! Every run looks at the same worlds: `.cargo/config.toml` has the seed. `cargo xtask laws` looks at others, and at many
+//! more. A failing case is written to `tests/laws/regressions.txt` (check it in) and tried first from then on.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,15 +45,15 @@ use proptest::{collection::vec, prelude::*, sample, strategy::ValueTree, test_ru
 use serde_json::json;
 use std::sync::Arc;
 
-/// As many cases as the law is cheap, multiplied when a longer look is asked for.
+/// As many cases as the law is cheap, and so many times that when a longer look is asked for.
 fn cases(usual: u32) -> ProptestConfig {
     #[expect(
         clippy::disallowed_methods,
         reason = "how long to look is the caller's choice, and changes no outcome"
     )]
-    let wanted = std::env::var("EDGE_LAWS_CASES").ok().and_then(|text| text.parse().ok());
+    let times = std::env::var("EDGE_LAWS_TIMES").map_or(1, |text| text.parse().unwrap());
     ProptestConfig {
-        cases: wanted.unwrap_or(usual),
+        cases: usual * times,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct("tests/laws/regressions.txt"))),
         max_shrink_iters: 4000,
         ..ProptestConfig::default()

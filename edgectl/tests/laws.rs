@@ -1,7 +1,7 @@
 //! The sixth law of translation: the same everywhere. A controller that followed every edit, and the command line that
 //! reads the world from a folder of files, serve the same bytes.
 //!
-//! The generated worlds are those of `edge-translate/tests/laws.rs`; `EDGE_LAWS_CASES` looks longer here too.
+//! The generated worlds are those of `edge-translate/tests/laws.rs`; `cargo xtask laws` looks longer here too.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::Path};
 
 fn cases(usual: u32) -> ProptestConfig {
-    let wanted = std::env::var("EDGE_LAWS_CASES").ok().and_then(|text| text.parse().ok());
+    let times = std::env::var("EDGE_LAWS_TIMES").map_or(1, |text| text.parse().unwrap());
     ProptestConfig {
-        cases: wanted.unwrap_or(usual),
+        cases: usual * times,
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct("tests/laws-regressions.txt"))),
         ..ProptestConfig::default()
     }

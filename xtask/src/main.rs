@@ -27,6 +27,8 @@ enum Command {
     Quickstart(quickstart::Options),
     /// Runs the tests; the last line is `N passed, N failed`.
     Test(test::Options),
+    /// Looks for worlds that break a law of translation: other ones in every run, and many.
+    Laws(test::laws::Options),
     /// Writes the outputs of golden cases anew; read the difference before you commit it.
     Golden,
     /// Measures, and writes what was found to docs/performance.md.
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Quickstart(options) => quickstart::run(&options),
         Command::Test(options) => test::run(&options),
+        Command::Laws(options) => test::laws::run(&options),
         Command::Golden => test::update_golden(),
         Command::Bench(subject) => bench::run(&subject),
         Command::Lint => lint::run(),

@@ -12,6 +12,7 @@
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
 mod charts;
+pub(crate) mod laws;
 mod tally;
 
 use crate::{
@@ -139,13 +140,21 @@ fn workspace_tests() -> Result<Command> {
 
 fn properties() -> Result<Tally> {
     let mut total = Tally::default();
-    for target in test_targets()?.iter().filter(|t| t.is_property()) {
-        let mut command = package_tests(&target.package)?;
-        command.args(["--test", &target.name]);
+    for command in property_tests()? {
         total += tally::run(command)?;
     }
     total += tally::run(package_tests("fuzz")?)?;
     Ok(total)
+}
+
+fn property_tests() -> Result<Vec<Command>> {
+    let targets = test_targets()?;
+    let tests = targets.iter().filter(|t| t.is_property()).map(|target| {
+        let mut command = package_tests(&target.package)?;
+        command.args(["--test", &target.name]);
+        Ok(command)
+    });
+    tests.collect()
 }
 
 fn against_envoy(inputs: &[PathBuf]) -> Result<Tally> {
