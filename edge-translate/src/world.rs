@@ -25,7 +25,7 @@ use std::{
 mod places;
 
 use places::Places;
-pub(crate) use places::{Place, Selector, is_guard, named_targets, protects, selectors};
+pub(crate) use places::{Place, Reach, Selector, is_guard, named_targets, protects, selectors};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -163,7 +163,8 @@ impl World {
         self.decisions.borrow().variant(id)
     }
 
-    /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in a route nor the route itself matters.
+    /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in a
+    /// route nor the route itself matters.
     pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
         let mut names = self.cluster_names.borrow_mut();
         names

@@ -51,15 +51,24 @@ fn guard(object: &Object) -> Option<(&'static str, &Generic)> {
     match object {
         Object::SecurityPolicy(policy) => Some(("SecurityPolicy", policy)),
         Object::EdgeExtensionPolicy(policy) => {
-            let added = |field: &str| policy.spec[field].as_array().cloned().unwrap_or_default();
-            let may_be_missing = |one: &Value| one["failOpen"] == true;
-            let matters = !added("lua").is_empty()
-                || !added("dynamicModule").is_empty()
-                || !added("wasm").iter().all(may_be_missing)
-                || !added("extProc").iter().all(may_be_missing);
+            let may_be_missing =
+                |field: &str, one: &Value| ["wasm", "extProc"].contains(&field) && one["failOpen"] == true;
+            let adds = |(field, added): (&String, &Value)| {
+                !field.starts_with("target") && !each(added).iter().all(|one| may_be_missing(field, one))
+            };
+            let matters = policy.spec.as_object()?.iter().any(adds);
             matters.then_some(("EdgeExtensionPolicy", policy))
         }
         _ => None,
+    }
+}
+
+/// The entries of a list, or what stands in its place.
+fn each(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Null => Vec::new(),
+        Value::Array(list) => list.clone(),
+        one => vec![one.clone()],
     }
 }
 
@@ -83,16 +92,15 @@ fn covers(objects: &Objects, kind: &str, policy: &Generic, place: &ObjectKey) ->
     let spec = &policy.spec;
     let home = &policy.metadata.namespace;
     let is_home = *home == place.namespace;
-    let list = |field: &str| spec[field].as_array().into_iter().flatten();
-    let is_named = |target: &Value| target["kind"] == place.kind.as_str() && target["name"] == *place.name;
-    let is_chosen = |selector: &Value| {
+    let list = |field: &str| each(&spec[field]).into_iter();
+    let is_named = |target: Value| target["kind"] == place.kind.as_str() && target["name"] == *place.name;
+    let is_chosen = |selector: Value| {
         let is_far = selector["namespaces"]["from"]
             .as_str()
             .is_some_and(|from| from != "Same");
         selector["kind"] == place.kind.as_str() && (is_home || (is_far && is_let_in(objects, kind, home, place)))
     };
-    (is_home && (list("targetRefs").any(is_named) || is_named(&spec["targetRef"])))
-        || list("targetSelectors").any(is_chosen)
+    (is_home && list("targetRefs").chain(list("targetRef")).any(is_named)) || list("targetSelectors").any(is_chosen)
 }
 
 fn is_let_in(objects: &Objects, kind: &str, home: &str, place: &ObjectKey) -> bool {

@@ -387,13 +387,17 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
     ];
     let chosen = option::weighted(0.4, maybe(&["Same", "All", "All", "Selector"]));
     let says = prop_oneof![3 => Just(("SecurityPolicy", json!({}))), 2 => extensions()];
-    (metadata(&["x0", "x1"]), vec(target, 0..2), chosen, says).prop_map(
-        |(metadata, targets, chosen, (kind, mut spec))| {
+    let listless = prop::bool::weighted(0.2);
+    (metadata(&["x0", "x1"]), vec(target, 0..2), chosen, says, listless).prop_map(
+        |(metadata, targets, chosen, (kind, mut spec), listless)| {
             let selectors = chosen.map(|from| {
                 let namespaces = from.map(|from| json!({"from": from, "selector": {"matchLabels": {"team": "x"}}}));
                 json!([{"kind": "HTTPRoute", "namespaces": namespaces, "matchLabels": {"team": "x"}}])
             });
-            spec["targetRefs"] = json!(targets);
+            spec["targetRefs"] = match targets.as_slice() {
+                [one] if listless => one.clone(),
+                _ => json!(targets),
+            };
             spec["targetSelectors"] = json!(selectors);
             json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
         },
@@ -409,11 +413,19 @@ fn extensions() -> impl Strategy<Value = (&'static str, Value)> {
         )
     };
     let lua = vec(Just(json!({"type": "Inline", "inline": "-- nothing"})), 0..2);
-    (fails_open(), fails_open(), option::weighted(0.3, lua)).prop_map(|(wasm, processors, lua)| {
-        (
-            "EdgeExtensionPolicy",
-            json!({"wasm": wasm, "extProc": processors, "lua": lua}),
-        )
+    // A list that was forgotten, and what a later version may add.
+    let odd = prop_oneof![
+        8 => Just(json!({})),
+        1 => Just(json!({"wasm": {"name": "x"}})),
+        1 => Just(json!({"wasm": {"name": "x", "failOpen": true}})),
+        1 => Just(json!({"unheard": [{"failOpen": true}]})),
+    ];
+    (fails_open(), fails_open(), option::weighted(0.3, lua), odd).prop_map(|(wasm, processors, lua, odd)| {
+        let mut spec = json!({"wasm": wasm, "extProc": processors, "lua": lua});
+        for (field, value) in odd.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
+        }
+        ("EdgeExtensionPolicy", spec)
     })
 }
 

@@ -7,7 +7,7 @@ use crate::{
     name::{Id, RouteId, RouteKind},
     phase::{gateways::gateway::Gateway, listeners::listener_set, namespace},
     status::{Condition, ParentStatus, Status, StatusBody},
-    world::{Place, Selector, named_targets, protects, selectors},
+    world::{Place, Reach, Selector, named_targets, protects, selectors},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -115,15 +115,15 @@ struct Target<'a> {
 
 /// The targets that a selector chooses. A policy that closes what it covers does so whatever the labels are (`guards` of
 /// the reader), and has to say so.
-fn chosen<'a>(reader: &Reader<'_>, policy: (Kind, Id), selector: &Selector<'_>, closes: bool) -> Vec<Target<'a>> {
+fn chosen<'a>(reader: &Reader<'_>, policy: (Kind, Id), selector: &Selector, closes: bool) -> Vec<Target<'a>> {
     let (policy_kind, Id { namespace: own, .. }) = policy;
     let kind = selector.kind;
     let place = match selector.from {
-        "Same" => Place::Namespace(kind, own),
-        _ => Place::Everywhere(kind),
+        Reach::Same => Place::Namespace(kind, own),
+        Reach::Selector | Reach::All => Place::Everywhere(kind),
     };
     let is_meant = |id: Id, labels: &StringMap| {
-        let there = selector.from != "Selector"
+        let there = selector.from != Reach::Selector
             || namespace::is_selected(reader, &selector.namespaces, &reader.text(id.namespace));
         closes || (there && selector.labels.matches(labels) == Some(true))
     };
