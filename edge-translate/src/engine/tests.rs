@@ -5,7 +5,7 @@ use crate::{
     load::{Limits, Source, load},
     status::{Condition, StatusBody},
 };
-use edge_ir::Fleet;
+use edge_ir::{Fleet, PathMatch, RouteAction};
 
 const WORLD: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
@@ -128,6 +128,38 @@ fn a_panic_costs_its_unit_and_keeps_what_was_good() {
     assert_eq!(translation.faults, []);
     assert_eq!(paths(&translation.fleets), [r#"Prefix("/best")"#, r#"Prefix("/new")"#]);
     assert_eq!(accepted(&translator, "bad").unwrap().1.reason, "Accepted");
+}
+
+#[test]
+fn rules_that_cannot_be_bound_as_policies_now_want_are_closed() {
+    const GUARD: &str = r"
+apiVersion: gateway.edge/v1alpha1
+kind: SecurityPolicy
+metadata: {name: guard, namespace: default}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: bad}]}
+";
+    let mut translator = tripping_translator();
+    put(&mut translator, &route("broad", "/", "fine"));
+    put(&mut translator, &route("bad", "/admin", "fine"));
+    translator.translate();
+    put(&mut translator, &route("bad", "/admin", "boom"));
+    put(&mut translator, GUARD);
+    let translation = translator.translate();
+    assert_eq!(translation.faults.len(), 1);
+    let tables = translation.fleets.values().flat_map(|fleet| fleet.route_tables.iter());
+    let routes: Vec<_> = tables
+        .flat_map(|t| t.hosts.iter())
+        .flat_map(|host| &host.routes)
+        .collect();
+    let [admin, broad] = routes.as_slice() else {
+        panic!("{routes:?}");
+    };
+    assert_eq!(admin.matches.path, PathMatch::Prefix("/admin".into()));
+    assert!(
+        matches!(&admin.action, RouteAction::Respond(answer) if answer.status == 500),
+        "{admin:?}"
+    );
+    assert!(matches!(&broad.action, RouteAction::Forward(_)), "{broad:?}");
 }
 
 #[test]

@@ -12,7 +12,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::{hash::Hash, sync::Arc};
 
-/// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let it decide anything that can be seen.
+/// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let it
+/// decide anything that can be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ContextId(u32);
 
@@ -139,8 +140,10 @@ impl<T: Default + Eq + Hash> Numbered<T> {
         number
     }
 
+    /// Numbers come from here alone. One that doesn't is a bug, which costs the unit that has it (`engine/faults`): the
+    /// default would say that no policy decides anything, and open what is protected.
     fn value(&self, number: u32) -> Arc<T> {
-        self.values.get(number as usize).cloned().unwrap_or_default()
+        Arc::clone(&self.values[number as usize])
     }
 }
 
@@ -177,5 +180,13 @@ mod tests {
         let variant = decisions.variant_id(PASSED_ON);
         // The first 8 digits of `printf '{"encryption":"client"}' | sha256sum`: names outlive a version.
         assert_eq!(decisions.suffix(variant), "~fb6ddc2d");
+    }
+
+    #[test]
+    #[should_panic(expected = "out of bounds")]
+    fn a_number_that_nobody_gave_out_is_not_taken_for_no_policy() {
+        let mut other = Decisions::default();
+        let variant = other.variant_id(PASSED_ON);
+        Decisions::default().variant(variant);
     }
 }

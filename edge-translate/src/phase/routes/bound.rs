@@ -9,7 +9,7 @@
 
 use super::{
     attach::Attachments,
-    rules::{self, Action, Compiled, Forwarding, Rule, Stream, Summary, internal_error},
+    rules::{self, Action, Compiled, Forwarding, RankedMatch, Rule, Stream, Summary, Wording, internal_error},
     uses::{Uses, uses},
 };
 use crate::{
@@ -68,6 +68,8 @@ pub(crate) struct RankedRoute {
     pub(crate) rank: Rank,
     /// Index of the rule, and of the match in it.
     pub(crate) position: (usize, usize),
+    /// Whose words its match is in.
+    pub(crate) wording: Wording,
     /// The route.
     pub(crate) route: Arc<Route>,
 }
@@ -76,6 +78,15 @@ impl Bound {
     /// The rules under a context that the route has.
     pub(crate) fn under(&self, context: ContextId) -> Option<&Binding> {
         under(&self.bindings, context)
+    }
+
+    /// What is known of its matches, whatever the context: of all bindings the one with the most.
+    pub(crate) fn any_http(&self) -> &[RankedRoute] {
+        let lists = self.bindings.iter().map(|(_, binding)| match &binding.serves {
+            Serves::Http(list) => list.as_slice(),
+            Serves::Stream(_) => &[],
+        });
+        lists.max_by_key(|list| list.len()).unwrap_or_default()
     }
 }
 
@@ -206,10 +217,16 @@ impl Binder<'_, '_> {
         }
         // The last match takes what the others get copies of.
         let effects = std::iter::repeat_n(effect, rule.matches.len());
-        for ((match_index, matches, rank), effect) in rule.matches.into_iter().zip(effects) {
+        for (one, effect) in rule.matches.into_iter().zip(effects) {
+            let RankedMatch {
+                index,
+                matches,
+                rank,
+                wording,
+            } = one;
             let (action, request_headers, response_headers) = effect;
             let route = Arc::new(Route {
-                name: names.of(i, match_index),
+                name: names.of(i, index),
                 matches,
                 action,
                 request_headers,
@@ -219,7 +236,8 @@ impl Binder<'_, '_> {
             });
             routes.push(RankedRoute {
                 rank,
-                position: (i, match_index),
+                position: (i, index),
+                wording,
                 route,
             });
         }

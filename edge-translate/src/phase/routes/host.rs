@@ -3,6 +3,7 @@
 use super::{
     bound::Serves,
     overlap::{self, Overlap},
+    rules::{Wording, internal_error},
 };
 use crate::{
     engine::{index::HostRoute, reader::Reader, value::PlacedHost},
@@ -64,42 +65,84 @@ fn misdirected(view: &ListenerView) -> Arc<Route> {
     })
 }
 
+/// A match on its way into a virtual host.
+struct Candidate<'a> {
+    precedence: Precedence<'a>,
+    of: RouteId,
+    route: &'a Arc<Route>,
+    wording: Wording,
+    state: State,
+}
+
+/// Whether a route does what it is bound to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Bound,
+    /// Its rules couldn't be bound for what policies decide now (`engine/faults`), and are those of before. What they
+    /// match answers 500, so that it falls to no broader route.
+    Broken,
+}
+
 /// All matches of all routes, best first, and which of the routes have matches in common.
 fn collect(reader: &Reader<'_>, id: HostId, routes: &[HostRoute]) -> (Vec<Arc<Route>>, Vec<Overlap>) {
     let keep_order = keeps_source_order(reader, id);
-    let mut found: Vec<(Precedence<'_>, RouteId, &Arc<Route>)> = Vec::new();
+    let mut found: Vec<Candidate<'_>> = Vec::new();
     for HostRoute { route, own, context } in routes {
+        // Rules that never were bound match nothing that anybody knows.
         let Some(bound) = reader.bound(*route) else {
             continue;
         };
-        let Some(Serves::Http(list)) = bound.under(*context).map(|binding| &binding.serves) else {
-            continue;
+        let (list, state) = match bound.under(*context).map(|binding| &binding.serves) {
+            Some(Serves::Http(list)) => (list.as_slice(), State::Bound),
+            Some(Serves::Stream(_)) => continue,
+            None => (bound.any_http(), State::Broken),
         };
-        found.extend(list.iter().map(|ranked| {
-            let precedence = Precedence {
+        found.extend(list.iter().map(|ranked| Candidate {
+            precedence: Precedence {
                 hostname: *own,
                 rank: &ranked.rank,
                 seniority: Reverse(&bound.summary.seniority),
                 kind: Reverse(route.kind),
                 position: Reverse(ranked.position),
-            };
-            (precedence, *route, &ranked.route)
+            },
+            of: *route,
+            route: &ranked.route,
+            wording: ranked.wording,
+            state,
         }));
     }
     if keep_order {
-        found.sort_unstable_by(|(a, ..), (b, ..)| {
+        found.sort_unstable_by(|a, b| {
+            let (a, b) = (&a.precedence, &b.precedence);
             (b.seniority, b.kind, b.position).cmp(&(a.seniority, a.kind, a.position))
         });
     } else {
-        found.sort_unstable_by(|(a, ..), (b, ..)| b.cmp(a));
+        found.sort_unstable_by(|a, b| b.precedence.cmp(&a.precedence));
     }
     let overlaps = match routes {
         // Nearly all hosts.
         [] | [_] => Vec::new(),
-        _ => overlap::overlaps(found.iter().map(|(_, id, route)| (*id, &route.matches))),
+        // Of what we made of a refused match nobody is told: nobody wrote it.
+        _ => {
+            let written = found.iter().filter(|one| one.wording == Wording::Written);
+            overlap::overlaps(written.map(|one| (one.of, &one.route.matches)))
+        }
     };
-    let routes = found.into_iter().map(|(.., route)| Arc::clone(route));
+    let routes = found.into_iter().map(|one| match one.state {
+        State::Bound => Arc::clone(one.route),
+        State::Broken => Arc::new(closed(one.route)),
+    });
     (routes.collect(), overlaps)
+}
+
+fn closed(route: &Route) -> Route {
+    Route {
+        action: internal_error(),
+        request_headers: HeaderEdits::default(),
+        response_headers: HeaderEdits::default(),
+        filters: Arc::default(),
+        ..route.clone()
+    }
 }
 
 fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {

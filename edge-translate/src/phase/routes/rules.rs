@@ -66,7 +66,7 @@ pub(super) enum Compiled {
 /// One rule of an HTTPRoute or GRPCRoute.
 #[derive(Clone)]
 pub(super) struct Rule {
-    /// Its matches, each with its index and rank.
+    /// Its matches.
     pub(super) matches: Vec<RankedMatch>,
     /// Matches that are refused, widened to all that they may be meant for: where the rule is guarded, these requests
     /// must not fall to another.
@@ -83,8 +83,27 @@ pub(super) struct Rule {
     pub(super) origins: Origins,
 }
 
-/// The index of a match in its rule, what it asks for, and its rank.
-pub(super) type RankedMatch = (usize, RouteMatch, Rank);
+/// A match of a rule.
+#[derive(Clone)]
+pub(super) struct RankedMatch {
+    /// Its index in the rule.
+    pub(super) index: usize,
+    /// What it asks for.
+    pub(super) matches: RouteMatch,
+    /// Its rank.
+    pub(super) rank: Rank,
+    /// Whose words these are.
+    pub(super) wording: Wording,
+}
+
+/// Whose words a match is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// Those of the route.
+    Written,
+    /// Ours: it is one that was refused, widened to all that it may be meant for.
+    Widened,
+}
 
 /// What a rule does with a request.
 #[derive(Clone)]
@@ -303,7 +322,7 @@ trait HostRule {
     /// What doesn't depend on the kind.
     fn parts(&self) -> RuleParts<'_>;
 
-    /// Its matches with their rank, each with its index. A match that can't be compiled is left out, and the rule fails.
+    /// Its matches. A match that can't be compiled is left out, and the rule fails.
     fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<RankedMatch>;
 }
 
@@ -343,7 +362,8 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
     let parts = rule.parts();
     let mut matches = rule.matches(c);
     let mut refused = std::mem::take(&mut c.refused);
-    if parts.filters.iter().any(|f| f.r#type == RouteFilterType::ExternalAuth) {
+    let of_backends = parts.backend_refs.iter().flat_map(|backend| &backend.filters);
+    if parts.filters.iter().chain(of_backends).any(may_guard) {
         matches.append(&mut refused);
     }
     let mut filters = filter::compile(c, &parts);
@@ -368,6 +388,13 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         filters: used(filters.cors),
         origins,
     }
+}
+
+/// Whether a filter that this version can't honour may be what keeps requests out: one that asks for authorization, or
+/// one of which nobody knows what it does.
+fn may_guard(filter: &RouteFilter) -> bool {
+    use RouteFilterType as F;
+    matches!(filter.r#type, F::ExternalAuth | F::ExtensionRef | F::Other(_))
 }
 
 /// The filters that a rule uses.

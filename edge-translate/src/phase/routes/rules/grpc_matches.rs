@@ -4,7 +4,7 @@
 //! not told apart: a virtual host is shared with HTTPRoutes, and whoever asks for such a path means the call.
 
 use super::{
-    Compilation, HostRule, RankedMatch, RuleParts, admissible,
+    Compilation, HostRule, RankedMatch, RuleParts, Wording, admissible,
     matches::{check_regex, everything, headers, one_of},
     widened,
 };
@@ -27,21 +27,24 @@ impl HostRule for GrpcRouteRule {
     }
 
     fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<RankedMatch> {
+        let ranked = |index, (matches, rank)| RankedMatch {
+            index,
+            matches,
+            rank,
+            wording: Wording::Written,
+        };
         if self.matches.is_empty() {
-            let everything = everything();
-            let rank = Rank::of(&everything);
-            return vec![(0, everything, rank)];
+            let rank = Rank::of(&everything());
+            return vec![ranked(0, (everything(), rank))];
         }
-        let each = self.matches.iter().enumerate();
-        each.filter_map(|(i, one)| {
-            let Some((matches, rank)) = compile_one(c, one) else {
-                let (matches, rank) = widened::call(one);
-                c.refused.push((i, matches, rank));
-                return None;
-            };
-            Some((i, matches, rank))
-        })
-        .collect()
+        let mut all = Vec::with_capacity(self.matches.len());
+        for (i, one) in self.matches.iter().enumerate() {
+            match compile_one(c, one) {
+                Some(compiled) => all.push(ranked(i, compiled)),
+                None => c.refused.push(widened::call(i, one)),
+            }
+        }
+        all
     }
 }
 

@@ -1,6 +1,6 @@
 //! Matches of an HTTPRoute rule: which requests it is for.
 
-use super::{Compilation, HostRule, RankedMatch, RuleParts, admissible, expression, filter, widened};
+use super::{Compilation, HostRule, RankedMatch, RuleParts, Wording, admissible, expression, filter, widened};
 use crate::{
     api::{HttpMethod, HttpPathMatch, HttpRouteMatch, HttpRouteRule, MatchType, PathMatchType},
     phase::precedence::Rank,
@@ -20,21 +20,20 @@ impl HostRule for HttpRouteRule {
     }
 
     fn matches(&self, c: &mut Compilation<'_, '_>) -> Vec<RankedMatch> {
-        let ranked = |(i, matches): (usize, RouteMatch)| {
-            let rank = Rank::of(&matches);
-            (i, matches, rank)
+        let ranked = |index, matches| RankedMatch {
+            index,
+            rank: Rank::of(&matches),
+            matches,
+            wording: Wording::Written,
         };
         if self.matches.is_empty() {
-            return vec![ranked((0, everything()))];
+            return vec![ranked(0, everything())];
         }
         let mut all = Vec::with_capacity(self.matches.len());
         for (i, one) in self.matches.iter().enumerate() {
             match compile_one(c, one) {
-                Some(matches) => all.push(ranked((i, matches))),
-                None => {
-                    let (matches, rank) = widened::request(one);
-                    c.refused.push((i, matches, rank));
-                }
+                Some(matches) => all.push(ranked(i, matches)),
+                None => c.refused.push(widened::request(i, one)),
             }
         }
         all

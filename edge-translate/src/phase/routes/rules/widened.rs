@@ -5,52 +5,90 @@
 //! condition that is refused becomes one that surely holds wherever it was meant to, as narrow as can be told, and the
 //! match keeps the rank that it was written with.
 
-use super::{admissible, expression, grpc_matches, matches::everything};
+use super::{RankedMatch, Wording, admissible, expression, grpc_matches, matches::everything};
 use crate::{
     api::{GrpcMethodMatch, GrpcRouteMatch, HttpMethod, HttpPathMatch, HttpRouteMatch, MatchType, PathMatchType},
     phase::precedence::Rank,
 };
 use edge_ir::{PathMatch, RouteMatch, ValueMatch, ValueMatcher};
 
-/// Type, name and value of a condition on a header or query parameter.
-type Named<'a> = (&'a MatchType, &'a str, &'a str);
+/// A condition on a header or query parameter.
+struct Condition<'a> {
+    kind: &'a MatchType,
+    name: String,
+    value: &'a str,
+}
+
+/// Conditions of a match. Of those with the same name only the first counts, kept or not.
+fn first_of_each<'a>(all: impl Iterator<Item = Condition<'a>>) -> Vec<Condition<'a>> {
+    let mut first: Vec<Condition<'a>> = Vec::new();
+    for condition in all {
+        if first.iter().all(|known| known.name != condition.name) {
+            first.push(condition);
+        }
+    }
+    first
+}
+
+fn on_header<'a>(kind: &'a MatchType, name: &str, value: &'a str) -> Condition<'a> {
+    Condition {
+        kind,
+        name: name.to_ascii_lowercase(),
+        value,
+    }
+}
 
 /// The requests that a refused match of an HTTPRoute may be meant for.
-pub(super) fn request(one: &HttpRouteMatch) -> (RouteMatch, Rank) {
-    let headers = || one.headers.iter().map(|h| (&h.r#type, &*h.name, &*h.value));
-    let query = || one.query_params.iter().map(|q| (&q.r#type, &*q.name, &*q.value));
+pub(super) fn request(index: usize, one: &HttpRouteMatch) -> RankedMatch {
+    let headers = one.headers.iter().map(|h| on_header(&h.r#type, &h.name, &h.value));
+    let query = one.query_params.iter().map(|q| Condition {
+        kind: &q.r#type,
+        name: q.name.to_string(),
+        value: &q.value,
+    });
+    let (headers, query) = (first_of_each(headers), first_of_each(query));
     let written = RouteMatch {
         path: written_path(&one.path),
         method: one.method.as_ref().map(|m| m.as_str().into()),
-        headers: headers().map(written_value).collect(),
-        query: query().map(written_value).collect(),
+        headers: headers.iter().map(value_match).collect(),
+        query: query.iter().map(value_match).collect(),
     };
     let known = |method: &&HttpMethod| !matches!(method, HttpMethod::Other(_));
     let matches = RouteMatch {
         path: path(&one.path),
         method: one.method.as_ref().filter(known).map(|m| m.as_str().into()),
-        headers: sound(headers().map(|(kind, name, value)| (kind, name.to_ascii_lowercase(), value))),
-        query: sound(query().map(|(kind, name, value)| (kind, name.to_owned(), value))),
+        headers: sound(&headers),
+        query: sound(&query),
     };
-    (matches, Rank::of(&written))
+    RankedMatch {
+        index,
+        matches,
+        rank: Rank::of(&written),
+        wording: Wording::Widened,
+    }
 }
 
 /// The calls that a refused match of a GRPCRoute may be meant for.
-pub(super) fn call(one: &GrpcRouteMatch) -> (RouteMatch, Rank) {
-    let headers = || one.headers.iter().map(|h| (&h.r#type, &*h.name, &*h.value));
+pub(super) fn call(index: usize, one: &GrpcRouteMatch) -> RankedMatch {
+    let headers = one.headers.iter().map(|h| on_header(&h.r#type, &h.name, &h.value));
+    let headers = first_of_each(headers);
     let call = one.method.as_deref();
     let written = RouteMatch {
         path: call.map_or(PathMatch::Any, grpc_matches::written),
-        headers: headers().map(written_value).collect(),
+        headers: headers.iter().map(value_match).collect(),
         ..everything()
     };
     let matches = RouteMatch {
         path: call.map_or(PathMatch::Any, call_path),
-        headers: sound(headers().map(|(kind, name, value)| (kind, name.to_ascii_lowercase(), value))),
+        headers: sound(&headers),
         ..everything()
     };
-    let rank = grpc_matches::rank(&written, call);
-    (matches, rank)
+    RankedMatch {
+        index,
+        matches,
+        rank: grpc_matches::rank(&written, call),
+        wording: Wording::Widened,
+    }
 }
 
 fn written_path(path: &HttpPathMatch) -> PathMatch {
@@ -62,36 +100,27 @@ fn written_path(path: &HttpPathMatch) -> PathMatch {
     }
 }
 
-fn written_value((kind, name, value): Named<'_>) -> ValueMatch {
+fn value_match(condition: &Condition<'_>) -> ValueMatch {
     ValueMatch {
-        name: name.into(),
-        value: match kind {
-            MatchType::RegularExpression => ValueMatcher::Regex(value.into()),
-            MatchType::Exact | MatchType::Other(_) => ValueMatcher::Exact(value.into()),
+        name: condition.name.as_str().into(),
+        value: match condition.kind {
+            MatchType::RegularExpression => ValueMatcher::Regex(condition.value.into()),
+            MatchType::Exact | MatchType::Other(_) => ValueMatcher::Exact(condition.value.into()),
         },
     }
 }
 
-/// Those conditions that can be kept. Of entries with the same name only the first counts, kept or not.
-fn sound<'a>(all: impl Iterator<Item = (&'a MatchType, String, &'a str)>) -> Vec<ValueMatch> {
-    let mut seen: Vec<String> = Vec::new();
-    let mut kept = Vec::new();
-    for (kind, name, value) in all {
-        if seen.contains(&name) {
-            continue;
-        }
-        let is_sound = admissible::field_name(&name).is_ok()
-            && match kind {
-                MatchType::Exact => admissible::field_value(value).is_ok(),
-                MatchType::RegularExpression => expression::check(value).is_ok(),
+/// Those conditions that can be kept.
+fn sound(all: &[Condition<'_>]) -> Vec<ValueMatch> {
+    let is_sound = |condition: &&Condition<'_>| {
+        admissible::field_name(&condition.name).is_ok()
+            && match condition.kind {
+                MatchType::Exact => admissible::field_value(condition.value).is_ok(),
+                MatchType::RegularExpression => expression::check(condition.value).is_ok(),
                 MatchType::Other(_) => false,
-            };
-        if is_sound {
-            kept.push(written_value((kind, &name, value)));
-        }
-        seen.push(name);
-    }
-    kept
+            }
+    };
+    all.iter().filter(is_sound).map(value_match).collect()
 }
 
 fn path(path: &HttpPathMatch) -> PathMatch {
@@ -119,12 +148,21 @@ fn beginning_like(text: &str) -> PathMatch {
 
 /// As much of a path as can be one. Dot segments may lead back to anywhere.
 fn sound_beginning(path: &str) -> &str {
-    if path.contains("/.") {
+    if has_dot_segment(path) {
         return "";
     }
     let ends = path.char_indices().map(|(at, c)| at + c.len_utf8());
-    let sound = ends.take_while(|end| admissible::path(&path[..*end]).is_ok());
+    // Half of an encoded character is no path, nor is "/." of "/.well-known"; what they are the beginning of may be.
+    let sound = ends.filter(|end| admissible::path(&path[..*end]).is_ok());
     &path[..sound.last().unwrap_or(0)]
+}
+
+/// Whether a path has a segment `.` or `..`, in whatever form a proxy may take for one (RFC 3986 §6.2.2): encoded, or
+/// between what may be taken for slashes.
+fn has_dot_segment(path: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    let path = path.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    path.split(['/', '\\']).any(|segment| matches!(segment, "." | ".."))
 }
 
 /// Characters of an expression that don't stand for themselves.
@@ -166,6 +204,7 @@ fn call_path(call: &GrpcMethodMatch) -> PathMatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::HttpHeaderMatch;
 
     #[test]
     fn a_refused_path_is_closed_as_far_as_it_can_be_told() {
@@ -178,6 +217,15 @@ mod tests {
             (PathMatchType::Exact, "/a b", PathMatch::Regex("/a.*".into())),
             (PathMatchType::Exact, "/a//b", PathMatch::Regex("/a/.*".into())),
             (PathMatchType::Exact, "/shop/../admin", PathMatch::Any),
+            (PathMatchType::PathPrefix, "/shop/%2E./admin?x", PathMatch::Any),
+            (PathMatchType::PathPrefix, "/shop%2f..%5cadmin", PathMatch::Any),
+            (PathMatchType::Exact, "/shop/..", PathMatch::Any),
+            (
+                PathMatchType::PathPrefix,
+                "/.well-known/x?y=/..",
+                PathMatch::Regex(r"/\.well\-known/x.*".into()),
+            ),
+            (PathMatchType::Exact, "/a%20b c", PathMatch::Regex("/a%20b.*".into())),
             (PathMatchType::PathPrefix, "admin", PathMatch::Any),
             (
                 PathMatchType::RegularExpression,
@@ -196,5 +244,29 @@ mod tests {
             let value = text.into();
             assert_eq!(path(&HttpPathMatch { r#type: kind, value }), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_condition_that_is_said_twice_counts_once() {
+        let on = |name: &str, value: &str| HttpHeaderMatch {
+            r#type: MatchType::Exact,
+            name: name.into(),
+            value: value.into(),
+        };
+        let of = |headers: Vec<HttpHeaderMatch>| {
+            let refused = HttpRouteMatch {
+                path: HttpPathMatch {
+                    r#type: PathMatchType::PathPrefix,
+                    value: "/a?x".into(),
+                },
+                headers: headers.into(),
+                query_params: [].into(),
+                method: None,
+            };
+            request(0, &refused)
+        };
+        let (once, twice) = (of(vec![on("x-a", "1")]), of(vec![on("X-A", "1"), on("x-a", "2")]));
+        assert_eq!(twice.rank, once.rank);
+        assert_eq!(twice.matches, once.matches);
     }
 }
