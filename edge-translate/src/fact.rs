@@ -35,8 +35,8 @@ pub enum Fact {
     /// It is this time. Worth telling at the beginning, and when a time that was asked for has come: what was asked for
     /// between the last time told and this one is looked at again, and nothing else.
     Time(Timestamp),
-    /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told is
-    /// taken for free.
+    /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told since
+    /// the question came up is taken for free.
     Port(MachinePort, Option<Arc<str>>),
 }
 

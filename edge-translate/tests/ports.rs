@@ -152,6 +152,7 @@ fn a_port_that_a_stranger_holds_is_left_alone_until_it_is_free() {
         &Limits::default(),
     )
     .objects;
+    let listeners = objects[1].object.clone();
     let mut translator = Translator::new(Settings {
         platform: Platform::Host,
         ..Settings::default()
@@ -177,4 +178,15 @@ fn a_port_that_a_stranger_holds_is_left_alone_until_it_is_free() {
 
     translator.apply(Change::Fact(Fact::Port(port(80), None)));
     assert_eq!(bound(&translator.translate()).len(), 2);
+
+    // What was said is forgotten with the question: whoever asks again is answered again.
+    translator.apply(Change::Fact(Fact::Port(port(80), Some("process 7 (nginx)".into()))));
+    translator.apply(Change::Remove(listeners.key()));
+    let wanted = translator.translate().wanted;
+    assert_eq!(wanted.removed, [80, 10080].map(|n| Question::Port(port(n))));
+    translator.apply(Change::Fact(Fact::Port(port(80), Some("process 8 (nginx)".into()))));
+    translator.apply(Change::Put(listeners));
+    let translation = translator.translate();
+    assert_eq!(translation.wanted.added, [80, 10080].map(|n| Question::Port(port(n))));
+    assert_eq!(bound(&translation).len(), 2);
 }

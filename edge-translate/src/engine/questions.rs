@@ -19,8 +19,10 @@ impl Translator {
         match fact {
             Fact::Time(now) => self.learn_time(now),
             Fact::Port(port, holder) => {
-                if self.world.set_port_holder(port, holder) {
-                    self.memo.touch(Key::Fact(Question::Port(port)));
+                let question = Question::Port(port);
+                // What nobody asks would be out of date by the time that somebody does.
+                if self.asked.contains(&question) && self.world.set_port_holder(port, holder) {
+                    self.memo.touch(Key::Fact(question));
                 }
             }
         }
@@ -52,6 +54,9 @@ impl Translator {
                     wanted.added.push(question);
                 }
             } else if self.asked.remove(&question) {
+                if let Question::Port(port) = question {
+                    self.world.set_port_holder(port, None);
+                }
                 wanted.removed.push(question);
             }
         }

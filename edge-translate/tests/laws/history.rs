@@ -303,6 +303,8 @@ pub(crate) struct Engine {
     pub(crate) heard: BTreeMap<ObjectKey, Arc<Status>>,
     /// Questions put together from what each translation said was wanted.
     pub(crate) asked: BTreeSet<Question>,
+    /// Ports that strangers hold.
+    held: BTreeSet<MachinePort>,
 }
 
 impl Engine {
@@ -312,6 +314,7 @@ impl Engine {
             translation: Translation::default(),
             heard: BTreeMap::new(),
             asked: BTreeSet::new(),
+            held: BTreeSet::new(),
         };
         engine.take(&Edit::Tell(NOW));
         engine
@@ -324,14 +327,40 @@ impl Engine {
             Edit::Remove(key) => self.translator.apply(Change::Remove(key.clone())),
             Edit::Tell(now) => self.translator.apply(Change::Fact(Fact::Time(*now))),
             Edit::Hold(port, held) => {
-                let holder = held.then(|| "a stranger".into());
-                self.translator.apply(Change::Fact(Fact::Port(*port, holder)));
+                match held {
+                    true => self.held.insert(*port),
+                    false => self.held.remove(port),
+                };
+                self.answer(*port);
             }
             Edit::Configure(configuration) => self.translator.set_settings(configuration.settings()),
         }
     }
 
+    fn answer(&mut self, port: MachinePort) {
+        let holder = self.held.contains(&port).then(|| "a stranger".into());
+        self.translator.apply(Change::Fact(Fact::Port(port, holder)));
+    }
+
+    /// Translates, and answers what is asked anew, until nothing is.
     pub(crate) fn translate(&mut self) {
+        loop {
+            self.translate_once();
+            let added = self.translation.wanted.added.iter();
+            let ports: Vec<MachinePort> = added
+                .filter_map(|question| match question {
+                    Question::Port(port) if self.held.contains(port) => Some(*port),
+                    _ => None,
+                })
+                .collect();
+            if ports.is_empty() {
+                return;
+            }
+            ports.into_iter().for_each(|port| self.answer(port));
+        }
+    }
+
+    fn translate_once(&mut self) {
         self.translation = self.translator.translate();
         // A unit that panics costs no more than itself; here that is a failure all the same.
         assert_eq!(self.translation.faults, []);
