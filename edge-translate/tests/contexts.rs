@@ -8,6 +8,7 @@ use edge_translate::{
     api::{Kind, ObjectKey},
     load::{Limits, Source, load},
 };
+use serde_json::json;
 use std::sync::Arc;
 
 const WORLD: &str = r"
@@ -60,7 +61,7 @@ metadata: {name: guard}
 spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: far}]}
 ";
 
-/// A Gateway that passes TLS through on two ports, one that ends it, and a route under both.
+/// A Gateway that passes TLS through on two ports, and a route under both.
 const TLS: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
 kind: Gateway
@@ -91,6 +92,16 @@ spec:
   validation: {{hostname: {hostname}, wellKnownCACertificates: {authorities}}}
 "
     )
+}
+
+/// The same Gateway with a listener that ends TLS beside the others, and its certificate.
+fn terminating() -> String {
+    let gateway = TLS.split("---").next().unwrap().trim_end();
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c"}, "stringData": {
+        "tls.crt": include_str!("data/exact-ec.crt"), "tls.key": include_str!("data/exact-ec.key"),
+    }});
+    let listener = "{name: d, protocol: TLS, port: 7443, tls: {certificateRefs: [{name: c}]}}";
+    format!("{gateway}\n  - {listener}\n---\n{secret}\n")
 }
 
 /// An HTTP listener in front of the same backend, which encrypts what it sends there.
@@ -187,6 +198,11 @@ impl Engine {
     }
 }
 
+/// Whether there are routes, and all of them are closed.
+fn all_closed(routes: &[Arc<Route>]) -> bool {
+    !routes.is_empty() && routes.iter().all(|route| is_closed(route))
+}
+
 fn is_closed(route: &Route) -> bool {
     matches!(&route.action, RouteAction::Respond(answer) if answer.status == 500)
 }
@@ -209,7 +225,7 @@ fn a_policy_over_one_parent_closes_the_route_there_and_nowhere_else() {
     let open = engine.routes("default/near");
     engine.put(GUARD);
     assert_eq!(engine.routes("default/near"), open);
-    assert!(engine.routes("default/far").iter().all(|route| is_closed(route)));
+    assert!(all_closed(&engine.routes("default/far")));
     // Nothing goes to its backend there, so that fleet needn't know it.
     assert_eq!(engine.clusters("default/near"), ["service/default/s/443"]);
     assert_eq!(engine.clusters("default/far"), [""; 0]);
@@ -259,9 +275,27 @@ fn a_backend_that_is_refused_is_closed_where_its_own_settings_count() {
     let names = engine.clusters("default/passing");
     assert!(matches!(*names, [one] if one.contains('~')), "{names:?}");
     assert_eq!(engine.streams("default/passing").len(), 2);
-    assert!(engine.routes("default/passing").iter().all(|route| is_closed(route)));
+    assert!(all_closed(&engine.routes("default/passing")));
     let status = engine.status(Kind::TlsRoute, "r");
     assert!(status.contains("Resolved all the Object references"), "{status}");
     let status = engine.status(Kind::HttpRoute, "r");
+    assert!(status.contains("InvalidBackendTLS"), "{status}");
+}
+
+#[test]
+fn a_listener_that_ends_tls_counts_the_backends_own_settings() {
+    let own = "service/default/s/443";
+    let ports = |engine: &Engine| -> Vec<(String, bool)> {
+        let streams = engine.streams("default/passing").into_iter();
+        streams.map(|(port, cluster)| (port, cluster == own)).collect()
+    };
+    let on = |port: &str, own: bool| (port.to_owned(), own);
+    let mut engine = Engine::new(&[TLS, &terminating(), &policy("s.example.com", "System")]);
+    let all = [on("tcp-7443", true), on("tcp-8443", false), on("tcp-9443", false)];
+    assert_eq!(ports(&engine), all);
+    // Refused, they close what would go there in clear; what clients encrypt passes as before.
+    engine.put(&policy("s.example.com", "Unheard"));
+    assert_eq!(ports(&engine), all[1..]);
+    let status = engine.status(Kind::TlsRoute, "r");
     assert!(status.contains("InvalidBackendTLS"), "{status}");
 }
