@@ -1,7 +1,7 @@
 //! Names, labels, annotations and owners of objects.
 
 use crate::{Object, ObjectKind};
-use edge_ir::{ClusterSettings, Infra, StringMap, WorkloadKind};
+use edge_ir::{ClusterSettings, Infra, StringMap, WorkloadKind, label};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -55,9 +55,13 @@ pub(crate) fn object(infra: &Infra, kind: ObjectKind, own: (&StringMap, &StringM
     }
 }
 
-/// Labels: the object's own, those that the Gateway asks for, and last those that nobody may change.
+/// Labels: the object's own, those that the Gateway asks for, and last those that tell fleets from each other. These are
+/// nobody else's to set, not even one that this fleet hasn't got: its pods would answer for a fleet that has.
 pub(crate) fn labels(infra: &Infra, own: &StringMap) -> Map<String, Value> {
-    merged([&infra.extra_labels, own, &infra.labels])
+    let mut labels = merged([&infra.extra_labels, own]);
+    labels.retain(|label, _| !label::ALL.contains(&label.as_str()));
+    labels.extend(merged([&infra.labels]));
+    labels
 }
 
 /// The later wins.

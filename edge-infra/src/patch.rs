@@ -2,11 +2,11 @@
 //! would be made anew for ever, and one that selects other pods would take part in somebody else's traffic.
 
 use crate::{Object, RenderError, strategic_merge};
-use edge_ir::{Infra, ObjectPatch};
+use edge_ir::{ObjectPatch, label};
 use serde_json::Value;
 
 /// Applies the patch that an EdgeProxy has for this kind of object, if there is one.
-pub(crate) fn patched(infra: &Infra, object: Object, patch: Option<&ObjectPatch>) -> Result<Object, RenderError> {
+pub(crate) fn patched(object: Object, patch: Option<&ObjectPatch>) -> Result<Object, RenderError> {
     let Some(patch) = patch else { return Ok(object) };
     let Object {
         kind,
@@ -32,13 +32,9 @@ pub(crate) fn patched(infra: &Infra, object: Object, patch: Option<&ObjectPatch>
     {
         return Err(refused(format!("it must not change {}", path(pointer))));
     }
-    for pointer in LABELLED.iter().filter(|pointer| body.pointer(pointer).is_some()) {
-        let labels = merged.pointer(pointer);
-        let lost = infra
-            .labels
-            .iter()
-            .find(|(key, value)| labels.and_then(|l| l.get(&***key)).and_then(Value::as_str) != Some(&***value));
-        if let Some((label, _)) = lost {
+    for pointer in LABELLED {
+        let (before, after) = (body.pointer(pointer), merged.pointer(pointer));
+        if let Some(label) = label::ALL.iter().find(|label| of(before, label) != of(after, label)) {
             return Err(refused(format!(
                 "it must not change label {label} in {}",
                 path(pointer)
@@ -63,6 +59,10 @@ const KEPT: [&str; 7] = [
     "/spec/selector",
     "/spec/scaleTargetRef",
 ];
+
+fn of<'a>(labels: Option<&'a Value>, label: &str) -> Option<&'a Value> {
+    labels?.get(label)
+}
 
 /// Where the labels stand by which the fleet's objects and pods are found.
 const LABELLED: [&str; 2] = ["/metadata/labels", "/spec/template/metadata/labels"];

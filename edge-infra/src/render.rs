@@ -9,7 +9,7 @@ use crate::{
     service::service,
     workload::workload,
 };
-use edge_ir::{ClusterSettings, Infra, ObjectPatch, PortProtocol, ProxySettings, ServicePort, StringMap};
+use edge_ir::{ClusterSettings, Infra, ObjectPatch, PortProtocol, ProxySettings, ServicePort, StringMap, label};
 use std::sync::Arc;
 
 /// What objects depend on besides the fleet: the controller that makes them.
@@ -87,7 +87,7 @@ pub fn render(infra: &Infra, terms: &Terms, files: &StartFiles) -> Result<Vec<Ob
     let mut finished = Vec::new();
     for object in objects.into_iter().flatten() {
         let patch = patch(object.kind);
-        match patched(infra, object, patch) {
+        match patched(object, patch) {
             Ok(object) => finished.push(mark::marked(object, infra, terms)),
             Err(error) => errors.push(error),
         }
@@ -121,7 +121,8 @@ fn sample(settings: &ClusterSettings) -> Infra {
         namespace: "edge-gateway-system".into(),
         placement: edge_ir::Placement::default(),
         owner: None,
-        labels: StringMap::from([("app.kubernetes.io/name".into(), "edge".into())]),
+        // Those of every kind of fleet, so that what is refused of one of them is refused here.
+        labels: label::ALL.map(|label| (label.into(), label_value(label))).into(),
         extra_labels: StringMap::new(),
         annotations: StringMap::new(),
         ports: vec![ServicePort {
@@ -137,5 +138,14 @@ fn sample(settings: &ClusterSettings) -> Infra {
         }),
         origins: [].into_iter().collect(),
         name,
+    }
+}
+
+fn label_value(label: &str) -> Arc<str> {
+    match label {
+        label::NAME => "edge".into(),
+        label::COMPONENT => "proxy".into(),
+        label::MANAGED_BY => "edge-gateway".into(),
+        _ => "sample".into(),
     }
 }

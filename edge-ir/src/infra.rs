@@ -44,6 +44,35 @@ pub struct Infra {
     pub origins: Origins,
 }
 
+/// Labels that tell what is made for fleets from all else, and the fleets from each other: nobody else may set or change
+/// them. [`Infra::labels`] has those of a fleet.
+pub mod label {
+    /// The product.
+    pub const NAME: &str = "app.kubernetes.io/name";
+    /// The part of it.
+    pub const COMPONENT: &str = "app.kubernetes.io/component";
+    /// Who made the object.
+    pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+    /// The class of a fleet that Gateways share.
+    pub const OWNING_CLASS: &str = "gateway.edge/owning-gatewayclass";
+    /// Name of a fleet's Gateway.
+    pub const OWNING_GATEWAY: &str = "gateway.edge/owning-gateway-name";
+    /// Its namespace.
+    pub const OWNING_NAMESPACE: &str = "gateway.edge/owning-gateway-namespace";
+    /// The Gateway that an object is made beside (GEP-1762).
+    pub const GATEWAY_NAME: &str = "gateway.networking.k8s.io/gateway-name";
+    /// All of them.
+    pub const ALL: [&str; 7] = [
+        NAME,
+        COMPONENT,
+        MANAGED_BY,
+        OWNING_CLASS,
+        OWNING_GATEWAY,
+        OWNING_NAMESPACE,
+        GATEWAY_NAME,
+    ];
+}
+
 /// Beside whom the cluster objects of a fleet are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {

@@ -13,7 +13,7 @@ use crate::{
         origin,
     },
 };
-use edge_ir::{Infra, Origin, Owner, Placement, PortProtocol, ServicePort, StringMap};
+use edge_ir::{Infra, Origin, Owner, Placement, PortProtocol, ServicePort, StringMap, label};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write, sync::Arc};
 
@@ -104,19 +104,19 @@ fn copy(map: Option<&api::StringMap>) -> StringMap {
 
 fn owner_labels(gateway: &api::Gateway, member: &Member, key: &str, placement: Placement) -> StringMap {
     let mut labels: Vec<(&str, &str)> = vec![
-        ("app.kubernetes.io/name", "edge"),
-        ("app.kubernetes.io/component", "proxy"),
-        ("app.kubernetes.io/managed-by", "edge-gateway"),
+        (label::NAME, "edge"),
+        (label::COMPONENT, "proxy"),
+        (label::MANAGED_BY, "edge-gateway"),
     ];
     match member.merge {
-        Merge::Class => labels.push(("gateway.edge/owning-gatewayclass", key)),
+        Merge::Class => labels.push((label::OWNING_CLASS, key)),
         Merge::Own => labels.extend([
-            ("gateway.edge/owning-gateway-namespace", &*gateway.metadata.namespace),
-            ("gateway.edge/owning-gateway-name", &*gateway.metadata.name),
+            (label::OWNING_NAMESPACE, &*gateway.metadata.namespace),
+            (label::OWNING_GATEWAY, &*gateway.metadata.name),
         ]),
     }
     if placement == Placement::Gateway {
-        labels.push(("gateway.networking.k8s.io/gateway-name", &*gateway.metadata.name));
+        labels.push((label::GATEWAY_NAME, &*gateway.metadata.name));
     }
     labels
         .into_iter()
