@@ -149,8 +149,7 @@ impl Site {
 
     /// A text of the example with this site's ports.
     pub fn with_ports(&self, text: &str) -> String {
-        text.replace("port: 8888", &format!("port: {}", self.ports.gateway))
-            .replace("port: 3000", &format!("port: {}", self.ports.echo))
+        with_ports(text, self.ports.gateway, self.ports.echo)
     }
 
     /// A path in the folder.
@@ -350,5 +349,36 @@ impl Stack {
             }
         }
         text
+    }
+}
+
+/// The text with other ports. All in one pass: the new number of one may begin like the old number of the other.
+fn with_ports(text: &str, gateway: u16, echo: u16) -> String {
+    let mut parts = text.split("port: ");
+    let mut adapted = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        let (number, rest) = part.split_at(end);
+        let number = match number {
+            "8888" => gateway.to_string(),
+            "3000" => echo.to_string(),
+            other => other.to_owned(),
+        };
+        adapted.extend(["port: ", &number, rest]);
+    }
+    adapted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_replaced_whatever_their_numbers() {
+        let text = "port: 8888\n- { port: 3000, name: a }\nport: 80\nport: 30001\nport: 3000";
+        assert_eq!(
+            with_ports(text, 30009, 18888),
+            "port: 30009\n- { port: 18888, name: a }\nport: 80\nport: 30001\nport: 18888"
+        );
     }
 }
