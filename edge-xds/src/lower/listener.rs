@@ -81,9 +81,12 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
 /// Encodes the listener that tells whether the proxy is ready.
 pub(super) fn encode_ready(ready: &ReadyListener) -> Entry {
     let name = format!("edge-gateway-proxy-ready-{}-{}", ready.address, ready.port);
+    let mut own = socket(&*ready.address, ready.port);
+    // A node asks at the pod's first address, whatever family clients come by.
+    own.ipv4_compat = &*ready.address == "::";
     let message = pb::Listener {
         name: name.clone(),
-        address: Some(address(socket(&*ready.address, ready.port))),
+        address: Some(address(own)),
         filter_chains: vec![pb::FilterChain {
             filters: vec![http(manager::ready())],
             ..Default::default()
