@@ -10,6 +10,8 @@ const PROXY: &str = "edge";
 const METRICS_PORT: u16 = 19001;
 const SHUTDOWN_PORT: u16 = 19002;
 const READY_PORT: u16 = 19003;
+/// Where the shutdown manager looks for the proxy's admin interface unless it is told.
+const ADMIN_PORT: u16 = 19000;
 /// What the proxy's log is spared, unless something else is asked for: `misc` tells of every unknown field.
 const QUIET: (&str, &str) = ("misc", "error");
 
@@ -49,7 +51,7 @@ pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
 }
 
 /// The sidecar that drains the proxy before its pod ends.
-pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms) -> Value {
+pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
     let proxy = &infra.proxy;
     let mut serve = vec![
         "edgegateway".to_owned(),
@@ -68,6 +70,9 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms) -> Value {
     for (flag, seconds) in flags {
         drain.extend(seconds.map(|seconds| format!("--{flag}={seconds}s")));
     }
+    // A bootstrap may have it elsewhere.
+    let moved = files.admin_port.filter(|port| *port != ADMIN_PORT);
+    drain.extend(moved.map(|port| format!("--admin-port={port}")));
     let probe = |failures: u32| probe("/healthz", SHUTDOWN_PORT, 10, failures);
     json!({
         "name": "shutdown-manager",

@@ -55,7 +55,7 @@ fn spec(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
         "restartPolicy": "Always",
         "containers": [
             container::proxy(infra, terms, files),
-            container::shutdown_manager(infra, terms),
+            container::shutdown_manager(infra, terms, files),
         ],
         "volumes": by_key("name", volumes(infra, terms), &workload.pod.volumes),
     });

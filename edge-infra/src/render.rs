@@ -51,6 +51,8 @@ pub struct StartFiles {
     pub certificate: String,
     /// SDS resource of the token.
     pub token: String,
+    /// Port of its admin interface, by which it is told to drain.
+    pub admin_port: Option<u16>,
 }
 
 /// Why an object can't be made as it is asked for.

@@ -127,6 +127,7 @@ fn objects(infra: &Infra) -> Map<String, Value> {
         trusted_ca: start.trusted_ca,
         certificate: start.certificate,
         token: start.token,
+        admin_port: start.admin_port,
     };
     let rendered = render(infra, &terms, &files).unwrap_or_else(|errors| panic!("{errors:?}"));
     let mut shown: Map<String, Value> = rendered.into_iter().map(by_kind).collect();

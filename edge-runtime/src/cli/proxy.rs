@@ -7,7 +7,7 @@ use crate::{
 };
 use clap::{Args, Subcommand};
 use edge_translate::api::DurationText;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, Subcommand)]
@@ -39,6 +39,9 @@ pub(super) struct ShutdownArgs {
     /// So many connections are few enough to end.
     #[arg(long, value_name = "N", default_value_t = 0)]
     exit_at_connections: u64,
+    /// Port of the proxy's admin interface.
+    #[arg(long, value_name = "PORT", default_value_t = ADMIN.port())]
+    admin_port: u16,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -56,7 +59,7 @@ pub(super) fn run(command: ProxyCommand) -> Result<(), Error> {
     match command {
         ProxyCommand::ShutdownManager(args) => runtime.block_on(manage(args.ready_timeout)),
         ProxyCommand::Shutdown(args) => runtime.block_on(shutdown::drain(&Drain {
-            admin: ADMIN,
+            admin: SocketAddr::new(ADMIN.ip(), args.admin_port),
             health_check_failure_delay: args.health_check_failure_delay,
             timeout: args.drain_timeout,
             least: args.min_drain_duration,

@@ -36,6 +36,7 @@ impl Rendering {
             trusted_ca: start.trusted_ca,
             certificate: start.certificate,
             token: start.token,
+            admin_port: start.admin_port,
         };
         render(infra, &self.terms, &files).map_err(|errors| {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -34,6 +34,8 @@ pub struct ClusterStart {
     pub certificate: String,
     /// SDS resource of the token.
     pub token: String,
+    /// Port of its admin interface, if it has one.
+    pub admin_port: Option<u16>,
 }
 
 /// Renders what the pods of a fleet start with.
@@ -56,7 +58,11 @@ pub fn for_cluster(infra: &Infra, place: &ClusterPlace<'_>) -> Result<ClusterSta
     // Customisations are written against the short name, which only resolves beside the controller.
     let host = format!("{CONTROLLER}.{}.svc.{}.", place.controller_namespace, place.dns_domain);
     set_host(&mut bootstrap, &settings.xds_host, &host);
+    let admin_port = bootstrap.pointer("/admin/address/socket_address/port_value");
     Ok(ClusterStart {
+        admin_port: admin_port
+            .and_then(Value::as_u64)
+            .and_then(|port| u16::try_from(port).ok()),
         bootstrap: bootstrap.to_string(),
         trusted_ca: trusted_ca_file("/certs/ca.crt", &[CONTROLLER]).to_string(),
         certificate: certificate_file("/certs/tls.crt", "/certs/tls.key").to_string(),

@@ -70,8 +70,31 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
 fn canonical(value: Value) -> Result<Value, BootstrapError> {
     let codec = Codec::for_value::<Bootstrap>(&value)?;
     let bootstrap: Bootstrap = codec.from_json(value)?;
-    Ok(codec.to_json(&bootstrap, Names::Proto)?)
+    let mut bootstrap = codec.to_json(&bootstrap, Names::Proto)?;
+    write_whole(&mut bootstrap);
+    Ok(bootstrap)
 }
+
+/// Writes whole numbers without a fraction. Values of free form, such as those of the runtime, are floating point in
+/// protobuf, and Envoy takes `8.0` in a bootstrap for a text, which is no limit to it.
+fn write_whole(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number
+                .as_f64()
+                .filter(|n| number.is_f64() && n.fract() == 0.0 && n.abs() < EXACT);
+            if let Some(whole) = whole {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(write_whole),
+        Value::Object(fields) => fields.values_mut().for_each(write_whole),
+        _ => {}
+    }
+}
+
+/// Up to here every whole number is a floating point number (2^53).
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn xds_cluster(bootstrap: &Value) -> Option<&Value> {
     let clusters = bootstrap["static_resources"]["clusters"].as_array()?;

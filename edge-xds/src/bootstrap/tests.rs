@@ -194,3 +194,15 @@ fn secret_files_name_certificate_key_and_authority() {
         None
     );
 }
+
+/// Envoy takes `1000.0` for a text.
+#[test]
+fn numbers_of_the_runtime_stay_whole() {
+    let merged = "layered_runtime: {layers: [{name: runtime-0, static_layer: {a.limit: 8, a.share: 0.5}}]}";
+    let merged = customise(default(), &BootstrapPatch::Merge(merged.into())).unwrap();
+    let layer = &merged["layered_runtime"]["layers"][0]["static_layer"];
+    assert_eq!(
+        layer.to_string(),
+        r#"{"a.limit":8,"a.share":0.5,"re2.max_program_size.error_level":4294967295,"re2.max_program_size.warn_level":1000}"#
+    );
+}
