@@ -19,7 +19,7 @@ mod strategic_merge;
 mod workload;
 
 pub use mark::{CONTROLLER, FLEET, REVISION};
-pub use metadata::{name as object_name, workload_kind};
+pub use metadata::name as object_name;
 pub use object::{Object, ObjectKind};
 pub use quantity::memory_limit;
 pub use render::{RenderError, StartFiles, Terms, check, render};

@@ -20,7 +20,7 @@ pub fn name(infra: &Infra, kind: ObjectKind) -> Arc<str> {
 }
 
 /// The kind of a fleet's workload.
-pub fn workload_kind(settings: &ClusterSettings) -> ObjectKind {
+pub(crate) fn workload_kind(settings: &ClusterSettings) -> ObjectKind {
     match settings.workload.kind {
         WorkloadKind::Deployment => ObjectKind::Deployment,
         WorkloadKind::DaemonSet => ObjectKind::DaemonSet,

@@ -14,6 +14,7 @@ mod observe;
 mod render;
 mod report;
 mod seen;
+mod succession;
 mod write;
 
 use crate::{

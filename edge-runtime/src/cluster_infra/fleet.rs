@@ -8,6 +8,7 @@ use super::{
     nodes::NodeAddresses,
     report::{nothing_yet, report},
     seen::{ObjectId, View},
+    succession::is_needed,
     write::{Fault, Scaled, Writer, id},
 };
 use crate::{backoff::Backoff, cluster::fault::Trouble, metrics::Counter, state::Report, task::attempt};
@@ -144,7 +145,7 @@ impl Fleet {
         // Nothing goes before what takes its place is there.
         if fault.is_none() {
             for (id, seen) in work.view.iter().filter(|(_, seen)| !seen.leaves) {
-                if !stays(work, &objects, id) {
+                if !stays(work, &objects, id) && !is_needed(id, seen, &objects, &work.view) {
                     let done = self.writer.delete(id, seen).await;
                     fault = worse(fault, done.err());
                 }

@@ -5,10 +5,11 @@
 
 use super::{
     seen::{ObjectId, Seen, View},
+    succession::WORKLOADS,
     write::Fault,
 };
 use crate::state::{Address, Availability, Report};
-use edge_infra::{ObjectKind, object_name, workload_kind};
+use edge_infra::{ObjectKind, object_name};
 use edge_ir::Infra;
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -28,8 +29,10 @@ pub(super) fn nothing_yet() -> Report {
 
 /// What there is to say of a fleet.
 pub(super) fn report(infra: &Infra, view: &View, nodes: &[IpAddr], fault: Option<&Fault>) -> Report {
-    let workload = own(infra, view, workload_kind(&infra.proxy.cluster));
-    let (replicas, available) = workload.map_or((0, 0), |(kind, workload)| workload.pods(kind));
+    // While one workload takes another's place, the one that serves more counts.
+    let workloads = WORKLOADS.iter().filter_map(|kind| own(infra, view, *kind));
+    let pods = workloads.map(|(kind, workload)| workload.pods(kind));
+    let (replicas, available) = pods.max_by_key(|(_, available)| *available).unwrap_or((0, 0));
     let service = own(infra, view, ObjectKind::Service).map(|(_, service)| service);
     let unusable = unusable(infra, service, fault);
     let availability = match (fault, available) {

@@ -3,6 +3,7 @@
 use super::{
     cover::covers,
     seen::{ObjectId, Seen, View, resource},
+    succession::must_be_remade,
 };
 use crate::{
     cluster::{
@@ -85,6 +86,13 @@ impl Writer {
         let id = id(object);
         let seen = view.get(&id);
         if !self.is_as_wanted(&id, object, seen) {
+            if let Some(seen) = seen.filter(|seen| must_be_remade(&seen.object, object)) {
+                // It is made again as soon as it is seen to be gone.
+                return match seen.leaves {
+                    true => Ok(()),
+                    false => self.delete(&id, seen).await,
+                };
+            }
             let begun = Instant::now();
             let applied = self.write(&id, object, seen, scaled).await;
             self.record(&id, Deed::Apply, begun, &applied);
