@@ -3,6 +3,7 @@
 //! Flags that steer what this proxy does not have (hot restart, CPU sets, regular expression engines) are accepted
 //! and do nothing, because deployments pass them as a matter of course. A flag that nobody knows is an error.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
@@ -15,7 +16,8 @@ pub struct Arguments {
     #[arg(short = 'c', long, value_name = "FILE")]
     pub config_path: Option<PathBuf>,
     /// The bootstrap as text; merged over the file if both are given.
-    #[arg(long, value_name = "TEXT")]
+    // It may begin with the dashes of a YAML document.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub config_yaml: Option<String>,
     /// Serve, or check the configuration and exit.
     #[arg(long, value_enum, default_value_t = Mode::Serve)]
@@ -77,6 +79,26 @@ pub struct Arguments {
     /// Without effect: one log format.
     #[arg(long, hide = true)]
     pub log_format: Option<String>,
+}
+
+/// The words of a command line. Envoy takes an option and its value in one word too, with a space between them, and lists
+/// of arguments that people give their proxies have it so.
+pub fn words(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut words = Vec::new();
+    for argument in arguments {
+        match argument.to_str().and_then(|text| text.split_once(' ')) {
+            Some((option, value)) if is_option(option) => words.extend([option.into(), value.trim_start().into()]),
+            _ => words.push(argument),
+        }
+    }
+    words
+}
+
+/// `-c` or `--config-path`; no text of a bootstrap, which may begin with dashes as well.
+fn is_option(word: &str) -> bool {
+    let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
+    let is_letter = |c: char| c.is_ascii_alphabetic();
+    name.is_some_and(|name| name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c == '-'))
 }
 
 /// What to do.
@@ -144,6 +166,24 @@ mod tests {
             (60, DrainStrategy::Immediate)
         );
         assert_eq!(arguments.service_cluster.as_deref(), Some("default/eg"));
+    }
+
+    #[test]
+    fn an_option_and_its_value_may_be_one_word() {
+        let given = [
+            "edge-proxy",
+            "--concurrency 3",
+            "--config-yaml",
+            "---\nadmin: {}",
+            "-l warn",
+            "--config-path a b",
+        ];
+        let words = words(given.map(OsString::from));
+        let arguments = Arguments::try_parse_from(words).expect("valid");
+        assert_eq!(arguments.concurrency, Some(3));
+        assert_eq!(arguments.config_yaml.as_deref(), Some("---\nadmin: {}"));
+        assert_eq!(arguments.log_level, "warn");
+        assert_eq!(arguments.config_path, Some("a b".into()));
     }
 
     #[test]

@@ -4,13 +4,13 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use edge_proxy::cli::Arguments;
+use edge_proxy::cli::{Arguments, words};
 use edge_proxy::logging::Levels;
 use edge_proxy::server;
 
 fn main() -> ExitCode {
     // Usage errors exit with 2 and name the flag; --version and --help with 0.
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(words(std::env::args_os()));
     let result = match Levels::start(&arguments.log_level) {
         Ok(levels) => server::run(arguments, levels),
         Err(error) => Err(anyhow::anyhow!("--log-level: {error}")),
