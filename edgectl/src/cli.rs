@@ -1,6 +1,6 @@
 //! The commands, as data.
 
-use crate::{config, echo, install, status, translate, version};
+use crate::{collect, config, dashboard, echo, install, stats, status, translate, version};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -60,6 +60,14 @@ pub enum Experimental {
     Translate(translate::TranslateArgs),
     /// Shows the conditions of objects, in a cluster or of the controller of this machine.
     Status(status::StatusArgs),
+    /// Shows what proxies in a cluster count.
+    #[command(subcommand)]
+    Stats(stats::StatsCommand),
+    /// Shows the admin pages of a proxy or a controller in a cluster, in a browser.
+    #[command(subcommand, visible_alias = "d")]
+    Dashboard(dashboard::DashboardCommand),
+    /// Puts what helps to find a fault into one archive: resources, logs, metrics, configurations; no secrets.
+    Collect(collect::CollectArgs),
     /// Installs the controller in a cluster, and the definitions of the kinds that it reads.
     Install(install::InstallArgs),
     /// Removes the controller from a cluster.
@@ -73,6 +81,9 @@ pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Experimental(Experimental::Translate(args)) => translate::run(&args),
         Command::Experimental(Experimental::Status(args)) => status::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Experimental(Experimental::Stats(command)) => stats::run(&command).map(|()| ExitCode::SUCCESS),
+        Command::Experimental(Experimental::Dashboard(command)) => dashboard::run(&command).map(|()| ExitCode::SUCCESS),
+        Command::Experimental(Experimental::Collect(args)) => collect::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Echo(args)) => echo::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Install(args)) => install::install(&args).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Uninstall(args)) => install::uninstall(&args).map(|()| ExitCode::SUCCESS),

@@ -3,20 +3,15 @@
 use crate::{
     cli::OutputFormat,
     cluster::{
-        Connection, client,
-        pods::{self, PodName, Which},
+        client,
+        pods::{self, Place, Running, Which},
     },
     translate::show::write_value,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use edge_xds::json::{Codec, Names};
 use serde_json::Value;
 use std::{collections::BTreeMap, io};
-
-/// Labels of the proxies' pods.
-pub const PROXIES: &str = "app.kubernetes.io/name=edge,app.kubernetes.io/component=proxy";
-/// Labels of the controller's pods.
-pub const CONTROLLERS: &str = "control-plane=edge-gateway";
 
 /// Whose configuration.
 #[derive(Clone, Debug, clap::Subcommand)]
@@ -29,25 +24,6 @@ pub enum ConfigCommand {
     Gateway(GatewayArgs),
 }
 
-/// Where, and in which form.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Place {
-    /// Namespace of the pods.
-    #[arg(short, long, default_value = "edge-gateway-system")]
-    namespace: String,
-    /// Pods of all namespaces.
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
-    /// Pods with these labels only.
-    #[arg(short = 'l', long)]
-    labels: Option<String>,
-    /// Format of the output.
-    #[arg(short, long, value_enum, default_value = "json")]
-    output: OutputFormat,
-    #[command(flatten)]
-    connection: Connection,
-}
-
 /// What to show of proxies.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ProxyArgs {
@@ -56,6 +32,9 @@ pub struct ProxyArgs {
     part: Part,
     /// The pod; without it, those of --labels or of all namespaces.
     pod: Option<String>,
+    /// Format of the output.
+    #[arg(short, long, value_enum, default_value = "json")]
+    output: OutputFormat,
     #[command(flatten)]
     place: Place,
 }
@@ -114,6 +93,9 @@ pub struct GatewayArgs {
     /// Kind of the resources, or its short name; `all` for every kind.
     #[arg(value_parser = kind, default_value = "all")]
     resource: String,
+    /// Format of the output.
+    #[arg(short, long, value_enum, default_value = "json")]
+    output: OutputFormat,
     #[command(flatten)]
     place: Place,
 }
@@ -180,38 +162,31 @@ type ByPod = BTreeMap<String, BTreeMap<String, Value>>;
 /// # Errors
 /// When the cluster or a pod can't be asked.
 pub fn run(command: &ConfigCommand) -> Result<()> {
-    let (pages, place) = match command {
+    let (pages, output) = match command {
         ConfigCommand::Proxy(args) => {
-            let which = match (&args.pod, &args.place.labels) {
-                (Some(pod), _) => Which::Named(pod),
-                (None, Some(labels)) => Which::Labelled(labels),
-                (None, None) if args.place.all_namespaces => Which::Labelled(PROXIES),
-                (None, None) => bail!("which proxies? Name a pod, or use --labels or --all-namespaces"),
-            };
+            let which = args.place.proxies(args.pod.as_deref())?;
             let mut pages = ask(&args.place, which, "/config_dump?include_eds")?;
             for dump in pages.values_mut().flat_map(BTreeMap::values_mut) {
                 *dump = args.part.of(in_camel_case(dump.take()));
             }
-            (pages, &args.place)
+            (pages, args.output)
         }
         ConfigCommand::Gateway(args) => {
-            let labels = args.place.labels.as_deref().unwrap_or(CONTROLLERS);
             let path = format!("/api/config_dump?resource={}", args.resource);
-            (ask(&args.place, Which::Labelled(labels), &path)?, &args.place)
+            (ask(&args.place, args.place.controllers(), &path)?, args.output)
         }
     };
-    write_value(&pages, place.output, &mut io::stdout().lock())
+    write_value(&pages, output, &mut io::stdout().lock())
 }
 
 fn ask(place: &Place, which: Which<'_>, path: &str) -> Result<ByPod> {
     client::block_on(async {
         let client = place.connection.client().await?;
-        let namespace = (!place.all_namespaces).then_some(place.namespace.as_str());
         let mut pages = ByPod::new();
-        for pod in pods::find(&client, namespace, which).await? {
+        for pod in place.find(&client, which).await? {
             let body = pods::page(&client, &pod, path).await?;
             let page = serde_json::from_slice(&body).context("its answer is not JSON")?;
-            let PodName { namespace, name } = pod;
+            let Running { namespace, name, .. } = pod;
             pages.entry(namespace).or_default().insert(name, page);
         }
         Ok(pages)

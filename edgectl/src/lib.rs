@@ -6,9 +6,12 @@
 
 pub mod cli;
 pub mod cluster;
+pub mod collect;
 pub mod config;
+pub mod dashboard;
 pub mod echo;
 pub mod install;
+pub mod stats;
 pub mod status;
 pub mod translate;
 pub mod version;

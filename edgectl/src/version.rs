@@ -4,9 +4,8 @@ use crate::{
     cli::OutputFormat,
     cluster::{
         Connection, client,
-        pods::{self, Which},
+        pods::{self, CONTROLLERS, Which},
     },
-    config::CONTROLLERS,
 };
 use anyhow::{Context, Result};
 use serde::Serialize;

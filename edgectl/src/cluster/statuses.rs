@@ -61,7 +61,11 @@ pub async fn list(client: &Client, wanted: &[Wanted<'_>]) -> Result<Vec<Value>> 
     Ok(found)
 }
 
-async fn group(client: &Client, name: &str) -> Result<Option<ApiGroup>> {
+/// An API group with its kinds, if the cluster serves it.
+///
+/// # Errors
+/// When the cluster can't be asked.
+pub async fn group(client: &Client, name: &str) -> Result<Option<ApiGroup>> {
     let groups = client
         .list_api_groups()
         .await
