@@ -47,6 +47,22 @@ impl DataPlane {
         path.map(Self::Envoy)
             .context("EDGE_ENVOY must name an Envoy binary: run `cargo xtask test --tier e2e`")
     }
+
+    /// The image that stands for it in the test cluster.
+    pub fn image(&self) -> &'static str {
+        match self {
+            Self::EdgeProxy => "edge-proxy:test",
+            Self::Envoy(_) => "envoy:test",
+        }
+    }
+
+    /// The last part of its program's path.
+    pub fn program(&self) -> &'static str {
+        match self {
+            Self::EdgeProxy => "edge-proxy",
+            Self::Envoy(_) => "envoy",
+        }
+    }
 }
 
 /// Path of a built program: in `EDGE_PROGRAMS`, else beside the test.

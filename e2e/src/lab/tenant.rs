@@ -181,14 +181,10 @@ impl Drop for Tenant {
 
 /// A class of the tenant's name, whose proxies are of a data plane.
 fn class(name: &str, system: &str, plane: &DataPlane) -> String {
-    let image = match plane {
-        DataPlane::EdgeProxy => "edge-proxy:test",
-        DataPlane::Envoy(_) => "envoy:test",
-    };
     CLASS
         .replace("SYSTEM", system)
         .replace("TENANT", name)
-        .replace("IMAGE", image)
+        .replace("IMAGE", plane.image())
 }
 
 const CLASS: &str = "

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
+mod bootstraps;
 mod fleets;
 mod ground;
+mod inspection;
 mod install;
 mod installations;
 mod modes;
+mod pods;
 mod replicas;
 mod rollouts;
 mod scope;
 mod settings;
 mod statuses;
 mod walkthrough;
+mod workloads;

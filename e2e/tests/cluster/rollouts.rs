@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, PATIENCE, Tenant, condition},
+    lab::{Kind, PATIENCE, Tenant},
     stack::{DataPlane, program},
     traffic::Traffic,
     with_each_data_plane,
@@ -13,7 +13,6 @@ use std::process::Command;
 with_each_data_plane! {
     an_image_is_replaced_under_load,
     certificates_are_replaced_under_load,
-    a_bootstrap_is_changed_or_refused,
     a_fleet_has_the_families_it_is_set_to,
 }
 
@@ -88,35 +87,6 @@ fn certificates_are_replaced_under_load(plane: &DataPlane) -> Result<()> {
         replicas(1)?;
         tenant.wait_for_status(address, "later.example.com", "/", 200)?;
         traffic.stop_without_failure().map(drop)
-    })
-}
-
-fn a_bootstrap_is_changed_or_refused(plane: &DataPlane) -> Result<()> {
-    serving("bootstrap", plane, |tenant| {
-        let class = Kind::gateway_api("GatewayClass").for_all(&tenant.apps.name);
-        let address = tenant.address("front", 80)?;
-        let patch = json!([{"op": "remove", "path": "/dynamic_resources"}]);
-        tenant.set_proxies(&json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}))?;
-        let refused = tenant
-            .lab
-            .wait_until(&class, "to refuse a bootstrap without its controller", |class| {
-                condition(&class["status"]["conditions"], "Accepted")["status"] == "False"
-            })?;
-        let message = condition(&refused["status"]["conditions"], "Accepted")["message"].to_string();
-        ensure!(message.contains("dynamic_resources"), "{message}");
-        tenant.wait_for_status(address, "www.example.com", "/", 200)?;
-
-        let patch = json!([{"op": "add", "path": "/layered_runtime/layers/0/static_layer/example.limit", "value": 7}]);
-        tenant.set_proxies(&json!({"bootstrap": {"type": "JSONPatch", "jsonPatches": patch}}))?;
-        tenant.lab.wait_until_true(&class, "Accepted")?;
-        let workload = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), "front")?;
-        tenant
-            .lab
-            .wait_until(&workload, "to start with the patched bootstrap", |workload| {
-                let container = &workload["spec"]["template"]["spec"]["containers"][0];
-                container["args"].to_string().contains("example.limit") && workload["status"]["updatedReplicas"] == 1
-            })?;
-        tenant.wait_for_status(address, "www.example.com", "/", 200).map(drop)
     })
 }
 

@@ -44,6 +44,25 @@ impl Tenant {
         self.make(&Kind::gateway_api("Gateway"), name, &spec)
     }
 
+    /// Makes a Gateway with an EdgeProxy of its own, both of one name, and a route from `www.example.com` to the backend
+    /// `echo`, which there must be.
+    pub fn gateway_with(&self, name: &str, settings: &Value) -> Result<Object> {
+        self.make(&Kind::edge("EdgeProxy"), name, settings)?;
+        self.route(name, name, "www.example.com", "echo")?;
+        let own = json!({ "group": "gateway.edge", "kind": "EdgeProxy", "name": name });
+        let spec = json!({
+            "gatewayClassName": self.apps.name,
+            "infrastructure": { "parametersRef": own },
+            "listeners": [{ "name": "http", "protocol": "HTTP", "port": 80 }],
+        });
+        self.make(&Kind::gateway_api("Gateway"), name, &spec)
+    }
+
+    /// The name of the one pod of a Gateway's fleet.
+    pub fn pod(&self, gateway: &str) -> Result<String> {
+        Ok(self.fleet_object(&Kind::core("Pod"), gateway)?.name)
+    }
+
     /// Makes an HTTPRoute from a hostname of a Gateway to a Service's port 80.
     pub fn route(&self, name: &str, gateway: &str, hostname: &str, backend: &str) -> Result<Object> {
         let spec = json!({
