@@ -1,4 +1,5 @@
-//! The ServiceAccount of a fleet, which proves who its proxies are, and the ConfigMap of the files that they start with.
+//! The ServiceAccount of a fleet, which proves who its proxies are, and the ConfigMap of the files that they start
+//! with.
 
 use crate::{
     Object, ObjectKind, StartFiles, Terms,

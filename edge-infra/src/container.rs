@@ -127,8 +127,8 @@ fn args(infra: &Infra, files: &StartFiles) -> Vec<String> {
     args
 }
 
-/// The cluster replaces `$(NAME)` in arguments by variables; in a bootstrap, which a user may have written, such text is
-/// meant as it stands, except for the variables that are ours.
+/// The cluster replaces `$(NAME)` in arguments by variables; in a bootstrap, which a user may have written, such text
+/// is meant as it stands, except for the variables that are ours.
 fn without_references(text: &str) -> String {
     let escaped = text.replace("$(", "$$(");
     NAMES.iter().fold(escaped, |text, name| {

@@ -1,8 +1,8 @@
 //! Infrastructure IR to Kubernetes objects: what must exist in a cluster around a fleet, as data.
 //!
 //! Pure: the same [`edge_ir::Infra`] gives the same objects, everywhere and always. Who applies them, repairs what
-//! drifted and deletes what is no longer wanted is the controller (`edge-runtime`). What a proxy starts with comes in as
-//! text, because this crate doesn't know the bootstrap's schema.
+//! drifted and deletes what is no longer wanted is the controller (`edge-runtime`). What a proxy starts with comes in
+//! as text, because this crate doesn't know the bootstrap's schema.
 
 mod config;
 mod container;

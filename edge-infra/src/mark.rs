@@ -1,5 +1,5 @@
-//! What marks an object as ours, besides its labels, which are cut to their length and the same for every controller: its
-//! controller, its fleet, and what of it we asked for.
+//! What marks an object as ours, besides its labels, which are cut to their length and the same for every controller:
+//! its controller, its fleet, and what of it we asked for.
 
 use crate::{Object, Terms};
 use edge_ir::Infra;

@@ -55,8 +55,8 @@ pub(crate) fn object(infra: &Infra, kind: ObjectKind, own: (&StringMap, &StringM
     }
 }
 
-/// Labels: the object's own, those that the Gateway asks for, and last those that tell fleets from each other. These are
-/// nobody else's to set, not even one that this fleet hasn't got: its pods would answer for a fleet that has.
+/// Labels: the object's own, those that the Gateway asks for, and last those that tell fleets from each other. These
+/// are nobody else's to set, not even one that this fleet hasn't got: its pods would answer for a fleet that has.
 pub(crate) fn labels(infra: &Infra, own: &StringMap) -> Map<String, Value> {
     let mut labels = merged([&infra.extra_labels, own]);
     labels.retain(|label, _| !label::ALL.contains(&label.as_str()));

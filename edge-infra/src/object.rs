@@ -18,7 +18,8 @@ pub struct Object {
     pub body: Value,
 }
 
-/// Kinds of objects that are made for a fleet, in the order in which they are applied: what pods need comes before them.
+/// Kinds of objects that are made for a fleet, in the order in which they are applied: what pods need comes before
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectKind {
     /// v1.

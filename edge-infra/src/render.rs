@@ -65,7 +65,8 @@ pub struct RenderError {
     pub problem: String,
 }
 
-/// Everything that must exist around a fleet, in the order in which it is applied; or all that keeps it from being made.
+/// Everything that must exist around a fleet, in the order in which it is applied; or all that keeps it from being
+/// made.
 pub fn render(infra: &Infra, terms: &Terms, files: &StartFiles) -> Result<Vec<Object>, Vec<RenderError>> {
     let settings = &infra.proxy.cluster;
     let patch = |kind: ObjectKind| -> Option<&ObjectPatch> {

@@ -1,8 +1,9 @@
 //! HTTP filters as data: what stands on a manager's chain, and what a route makes of it.
 //!
-//! A chain carries an instance once, neutral by itself; a route that uses it names the instance and brings what it shall
-//! do for its requests. So routes of one listener may differ in everything about a filter but its place. Filters for
-//! calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call is.
+//! A chain carries an instance once, neutral by itself; a route that uses it names the instance and brings what it
+//! shall do for its requests. So routes of one listener may differ in everything about a filter but its place. Filters
+//! for calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call
+//! is.
 
 use crate::Cors;
 use serde::{Deserialize, Serialize};

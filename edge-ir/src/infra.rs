@@ -44,8 +44,8 @@ pub struct Infra {
     pub origins: Origins,
 }
 
-/// Labels that tell what is made for fleets from all else, and the fleets from each other: nobody else may set or change
-/// them. [`Infra::labels`] has those of a fleet.
+/// Labels that tell what is made for fleets from all else, and the fleets from each other: nobody else may set or
+/// change them. [`Infra::labels`] has those of a fleet.
 pub mod label {
     /// The product.
     pub const NAME: &str = "app.kubernetes.io/name";

@@ -8,8 +8,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
-    /// `tcp-<port>` or `udp-<port>`; made from the external port, so that neither the order nor the number of Gateway listeners
-    /// renames a socket and drains its connections.
+    /// `tcp-<port>` or `udp-<port>`; made from the external port, so that neither the order nor the number of Gateway
+    /// listeners renames a socket and drains its connections.
     pub name: ListenerName,
     /// Port the proxy binds.
     pub port: u16,
@@ -108,8 +108,8 @@ pub struct HttpManager {
     pub stat_prefix: Arc<str>,
     /// The table that routes its requests.
     pub route_table: RouteTableName,
-    /// Filters that a route of the table needs, each neutral to what others carry, in the order in which a request meets
-    /// them.
+    /// Filters that a route of the table needs, each neutral to what others carry, in the order in which a request
+    /// meets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterId>,
     /// What clients may do.

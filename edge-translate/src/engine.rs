@@ -132,8 +132,8 @@ impl Translator {
         .collect()
     }
 
-    /// Every object that is in force, sorted by kind, namespace and name. EndpointSlices that belong to no backend are in
-    /// force nowhere.
+    /// Every object that is in force, sorted by kind, namespace and name. EndpointSlices that belong to no backend are
+    /// in force nowhere.
     pub fn objects(&self) -> BTreeMap<ObjectKey, Object> {
         self.world.everything().map(|object| (object.key(), object)).collect()
     }

@@ -1,9 +1,9 @@
 //! What translation wants to know of the world outside the resources, and what it is told.
 //!
 //! A unit that needs such knowledge asks a [`Question`]; a translation says which questions came up and which are no
-//! longer asked, and whoever runs it answers with a [`Fact`], when and if it can. Nothing waits: until then what depends
-//! on the answer is judged without it. So the clock, documents from elsewhere and the like are data like all else, and a
-//! run can be repeated.
+//! longer asked, and whoever runs it answers with a [`Fact`], when and if it can. Nothing waits: until then what
+//! depends on the answer is judged without it. So the clock, documents from elsewhere and the like are data like all
+//! else, and a run can be repeated.
 
 use crate::api::Timestamp;
 use edge_ir::{IpFamily, PortProtocol};
@@ -35,8 +35,8 @@ pub enum Fact {
     /// It is this time. Worth telling at the beginning, and when a time that was asked for has come: what was asked for
     /// between the last time told and this one is looked at again, and nothing else.
     Time(Timestamp),
-    /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told since
-    /// the question came up is taken for free.
+    /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told
+    /// since the question came up is taken for free.
     Port(MachinePort, Option<Arc<str>>),
 }
 

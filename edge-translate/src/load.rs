@@ -3,7 +3,8 @@
 //! A text is cut into documents ([`split`]), each is read by itself, so that a broken one costs no other, and each
 //! value keeps its place until it is a typed field. Reading is in two grades: a fast reader for the YAML and JSON that
 //! people write and a general one for the rest and for error messages; both build the same tree. Deliberately absent:
-//! files and threads. A shell that wants to load in parallel splits, calls [`load_chunk`] where it likes and [`merge`]s.
+//! files and threads. A shell that wants to load in parallel splits, calls [`load_chunk`] where it likes and
+//! [`merge`]s.
 
 mod block;
 pub(crate) mod de;
@@ -354,8 +355,8 @@ pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
     whole
 }
 
-/// Joins what whole files held, in order of their paths: of an object in two files the first stays, and a warning tells.
-/// Everything wrong or odd is put in order of file and place.
+/// Joins what whole files held, in order of their paths: of an object in two files the first stays, and a warning
+/// tells. Everything wrong or odd is put in order of file and place.
 pub fn merge_files(files: impl IntoIterator<Item = Loaded>) -> Loaded {
     let mut whole = Loaded::default();
     let mut known: FxHashMap<ObjectKey, (Arc<str>, usize)> = FxHashMap::default();

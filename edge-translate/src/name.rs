@@ -1,5 +1,5 @@
-//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times; the
-//! identities made of them; and numbers for what policies decide.
+//! Interned names: a word of 4 bytes that hashes and compares at once, for keys that are looked up millions of times;
+//! the identities made of them; and numbers for what policies decide.
 //!
 //! An [`Interner`] belongs to one engine and only grows. What goes in is names that people choose (namespaces,
 //! Gateways, routes, Services, hostnames); generated names that come and go, such as those of EndpointSlices, stay out.

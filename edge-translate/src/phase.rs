@@ -13,7 +13,8 @@
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`hostname`], [`namespace`], [`origin`], [`precedence`], [`reference`].
+//! What more than one room needs stands beside them: [`hostname`], [`namespace`], [`origin`], [`precedence`],
+//! [`reference`].
 
 pub(crate) mod backends;
 pub(crate) mod gateways;

@@ -11,8 +11,8 @@ use crate::{
 use edge_ir::{BootstrapPatch, ClusterSettings, Placement};
 use std::sync::Arc;
 
-/// Settings of the controller that translation reads. ClusterParts by the shell from the EdgeGateway file; they change rarely,
-/// and a change of any of them translates the whole world again.
+/// Settings of the controller that translation reads. The shell makes them from the EdgeGateway file; they change
+/// rarely, and a change of any of them translates the whole world again.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The name that a GatewayClass binds to.

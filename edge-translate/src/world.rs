@@ -163,8 +163,8 @@ impl World {
         self.decisions.borrow().variant(id)
     }
 
-    /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in a
-    /// route nor the route itself matters.
+    /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in
+    /// a route nor the route itself matters.
     pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
         let mut names = self.cluster_names.borrow_mut();
         names

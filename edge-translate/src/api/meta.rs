@@ -41,8 +41,8 @@ pub struct Metadata {
     pub unsupported: Box<[Box<str>]>,
 }
 
-/// A status as it was read. Whoever writes it, it is no wish: two objects that differ in nothing else are equal, so that
-/// the echo of our own writing changes nothing.
+/// A status as it was read. Whoever writes it, it is no wish: two objects that differ in nothing else are equal, so
+/// that the echo of our own writing changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StatusAsRead(pub Option<Box<Value>>);

@@ -1,7 +1,7 @@
 //! Shapes that several types have besides fields of their own, each written once.
 //!
-//! As macros and not as inner structs: `serde(flatten)` would read such a type through a buffer, which forgets the places
-//! of faults and calls no field unknown.
+//! As macros and not as inner structs: `serde(flatten)` would read such a type through a buffer, which forgets the
+//! places of faults and calls no field unknown.
 
 /// Declares a reference to a backend with further fields.
 macro_rules! backend_ref {

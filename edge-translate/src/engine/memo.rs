@@ -1,10 +1,10 @@
 //! A memo table with recorded reads, pushed from the change.
 //!
-//! A node is an *input* (it has no value here, it is only touched), an *index* (the same, but touched while units of its
-//! keeper's stage run) or a *unit* (a function's value is kept). A unit writes down every key it reads; touching a key
-//! makes its readers due, and a due unit whose new value equals the old one stops there. Units belong to stages, and a
-//! stage runs when all before it are done: no unit sees a stale value, none runs twice in a pass, and nothing that no
-//! change leads to is looked at.
+//! A node is an *input* (it has no value here, it is only touched), an *index* (the same, but touched while units of
+//! its keeper's stage run) or a *unit* (a function's value is kept). A unit writes down every key it reads; touching a
+//! key makes its readers due, and a due unit whose new value equals the old one stops there. Units belong to stages,
+//! and a stage runs when all before it are done: no unit sees a stale value, none runs twice in a pass, and nothing
+//! that no change leads to is looked at.
 //!
 //! Why not a framework for incremental computation: they revalidate from the result down, so that a pass costs what
 //! the world is large; this costs what the change touches. The price is that a read which is not recorded is silent

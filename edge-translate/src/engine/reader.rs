@@ -314,8 +314,8 @@ impl<'a> Reader<'a> {
         self.index.needs_endpoints(fleet, port)
     }
 
-    /// Other routes with a match of a route's, each with a listener where that is so, in no order; for its status alone, as
-    /// with [`Self::host_routes`].
+    /// Other routes with a match of a route's, each with a listener where that is so, in no order; for its status
+    /// alone, as with [`Self::host_routes`].
     pub(crate) fn overlaps(&self, route: RouteId) -> impl Iterator<Item = (ListenerId, RouteId)> {
         debug_assert_eq!(
             self.key,

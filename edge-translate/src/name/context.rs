@@ -1,9 +1,9 @@
-//! What policies decide, as values with numbers: equal decisions have equal numbers, so that whatever is made of them is
-//! made once and compared at a glance.
+//! What policies decide, as values with numbers: equal decisions have equal numbers, so that whatever is made of them
+//! is made once and compared at a glance.
 //!
 //! A [`Context`] is what all policies together decide for a route at a parent listener, a [`Variant`] the part of it
-//! that enters a cluster. A new kind of policy is a field of one or both. Number 0 stands for "nothing is decided", which
-//! is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
+//! that enters a cluster. A new kind of policy is a field of one or both. Number 0 stands for "nothing is decided",
+//! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
 use super::Id;
 use crate::api::Kind;
@@ -12,8 +12,8 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::{hash::Hash, sync::Arc};
 
-/// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let it
-/// decide anything that can be seen.
+/// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let
+/// it decide anything that can be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ContextId(u32);
 
@@ -36,8 +36,8 @@ pub(crate) struct Context {
     pub(crate) variant: VariantId,
 }
 
-/// How a cluster differs from what its backend says of itself. What a policy says of the backend (a BackendTLSPolicy) is
-/// the backend's own and not here: it holds for everybody, and an edit to it must not rename the cluster.
+/// How a cluster differs from what its backend says of itself. What a policy says of the backend (a BackendTLSPolicy)
+/// is the backend's own and not here: it holds for everybody, and an edit to it must not rename the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Variant {

@@ -1,7 +1,8 @@
 //! Laying our status over the one an object carries.
 //!
 //! The lists of statuses are shared with other controllers (Gateway API: `parents` and `ancestors` are atomic lists,
-//! `conditions` are maps by type), so whoever writes them writes the words of others too. They are copied byte for byte.
+//! `conditions` are maps by type), so whoever writes them writes the words of others too. They are copied byte for
+//! byte.
 
 use super::{Condition, ListenerStatus, ParentStatus, Status, StatusBody, Truth};
 use serde_json::{Map, Value, json};

@@ -71,8 +71,8 @@ impl Places {
 }
 
 /// Kinds of policies that may protect what they point at in a way that this version can't honour. A route that somebody
-/// put behind authentication must not be open because we don't know the policy yet: what such a policy covers is closed.
-/// Each kind leaves the list when its translation arrives.
+/// put behind authentication must not be open because we don't know the policy yet: what such a policy covers is
+/// closed. Each kind leaves the list when its translation arrives.
 pub(crate) fn is_guard(kind: Kind) -> bool {
     matches!(
         kind,
@@ -102,8 +102,8 @@ fn validates_clients(spec: &Value) -> bool {
 /// Fields of an EdgeExtensionPolicy that add nothing to what requests pass.
 const NO_EXTENSION: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
 
-/// Whether an extension of an EdgeExtensionPolicy must not be left out: any may authenticate, and only a Wasm module or an
-/// external processor can be told to let requests pass that it can't see. So does whatever a later version adds.
+/// Whether an extension of an EdgeExtensionPolicy must not be left out: any may authenticate, and only a Wasm module or
+/// an external processor can be told to let requests pass that it can't see. So does whatever a later version adds.
 fn must_run(spec: &Value) -> bool {
     let fields = spec.as_object().into_iter().flatten();
     let mut extensions = fields.filter(|(field, _)| !NO_EXTENSION.contains(&field.as_str()));

@@ -33,7 +33,8 @@ pub(crate) struct Member {
     pub(crate) merge: Merge,
     /// Its EdgeProxy: the Gateway's own, else that of the class.
     pub(crate) proxy: Option<Arc<EdgeProxy>>,
-    /// The ports of the machine that it wants, sorted; on a platform where each fleet has its own there is no need to know.
+    /// The ports of the machine that it wants, sorted; on a platform where each fleet has its own there is no need to
+    /// know.
     pub(crate) port_claims: Vec<(PortProtocol, u16)>,
     /// Why it isn't accepted, if it isn't. Its listeners serve all the same: a slip in an infrastructure setting must
     /// not stop traffic.

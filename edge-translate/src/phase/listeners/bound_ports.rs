@@ -25,8 +25,8 @@ use crate::{
 use edge_ir::{IpFamily, PortProtocol};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Administration, statistics, the shutdown manager beside it, and readiness of a proxy in a cluster. On a shared machine
-/// each process has its own.
+/// Administration, statistics, the shutdown manager beside it, and readiness of a proxy in a cluster. On a shared
+/// machine each process has its own.
 const OWN: [u16; 4] = [19000, 19001, 19002, 19003];
 
 /// Refuses listeners whose port can't be bound.

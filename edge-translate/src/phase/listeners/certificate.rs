@@ -129,8 +129,8 @@ pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
     candidate.findings.extend(out_of_date(&candidate.certificates));
 }
 
-/// Warns of certificates that clients won't take. They are served all the same: to serve none instead, or another, would
-/// only take from those who don't look.
+/// Warns of certificates that clients won't take. They are served all the same: to serve none instead, or another,
+/// would only take from those who don't look.
 fn out_of_date(certificates: &[Arc<CertificateView>]) -> Option<Finding> {
     let flaws: Vec<_> = certificates.iter().filter_map(|c| c.flaw_of_date()).collect();
     let (reason, _) = flaws.first()?;
@@ -210,8 +210,8 @@ pub(super) enum Unusable<'a> {
     Malformed(&'a str),
 }
 
-/// The certificate behind a reference from an object of a kind. Permission is asked first, so that a missing grant is all
-/// that can be learnt.
+/// The certificate behind a reference from an object of a kind. Permission is asked first, so that a missing grant is
+/// all that can be learnt.
 pub(super) fn referenced<'a>(
     reader: &Reader<'a>,
     from: Kind,

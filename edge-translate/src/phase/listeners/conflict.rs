@@ -1,8 +1,8 @@
 //! Conflicts between the listeners of a fleet (Gateway API: `Gateway.spec.listeners`).
 //!
-//! Only listeners that are valid by themselves, certificates included, take part. HTTPS and TLS are one protocol group; UDP is apart from all
-//! others. Listeners of one object that disagree all lose; nobody is preferred for standing first. Gateways come before
-//! ListenerSets, and of each the older stays (GEP-1713).
+//! Only listeners that are valid by themselves, certificates included, take part. HTTPS and TLS are one protocol group;
+//! UDP is apart from all others. Listeners of one object that disagree all lose; nobody is preferred for standing
+//! first. Gateways come before ListenerSets, and of each the older stays (GEP-1713).
 
 use super::fleet::Candidate;
 use crate::api::Protocol;
@@ -66,8 +66,8 @@ fn check_port(candidates: &mut [Candidate], members: &[(usize, Group)]) {
     }
 }
 
-/// Listeners of different protocol groups on one port. The oldest Gateway keeps the port, if it agrees with itself; where
-/// only ListenerSets want it, the oldest that does.
+/// Listeners of different protocol groups on one port. The oldest Gateway keeps the port, if it agrees with itself;
+/// where only ListenerSets want it, the oldest that does.
 fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
     let holder = |i: usize| (candidates[i].id.gateway, candidates[i].id.set);
     let agrees = |i: usize| {

@@ -1,7 +1,8 @@
 //! All listeners of a fleet, judged together: their own text, their conflicts, their certificates.
 //!
 //! Conflicts make this a question about the fleet and not about a listener. What routes need to know of a Gateway
-//! ([`ListenerViews`](super::view::ListenerViews)) is a value of its own, so that a new certificate doesn't make every route attach again.
+//! ([`ListenerViews`](super::view::ListenerViews)) is a value of its own, so that a new certificate doesn't make every
+//! route attach again.
 
 use super::{
     bound_ports,

@@ -1,5 +1,5 @@
-//! A socket of a fleet: a listener of the data plane with its filter chains, the tables these name, and the certificates
-//! they serve.
+//! A socket of a fleet: a listener of the data plane with its filter chains, the tables these name, and the
+//! certificates they serve.
 //!
 //! Which sockets there are, and which listeners of the API serve at each, is kept from the judgement on a fleet's
 //! listeners, reduced to what the data plane sees of them: an edit of one listener makes one socket again.

@@ -57,8 +57,8 @@ pub(crate) struct Attachment {
     pub(crate) context: ContextId,
     /// The table of its virtual hosts.
     pub(crate) table: RouteTableName,
-    /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname behind it. Empty when the
-    /// listener doesn't serve.
+    /// Effective hostnames (of TLS listeners: server names) that requests can reach, each with the route's own hostname
+    /// behind it. Empty when the listener doesn't serve.
     pub(crate) hosts: SmallVec<[AttachedHost; 1]>,
 }
 
@@ -129,8 +129,8 @@ fn lower(hostname: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a hostname of a route, in lower case, is one. The API server would refuse what isn't, and its virtual host could
-/// take the name of another.
+/// Whether a hostname of a route, in lower case, is one. The API server would refuse what isn't, and its virtual host
+/// could take the name of another.
 fn is_hostname(own: &str) -> bool {
     own == hostname::ANY || Hostname::parse(own).is_ok()
 }

@@ -1,8 +1,8 @@
 //! Binding: what a route's rules become under its parents.
 //!
 //! Rules are compiled once, free of policies; then they are bound once for each context that the route's parents give
-//! it: backends become clusters of the variant that the context asks for, and what is closed answers 500. Listeners with
-//! the same context share what is bound, and nearly every route has one context, that of no policy at all.
+//! it: backends become clusters of the variant that the context asks for, and what is closed answers 500. Listeners
+//! with the same context share what is bound, and nearly every route has one context, that of no policy at all.
 //!
 //! What is compiled isn't kept: beside what is bound it would be nearly half of a route once more, and it would save a
 //! fifth of the work, where a policy or a listener changes and its routes don't.

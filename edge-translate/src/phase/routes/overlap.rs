@@ -1,5 +1,5 @@
-//! Routes of a virtual host whose matches are the same: the first in precedence gets every request, and the others get
-//! none. Each is told of the others.
+//! Routes of a virtual host that have a match in common: what it matches goes to the first in precedence, and never to
+//! the others by this match. Each is told of the others.
 
 use crate::name::RouteId;
 use edge_ir::{MethodName, PathMatch, RouteMatch, ValueMatch};

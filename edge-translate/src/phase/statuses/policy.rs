@@ -1,5 +1,5 @@
-//! Policies that are read and not honoured yet, under each Gateway and ListenerSet that their targets hang under: none of
-//! them is accepted, and the message says what becomes of what they cover.
+//! Policies that are read and not honoured yet, under each Gateway and ListenerSet that their targets hang under: none
+//! of them is accepted, and the message says what becomes of what they cover.
 
 use crate::{
     api::{Generic, Kind, Object, ParentReference, StringMap, text::Symbol},
@@ -113,8 +113,8 @@ struct Target<'a> {
     section: Option<&'a str>,
 }
 
-/// The targets that a selector chooses. A policy that closes what it covers does so whatever the labels are (`guards` of
-/// the reader), and has to say so.
+/// The targets that a selector chooses. A policy that closes what it covers does so whatever the labels are (`guards`
+/// of the reader), and has to say so.
 fn chosen<'a>(reader: &Reader<'_>, policy: (Kind, Id), selector: &Selector, closes: bool) -> Vec<Target<'a>> {
     let (policy_kind, Id { namespace: own, .. }) = policy;
     let kind = selector.kind;
@@ -139,7 +139,8 @@ fn chosen<'a>(reader: &Reader<'_>, policy: (Kind, Id), selector: &Selector, clos
         .collect()
 }
 
-/// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is ours.
+/// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is
+/// ours.
 fn ancestors_of(reader: &Reader<'_>, target: &Target<'_>) -> Vec<ParentReference> {
     let id = target.id;
     let is_ours = |gateway: Id| {

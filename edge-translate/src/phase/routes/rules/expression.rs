@@ -3,8 +3,8 @@
 //!
 //! What the crate refuses (look-around, back-references) RE2 refuses as well, but for a few forms that nobody misses
 //! (`\C`, `\Q…\E`, octal). What the crate takes beyond RE2 is told from the tree of the expression: repetitions of
-//! repetitions (`a++`), counts over 1000, the flags `x`, `u` and `R`, and classes by other properties. What RE2 reads as
-//! something else must not pass either, for the two proxies would match different requests: nested classes and
+//! repetitions (`a++`), counts over 1000, the flags `x`, `u` and `R`, and classes by other properties. What RE2 reads
+//! as something else must not pass either, for the two proxies would match different requests: nested classes and
 //! operations on them (`[a&&b]`), `{,n}`, and the word boundaries `\<` and `\>`.
 
 use regex_syntax::ast::{
