@@ -151,10 +151,10 @@ fn sound_beginning(path: &str) -> &str {
     if has_dot_segment(path) {
         return "";
     }
-    let ends = path.char_indices().map(|(at, c)| at + c.len_utf8());
+    let mut ends = path.char_indices().map(|(at, c)| at + c.len_utf8());
     // Half of an encoded character is no path, nor is "/." of "/.well-known"; what they are the beginning of may be.
-    let sound = ends.filter(|end| admissible::path(&path[..*end]).is_ok());
-    &path[..sound.last().unwrap_or(0)]
+    let sound = ends.rfind(|end| admissible::path(&path[..*end]).is_ok());
+    &path[..sound.unwrap_or(0)]
 }
 
 /// Whether a path has a segment `.` or `..`, in whatever form a proxy may take for one (RFC 3986 §6.2.2): encoded, or
