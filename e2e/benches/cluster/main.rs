@@ -72,7 +72,7 @@ fn measure(tenant: &Tenant) -> Result<Figures> {
     let traffic = Traffic::start_with_pauses(address, "www.example.com", 2, PAUSE);
     let (mut memory, mut propagation) = (Vec::new(), Vec::new());
     let grow = |from: usize, to: usize| {
-        say(&format!("{to} routes"))?;
+        say(&format!("routes {from} to {to}"))?;
         tenant
             .lab
             .create_all(&world::routes_with_services(&tenant.apps.name, from..to))?;
@@ -119,6 +119,7 @@ fn look(tenant: &Tenant, routes: usize) -> Result<(usize, Memory, Memory)> {
     };
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let proxy = controller::memory(controller::the_one(tenant, name, "edge-proxy")?)?;
+    say(&format!("{} with {routes} routes, proxy {}", shown(&own), shown(&proxy)))?;
     Ok((routes, own, proxy))
 }
 
