@@ -120,7 +120,7 @@ impl Fleet {
 
     /// A bug costs this attempt.
     async fn try_to_bring(&mut self, work: &Work) -> Result<(), Fault> {
-        match attempt(self.bring(work)).await {
+        match attempt(Box::pin(self.bring(work))).await {
             Ok(done) => done,
             Err(bug) => {
                 self.outputs.metrics.count(Counter::TaskFailures);

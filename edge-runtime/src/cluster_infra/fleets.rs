@@ -213,8 +213,8 @@ impl Fleets {
 
     /// Follows the nodes while a fleet is reached by them.
     fn follow_nodes(&mut self, key: &FleetKey) {
-        let view = self.views.get(key).into_iter().flatten();
-        match view.into_iter().any(|(_, seen)| seen.is_reached_by_nodes()) {
+        let mut view = self.views.get(key).into_iter().flatten();
+        match view.any(|(_, seen)| seen.is_reached_by_nodes()) {
             true => {
                 self.on_nodes.insert(key.clone());
                 self.nodes.follow();

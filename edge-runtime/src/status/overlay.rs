@@ -171,8 +171,8 @@ pub fn add_rejections(status: &mut Status, object: &ObjectKey, rejected: &[Rejec
             }
             // Where no listener is in force as it is asked for, neither is the whole.
             let is_rejected = |listener: &ListenerStatus| {
-                let sections = rejected.iter().filter_map(|rejection| rejection.section.as_deref());
-                sections.into_iter().any(|section| section == &*listener.name)
+                let mut all = rejected.iter();
+                all.any(|rejection| rejection.section.as_ref() == Some(&listener.name))
             };
             if !listeners.is_empty() && listeners.iter().all(is_rejected) {
                 let reasons: BTreeSet<String> = rejected.iter().map(reason).collect();

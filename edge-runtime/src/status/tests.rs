@@ -334,7 +334,10 @@ fn a_gateway_is_programmed_when_every_connected_proxy_serves_it() {
         name: "other".into(),
         ..origin(Some("http"))
     };
-    let (without, with) = (delivery(&[other.clone()]), delivery(&[other, origin(Some("http"))]));
+    let (without, with) = (
+        delivery(std::slice::from_ref(&other)),
+        delivery(&[other, origin(Some("http"))]),
+    );
     book.set_deliveries(&[(1, without.clone())].into());
     assert_eq!(book.take_stale().len(), 1);
     assert_eq!(programmed(&book), "Programmed=False/Pending");

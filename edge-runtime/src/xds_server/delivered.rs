@@ -39,11 +39,11 @@ impl Delivered {
 
     /// The proxy has been connected before, and says which versions it has.
     pub(super) fn brings(&mut self, request: &DeltaDiscoveryRequest, listeners: &Section) {
-        if request.type_url != ResourceType::Listener.type_url() {
+        let versions = &request.initial_resource_versions;
+        if request.type_url != ResourceType::Listener.type_url() || versions.is_empty() {
             return;
         }
-        let versions = &request.initial_resource_versions;
-        for entry in listeners.entries().iter().filter(|_| !versions.is_empty()) {
+        for entry in listeners.entries() {
             if versions.get(&*entry.name) == Some(&entry.version_text()) {
                 self.take(&entry.name, &entry.origins);
             }

@@ -100,6 +100,9 @@ fn an_api_server_that_fails_takes_nothing_from_a_fleet_that_runs() {
     assert_eq!(told.availability, Availability::Failed("no".into()));
 }
 
+/// What is asked for, the Service, the addresses that are told, and what is unusable.
+type Case<'a> = (&'a [&'a str], Option<&'a Value>, &'a [&'a str], Option<&'a str>);
+
 #[test]
 fn addresses_that_are_asked_for_and_not_given_are_unusable() {
     let outside = |external: &[&str]| {
@@ -109,7 +112,7 @@ fn addresses_that_are_asked_for_and_not_given_are_unusable() {
         content
     };
     let inside = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"]}});
-    let cases: [(&[&str], Option<&Value>, &[&str], Option<&str>); 8] = [
+    let cases: [Case<'_>; 8] = [
         (&["192.0.2.9"], Some(&outside(&["192.0.2.9"])), &["192.0.2.9"], None),
         // Somebody else's patch gave it one more.
         (
