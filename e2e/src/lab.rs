@@ -7,12 +7,14 @@ mod many;
 mod object;
 mod report;
 mod tenant;
+mod versions;
 
 pub use many::StatusWrites;
-pub use object::{Kind, Object, condition, is, on_parent};
+pub use object::{Kind, Object, condition, is, is_rolled_out, on_parent};
 pub use tenant::{Installation, Tenant, Terms};
+pub use versions::{Record, said_once, writes};
 
-use crate::process::{Signal, processes_with, signal, wait_for};
+use crate::process::{self, Signal, processes_with, signal};
 use anyhow::{Context, Result, bail, ensure};
 use futures_util::StreamExt;
 use kube::{
@@ -32,8 +34,15 @@ use tokio::{runtime::Runtime, sync::Mutex};
 /// How long anything in the cluster may take before a test gives up: a pod's start on a busy machine, or informers that
 /// come back after the API server was away.
 pub const PATIENCE: Duration = Duration::from_secs(240);
+/// Pause between two looks at what can't be watched.
+const POLL: Duration = Duration::from_millis(50);
 /// Who writes a test's objects.
 const MANAGER: &str = "edge-e2e";
+
+/// Waits until `look` finds something in the cluster.
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    process::wait_with_pauses(POLL, what, PATIENCE, look).map(|(found, _)| found)
+}
 
 /// The lab that this process runs in.
 pub struct Lab {
@@ -134,11 +143,15 @@ impl Lab {
         }
     }
 
-    /// Kills a pod's processes of a program, as a crash does: nothing is asked, told or given up.
+    /// Kills a pod's processes of a program, as a crash does: nothing is asked, told or given up. They are gone then.
     pub fn crash(&self, pod: &str, program: &str) -> Result<()> {
         let processes = self.processes(pod, program)?;
         ensure!(!processes.is_empty(), "no {program} runs in pod {pod}");
-        processes.into_iter().try_for_each(|pid| signal(pid, Signal::Kill))
+        processes.iter().try_for_each(|pid| signal(*pid, Signal::Kill))?;
+        wait_for("killed processes to end", || {
+            let is_over = |pid: &u32| !fs::exists(format!("/proc/{pid}")).unwrap_or(true);
+            Ok(processes.iter().all(is_over).then_some(()))
+        })
     }
 
     /// A pod's processes of a program.
@@ -201,7 +214,7 @@ impl Lab {
     pub fn start_api_server(&self) -> Result<()> {
         self.command("start", "apiserver")?;
         let node = Kind::core("Node").for_all("kubelab");
-        wait_for("the API server", PATIENCE, || self.get(&node).map(Some)).map(drop)
+        wait_for("the API server", || self.get(&node).map(Some)).map(drop)
     }
 
     /// Has it take connections and answer nothing.
@@ -243,6 +256,11 @@ impl Lab {
     /// What the containers of a namespace have said last.
     pub fn logs(&self, namespace: &str) -> String {
         report::logs(&self.folder, namespace)
+    }
+
+    /// Every line with a text that containers of a namespace have said.
+    pub fn lines_with(&self, namespace: &str, text: &str) -> Vec<String> {
+        report::lines_with(&self.folder, namespace, text)
     }
 
     /// What a reader of a failure wants to see of some namespaces.

@@ -8,11 +8,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pause between two looks at a condition.
+/// Pause between two looks at a condition whose delay a test may want to know.
 const POLL: Duration = Duration::from_millis(2);
 
 /// Waits until `look` finds something, and gives it with the time that took. The error says what was waited for.
-pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<(T, Duration)> {
+pub fn wait_for<T>(what: &str, limit: Duration, look: impl FnMut() -> Result<Option<T>>) -> Result<(T, Duration)> {
+    wait_with_pauses(POLL, what, limit, look)
+}
+
+/// The same with other pauses: what is waited for may need the machine itself.
+pub fn wait_with_pauses<T>(
+    pause: Duration,
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> Result<Option<T>>,
+) -> Result<(T, Duration)> {
     let start = Instant::now();
     let mut last = None;
     loop {
@@ -25,7 +35,7 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result
             let detail = last.map(|error| format!(": {error:#}")).unwrap_or_default();
             bail!("waited {limit:?} in vain for {what}{detail}");
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(pause);
     }
 }
 
@@ -123,12 +133,17 @@ impl Process {
 
     /// Waits until its output contains a text; fails at once if it ends before.
     pub fn wait_for_output(&mut self, text: &str, limit: Duration) -> Result<Duration> {
+        self.wait_for_output_after(0, text, limit)
+    }
+
+    /// The same for what it prints after so many bytes, for a text that has been there before.
+    pub fn wait_for_output_after(&mut self, printed: usize, text: &str, limit: Duration) -> Result<Duration> {
         let what = format!("{:?} in the output of {}", text, self.name);
         let start = Instant::now();
         loop {
             // In this order: what was printed before the end must count.
             let ended = self.ended()?;
-            if self.output().contains(text) {
+            if self.output().get(printed..).is_some_and(|news| news.contains(text)) {
                 return Ok(start.elapsed());
             }
             if let Some(status) = ended {
@@ -206,9 +221,15 @@ mod tests {
         command.args(["-c", "echo ready; exec sleep 100"]);
         let mut process = Process::start("sh", folder.path(), &mut command).unwrap();
         process.wait_for_output("ready", Duration::from_secs(5)).unwrap();
+        let printed = process.output().len();
         process.signal(Signal::Terminate).unwrap();
         assert!(!process.wait(Duration::from_secs(5)).unwrap().success());
         assert!(process.wait_for_output("never", Duration::from_secs(5)).is_err());
+        assert!(
+            process
+                .wait_for_output_after(printed, "ready", Duration::from_secs(5))
+                .is_err()
+        );
     }
 
     #[test]

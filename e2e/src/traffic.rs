@@ -13,7 +13,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Clients that ask for `/` of one host, each with one request in flight. A connection is kept as long as the other
@@ -34,10 +34,20 @@ pub struct Outcome {
     pub failures: Vec<String>,
 }
 
+/// Clients of gentle traffic.
+const GENTLE_CLIENTS: usize = 2;
+/// Pause of each after an answer.
+const GENTLE_PAUSE: Duration = Duration::from_millis(10);
+
 impl Traffic {
-    /// Starts the clients.
+    /// Starts clients that ask without pause.
     pub fn start(address: SocketAddr, host: &str, n_clients: usize) -> Self {
         Self::start_with_pauses(address, host, n_clients, Duration::ZERO)
+    }
+
+    /// Starts a few that leave the machine to others most of the time, for what lasts long.
+    pub fn gentle(address: SocketAddr, host: &str) -> Self {
+        Self::start_with_pauses(address, host, GENTLE_CLIENTS, GENTLE_PAUSE)
     }
 
     /// The same with a pause of each client after each answer: what a measurement beside it can bear.
@@ -75,11 +85,20 @@ impl Traffic {
         wait_for("answers under load", limit, enough).map(drop)
     }
 
+    /// Goes on for so long at least, with answers all the time; `limit` is for each.
+    pub fn go_on_for(&self, time: Duration, limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            self.wait_for_more(1, limit)?;
+        }
+        Ok(())
+    }
+
     /// Stops the clients, each after its last answer.
-    pub fn stop(self) -> Result<Outcome> {
+    pub fn stop(mut self) -> Result<Outcome> {
         self.stop.store(true, Ordering::Relaxed);
         let mut failures = Vec::new();
-        for client in self.clients {
+        for client in std::mem::take(&mut self.clients) {
             match client.join() {
                 Ok(of_client) => failures.extend(of_client),
                 Err(_) => bail!("a client panicked"),
@@ -102,6 +121,13 @@ impl Traffic {
             some.collect::<Vec<_>>()
         );
         Ok(outcome)
+    }
+}
+
+impl Drop for Traffic {
+    /// What failed meanwhile is explained without more requests.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

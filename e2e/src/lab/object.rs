@@ -109,10 +109,35 @@ pub fn is(object: &Value, kind: &str, status: &str) -> bool {
     condition["status"] == status && (observed.is_null() || observed == &object["metadata"]["generation"])
 }
 
+/// Whether a Deployment has so many pods, all of its present text and ready. Pods that are ending don't count in it.
+pub fn is_rolled_out(deployment: &Value, replicas: usize) -> bool {
+    let status = &deployment["status"];
+    let counts = ["replicas", "updatedReplicas", "readyReplicas"];
+    !deployment.is_null()
+        && status["observedGeneration"] == deployment["metadata"]["generation"]
+        && counts
+            .iter()
+            .all(|count| status[count].as_u64().unwrap_or(0) == replicas as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_rollout_is_judged_by_its_present_text() {
+        let counts = json!({"observedGeneration": 2, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1});
+        let mut deployment = json!({"metadata": {"generation": 2}, "status": counts});
+        assert!(is_rolled_out(&deployment, 1) && !is_rolled_out(&deployment, 2));
+        deployment["metadata"]["generation"] = 3.into();
+        assert!(!is_rolled_out(&deployment, 1));
+        deployment["status"] =
+            json!({"observedGeneration": 3, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 2});
+        assert!(!is_rolled_out(&deployment, 1) && !is_rolled_out(&deployment, 2));
+        deployment["status"] = json!({"observedGeneration": 3});
+        assert!(is_rolled_out(&deployment, 0) && !is_rolled_out(&Value::Null, 0));
+    }
 
     #[test]
     fn a_condition_counts_for_the_text_it_was_made_of() {

@@ -53,6 +53,27 @@ pub(super) fn brief(object: &Value) -> String {
 /// The ends of the logs of a namespace's containers.
 pub(super) fn logs(lab: &Path, namespace: &str) -> String {
     let mut text = String::new();
+    for (title, content) in whole_logs(lab, namespace) {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "--- log of {title}");
+        let lines: Vec<&str> = content.lines().collect();
+        for line in &lines[lines.len().saturating_sub(LINES)..] {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    text
+}
+
+/// Every line with a text in the logs of a namespace's containers.
+pub(super) fn lines_with(lab: &Path, namespace: &str, text: &str) -> Vec<String> {
+    let logs = whole_logs(lab, namespace);
+    let lines = logs.iter().flat_map(|(_, content)| content.lines());
+    lines.filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+/// The logs of a namespace's containers: whose, and all of it.
+fn whole_logs(lab: &Path, namespace: &str) -> Vec<(String, String)> {
+    let mut logs = Vec::new();
     // <namespace>_<pod>_<uid>/<container>/<restarts>.log
     let prefix = format!("{namespace}_");
     for pod in entries(&lab.join("logs/pods")) {
@@ -63,21 +84,12 @@ pub(super) fn logs(lab: &Path, namespace: &str) -> String {
         for container in entries(&pod) {
             for log in entries(&container) {
                 let content = fs::read(&log).unwrap_or_default();
-                let content = String::from_utf8_lossy(&content);
-                let lines: Vec<&str> = content.lines().collect();
-                let _ = writeln!(
-                    text,
-                    "--- log of {} in {name}, {}",
-                    file_name(&container),
-                    file_name(&log)
-                );
-                for line in &lines[lines.len().saturating_sub(LINES)..] {
-                    let _ = writeln!(text, "    {line}");
-                }
+                let title = format!("{} in {name}, {}", file_name(&container), file_name(&log));
+                logs.push((title, String::from_utf8_lossy(&content).into_owned()));
             }
         }
     }
-    text
+    logs
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -107,14 +119,17 @@ mod tests {
     }
 
     #[test]
-    fn logs_are_those_of_the_namespace() {
+    fn logs_are_those_of_the_namespace_and_searched_whole() {
         let lab = tempfile::tempdir().unwrap();
+        let more = "more\n".repeat(LINES);
         for pod in ["ns_a_1", "other_b_2"] {
             let folder = lab.path().join("logs/pods").join(pod).join("main");
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("0.log"), format!("said by {pod}\n")).unwrap();
+            fs::write(folder.join("0.log"), format!("first\n{more}said by {pod}\n")).unwrap();
         }
         let shown = logs(lab.path(), "ns");
         assert!(shown.contains("said by ns_a_1") && !shown.contains("other"), "{shown}");
+        assert!(!shown.contains("first"), "{shown}");
+        assert_eq!(lines_with(lab.path(), "ns", "first"), ["first"]);
     }
 }

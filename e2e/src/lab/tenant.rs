@@ -6,10 +6,9 @@ mod site;
 
 pub use installation::Installation;
 
-use super::{Kind, Lab, Namespace, Object};
+use super::{Kind, Lab, Namespace, Object, is_rolled_out, wait_for};
 use crate::{
     http::{self, Request, Response},
-    process::wait_for,
     stack::DataPlane,
 };
 use anyhow::{Context, Result};
@@ -84,10 +83,10 @@ impl Tenant {
 
     /// Waits until the controller's log contains a text.
     pub fn wait_for_log(&self, text: &str) -> Result<()> {
-        wait_for(&format!("{text:?} in the controller's log"), super::PATIENCE, || {
-            Ok(self.lab.logs(&self.system.name).contains(text).then_some(()))
+        wait_for(&format!("{text:?} in the controller's log"), || {
+            let lines = self.lab.lines_with(&self.system.name, text);
+            Ok((!lines.is_empty()).then_some(()))
         })
-        .map(drop)
     }
 
     /// The sum of the controller's series that begin so, over its replicas.
@@ -113,6 +112,22 @@ impl Tenant {
     /// The controller's Deployment.
     pub fn controller(&self) -> Object {
         Kind::new("apps/v1", "Deployment").named(&self.system.name, "edge-gateway")
+    }
+
+    /// Has so many replicas of the controller, and waits until all others have ended.
+    pub fn scale(&self, replicas: usize) -> Result<()> {
+        self.lab
+            .change(&self.controller(), &json!({ "spec": { "replicas": replicas } }))?;
+        let wish = format!("to have {replicas} ready pods");
+        self.lab.wait_until(&self.controller(), &wish, |controller| {
+            is_rolled_out(controller, replicas)
+        })?;
+        wait_for("the end of other replicas", || {
+            let pods = self
+                .lab
+                .list(&Kind::core("Pod"), &self.system.name, "control-plane=edge-gateway")?;
+            Ok((pods.len() == replicas).then_some(()))
+        })
     }
 
     /// Names of the controller's pods that are not on their way out.
@@ -145,6 +160,31 @@ impl Tenant {
         self.lab.list(kind, &self.system.name, &labels)
     }
 
+    /// The objects in the cluster that exist for a Gateway alone, its pods aside.
+    pub fn made_for(&self, gateway: &str) -> Result<Vec<Object>> {
+        let mut objects = Vec::new();
+        for kind in FLEET.map(|(api_version, kind)| Kind::new(api_version, kind)) {
+            for object in self.fleet(&kind, gateway)? {
+                let name = object["metadata"]["name"]
+                    .as_str()
+                    .context("an object without a name")?;
+                objects.push(kind.named(&self.system.name, name));
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The pods that serve a Gateway, and how often the containers of each were started again.
+    pub fn proxies(&self, gateway: &str) -> Result<Vec<(String, Value)>> {
+        let pods = self.fleet(&Kind::core("Pod"), gateway)?;
+        let starts = |pod: &Value| {
+            let containers = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+            containers.map(|container| container["restartCount"].clone()).collect()
+        };
+        let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(pods.iter().map(|pod| (name(pod), starts(pod))).collect())
+    }
+
     /// Waits until a Gateway is programmed, and gives its address with a port.
     pub fn address(&self, gateway: &str, port: u16) -> Result<SocketAddr> {
         let object = self.object(&Kind::gateway_api("Gateway"), gateway);
@@ -157,11 +197,10 @@ impl Tenant {
 
     /// Asks until the answer has a status.
     pub fn wait_for_status(&self, address: SocketAddr, host: &str, path: &str, status: u16) -> Result<Response> {
-        let (answer, _) = wait_for(&format!("{status} from {host}{path}"), super::PATIENCE, || {
+        wait_for(&format!("{status} from {host}{path}"), || {
             let answer = http::send(address, &Request::get(host, path))?;
             Ok((answer.status == status).then_some(answer))
-        })?;
-        Ok(answer)
+        })
     }
 
     /// Puts all that the tenant's namespaces hold into the error, if there is one.
@@ -178,6 +217,14 @@ impl Drop for Tenant {
         let _ = self.lab.delete(&class);
     }
 }
+
+/// Kinds that every fleet has an object of.
+const FLEET: [(&str, &str); 4] = [
+    ("apps/v1", "Deployment"),
+    ("v1", "Service"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+];
 
 /// A class of the tenant's name, whose proxies are of a data plane.
 fn class(name: &str, system: &str, plane: &DataPlane) -> String {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant},
+    lab::{Kind, Tenant, is_rolled_out},
     stack::DataPlane,
     with_each_data_plane,
 };
@@ -19,7 +19,7 @@ fn a_gateway_serves_grows_and_goes(plane: &DataPlane) -> Result<()> {
 
 fn serves_grows_and_goes(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    let (workloads, services) = (Kind::new("apps/v1", "Deployment"), Kind::core("Service"));
+    let services = Kind::core("Service");
     let gateway = tenant.front()?;
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
@@ -29,19 +29,17 @@ fn serves_grows_and_goes(tenant: &Tenant) -> Result<()> {
         "{missing:?}"
     );
 
-    let deployment = tenant.fleet_object(&workloads, "front")?;
+    let deployment = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), "front")?;
     tenant.set_proxies(&json!({"provider": {"cluster": {"envoyDeployment": {"replicas": 2}}}}))?;
     lab.wait_until(&deployment, "to have two ready pods", |workload| {
-        workload["status"]["readyReplicas"] == 2
+        workload["spec"]["replicas"] == 2 && is_rolled_out(workload, 2)
     })?;
 
+    let made = tenant.made_for("front")?;
+    ensure!(made.len() == 4, "{made:?}");
     lab.delete(&gateway)?;
-    lab.wait_until_gone(&deployment)?;
-    for kind in [&services, &Kind::core("ConfigMap"), &Kind::core("ServiceAccount")] {
-        for object in tenant.fleet(kind, "front")? {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            lab.wait_until_gone(&kind.named(&tenant.system.name, name))?;
-        }
+    for object in made {
+        lab.wait_until_gone(&object)?;
     }
     // What isn't of that Gateway stays.
     for kept in [

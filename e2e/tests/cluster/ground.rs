@@ -3,8 +3,7 @@
 use anyhow::{Context, Result};
 use e2e::{
     http::{self, Request},
-    lab::{Kind, Lab, PATIENCE},
-    process::wait_for,
+    lab::{Kind, Lab, wait_for},
     stack::DataPlane,
     with_each_data_plane,
 };
@@ -83,7 +82,7 @@ fn a_proxy_runs_as_a_pod(plane: &DataPlane) -> Result<()> {
             .context("no text")?
             .parse()?;
         let address = SocketAddr::new(address, 80);
-        let (answer, _) = wait_for("an answer", PATIENCE, || {
+        let answer = wait_for("an answer", || {
             Ok(Some(http::send(address, &Request::get("anybody", "/"))?))
         })?;
         assert_eq!((answer.status, answer.body.as_slice()), (200, &b"proxied"[..]));

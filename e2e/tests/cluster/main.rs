@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
+mod absences;
 mod bootstraps;
+mod crowd;
 mod fleets;
 mod ground;
 mod inspection;
@@ -10,7 +12,6 @@ mod install;
 mod installations;
 mod modes;
 mod pods;
-mod replicas;
 mod rollouts;
 mod scope;
 mod settings;

@@ -75,7 +75,7 @@ fn live_beside(tenant: &Tenant) -> Result<()> {
     );
 
     ensure!(is(&lab.get(&gateway)?, "Programmed", "True"), "not programmed any more");
-    lab.delete(&gateway)?;
+    let mut made = Vec::new();
     for kind in [
         workloads,
         Kind::core("Service"),
@@ -84,8 +84,13 @@ fn live_beside(tenant: &Tenant) -> Result<()> {
     ] {
         for object in lab.list(&kind, &tenant.apps.name, labels)? {
             let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            lab.wait_until_gone(&kind.named(&tenant.apps.name, name))?;
+            made.push(kind.named(&tenant.apps.name, name));
         }
+    }
+    ensure!(made.len() == 4, "{made:?}");
+    lab.delete(&gateway)?;
+    for object in made {
+        lab.wait_until_gone(&object)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, PATIENCE, Tenant},
+    lab::{Kind, PATIENCE, Tenant, is_rolled_out},
     stack::{DataPlane, program},
     traffic::Traffic,
     with_each_data_plane,
@@ -42,12 +42,8 @@ fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
         tenant
             .lab
             .wait_until(&workload, "to run the next image only", |workload| {
-                let status = &workload["status"];
-                workload["spec"]["template"]["spec"]["containers"][0]["image"] == image
-                    && status["observedGeneration"] == workload["metadata"]["generation"]
-                    && status["updatedReplicas"] == 2
-                    && status["readyReplicas"] == 2
-                    && status["replicas"] == 2
+                let container = &workload["spec"]["template"]["spec"]["containers"][0];
+                container["image"] == image && workload["spec"]["replicas"] == 2 && is_rolled_out(workload, 2)
             })?;
         traffic.wait_for_more(100, PATIENCE)?;
         traffic.stop_without_failure().map(drop)
@@ -57,6 +53,7 @@ fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
 fn certificates_are_replaced_under_load(plane: &DataPlane) -> Result<()> {
     serving("rotation", plane, |tenant| {
         let address = tenant.address("front", 80)?;
+        let proxies = tenant.proxies("front")?;
         let traffic = Traffic::start(address, "www.example.com", 4);
         traffic.wait_for_more(100, PATIENCE)?;
         let secret = Kind::core("Secret").named(&tenant.system.name, "edge-gateway");
@@ -72,21 +69,18 @@ fn certificates_are_replaced_under_load(plane: &DataPlane) -> Result<()> {
             "the certificate is the old one"
         );
         // A controller that begins with the new certificate serves proxies that began with the old.
-        let replicas = |n: u64| {
-            tenant
-                .lab
-                .change(&tenant.controller(), &json!({"spec": {"replicas": n}}))
-        };
-        replicas(0)?;
-        tenant
-            .lab
-            .wait_until(&tenant.controller(), "to be gone", |controller| {
-                controller["status"]["replicas"].as_u64().unwrap_or(0) == 0
-            })?;
+        tenant.scale(0)?;
         tenant.route("later", "front", "later.example.com", "echo")?;
-        replicas(1)?;
+        tenant.scale(1)?;
         tenant.wait_for_status(address, "later.example.com", "/", 200)?;
-        traffic.stop_without_failure().map(drop)
+        traffic.wait_for_more(100, PATIENCE)?;
+        traffic.stop_without_failure()?;
+        let after = tenant.proxies("front")?;
+        ensure!(
+            after == proxies && after.len() == 1,
+            "proxies were replaced: {proxies:?}, then {after:?}"
+        );
+        Ok(())
     })
 }
 

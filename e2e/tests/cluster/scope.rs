@@ -1,11 +1,17 @@
 //! Whose objects a controller looks at: its own classes, in the namespaces that it watches.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, Terms, is},
+    lab::{Kind, PATIENCE, Tenant, Terms, is, on_parent},
     stack::DataPlane,
+    traffic::Traffic,
+    with_each_data_plane,
 };
-use serde_json::json;
+use serde_json::{Value, json};
+
+with_each_data_plane! {
+    namespaces_come_and_go_under_load,
+}
 
 const GATEWAY: &str = "
 apiVersion: gateway.networking.k8s.io/v1
@@ -71,6 +77,70 @@ fn enters_and_leaves(tenant: &Tenant) -> Result<()> {
     Ok(())
 }
 
+/// A route of another namespace to the Gateway and the backend of the tenant's.
+const VISITOR: &str = "
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: visitor, namespace: OTHER }
+spec:
+  parentRefs: [{ name: front, namespace: TENANT }]
+  hostnames: [visitor.example.com]
+  rules: [{ backendRefs: [{ name: echo, namespace: TENANT, port: 80 }] }]
+---
+apiVersion: gateway.networking.k8s.io/v1beta1
+kind: ReferenceGrant
+metadata: { name: visitors, namespace: TENANT }
+spec:
+  from: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, namespace: OTHER }]
+  to: [{ group: '', kind: Service }]
+";
+
+fn namespaces_come_and_go_under_load(plane: &DataPlane) -> Result<()> {
+    let name = format!("guests-{plane}");
+    let watch = format!("{{ type: NamespaceSelector, namespaceSelector: {{ matchLabels: {{ team: {name} }} }} }}");
+    let terms = Terms {
+        watch: Some(&watch),
+        ..Terms::default()
+    };
+    let tenant = Tenant::install_with(&name, plane, terms)?;
+    tenant.explain(come_and_go(&tenant))
+}
+
+fn come_and_go(tenant: &Tenant) -> Result<()> {
+    let (lab, name) = (tenant.lab, &tenant.apps.name);
+    let other = lab.namespace(&format!("{name}-other"))?;
+    let label = |namespace: &str, team: Value| {
+        let namespace = Kind::core("Namespace").for_all(namespace);
+        lab.change(&namespace, &json!({ "metadata": { "labels": { "team": team } } }))
+    };
+    label(name, name.as_str().into())?;
+    lab.apply(&GATEWAY.replace("NAMESPACE", name).replace("CLASS", name))?;
+    tenant.echo()?;
+    tenant.route("www", "front", "www.example.com", "echo")?;
+    let address = tenant.address("front", 80)?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    let traffic = Traffic::gentle(address, "www.example.com");
+
+    tenant.apply(&VISITOR.replace("OTHER", &other.name))?;
+    let visitor = Kind::gateway_api("HTTPRoute").named(&other.name, "visitor");
+    // Made after it, and seen.
+    tenant.route("later", "front", "later.example.com", "echo")?;
+    tenant.wait_for_status(address, "later.example.com", "/", 200)?;
+    tenant.wait_for_status(address, "visitor.example.com", "/", 404)?;
+    ensure!(lab.get(&visitor)?["status"].is_null(), "a route outside was judged");
+    for _ in 0..2 {
+        label(&other.name, name.as_str().into())?;
+        tenant.wait_for_status(address, "visitor.example.com", "/", 200)?;
+        lab.wait_until(&visitor, "to be accepted", |route| {
+            on_parent(route, &format!("gateway.edge/{name}"), "Accepted")["status"] == "True"
+        })?;
+        label(&other.name, Value::Null)?;
+        tenant.wait_for_status(address, "visitor.example.com", "/", 404)?;
+        traffic.wait_for_more(20, PATIENCE)?;
+    }
+    traffic.stop_without_failure().map(drop)
+}
+
 #[test]
 fn tenants_leave_each_others_classes_alone() -> Result<()> {
     let one = Tenant::install("tenant-one", &DataPlane::EdgeProxy)?;
@@ -79,13 +149,12 @@ fn tenants_leave_each_others_classes_alone() -> Result<()> {
 }
 
 fn apart(one: &Tenant, two: &Tenant) -> Result<()> {
-    for tenant in [one, two] {
+    for (tenant, other) in [(one, two), (two, one)] {
         let text = GATEWAY.replace("NAMESPACE", &tenant.apps.name);
-        tenant.lab.apply(&text.replace("CLASS", &tenant.apps.name))?;
-        // Of the other one's class, in a namespace that this one watches.
-        let class = if tenant.apps.name == one.apps.name { two } else { one };
-        let foreign = text.replace("CLASS", &class.apps.name).replace("front", "foreign");
+        // Of the other one's class, in a namespace that this one watches; what is accepted comes after it.
+        let foreign = text.replace("CLASS", &other.apps.name).replace("front", "foreign");
         tenant.lab.apply(&foreign)?;
+        tenant.lab.apply(&text.replace("CLASS", &tenant.apps.name))?;
     }
     for tenant in [one, two] {
         let of = |name| tenant.object(&Kind::gateway_api("Gateway"), name);

@@ -1,17 +1,15 @@
-//! What an EdgeProxy changes about a running fleet, and what its controller's absence doesn't.
+//! What an EdgeProxy changes about a running fleet.
 
 use anyhow::Result;
 use e2e::{
-    lab::{Kind, PATIENCE, Tenant, condition},
+    lab::{Kind, Tenant, condition, is_rolled_out},
     stack::DataPlane,
-    traffic::Traffic,
     with_each_data_plane,
 };
 use serde_json::{Value, json};
 
 with_each_data_plane! {
     a_fleet_is_made_as_its_settings_say,
-    a_fleet_serves_while_its_controller_is_gone,
 }
 
 fn a_fleet_is_made_as_its_settings_say(plane: &DataPlane) -> Result<()> {
@@ -59,8 +57,7 @@ fn follow_settings(tenant: &Tenant) -> Result<()> {
             && has("TEAM")
             && has("EDGE_POD_NAME")
             && container["resources"]["limits"]["memory"] == "700Mi"
-            && deployment["status"]["updatedReplicas"] == 1
-            && deployment["status"]["readyReplicas"] == 1
+            && is_rolled_out(deployment, 1)
     })?;
     lab.wait_until(&service, "to be as it is set and patched", |service| {
         service["metadata"]["annotations"]["example.com/balancer"] == "small"
@@ -94,34 +91,5 @@ fn follow_settings(tenant: &Tenant) -> Result<()> {
     })?;
     set(tenant, &json!({"envoyHpa": null}))?;
     lab.wait_until_gone(&autoscaler)?;
-    Ok(())
-}
-
-fn a_fleet_serves_while_its_controller_is_gone(plane: &DataPlane) -> Result<()> {
-    let tenant = Tenant::install(&format!("orphan-{plane}"), plane)?;
-    tenant.explain(serve_alone(&tenant))
-}
-
-fn serve_alone(tenant: &Tenant) -> Result<()> {
-    let lab = tenant.lab;
-    tenant.front()?;
-    let address = tenant.address("front", 80)?;
-    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
-    let traffic = Traffic::start(address, "www.example.com", 4);
-    traffic.wait_for_more(100, PATIENCE)?;
-
-    let replicas = |n: u64| lab.change(&tenant.controller(), &json!({"spec": {"replicas": n}}));
-    replicas(0)?;
-    lab.wait_until(&tenant.controller(), "to be gone", |controller| {
-        controller["status"]["replicas"].as_u64().unwrap_or(0) == 0
-    })?;
-    tenant.route("later", "front", "later.example.com", "echo")?;
-    traffic.wait_for_more(500, PATIENCE)?;
-    tenant.wait_for_status(address, "later.example.com", "/", 404)?;
-
-    replicas(1)?;
-    tenant.wait_for_status(address, "later.example.com", "/", 200)?;
-    traffic.wait_for_more(100, PATIENCE)?;
-    traffic.stop_without_failure()?;
     Ok(())
 }

@@ -109,7 +109,7 @@ fn is_told(tenant: &Tenant) -> Result<()> {
     lab.change(&definition, &json!({ "spec": { "versions": versions } }))?;
     let broken = json!({ "spec": { "rules": "none" } });
     // The API server takes a new definition in its own time.
-    e2e::process::wait_for("the loose definition to hold", e2e::lab::PATIENCE, || {
+    e2e::lab::wait_for("the loose definition to hold", || {
         Ok(lab.change(&route, &broken).is_ok().then_some(()))
     })?;
     let told = lab.wait_until(&route, "to be told", |route| accepted(route)["status"] == "False")?;

@@ -114,10 +114,11 @@ pub(crate) fn the_xds_server_is_changed_under_load(plane: &DataPlane) -> Result<
     for age in ["10m", "20m"] {
         let name = format!("after-{age}");
         let changed = format!("{config}\nxdsServer: {{ maxConnectionAge: {age}, maxReceiveMessageSize: 8Mi }}\n");
+        let printed = stack.controller.output().len();
         fs::write(stack.site.config(), changed)?;
         stack
             .controller
-            .wait_for_output("the configuration has changed", PATIENCE)?;
+            .wait_for_output_after(printed, "the configuration has changed", PATIENCE)?;
         let head = format!("  hostnames: [{name}.example.com]\n");
         stack.put(
             "other.yaml",

@@ -3,6 +3,7 @@
 
 use super::{Cluster, objects};
 use crate::{
+    backoff::random,
     cluster::fault::{Trouble, describe},
     state::{Rejection, RejectionKey, Rejections},
     status::book::Book,
@@ -24,6 +25,8 @@ use std::{collections::BTreeSet, sync::Arc};
 const REASON: &str = "RejectedByDataPlane";
 /// Longest note that the API takes, in bytes.
 const NOTE: usize = 1024;
+/// Longest name of an object, in bytes.
+const NAME: usize = 253;
 
 /// Which refusals were told: a Gateway, what of it, and why.
 type Told = (ObjectKey, Arc<str>, Arc<str>);
@@ -71,6 +74,16 @@ impl Events {
     }
 }
 
+/// A name for an event about an object, in the form that Kubernetes' own clients give them. The API server doesn't make
+/// it: what it would be asked to add to has to be a name already, and ends with a letter or digit then.
+fn name(object: &str, number: u64) -> String {
+    let number = format!(".{number:016x}");
+    // The names of objects are ASCII and may be as long as that of an event.
+    let end = object.len().min(NAME - number.len());
+    let object = object.get(..end).unwrap_or_default().trim_end_matches(['-', '.']);
+    format!("{object}{number}")
+}
+
 /// What the proxies refuse, whose it is, and why.
 fn note(key: &RejectionKey, rejection: &Rejection) -> String {
     let from: Vec<String> = rejection.origins.iter().map(ToString::to_string).collect();
@@ -95,7 +108,7 @@ async fn post(client: Client, gateways: Objects<DynamicObject>, key: ObjectKey, 
     };
     let event = Event {
         metadata: ObjectMeta {
-            generate_name: Some(format!("{}.", key.name)),
+            name: Some(name(&key.name, random())),
             namespace: Some(key.namespace.to_string()),
             ..ObjectMeta::default()
         },
@@ -118,4 +131,18 @@ async fn post(client: Client, gateways: Objects<DynamicObject>, key: ObjectKey, 
     };
     let events: Objects<Event> = Objects::namespaced(client, &key.namespace);
     events.create(&PostParams::default(), &event).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_has_a_name_that_the_api_server_takes() {
+        assert_eq!(name("front", 10), "front.000000000000000a");
+        let long = format!("{}-{}", "a".repeat(235), "b".repeat(17));
+        let named = name(&long, u64::MAX);
+        assert_eq!(named, format!("{}.ffffffffffffffff", "a".repeat(235)));
+        assert!(named.len() <= NAME);
+    }
 }
