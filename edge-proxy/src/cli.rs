@@ -4,9 +4,9 @@
 //! and do nothing, because deployments pass them as a matter of course. A flag that nobody knows is an error.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Parser, ValueEnum};
+use clap::{CommandFactory as _, Parser, ValueEnum};
 
 /// An HTTP proxy that takes Envoy's bootstrap and is configured over xDS.
 #[derive(Debug, Clone, Parser)]
@@ -49,6 +49,9 @@ pub struct Arguments {
     /// Write the address of the admin interface to this file.
     #[arg(long, value_name = "FILE")]
     pub admin_address_path: Option<PathBuf>,
+    /// Write the manual page of this program into a folder and exit, for packages of it.
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    pub manual: Option<PathBuf>,
     /// Without effect: hot restart.
     #[arg(long, hide = true)]
     pub base_id: Option<u64>,
@@ -117,6 +120,11 @@ pub enum DrainStrategy {
     Gradual,
     /// At once.
     Immediate,
+}
+
+/// Writes the manual page into a folder.
+pub fn write_manual(folder: &Path) -> std::io::Result<()> {
+    clap_mangen::generate_to(Arguments::command(), folder)
 }
 
 /// The filter of the log for Envoy's level names.

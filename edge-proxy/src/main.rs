@@ -4,16 +4,17 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use edge_proxy::cli::{Arguments, words};
+use edge_proxy::cli::{Arguments, words, write_manual};
 use edge_proxy::logging::Levels;
 use edge_proxy::server;
 
 fn main() -> ExitCode {
     // Usage errors exit with 2 and name the flag; --version and --help with 0.
     let arguments = Arguments::parse_from(words(std::env::args_os()));
-    let result = match Levels::start(&arguments.log_level) {
-        Ok(levels) => server::run(arguments, levels),
-        Err(error) => Err(anyhow::anyhow!("--log-level: {error}")),
+    let result = match (&arguments.manual, Levels::start(&arguments.log_level)) {
+        (Some(folder), _) => write_manual(folder).map_err(|error| anyhow::anyhow!("--manual: {error}")),
+        (None, Ok(levels)) => server::run(arguments, levels),
+        (None, Err(error)) => Err(anyhow::anyhow!("--log-level: {error}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -13,11 +13,11 @@ use crate::{
     server::{self, Listen, Start},
     task::StopSource,
 };
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use std::{
     io::{self, Write as _},
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -47,6 +47,12 @@ enum Command {
     Proxy(proxy::ProxyCommand),
     /// Print the version.
     Version(VersionArgs),
+    /// Write the manual pages of this program, for packages of it.
+    #[command(hide = true)]
+    Manual {
+        /// The folder that they go to.
+        folder: PathBuf,
+    },
 }
 
 /// Names have no place here: a server listens on an address of this machine.
@@ -109,6 +115,7 @@ pub fn run(args: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
         Command::Certgen(args) => certgen::certgen(args),
         Command::Proxy(command) => proxy::run(command),
         Command::Version(args) => version(args.output),
+        Command::Manual { folder } => manual(&folder),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -194,6 +201,15 @@ fn version(format: Format) -> Result<(), Error> {
     })
 }
 
+fn manual(folder: &Path) -> Result<(), Error> {
+    clap_mangen::generate_to(Cli::command(), folder).map_err(|source| Error::File {
+        purpose: "can't write the manual to",
+        path: folder.to_owned(),
+        remedy: "the folder must be there, and writable".to_owned(),
+        source,
+    })
+}
+
 fn say(text: &str) -> Result<(), Error> {
     io::stdout().write_all(text.as_bytes()).map_err(|source| Error::System {
         purpose: "can't print",
@@ -207,7 +223,6 @@ mod tests {
 
     #[test]
     fn the_commands_parse() {
-        use clap::CommandFactory as _;
         Cli::command().debug_assert();
         for line in [
             "server -c f",

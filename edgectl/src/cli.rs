@@ -1,11 +1,12 @@
 //! The commands, as data.
 
 use crate::{collect, config, dashboard, echo, install, stats, status, translate, version};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::{
     io::{self, Write},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -51,6 +52,12 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
+    /// Writes the manual pages of this program, for packages of it.
+    #[command(hide = true)]
+    Manual {
+        /// The folder that they go to.
+        folder: PathBuf,
+    },
 }
 
 /// Commands under `edgectl x`.
@@ -90,6 +97,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Config(command) => config::run(&command).map(|()| ExitCode::SUCCESS),
         Command::Version(args) => version::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Completion { shell } => completion(shell).map(|()| ExitCode::SUCCESS),
+        Command::Manual { folder } => manual(&folder).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| fail(&error))
 }
@@ -98,6 +106,15 @@ fn completion(shell: Shell) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "edgectl", &mut script);
     Ok(io::stdout().write_all(&script)?)
+}
+
+fn manual(folder: &Path) -> Result<()> {
+    clap_mangen::generate_to(Cli::command(), folder).with_context(|| {
+        format!(
+            "no manual can be written to {}: the folder must be there",
+            folder.display()
+        )
+    })
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
