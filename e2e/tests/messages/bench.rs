@@ -2,7 +2,8 @@
 //! and a client that sends bytes as they are.
 
 use e2e::{
-    http, ports,
+    http::{self, Request},
+    ports,
     process::{Process, wait_for},
     stack::{DataPlane, PATIENCE, program},
 };
@@ -65,6 +66,7 @@ impl Outcome {
 pub(crate) struct Bench {
     _proxy: Process,
     _folder: TempDir,
+    admin: SocketAddr,
     listeners: BTreeMap<&'static str, SocketAddr>,
     seen: mpsc::Receiver<Vec<String>>,
 }
@@ -73,8 +75,19 @@ impl Bench {
     /// Starts a data plane with a listener for each set of settings of the connection manager; the prefix is that of
     /// `x-envoy-` headers.
     pub(crate) fn start(plane: &DataPlane, prefix: &str, settings: &[(&'static str, Value)]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let (backend, seen) = backend();
+        let bench = Self::in_front_of(backend, plane, prefix, settings);
+        Self { seen, ..bench }
+    }
+
+    /// The same in front of another backend, of which nothing is reported.
+    pub(crate) fn in_front_of(
+        backend: SocketAddr,
+        plane: &DataPlane,
+        prefix: &str,
+        settings: &[(&'static str, Value)],
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
         let ports = ports::free::<32>().unwrap();
         let address = |index: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, ports[index]));
         let listeners: BTreeMap<_, _> = settings
@@ -86,7 +99,9 @@ impl Bench {
             .iter()
             .map(|(name, settings)| listener(name, listeners[name], settings))
             .collect();
+        let admin = address(settings.len());
         let bootstrap = json!({
+            "admin": {"address": socket_address(admin)},
             "header_prefix": prefix,
             "static_resources": {"listeners": list, "clusters": [cluster(backend)]},
         });
@@ -97,6 +112,8 @@ impl Bench {
             DataPlane::Envoy(path) => Command::new(path),
         };
         command.arg("-c").arg(&file).args(["--concurrency", "1"]);
+        // Clients are told at once, and have longer than any test.
+        command.args(["--drain-strategy", "immediate", "--drain-time-s", "600"]);
         if matches!(plane, DataPlane::Envoy(_)) {
             command.arg("--use-dynamic-base-id");
         }
@@ -112,9 +129,19 @@ impl Bench {
         Self {
             _proxy: proxy,
             _folder: folder,
+            admin,
             listeners,
-            seen,
+            seen: mpsc::channel().1,
         }
+    }
+
+    /// Orders something of the admin interface.
+    pub(crate) fn order(&self, path: &str) {
+        let order = Request {
+            method: "POST",
+            ..Request::get("admin", path)
+        };
+        assert_eq!(http::send(self.admin, &order).unwrap().status, 200, "{path}");
     }
 
     /// A connection to a listener.

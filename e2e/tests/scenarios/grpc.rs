@@ -1,10 +1,14 @@
 //! A gRPC backend and a call, down at HTTP/2: one message there and back, and the status in the trailers
-//! (gRPC over HTTP/2, "Requests" and "Responses").
+//! (gRPC over HTTP/2, "Requests" and "Responses"); and a call as a script makes it (gRPC-Web).
 
 use anyhow::{Context, Result, ensure};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{Buf as _, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Request, Response};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    io::{BufReader, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, Runtime},
@@ -82,8 +86,45 @@ pub(crate) fn call(gateway: SocketAddr, host: &str, method: &str, message: &[u8]
     })
 }
 
+/// A call over HTTP/1.1 with content in the framing of gRPC-Web; the answer is wanted in the same form.
+pub(crate) fn call_from_script(
+    gateway: SocketAddr,
+    host: &str,
+    media_type: &str,
+    content: &[u8],
+) -> Result<e2e::http::Response> {
+    let mut stream = e2e::http::connect(gateway)?;
+    let length = content.len();
+    write!(
+        stream,
+        "POST /shop.Cart/Add HTTP/1.1\r\nhost: {host}\r\ncontent-type: {media_type}\r\naccept: {media_type}\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n"
+    )?;
+    stream.write_all(content)?;
+    e2e::http::read_response(&mut BufReader::new(stream))
+}
+
+/// The frames of gRPC-Web in content, each its flags and what it holds.
+pub(crate) fn frames(mut content: &[u8]) -> Result<Vec<(u8, String)>> {
+    let mut found = Vec::new();
+    while let Some((head, rest)) = content.split_first_chunk::<5>() {
+        let length = usize::try_from(u32::from_be_bytes([head[1], head[2], head[3], head[4]]))?;
+        let (inside, behind) = rest.split_at_checked(length).context("a frame that was cut")?;
+        found.push((head[0], String::from_utf8(inside.to_vec())?));
+        content = behind;
+    }
+    ensure!(content.is_empty(), "{content:?} behind the last frame");
+    Ok(found)
+}
+
+/// Base64 that may be padded anywhere (gRPC-Web protocol, `application/grpc-web-text`).
+pub(crate) fn decode(text: &[u8]) -> Result<Vec<u8>> {
+    let groups = text.chunks(4).map(|group| Ok(STANDARD.decode(group)?));
+    Ok(groups.collect::<Result<Vec<_>>>()?.concat())
+}
+
 /// A message with its five bytes of prefix.
-fn frame(message: &[u8]) -> Bytes {
+pub(crate) fn frame(message: &[u8]) -> Bytes {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], message].concat().into()
 }

@@ -5,6 +5,7 @@ use crate::{
     resources::{backend, backend_with, gateway, listener, route},
 };
 use anyhow::{Context as _, Result};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use e2e::{
     http, ports,
     process::wait_for,
@@ -39,6 +40,44 @@ pub(crate) fn calls_reach_a_grpc_backend(plane: &DataPlane) -> Result<()> {
     until(&stack, "an answered call", "/shop.Cart/Add one apple", || {
         grpc::call(stack.gateway(), "calls.example.com", "/shop.Cart/Add", b"one apple")
     })
+}
+
+pub(crate) fn calls_of_scripts_reach_a_grpc_backend(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let server = grpc::Backend::start()?;
+    let head = "  hostnames: [calls.example.com]\n";
+    let calls = route("GRPCRoute", "calls", "{ name: quickstart }", head, "calls");
+    let fields = "  appProtocols: [gateway.edge/h2c]\n";
+    stack.put("calls.yaml", &(calls + &backend_with("calls", server.port, fields)))?;
+    let call = |media_type: &str, content: &[u8]| {
+        grpc::call_from_script(stack.gateway(), "calls.example.com", media_type, content)
+    };
+    let message = grpc::frame(b"one apple");
+    let (binary, text) = ("application/grpc-web+proto", "application/grpc-web-text+proto");
+    until(&stack, "an answered call", "200", || {
+        Ok(call(binary, &message)?.status.to_string())
+    })?;
+    let answer = call(binary, &message)?;
+    assert_eq!(answer.header("content-type"), Some(binary));
+    let wanted = [
+        (0, "/shop.Cart/Add one apple".to_owned()),
+        // What a script can't read where gRPC has it.
+        (0x80, "grpc-status:0\r\n".to_owned()),
+    ];
+    assert_eq!(grpc::frames(&answer.body)?, wanted);
+    let answer = call(text, STANDARD.encode(&message).as_bytes())?;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some(text)));
+    assert_eq!(grpc::frames(&grpc::decode(&answer.body)?)?, wanted);
+
+    let answer = call(text, b"no base64")?;
+    assert_eq!((answer.status, answer.header("grpc-status")), (400, Some("13")));
+    let answer = grpc::call_from_script(stack.gateway(), "nobody.example.com", binary, &message)?;
+    assert_eq!((answer.status, answer.header("content-type")), (404, Some(binary)));
+    drop(server);
+    let answer = call(binary, &message)?;
+    assert_eq!((answer.status, answer.header("grpc-status")), (503, Some("14")));
+    assert_eq!(answer.body, b"");
+    Ok(())
 }
 
 pub(crate) fn connections_reach_a_tcp_backend(plane: &DataPlane) -> Result<()> {

@@ -2,11 +2,14 @@
 //!
 //! An RSA key of 1024 bits is a certificate like any other to the API, and to no proxy.
 
-use crate::{resources::route, statuses::listener_says};
+use crate::{
+    resources::route,
+    statuses::{listener_says, route_says},
+};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     process::{self, Signal, wait_for},
-    stack::{DataPlane, PATIENCE, Stack},
+    stack::{DataPlane, PATIENCE, Site, Stack},
     tls::{self, Authority},
     traffic::Traffic,
 };
@@ -90,6 +93,74 @@ pub(crate) fn what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit(plane: &
         Ok(listener_says(&stack.status()?, "quickstart", "Programmed", "False")
             .is_none()
             .then_some(()))
+    })
+    .with_context(|| stack.logs())?;
+    Ok(())
+}
+
+/// An expression that every proxy takes, unless its operator allows less.
+fn expression(pattern: &str) -> String {
+    let head = "  hostnames: [poison.example.com]\n";
+    let text = route("HTTPRoute", "poison", "{ name: quickstart }", head, "echo");
+    let matches =
+        |kind: &str, path: &str| format!("- matches: [{{ path: {{ type: {kind}, value: {path} }} }}]\n      ");
+    let (first, backend) = text.split_once("- backendRefs").unwrap();
+    let rule = |kind: &str, path: &str| format!("{}backendRefs{backend}", matches(kind, path));
+    format!(
+        "{first}{}    {}",
+        rule("RegularExpression", pattern),
+        rule("PathPrefix", "/plain")
+    )
+}
+
+/// Stock Envoy whose operator allows small expressions only, by its bootstrap: the translation takes one that this proxy
+/// refuses, and with it the whole route table.
+#[test]
+fn a_route_table_that_envoy_refuses_costs_its_rule_and_heals_with_its_edit() -> Result<()> {
+    let site = Site::new()?;
+    let config = fs::read_to_string(site.config())?;
+    let limit = "/layered_runtime/layers/0/static_layer/re2.max_program_size.error_level";
+    let patch = format!("{{ op: replace, path: {limit}, value: 100 }}");
+    let config = format!("{config}\nedgeProxy: {{ bootstrap: {{ type: JSONPatch, jsonPatches: [{patch}] }} }}\n");
+    fs::write(site.config(), config)?;
+    let mut stack = Stack::start_at(site, &DataPlane::envoy()?)?;
+    let says = |stack: &Stack| Ok::<_, anyhow::Error>(route_says(&stack.status()?, "poison", "Programmed", "False"));
+    let wait_until_told = |stack: &Stack| {
+        wait_for("the rejection in the status", PATIENCE, || {
+            let messages = says(stack)?;
+            let told = messages
+                .iter()
+                .any(|message| message.contains("rule/0") && message.contains("program size"));
+            Ok(told.then_some(()))
+        })
+        .map(drop)
+        .with_context(|| stack.logs())
+    };
+
+    let traffic = Traffic::start(stack.gateway(), HOST, 2);
+    stack.put("poison.yaml", &expression("'/items/[a-z]{200}'"))?;
+    wait_until_told(&stack)?;
+    stack.put("other.yaml", &named("other"))?;
+    stack.wait_for_status("other.example.com", "/", 200)?;
+    traffic.stop_without_failure().with_context(|| stack.logs())?;
+    assert_eq!(route_says(&stack.status()?, "other", "Programmed", "False"), [""; 0]);
+
+    // A proxy that starts now gets everything else.
+    let proxy = stack.proxy()?;
+    process::signal(proxy, Signal::Kill)?;
+    wait_for(
+        "another proxy",
+        PATIENCE,
+        || Ok((stack.proxy()? != proxy).then_some(())),
+    )?;
+    stack.wait_for_status("other.example.com", "/", 200)?;
+    wait_until_told(&stack)?;
+
+    stack.put("poison.yaml", &expression("'/items/[a-z]+'"))?;
+    stack.wait_for_status("poison.example.com", "/items/apple", 200)?;
+    stack.wait_for_status("poison.example.com", "/plain", 200)?;
+    wait_for("the status to be good again", PATIENCE, || {
+        Ok(says(&stack)?.is_empty().then_some(()))
     })
     .with_context(|| stack.logs())?;
     Ok(())

@@ -2,6 +2,18 @@
 
 use serde_json::Value;
 
+/// The messages of a route's conditions of this type and status, under all its parents.
+pub(crate) fn route_says(document: &Value, route: &str, condition: &str, status: &str) -> Vec<String> {
+    let resources = document["resources"].as_array().into_iter().flatten();
+    let routes = resources.filter(|r| r["kind"] == "HTTPRoute" && r["name"] == route);
+    let parents = routes.flat_map(|r| r["status"]["parents"].as_array().into_iter().flatten());
+    let conditions = parents.flat_map(|p| p["conditions"].as_array().into_iter().flatten());
+    let found = conditions.filter(|c| c["type"] == condition && c["status"] == status);
+    found
+        .map(|c| c["message"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
 /// The message of the first condition of this type and status among the listeners of a Gateway.
 pub(crate) fn listener_says(document: &Value, gateway: &str, condition: &str, status: &str) -> Option<String> {
     let resources = document["resources"].as_array()?.iter();

@@ -8,28 +8,18 @@ use edge_proxy::config::listener::HttpManager;
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
 use edge_proxy::stats::WorkerIndex;
-use http::{Response, StatusCode};
-use http_body_util::Full;
+use http::StatusCode;
 
 use crate::support::frames::{self, DATA, GOAWAY, HEADERS, RST_STREAM, Raw, WIDE};
 use crate::support::{
-    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, manager_of, route, run, snapshot, table, until,
+    Backend, Config, Proxy, catch_all, cluster, entry, forward, manager_of, route, run, snapshot, table, until,
 };
 
 const SHORT: Duration = Duration::from_millis(100);
 
 /// A proxy whose backend answers when it is told to; `/direct` is answered at once.
 async fn stage(change: impl FnOnce(&mut HttpManager)) -> (Proxy, Backend, Arc<tokio::sync::Notify>) {
-    let go = Arc::new(tokio::sync::Notify::new());
-    let wait = Arc::clone(&go);
-    let backend = Backend::start_async(Speaks::Http1, move |_| {
-        let wait = Arc::clone(&wait);
-        async move {
-            wait.notified().await;
-            Response::new(Full::from("late"))
-        }
-    })
-    .await;
+    let (backend, go) = Backend::held().await;
     let direct = DirectResponse {
         status: StatusCode::OK,
         body: Bytes::new(),

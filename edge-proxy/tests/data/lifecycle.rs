@@ -7,13 +7,13 @@ use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, Strin
 use edge_proxy::config::listener::{HealthCheckFilter, HttpFilter};
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
-use http::{Response, StatusCode};
+use http::StatusCode;
 use http_body_util::Full;
 use tokio::net::TcpStream;
 
 use crate::support::{
-    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, http2, route, run, simple,
-    snapshot, table, until,
+    Backend, Config, Proxy, Reply, catch_all, cluster, entry, forward, get, http2, route, run, simple, snapshot, table,
+    until,
 };
 
 #[test]
@@ -56,16 +56,7 @@ fn connections_to_endpoints_that_are_gone_are_closed() {
 #[test]
 fn draining_refuses_new_connections_and_finishes_open_requests() {
     run(async {
-        let go = Arc::new(tokio::sync::Notify::new());
-        let wait = Arc::clone(&go);
-        let backend = Backend::start_async(Speaks::Http1, move |_| {
-            let wait = Arc::clone(&wait);
-            async move {
-                wait.notified().await;
-                Response::new(Full::from("late"))
-            }
-        })
-        .await;
+        let (backend, go) = Backend::held().await;
         let proxy = Proxy::start(simple(backend.address));
         let (mut idle, mut busy) = (proxy.http1().await, proxy.http1().await);
         let reply = tokio::spawn(async move { busy.get("h", "/").await });
@@ -107,16 +98,7 @@ fn draining_refuses_new_connections_and_finishes_open_requests() {
 #[test]
 fn http2_connections_get_a_goaway_and_finish_their_streams() {
     run(async {
-        let go = Arc::new(tokio::sync::Notify::new());
-        let wait = Arc::clone(&go);
-        let backend = Backend::start_async(Speaks::Http1, move |_| {
-            let wait = Arc::clone(&wait);
-            async move {
-                wait.notified().await;
-                Response::new(Full::from("late"))
-            }
-        })
-        .await;
+        let (backend, go) = Backend::held().await;
         let proxy = Proxy::start(simple(backend.address));
         let mut client = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
         let response = client.send_request(get_http2("http://h/"));

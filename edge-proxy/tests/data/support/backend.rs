@@ -36,6 +36,20 @@ impl Backend {
         Self::start(Speaks::Http1, move |_| Response::new(Full::from(name))).await
     }
 
+    /// A backend that answers "late", each time it is told to.
+    pub(crate) async fn held() -> (Self, Arc<tokio::sync::Notify>) {
+        let go = Arc::new(tokio::sync::Notify::new());
+        let wait = Arc::clone(&go);
+        let backend = Self::start_async(Speaks::Http1, move |_| {
+            let wait = Arc::clone(&wait);
+            async move {
+                wait.notified().await;
+                Response::new(Full::from("late"))
+            }
+        });
+        (backend.await, go)
+    }
+
     /// A backend that answers by a function.
     pub(crate) async fn start<F>(speaks: Speaks, answer: F) -> Self
     where
