@@ -9,7 +9,6 @@ mod report;
 mod tenant;
 mod versions;
 
-pub use many::StatusWrites;
 pub use object::{Kind, Object, condition, is, is_rolled_out, on_parent};
 pub use tenant::{Installation, Tenant, Terms};
 pub use versions::{Record, said_once, writes};

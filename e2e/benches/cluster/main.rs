@@ -12,8 +12,7 @@ mod world;
 use anyhow::{Context, Result, ensure};
 use controller::{Memory, Sent};
 use e2e::{
-    lab::{Kind, PATIENCE, Tenant},
-    process::wait_for,
+    lab::{Kind, Tenant, wait_for, writes},
     stack::DataPlane,
     traffic::{Outcome, Traffic},
 };
@@ -131,23 +130,28 @@ fn look(tenant: &Tenant, routes: usize) -> Result<(usize, Memory, Memory)> {
 fn at_once(tenant: &Tenant) -> Result<Writes> {
     say("routes at once")?;
     let (apps, lab) = (&tenant.apps.name, tenant.lab);
-    let routes = lab.count_status_writes(&Kind::gateway_api("HTTPRoute"), apps)?;
-    let gateways = lab.count_status_writes(&Kind::gateway_api("Gateway"), apps)?;
+    let (http_routes, gateways) = (Kind::gateway_api("HTTPRoute"), Kind::gateway_api("Gateway"));
+    let (mut of_routes, mut of_gateways) = (lab.record(&http_routes, apps)?, lab.record(&gateways, apps)?);
     let all: Vec<Value> = (0..AT_ONCE)
         .map(|number| world::route_to_echo(apps, &format!("shop-{number}")))
         .collect();
-    let begun = Instant::now();
+    let (before, begun) = (controller::written(tenant)?, Instant::now());
     lab.create_all(&all)?;
-    let (_, _) = wait_for("a status of every route", 4 * PATIENCE, || {
-        Ok((routes.so_far().len() >= AT_ONCE).then_some(()))
+    wait_for("as many writes as routes", || {
+        Ok((controller::written(tenant)? - before >= AT_ONCE as f64).then_some(()))
     })?;
     let time = begun.elapsed();
     controller::settle(tenant)?;
-    let routes = routes.so_far();
+    let routes = of_routes.statuses(&tenant.object(&http_routes, "www"))?;
+    let of_gateway = of_gateways.statuses(&tenant.object(&gateways, "front"))?;
     Ok(Writes {
-        routes: routes.values().sum(),
-        most: routes.values().copied().max().unwrap_or_default(),
-        gateway: gateways.so_far().values().sum(),
+        routes: writes(routes.values()),
+        most: routes
+            .values()
+            .map(|statuses| writes([statuses]))
+            .max()
+            .unwrap_or_default(),
+        gateway: writes(of_gateway.values()),
         time,
     })
 }
@@ -176,7 +180,7 @@ fn replace_a_pod(tenant: &Tenant) -> Result<Sent> {
     lab.delete(&gone)?;
     lab.wait_until_gone(&gone)?;
     let is_replaced = || Ok((names()?.len() == 3).then_some(()));
-    wait_for("another pod", PATIENCE, is_replaced)?;
+    wait_for("another pod", is_replaced)?;
     controller::settle(tenant)?;
     let after = controller::sent(tenant)?;
     Ok(Sent {
@@ -191,12 +195,10 @@ fn restart(tenant: &Tenant) -> Result<(Memory, f64)> {
     let old = controller::process(tenant)?;
     let replicas = tenant.replicas()?;
     tenant.lab.crash(&replicas[0], "edgegateway")?;
-    let (process, _) = wait_for("another controller", PATIENCE, || {
+    let process = wait_for("another controller", || {
         Ok(controller::process(tenant).ok().filter(|process| *process != old))
     })?;
-    wait_for("its proxy", PATIENCE, || {
-        Ok((tenant.metric("xds_streams")? > 0.0).then_some(()))
-    })?;
+    wait_for("its proxy", || Ok((tenant.metric("xds_streams")? > 0.0).then_some(())))?;
     controller::settle(tenant)?;
     Ok((controller::memory(process)?, controller::written(tenant)?))
 }
