@@ -51,9 +51,9 @@ pub struct Incoming {
 pub struct Update {
     /// The type.
     pub kind: Kind,
-    /// New and changed resources; those whose version is held already are left out.
+    /// New and changed resources that are wanted; those whose version is held already are left out.
     pub added: Vec<Incoming>,
-    /// Resources that no longer exist (or never did).
+    /// Wanted resources that no longer exist (or never did).
     pub removed: Vec<String>,
     /// Resources that could not even be unpacked.
     pub malformed: Vec<Rejected>,
@@ -142,19 +142,23 @@ impl DeltaClient {
     }
 
     /// Takes a response apart. For a type that nobody asked for the error is the NACK to send.
+    ///
+    /// What isn't wanted (any more) is left out: a server may send it again before it has read that it is unsubscribed,
+    /// and it would be dropped here, while its version stood for something that is held.
     pub fn receive(&self, response: DeltaDiscoveryResponse) -> Result<Update, Box<DeltaDiscoveryRequest>> {
         let Some(kind) = Kind::of_url(&response.type_url) else {
             return Err(Box::new(refuse_type(&response)));
         };
         let state = self.types.get(&kind);
+        let wants = |name: &String| state.is_some_and(|state| state.wildcard || state.names.contains(name));
         let mut update = Update {
             kind,
             added: Vec::new(),
-            removed: response.removed_resources,
+            removed: response.removed_resources.into_iter().filter(wants).collect(),
             malformed: Vec::new(),
             nonce: response.nonce,
         };
-        for resource in response.resources {
+        for resource in response.resources.into_iter().filter(|resource| wants(&resource.name)) {
             if state.is_some_and(|state| state.versions.get(&resource.name) == Some(&resource.version))
                 && !resource.version.is_empty()
             {

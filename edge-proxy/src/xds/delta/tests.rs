@@ -129,6 +129,23 @@ fn subscriptions_are_sent_as_differences() {
 }
 
 #[test]
+fn what_is_sent_while_it_is_not_wanted_is_taken_when_it_is() {
+    let mut client = client();
+    client.subscribe(Kind::Assignment, &names(&["a", "b"])).expect("first");
+    client.subscribe(Kind::Assignment, &names(&["b"])).expect("change");
+    // The server hasn't read yet that nobody wants it.
+    let crossed = response(Kind::Assignment, &[("a", "1"), ("b", "1")], &["a"]);
+    let update = client.receive(crossed.clone()).expect("known type");
+    let added: Vec<&str> = update.added.iter().map(|resource| resource.name.as_str()).collect();
+    assert_eq!((added, &*update.removed), (vec!["b"], &[][..]));
+    assert!(client.answer(&update, &[]).error_detail.is_none());
+    client.subscribe(Kind::Assignment, &names(&["a", "b"])).expect("change");
+    let update = client.receive(crossed).expect("known type");
+    assert_eq!(update.added.len(), 1, "sent again for the new subscription");
+    assert_eq!(update.added[0].name, "a");
+}
+
+#[test]
 fn a_type_that_nobody_asked_for_is_refused() {
     let mut wrong = response(Kind::Cluster, &[], &[]);
     wrong.type_url = "type.googleapis.com/envoy.config.core.v3.Node".to_owned();
