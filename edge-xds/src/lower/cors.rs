@@ -4,18 +4,13 @@ use super::matches::string_matcher;
 use edge_ir::Cors;
 use envoy_types::pb::{envoy::extensions::filters::http::cors::v3::CorsPolicy, google::protobuf::BoolValue};
 
-/// Every method that the Gateway API knows: what `*` means where the answer must not say `*`.
-const METHODS: &str = "GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH";
-
-/// The rules of a route.
+/// The rules of a route. To `*` both proxies answer with what the preflight asks for, which is right with credentials
+/// too, where `*` would stand for a method of that name (Fetch standard, "CORS protocol and credentials").
 pub(super) fn lower(cors: &Cors) -> CorsPolicy {
     let joined = |names: &[std::sync::Arc<str>]| names.join(", ");
     CorsPolicy {
         allow_origin_string_match: cors.origins.iter().map(string_matcher).collect(),
-        allow_methods: match &*joined(&cors.methods) {
-            "*" if cors.credentials => METHODS.to_owned(),
-            methods => methods.to_owned(),
-        },
+        allow_methods: joined(&cors.methods),
         allow_headers: joined(&cors.headers),
         expose_headers: joined(&cors.exposed_headers),
         max_age: cors.max_age.to_string(),
@@ -53,9 +48,9 @@ mod tests {
     }
 
     #[test]
-    fn with_credentials_methods_are_named() {
+    fn credentials_are_allowed_by_name() {
         let policy = lowered(|cors| cors.credentials = true);
-        assert_eq!(policy.allow_methods, METHODS);
+        assert_eq!(policy.allow_methods, "*");
         assert_eq!(policy.allow_credentials.map(|b| b.value), Some(true));
     }
 }
