@@ -312,7 +312,7 @@ fn unlike(before: &[Arc<CertificateView>], new: Arc<CertificateView>) -> Result<
 }
 
 /// Warns of HTTPS listeners that serve on one port and whose names overlap: a client may reuse an HTTP/2 connection for
-/// a name of the other listener (RFC 9113 §9.1.1), so these offer HTTP/1.1 only.
+/// a name of the other listener (RFC 9113 §9.1.1), is answered 421 there and asks again on another (GEP-3567).
 pub(crate) fn check_overlaps(candidates: &mut [Candidate]) {
     let mut found: Vec<(usize, Condition)> = Vec::new();
     for (i, a) in candidates.iter().enumerate() {
@@ -352,8 +352,8 @@ fn overlap(a: &Candidate, b: &Candidate) -> Option<Condition> {
     };
     let (x, y) = pairs().find(|(x, y)| hostname::intersect(x, y).is_some())?;
     let message = format!(
-        "The certificate SAN {x} overlaps with the certificate SAN {y} in {other}. ALPN will default to HTTP/1.1 to prevent \
-         HTTP/2 connection coalescing, unless explicitly configured via ClientTrafficPolicy"
+        "The certificate SAN {x} overlaps with the certificate SAN {y} in {other}. A \
+         client that uses one HTTP/2 connection for both is answered 421 and has to open another."
     );
     Some(Condition::yes(OVERLAP, "OverlappingCertificates", message))
 }

@@ -4,10 +4,7 @@
 //! Which sockets there are, and which listeners of the API serve at each, is kept from the judgement on a fleet's
 //! listeners, reduced to what the data plane sees of them: an edit of one listener makes one socket again.
 
-use super::{
-    finding::OVERLAP,
-    fleet::{FleetListeners, ListenerState, Serving},
-};
+use super::fleet::{FleetListeners, ListenerState, Serving};
 use crate::{
     api::Protocol,
     engine::reader::Reader,
@@ -40,6 +37,10 @@ pub(crate) struct Socket {
     pub(crate) secrets: Vec<Arc<Secret>>,
 }
 
+/// What HTTPS listeners offer. Names of other listeners on the same connection are answered 421, so that HTTP/2 needn't
+/// be withheld where certificates or hostnames overlap.
+const ALPN: [&str; 2] = ["h2", "http/1.1"];
+
 /// What the data plane sees of a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SocketListener {
@@ -51,8 +52,6 @@ pub(crate) struct SocketListener {
     protocol: Protocol,
     /// Server certificates: the Secret, and its name in the fleet.
     certificates: Vec<(Id, SecretName)>,
-    /// Protocols that it offers to HTTPS clients.
-    alpn: &'static [&'static str],
     table: RouteTableName,
     origin: Origin,
 }
@@ -72,7 +71,6 @@ pub(crate) fn by_socket(fleet: FleetId, listeners: &FleetListeners) -> BTreeMap<
 }
 
 fn socket_listener(listener: &ListenerState) -> SocketListener {
-    let overlaps = listener.conditions.iter().any(|c| c.kind == OVERLAP);
     let certificates = listener.certificates.iter();
     SocketListener {
         id: listener.id,
@@ -80,8 +78,6 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
         hostname: Arc::clone(&listener.hostname),
         protocol: listener.protocol.clone(),
         certificates: certificates.map(|c| (c.id, c.name.clone())).collect(),
-        // A client may reuse an HTTP/2 connection for a name of the other listener; with HTTP/1.1 it can't.
-        alpn: if overlaps { &["http/1.1"] } else { &["h2", "http/1.1"] },
         table: listener.table.clone(),
         origin: listener.origin.clone(),
     }
@@ -226,7 +222,7 @@ fn secure_chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> F
     FilterChain {
         name: Arc::clone(&listener.full_name),
         server_names: server_names(vec![Arc::clone(&listener.hostname)]),
-        tls: Some(downstream_tls(listener, listener.alpn)),
+        tls: Some(downstream_tls(listener, &ALPN)),
         network: http(
             reader,
             format!("https-{bound}"),
