@@ -38,6 +38,26 @@ impl Lab {
         Ok(Self { program })
     }
 
+    /// Builds the official conformance suite and its backend beside the program, and gives the suite's path. Go's own
+    /// cache says what is up to date.
+    pub(crate) fn build_suite(&self) -> Result<PathBuf> {
+        let folder = self.program.parent().context("the lab's program has no folder")?;
+        let mut command = Command::new("sh");
+        command.arg("conformance/build.sh").arg(folder).current_dir(sources()?);
+        if !command.status()?.success() {
+            bail!("the conformance suite (e2e/kubelab/conformance) doesn't build");
+        }
+        Ok(folder.join("kubelab-conformance"))
+    }
+
+    /// A command that runs inside of a lab, whose logs stay in a folder of `target`.
+    pub(crate) fn command(&self, name: &str, program: &Path) -> Result<Command> {
+        let [lab, arguments @ ..] = self.runner(name)?;
+        let mut command = Command::new(lab);
+        command.args(arguments).arg(program);
+        Ok(command)
+    }
+
     /// The lab's own tests.
     pub(crate) fn own_tests(&self) -> Result<Command> {
         let mut command = go()?;
@@ -48,20 +68,24 @@ impl Lab {
 
     /// Has cargo start test programs in a lab, each in one of its own, whose logs stay in a folder of `target`.
     pub(crate) fn around(&self, tests: &mut Command, name: &str) -> Result<()> {
+        let runner = serde_json::to_string(&self.runner(name)?)?;
+        tests
+            .arg("--config")
+            .arg(format!("target.'cfg(all())'.runner={runner}"));
+        Ok(())
+    }
+
+    /// What stands before a command to run it in a lab.
+    fn runner(&self, name: &str) -> Result<[String; 5]> {
         let logs = self.program.with_file_name("logs").join(name);
         let config = workspace::root()?.join("e2e/lab.yaml");
-        let runner = [
+        Ok([
             self.program.display().to_string(),
             "run".into(),
             format!("--logs={}", logs.display()),
             format!("--config={}", config.display()),
             "--".into(),
-        ];
-        let runner = serde_json::to_string(&runner)?;
-        tests
-            .arg("--config")
-            .arg(format!("target.'cfg(all())'.runner={runner}"));
-        Ok(())
+        ])
     }
 }
 

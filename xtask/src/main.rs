@@ -1,6 +1,7 @@
 //! The door to development: `cargo xtask <command>`. Nothing here is needed to build or run the product.
 
 mod bench;
+mod conformance;
 mod envoy;
 mod generate;
 #[cfg(test)]
@@ -34,6 +35,8 @@ enum Command {
     /// Measures, and writes what was found to docs/performance.md.
     #[command(subcommand)]
     Bench(bench::Subject),
+    /// Runs the official conformance suite of Gateway API; the last line is `N passed, N failed, N skipped`.
+    Conformance(conformance::Options),
     /// Checks house rules that no compiler checks.
     Lint,
     /// Writes the generated files that are checked in.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Laws(options) => test::laws::run(&options),
         Command::Golden => test::update_golden(),
         Command::Bench(subject) => bench::run(&subject),
+        Command::Conformance(options) => conformance::run(&options),
         Command::Lint => lint::run(),
         Command::Gen(options) => generate::run(&options),
     };
