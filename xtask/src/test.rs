@@ -22,6 +22,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use std::{
+    collections::BTreeSet,
     io::{self, Write},
     path::PathBuf,
     process::Command,
@@ -58,8 +59,10 @@ enum Tier {
 
 /// Integration test targets with one of these prefixes hold properties.
 const PROPERTY_TARGETS: [&str; 2] = ["laws", "properties"];
-/// Packages whose tests belong to a tier of their own.
-const APART: [&str; 2] = ["e2e", "fuzz"];
+/// Package of whole programs' tests.
+const END_TO_END: &str = "e2e";
+/// Package of fuzz targets.
+const FUZZ: &str = "fuzz";
 /// The test target of tier envoy in package e2e.
 const ENVOY_TARGET: &str = "envoy_accepts";
 /// Test targets of tier cluster in package e2e begin so. Each gets a lab of its own.
@@ -109,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 
 /// Runs the golden tests in the mode that rewrites their outputs.
 pub(crate) fn update_golden() -> Result<()> {
-    let mut command = package_tests("edgectl")?;
+    let mut command = tests()?;
     command.args(["--test", "golden"]).env("EDGE_UPDATE", "1");
     match tally::run(command)? {
         Tally { failed: 0, .. } => Ok(()),
@@ -118,49 +121,33 @@ pub(crate) fn update_golden() -> Result<()> {
 }
 
 fn unit() -> Result<Tally> {
+    let mut units = tests()?;
+    units.args(["--lib", "--bins"]);
     let targets = test_targets()?;
-    let mut tests = workspace_tests()?;
-    tests.args(["--lib", "--bins"]);
-    for target in targets.iter().filter(|t| !t.is_property()) {
-        tests.args(["--test", &target.name]);
-    }
-    let mut docs = workspace_tests()?;
+    choose(&mut units, targets.iter().filter(|t| t.is_unit()));
+    let mut docs = tests()?;
     docs.arg("--doc");
-    Ok(tally::run(tests)? + tally::run(docs)?)
-}
-
-fn workspace_tests() -> Result<Command> {
-    let mut command = workspace::cargo()?;
-    command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
-    for package in APART {
-        command.args(["--exclude", package]);
-    }
-    Ok(command)
+    Ok(tally::run(units)? + tally::run(docs)?)
 }
 
 fn properties() -> Result<Tally> {
-    let mut total = Tally::default();
-    for command in property_tests()? {
-        total += tally::run(command)?;
-    }
-    total += tally::run(package_tests("fuzz")?)?;
-    Ok(total)
+    let mut fuzzing = tests()?;
+    let targets = test_targets()?;
+    choose(&mut fuzzing, targets.iter().filter(|t| t.package == FUZZ));
+    Ok(tally::run(laws()?)? + tally::run(fuzzing)?)
 }
 
-fn property_tests() -> Result<Vec<Command>> {
+fn laws() -> Result<Command> {
+    let mut command = tests()?;
     let targets = test_targets()?;
-    let tests = targets.iter().filter(|t| t.is_property()).map(|target| {
-        let mut command = package_tests(&target.package)?;
-        command.args(["--test", &target.name]);
-        Ok(command)
-    });
-    tests.collect()
+    choose(&mut command, targets.iter().filter(|t| t.is_property()));
+    Ok(command)
 }
 
 fn against_envoy(inputs: &[PathBuf]) -> Result<Tally> {
     let envoy = envoy::binary()?;
     let programs = Programs::build(Profile::Dev)?;
-    let mut command = package_tests("e2e")?;
+    let mut command = tests()?;
     command.args(["--test", ENVOY_TARGET]);
     command.env("EDGE_ENVOY", envoy).env("EDGE_PROGRAMS", programs.path(""));
     if !inputs.is_empty() {
@@ -173,11 +160,9 @@ fn against_envoy(inputs: &[PathBuf]) -> Result<Tally> {
 fn end_to_end() -> Result<Tally> {
     let envoy = envoy::binary()?;
     let programs = Programs::build(Profile::Dev)?;
-    let mut command = package_tests("e2e")?;
-    command.arg("--lib");
-    for target in package_test_targets("e2e")?.iter().filter(|t| t.is_end_to_end()) {
-        command.args(["--test", &target.name]);
-    }
+    let mut command = tests()?;
+    let targets = test_targets()?;
+    choose(&mut command, targets.iter().filter(|t| t.is_end_to_end()));
     command.env("EDGE_ENVOY", envoy).env("EDGE_PROGRAMS", programs.path(""));
     tally::run(command)
 }
@@ -187,8 +172,8 @@ fn in_cluster() -> Result<Tally> {
     let mut total = tally::run_go(lab.own_tests()?)?;
     let (envoy, helm) = (envoy::binary()?, charts::helm()?);
     let programs = Programs::build(Profile::Dev)?;
-    for target in package_test_targets("e2e")?.iter().filter(|t| t.is_for_cluster()) {
-        let mut command = package_tests("e2e")?;
+    for target in test_targets()?.iter().filter(|t| t.is_for_cluster()) {
+        let mut command = tests()?;
         lab.around(&mut command, &target.name)?;
         command.args(["--test", &target.name]);
         command.env("RUST_TEST_THREADS", target.cluster_threads());
@@ -201,10 +186,20 @@ fn in_cluster() -> Result<Tally> {
     Ok(total)
 }
 
-fn package_tests(package: &str) -> Result<Command> {
+/// A run of tests that are chosen by the name of their target, never by package: cargo unifies the features of what it is
+/// asked for, and would compile the large dependencies again for every other set of packages.
+fn tests() -> Result<Command> {
     let mut command = workspace::cargo()?;
-    command.args(["test", "--locked", "--no-fail-fast", "-p", package]);
+    command.args(["test", "--locked", "--no-fail-fast", "--workspace"]);
     Ok(command)
+}
+
+fn choose<'a>(tests: &mut Command, targets: impl Iterator<Item = &'a Target>) {
+    // Several packages have a target of one name.
+    let names: BTreeSet<&str> = targets.map(|target| target.name.as_str()).collect();
+    for name in names {
+        tests.args(["--test", name]);
+    }
 }
 
 /// An integration test target.
@@ -214,12 +209,17 @@ struct Target {
 }
 
 impl Target {
+    /// Whether it is of no particular tier.
+    fn is_unit(&self) -> bool {
+        ![END_TO_END, FUZZ].contains(&self.package.as_str()) && !self.is_property()
+    }
+
     fn is_property(&self) -> bool {
         PROPERTY_TARGETS.iter().any(|prefix| self.name.starts_with(prefix))
     }
 
     fn is_for_cluster(&self) -> bool {
-        self.name.starts_with(CLUSTER_TARGETS)
+        self.package == END_TO_END && self.name.starts_with(CLUSTER_TARGETS)
     }
 
     /// Tests that run at a time in a lab: they wait for processes that start, more than they compute.
@@ -228,24 +228,12 @@ impl Target {
     }
 
     fn is_end_to_end(&self) -> bool {
-        self.name != ENVOY_TARGET && !self.is_for_cluster()
+        self.package == END_TO_END && self.name != ENVOY_TARGET && !self.is_for_cluster()
     }
 }
 
-/// Integration tests of the packages that have no tier of their own.
+/// Integration tests of all packages.
 fn test_targets() -> Result<Vec<Target>> {
-    let mut all = every_test_target()?;
-    all.retain(|target| !APART.contains(&target.package.as_str()));
-    Ok(all)
-}
-
-fn package_test_targets(package: &str) -> Result<Vec<Target>> {
-    let mut all = every_test_target()?;
-    all.retain(|target| target.package == package);
-    Ok(all)
-}
-
-fn every_test_target() -> Result<Vec<Target>> {
     let metadata = workspace::metadata()?;
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();

@@ -72,20 +72,24 @@ impl Programs {
     /// Builds the controller, the proxy and the command line.
     pub(crate) fn build(profile: Profile) -> Result<Self> {
         let mut command = cargo()?;
-        command.args([
-            "build",
-            "--locked",
-            "--bins",
-            "-p",
-            "edge-runtime",
-            "-p",
-            "edge-proxy",
-            "-p",
-            "edgectl",
-        ]);
-        if profile == Profile::Release {
-            command.arg("--release");
-        }
+        command.args(["build", "--locked"]);
+        match profile {
+            // With the features of the whole workspace, as tests are compiled: the dependencies are there then.
+            Profile::Dev => command.args([
+                "--workspace",
+                "--bin",
+                "edgegateway",
+                "--bin",
+                "edge-proxy",
+                "--bin",
+                "edgectl",
+            ]),
+            // With their own features, as they are installed.
+            Profile::Release => {
+                let packages = ["-p", "edge-runtime", "-p", "edge-proxy", "-p", "edgectl"];
+                command.args(["--release", "--bins"]).args(packages)
+            }
+        };
         if !command.status().context("cargo can't be started")?.success() {
             bail!("the programs don't build");
         }
