@@ -6,5 +6,6 @@ pub mod objects;
 pub mod pods;
 pub mod progress;
 pub mod statuses;
+pub mod stuck;
 
 pub use client::Connection;

@@ -13,18 +13,24 @@ use std::{collections::BTreeSet, env, net::SocketAddr, path::Path, process::Comm
 
 #[test]
 fn fleets_beside_the_controller_are_served_upgraded_and_left() -> Result<()> {
-    Site::prepare("installed", "ControllerNamespace")?.live()
+    let watch = json!({"type": "Namespaces", "namespaces": ["installed"]});
+    Site::prepare("installed", &watch, "ControllerNamespace")?.live()
 }
 
 #[test]
 fn fleets_beside_their_gateways_are_served_upgraded_and_left() -> Result<()> {
-    Site::prepare("installed-apart", "GatewayNamespace")?.live()
+    // Which namespaces these are is not known in advance, so the roles are for all.
+    let watch = json!({
+        "type": "NamespaceSelector", "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "installed-apart"}},
+    });
+    Site::prepare("installed-apart", &watch, "GatewayNamespace")?.live()
 }
 
 /// Helm has no list of its hooks' objects: what stays is what docs/install.md says.
 #[test]
 fn helm_installs_the_same_and_leaves_what_is_documented() -> Result<()> {
-    let site = Site::prepare("helmed", "ControllerNamespace")?;
+    let watch = json!({"type": "Namespaces", "namespaces": ["helmed"]});
+    let site = Site::prepare("helmed", &watch, "ControllerNamespace")?;
     site.explain((|| {
         let config = format!("config.edgeGateway={}", site.config);
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/gateway-helm");
@@ -97,12 +103,10 @@ impl Drop for Site {
 }
 
 impl Site {
-    fn prepare(name: &str, deploy: &str) -> Result<Self> {
+    fn prepare(name: &str, watch: &Value, deploy: &str) -> Result<Self> {
         let lab = Lab::join()?;
         let system = format!("{name}-system");
-        let cluster = json!({
-            "watch": {"type": "Namespaces", "namespaces": [name]}, "deploy": {"type": deploy},
-        });
+        let cluster = json!({"watch": watch, "deploy": {"type": deploy}});
         let config = json!({
             "gateway": {"controllerName": format!("gateway.edge/{name}")}, "provider": {"cluster": cluster},
         });
@@ -368,6 +372,24 @@ fn an_object_of_somebody_else_stops_an_installation_before_its_first_step() -> R
     ensure!(error.contains(&theirs), "{error}");
     let inventory = Kind::core("ConfigMap").named(name, "edge-gateway-inventory");
     ensure!(lab.get(&inventory)?.is_null(), "something was done");
+    Ok(())
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_named_while_it_is_waited_for() -> Result<()> {
+    let lab = Lab::join()?;
+    let name = "no-image";
+    let _namespace = lab.namespace(name)?;
+    // Nothing in the lab stands in for this image.
+    let image = json!({"global": {"images": {"edgeGateway": {"image": "example.com/nothing:v1"}}}});
+    let installed = Installation::new(name, &image).install(&["--skip-crds", "--timeout", "15s"]);
+    let error = format!("{:#}", installed.err().context("it was installed")?);
+    for words in [
+        "image example.com/nothing:v1 can't be pulled; build and push it",
+        "job edge-gateway-certgen has not ended",
+    ] {
+        ensure!(error.contains(words), "{words}: {error}");
+    }
     Ok(())
 }
 

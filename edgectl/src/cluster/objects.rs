@@ -4,7 +4,7 @@ use super::{client::explain, inventory::Entry};
 use crate::install::{CONTROLLER, INSTANCE, MANAGED_BY, MANAGER};
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::{
-    api::{apps::v1::Deployment, batch::v1::Job},
+    api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -86,6 +86,11 @@ impl Objects {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
         })
+    }
+
+    /// The pods of a namespace.
+    pub(super) fn pods(&self, namespace: &str) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
     /// Applies an object, server-side, whoever wrote its fields before.
@@ -266,7 +271,7 @@ impl Objects {
         match timeout(self.patience, waiting).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(anyhow::Error::new(error).context(late.to_owned())),
-            Err(_) => Err(anyhow!("{late} after {} s", self.patience.as_secs())),
+            Err(_) => Err(anyhow!("{late} (waited {} s)", self.patience.as_secs())),
         }
     }
 }

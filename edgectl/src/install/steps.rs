@@ -1,6 +1,6 @@
 //! The steps of an installation and of its end, in the order in which they depend on each other.
 
-use super::{Parts, definitions, objects::Release};
+use super::{INSTANCE, Parts, definitions, objects::Release};
 use crate::cluster::{
     inventory::{Entry, Inventory},
     objects::{Dependents, Keeper, Objects},
@@ -8,7 +8,11 @@ use crate::cluster::{
 };
 use anyhow::{Result, bail, ensure};
 use serde_json::Value;
+use std::{future::Future, time::Duration};
+use tokio::time;
 
+/// How often pods that are waited for are looked at.
+const LOOK: Duration = Duration::from_secs(2);
 /// Secrets that the job of certificates makes, and the lease of the controller's leader: nobody lists them in advance.
 const MADE_LATER: [(&str, &str, &str); 6] = [
     ("v1", "Secret", "edge-gateway"),
@@ -39,7 +43,12 @@ pub(super) async fn install(objects: &Objects, parts: &Parts, progress: &mut Pro
         apply(objects, object, release, progress).await?;
     }
     progress.step("Waiting for the controller");
-    objects.wait_deployment(&release.namespace, "edge-gateway").await?;
+    let pods = Pods {
+        namespace: &release.namespace,
+        labels: &format!("control-plane=edge-gateway,{INSTANCE}={}", release.name),
+    };
+    let rollout = objects.wait_deployment(&release.namespace, "edge-gateway");
+    telling(objects, &pods, progress, rollout).await?;
     // Only now: the controller of before may have needed it until it ended.
     for entry in before.entries().filter(|entry| !now.holds(entry)) {
         progress.step(&format!("Removing {entry}, which is no longer wanted"));
@@ -83,7 +92,49 @@ async fn apply(objects: &Objects, object: &Value, release: &Release, progress: &
     objects.wait_gone(&entry).await?;
     objects.apply(object).await?;
     progress.step("Waiting for the certificates");
-    objects.wait_job(&release.namespace, &entry.name).await
+    let pods = Pods {
+        namespace: &release.namespace,
+        labels: &format!("batch.kubernetes.io/job-name={}", entry.name),
+    };
+    telling(
+        objects,
+        &pods,
+        progress,
+        objects.wait_job(&release.namespace, &entry.name),
+    )
+    .await
+}
+
+/// Pods of something that is waited for.
+struct Pods<'a> {
+    namespace: &'a str,
+    labels: &'a str,
+}
+
+/// Waits, and tells meanwhile what keeps the pods from starting.
+async fn telling(
+    objects: &Objects,
+    pods: &Pods<'_>,
+    progress: &mut Progress,
+    waiting: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let mut told = None;
+    let mut looks = time::interval(LOOK);
+    tokio::pin!(waiting);
+    loop {
+        tokio::select! {
+            done = &mut waiting => return done,
+            _ = looks.tick() => {}
+        }
+        // Who may not look at pods waits all the same.
+        let stuck = objects.stuck(pods.namespace, pods.labels).await.unwrap_or_default();
+        if let Some(reason) = stuck
+            && told.as_ref() != Some(&reason)
+        {
+            progress.warn(&reason);
+            told = Some(reason);
+        }
+    }
 }
 
 /// Removes an object of an installation, unless it turns out to be somebody else's, which is told.
