@@ -113,8 +113,8 @@ fn expression(pattern: &str) -> String {
     )
 }
 
-/// Stock Envoy whose operator allows small expressions only, by its bootstrap: the translation takes one that this proxy
-/// refuses, and with it the whole route table.
+/// Stock Envoy whose operator allows small expressions only, by its bootstrap: the translation takes one that this
+/// proxy refuses, and with it the whole route table.
 #[test]
 fn a_route_table_that_envoy_refuses_costs_its_rule_and_heals_with_its_edit() -> Result<()> {
     let site = Site::new()?;

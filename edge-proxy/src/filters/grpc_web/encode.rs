@@ -1,5 +1,5 @@
-//! The content of a response as a script reads it (gRPC-Web protocol, "Protocol differences"): the trailers are its last
-//! frame, and all of it is base64 if the script asked for text.
+//! The content of a response as a script reads it (gRPC-Web protocol, "Protocol differences"): the trailers are its
+//! last frame, and all of it is base64 if the script asked for text.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
