@@ -14,5 +14,9 @@ pub mod watching;
 pub use client::Api;
 pub use discovery::Served;
 
+use edge_ir::label;
+
+/// Labels by which the objects and pods of every fleet of ours are known.
+pub const PROXY_LABELS: [(&str, &str); 2] = [(label::MANAGED_BY, "edge-gateway"), (label::COMPONENT, "proxy")];
 /// The field manager of everything that we write.
 pub const FIELD_MANAGER: &str = "edge-gateway";

@@ -4,7 +4,8 @@
 //! travels in watch channels ([`Published`], [`Reports`], [`Rejections`], [`Deliveries`], [`Findings`]), what each of matters in bounded
 //! queues ([`Input`]), and what the latest of each object matters of in a [`Ledger`].
 
-pub use mirror::{Malformed, Mirror, MirrorNews, Seen, Sight};
+pub use board::News;
+pub use mirror::{Malformed, Mirror, Seen, Sight};
 
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
@@ -16,16 +17,16 @@ use edge_translate::{
 };
 use edge_xds::snapshot::{ResourceType, Snapshot};
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
-use tokio::{
-    sync::{oneshot, watch},
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
 
+mod board;
 mod mirror;
+
+use board::Board;
 
 /// What the world is told.
 #[derive(Debug)]
@@ -203,90 +204,65 @@ pub type Findings = Arc<Vec<LoadFinding>>;
 pub type StatusChanges = Vec<(ObjectKey, Option<Arc<Status>>)>;
 
 /// What translation says about each object, for whoever writes statuses.
-///
-/// Keyed, and the latest wins: it grows with the objects and not with the changes, so nobody ever waits for a writer.
-/// One writer takes from it; one that begins anew asks for everything again.
 #[derive(Debug, Default)]
-pub struct Ledger(watch::Sender<Entries>);
+pub struct Ledger(Board<Entries>);
 
+/// What stands in a [`Ledger`].
 #[derive(Debug, Default)]
-struct Entries {
+pub struct Entries {
     statuses: BTreeMap<ObjectKey, Arc<Status>>,
     places: BTreeMap<ObjectKey, Place>,
-    /// Objects whose status the writer hasn't taken.
-    untaken: BTreeSet<ObjectKey>,
 }
 
 impl Ledger {
     /// Takes note of where objects are written. Nothing to write follows from that alone.
     pub fn locate(&self, places: Vec<(ObjectKey, Option<Place>)>) {
-        self.0.send_if_modified(|entries| {
+        self.0.change(|entries, _| {
             for (key, place) in places {
                 match place {
                     Some(place) => drop(entries.places.insert(key, place)),
                     None => drop(entries.places.remove(&key)),
                 }
             }
-            false
         });
     }
 
     /// Takes note of statuses that changed.
     pub fn put(&self, changes: StatusChanges) {
-        self.0.send_if_modified(|entries| {
-            let is_news = !changes.is_empty();
+        self.0.change(|entries, untaken| {
             for (key, status) in changes {
                 match status {
                     Some(status) => drop(entries.statuses.insert(key.clone(), status)),
                     None => drop(entries.statuses.remove(&key)),
                 }
-                entries.untaken.insert(key);
+                untaken.insert(key);
             }
-            is_news
         });
     }
 
     /// What changed since the last call: each object once, with its latest status.
     pub fn take(&self) -> StatusChanges {
-        let mut taken = StatusChanges::new();
-        self.0.send_if_modified(|entries| {
-            let untaken = std::mem::take(&mut entries.untaken);
+        self.0.take(|entries, untaken| {
             let latest = untaken.into_iter().map(|key| {
                 let status = entries.statuses.get(&key).cloned();
                 (key, status)
             });
-            taken.extend(latest);
-            false
-        });
-        taken
+            latest.collect()
+        })
     }
 
     /// The next [`take`](Self::take) gives everything: for a writer that begins.
     pub fn begin(&self) {
-        self.0
-            .send_modify(|entries| entries.untaken.extend(entries.statuses.keys().cloned()));
+        self.0.begin(|entries| entries.statuses.keys().cloned().collect());
     }
 
     /// Where an object is written.
     pub fn place(&self, key: &ObjectKey) -> Option<Place> {
-        self.0.borrow().places.get(key).cloned()
+        self.0.read(|entries| entries.places.get(key).cloned())
     }
 
     /// Tells when there is something to take.
-    pub fn news(&self) -> LedgerNews {
-        LedgerNews(self.0.subscribe())
-    }
-}
-
-/// Tells when a [`Ledger`] has something to take.
-#[derive(Debug)]
-pub struct LedgerNews(watch::Receiver<Entries>);
-
-impl LedgerNews {
-    /// Resolves when something was put since the last time; never again once the ledger is gone.
-    pub async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+    pub fn news(&self) -> News<Entries> {
+        self.0.news()
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     certs::ServerTls,
-    cluster::fault::describe,
+    cluster::{PROXY_LABELS, fault::describe},
     http::pause_after,
     metrics::{Counter, Metrics},
     task::Stop,
@@ -38,11 +38,6 @@ pub const PORT: u16 = 9443;
 const PATH: &str = "/inject-pod-topology";
 /// The label of a node, and the annotation of a pod.
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Labels that every proxy of ours has.
-const LABELS: [(&str, &str); 2] = [
-    ("app.kubernetes.io/managed-by", "edge-gateway"),
-    ("app.kubernetes.io/component", "proxy"),
-];
 /// Connections at a time: the API server has few.
 const MAX_CONNECTIONS: usize = 64;
 /// Largest review that is read. A binding is a name.
@@ -217,7 +212,7 @@ async fn zone_for(question: &Question, client: &Client) -> Result<Option<String>
     let Some(pod) = pods.get_metadata_opt(pod).await? else {
         return Ok(None);
     };
-    let is_ours = LABELS.iter().all(|(key, value)| label(&pod, key) == Some(*value));
+    let is_ours = PROXY_LABELS.iter().all(|(key, value)| label(&pod, key) == Some(*value));
     if !is_ours || object.target.name.is_empty() {
         return Ok(None);
     }

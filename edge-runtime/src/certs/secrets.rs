@@ -6,6 +6,7 @@ use super::{
     set::{self, Contents, Purpose, Renewal, SECRETS, TRUSTED, content},
 };
 use crate::Error;
+use edge_ir::label::MANAGED_BY;
 use jiff::Timestamp;
 use k8s_openapi::{
     ByteString,
@@ -129,10 +130,7 @@ async fn put(
         secret.data.get_or_insert_default().extend(files);
         return secrets.replace(name, &parameters(), &secret).await;
     }
-    let labels = [
-        ("app.kubernetes.io/managed-by", FIELD_MANAGER),
-        ("control-plane", FIELD_MANAGER),
-    ];
+    let labels = [(MANAGED_BY, FIELD_MANAGER), ("control-plane", FIELD_MANAGER)];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let kind = if name == OIDC_HMAC {
         "Opaque"

@@ -7,7 +7,7 @@
 //! neither a deadline for renewals nor a time between tries.
 
 use super::{
-    Api,
+    Api, FIELD_MANAGER,
     fault::Trouble,
     fault::describe,
     terms::{Election, LeaseTerms},
@@ -17,6 +17,7 @@ use crate::{
     state::Leadership,
     task::Stop,
 };
+use edge_ir::label::MANAGED_BY;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -34,8 +35,6 @@ mod tests;
 
 /// Name of the Lease.
 pub const LEASE: &str = "edge-gateway-leader";
-/// The label that says who made it.
-const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "edge-gateway");
 /// How long giving up the Lease may take at the end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -179,11 +178,7 @@ impl Candidate {
             metadata: ObjectMeta {
                 name: Some(LEASE.to_owned()),
                 // By which an uninstallation knows whose it is.
-                labels: Some(
-                    [MANAGED_BY]
-                        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                        .into(),
-                ),
+                labels: Some([(MANAGED_BY.to_owned(), FIELD_MANAGER.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             spec: Some(self.spec(&LeaseSpec::default())),

@@ -27,8 +27,8 @@ pub struct Target {
     pub resource: ApiResource,
     /// In which namespace; everywhere without.
     pub namespace: Option<Arc<str>>,
-    /// With which labels; all without.
-    pub labels: Option<&'static str>,
+    /// With all of these labels.
+    pub labels: &'static [(&'static str, &'static str)],
     /// Whether a watch can begin with what is there (Kubernetes KEP-3157).
     pub streams_lists: bool,
 }
@@ -104,8 +104,9 @@ where
         None => Api::all_with(client, &target.resource),
     };
     let mut config = Config::default();
-    if let Some(labels) = target.labels {
-        config = config.labels(labels);
+    if !target.labels.is_empty() {
+        let labels = target.labels.iter().map(|(name, value)| format!("{name}={value}"));
+        config = config.labels(&labels.collect::<Vec<_>>().join(","));
     }
     if target.streams_lists {
         config = config.streaming_lists();

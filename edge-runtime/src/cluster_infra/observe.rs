@@ -4,6 +4,7 @@ use super::seen::{Marks, ObjectId, Seen, marks, resource};
 use crate::{
     backoff::Backoff,
     cluster::{
+        PROXY_LABELS,
         fault::Trouble,
         watching::{Fault, Target, events},
     },
@@ -20,8 +21,6 @@ use tokio::{
     time::{self, Instant},
 };
 
-/// What our objects of every fleet have in common.
-const OURS: &str = "app.kubernetes.io/managed-by=edge-gateway,app.kubernetes.io/component=proxy";
 /// Changes that wait to be looked at; the watches wait when there are more.
 const QUEUE: usize = 256;
 /// The first and the longest pause before a watch that had a bug begins anew.
@@ -137,7 +136,7 @@ async fn follow(place: &Place, client: Client, sender: &mpsc::Sender<News>) {
         client,
         resource: resource(kind),
         namespace: place.namespace.clone(),
-        labels: Some(OURS),
+        labels: &PROXY_LABELS,
         streams_lists: false,
     };
     let mut events = events::<DynamicObject>(target);

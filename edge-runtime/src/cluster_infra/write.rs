@@ -13,7 +13,7 @@ use crate::{
     metrics::{Deed, End, Metrics},
 };
 use edge_infra::{CONTROLLER, FLEET, Object, ObjectKind, REVISION};
-use edge_ir::FleetKey;
+use edge_ir::{FleetKey, label};
 use kube::{
     Api, Client, Error,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -269,7 +269,7 @@ fn check_owner(found: &DynamicObject, wanted: &Object) -> Result<(), String> {
 
 /// Labels by which an object tells whose it is.
 fn is_owner_label(name: &str) -> bool {
-    name == "app.kubernetes.io/managed-by" || name.starts_with("gateway.edge/owning-")
+    name == label::MANAGED_BY || name.starts_with("gateway.edge/owning-")
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //!
 //! The provider writes it, whoever writes statuses reads it. Keyed, and the latest wins, as in the ledger: nobody waits.
 
+use super::board::{Board, News};
 use edge_translate::api::{ObjectKey, ParentReference};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use tokio::sync::watch;
 
 /// The status that an object carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +31,13 @@ pub struct Malformed {
 
 /// What objects carry.
 #[derive(Debug, Default)]
-pub struct Mirror(watch::Sender<Image>);
+pub struct Mirror(Board<Image>);
 
+/// What stands in a [`Mirror`].
 #[derive(Debug, Default)]
-struct Image {
+pub struct Image {
     seen: BTreeMap<ObjectKey, Seen>,
     malformed: BTreeMap<ObjectKey, Arc<Malformed>>,
-    /// Objects that carry another status than the reader has heard of.
-    untaken: BTreeSet<ObjectKey>,
 }
 
 /// What a provider has seen of an object.
@@ -55,92 +54,67 @@ pub struct Sight {
 impl Mirror {
     /// Takes note of what was seen.
     pub fn put(&self, sights: Vec<Sight>) {
-        self.0.send_if_modified(|image| {
-            let before = image.untaken.len();
-            for sight in sights {
-                image.put(sight);
-            }
-            image.untaken.len() != before
+        self.0.change(|image, untaken| {
+            let differing = sights.into_iter().filter_map(|sight| image.put(sight));
+            untaken.extend(differing);
         });
     }
 
     /// Takes note of what an object carries after a write of ours on top of a version, before it comes back. If the
     /// object is known at another version by now, that one is at least as new: nobody can have written in between.
     pub fn wrote(&self, key: &ObjectKey, base: &str, seen: Seen) {
-        self.0.send_if_modified(|image| {
+        self.0.change(|image, _| {
             if let Some(known) = image.seen.get_mut(key)
                 && &*known.version == base
             {
                 *known = seen;
             }
-            false
         });
     }
 
     /// Objects whose status is another than at the last call.
     pub fn take(&self) -> BTreeSet<ObjectKey> {
-        let mut taken = BTreeSet::new();
-        self.0.send_if_modified(|image| {
-            taken = std::mem::take(&mut image.untaken);
-            false
-        });
-        taken
+        self.0.take(|_, untaken| untaken)
     }
 
     /// The next [`take`](Self::take) gives everything: for a reader that begins.
     pub fn begin(&self) {
-        self.0.send_modify(|image| {
-            image.untaken.extend(image.seen.keys().cloned());
-            image.untaken.extend(image.malformed.keys().cloned());
-        });
+        self.0
+            .begin(|image| image.seen.keys().chain(image.malformed.keys()).cloned().collect());
     }
 
     /// What an object carries.
     pub fn seen(&self, key: &ObjectKey) -> Option<Seen> {
-        self.0.borrow().seen.get(key).cloned()
+        self.0.read(|image| image.seen.get(key).cloned())
     }
 
     /// Why an object can't be read.
     pub fn malformed(&self, key: &ObjectKey) -> Option<Arc<Malformed>> {
-        self.0.borrow().malformed.get(key).cloned()
+        self.0.read(|image| image.malformed.get(key).cloned())
     }
 
     /// Tells when there is something to take.
-    pub fn news(&self) -> MirrorNews {
-        MirrorNews(self.0.subscribe())
+    pub fn news(&self) -> News<Image> {
+        self.0.news()
     }
 }
 
 impl Image {
-    fn put(&mut self, sight: Sight) {
+    /// The object, if it carries another status than before, or can be read no longer or again.
+    fn put(&mut self, sight: Sight) -> Option<ObjectKey> {
         let Sight { key, seen, malformed } = sight;
         let is_same_reading = self.malformed.get(&key).map(|known| &**known) == malformed.as_ref();
         let before = self.seen.get(&key);
         let is_same_status = before.map(|seen| &seen.status) == seen.as_ref().map(|seen| &seen.status);
-        if !is_same_reading || !is_same_status {
-            self.untaken.insert(key.clone());
-        }
         match malformed {
             Some(malformed) => drop(self.malformed.insert(key.clone(), Arc::new(malformed))),
             None => drop(self.malformed.remove(&key)),
         }
         match seen {
-            Some(seen) => drop(self.seen.insert(key, seen)),
+            Some(seen) => drop(self.seen.insert(key.clone(), seen)),
             None => drop(self.seen.remove(&key)),
         }
-    }
-}
-
-/// Tells when a [`Mirror`] has something to take.
-#[derive(Debug)]
-pub struct MirrorNews(watch::Receiver<Image>);
-
-impl MirrorNews {
-    /// Resolves when something was put since the last time; never again once the mirror is gone.
-    pub async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
+        (!is_same_reading || !is_same_status).then_some(key)
     }
 }
 

@@ -20,7 +20,7 @@ struct Rig {
 fn object(path: &str) -> Option<Value> {
     let (kind, name) = path.rsplit_once('/')?;
     let labels = match (kind, name) {
-        ("/api/v1/namespaces/ns/pods", "ours") => LABELS.iter().copied().collect(),
+        ("/api/v1/namespaces/ns/pods", "ours") => PROXY_LABELS.iter().copied().collect(),
         ("/api/v1/namespaces/ns/pods", "theirs") => BTreeMap::from([("app", "x")]),
         ("/api/v1/nodes", "near") => BTreeMap::from([(ZONE, "zone-a")]),
         ("/api/v1/nodes", "bare") => BTreeMap::new(),

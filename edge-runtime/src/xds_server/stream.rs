@@ -11,6 +11,7 @@ use super::{
     kept_back::{KeptBack, Quarantines},
 };
 use crate::{
+    backoff::{jittered, random},
     metrics::{Counter, Gauge, Timer},
     state::{FleetState, KeptFrom, Rejection, RejectionKey},
     task::Stop,
@@ -30,7 +31,6 @@ use futures_util::{
 use prost::Message as _;
 use std::{
     collections::VecDeque,
-    hash::{BuildHasher as _, RandomState},
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -61,10 +61,8 @@ pub(super) struct Lifetime {
 
 impl Lifetime {
     /// When a stream that begins now is old.
-    fn end(&self, number: u64) -> Instant {
-        let fifth = u64::try_from(self.age.as_millis() / 5).unwrap_or(u64::MAX).max(1);
-        let jitter = RandomState::new().hash_one(number) % fifth;
-        Instant::now() + self.age + Duration::from_millis(jitter)
+    fn end(&self) -> Instant {
+        Instant::now() + jittered(self.age)
     }
 }
 
@@ -108,7 +106,7 @@ pub(super) async fn open(
     tracing::info!(%fleet, node = id, stream = context.number, "a proxy has connected");
     context.shared.metrics.add(Gauge::Streams, 1);
     let kept_back = context.kept_back.subscribe();
-    let old = context.lifetime.end(context.number).min(end_of(&proof, context.number));
+    let old = context.lifetime.end().min(end_of(&proof));
     let quarantine = quarantine_of(&kept_back, &fleet);
     let deliveries = Arc::clone(&context.shared.deliveries);
     let mut session = Session {
@@ -399,13 +397,13 @@ fn list(origins: &[Origin]) -> String {
 
 /// When a stream ends whose peer's proof does: a little before, each at its own time, so that the proxy comes back with
 /// what it has been given meanwhile. What is left of a proof that ends soon is not shortened further.
-fn end_of(proof: &Proof, number: u64) -> Instant {
+fn end_of(proof: &Proof) -> Instant {
     let now = Instant::now();
     let Some(ends) = proof.ends else {
         return now + FAR;
     };
     let left = ends.duration_since(SystemTime::now()).unwrap_or_default().min(FAR);
-    let jitter = Duration::from_secs(RandomState::new().hash_one(number) % EARLY.as_secs());
+    let jitter = Duration::from_secs(random() % EARLY.as_secs());
     let early = if left > 2 * EARLY { jitter } else { Duration::ZERO };
     now + left - early
 }

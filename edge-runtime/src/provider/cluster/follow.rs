@@ -78,7 +78,7 @@ impl Watch {
             client: self.client.clone(),
             resource: self.resource.clone(),
             namespace: self.source.namespace.clone(),
-            labels: None,
+            labels: &[],
             streams_lists: self.streams_lists,
         };
         let mut events = events::<Arrived<PARTIAL>>(target);
