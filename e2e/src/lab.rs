@@ -7,6 +7,7 @@ mod many;
 mod object;
 mod report;
 mod tenant;
+mod token;
 mod versions;
 
 pub use object::{Kind, Object, condition, is, is_rolled_out, on_parent};

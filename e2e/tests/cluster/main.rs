@@ -16,5 +16,6 @@ mod rollouts;
 mod scope;
 mod settings;
 mod statuses;
+mod tokens;
 mod walkthrough;
 mod workloads;

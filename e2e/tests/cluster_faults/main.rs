@@ -6,6 +6,7 @@
 mod away;
 mod definitions;
 mod forbidden;
+mod malformed;
 mod removal;
 
 use anyhow::Result;
