@@ -12,6 +12,7 @@ mod install;
 mod installations;
 mod modes;
 mod pods;
+mod rejection;
 mod rollouts;
 mod scope;
 mod settings;
