@@ -28,6 +28,8 @@ pub(super) struct Work {
     pub(super) wanted: Option<Wanted>,
     /// What is there.
     pub(super) view: View,
+    /// How often something of it has gone, or may have.
+    pub(super) losses: u64,
     /// Where the nodes are reached, if that matters.
     pub(super) nodes: NodeAddresses,
 }
@@ -49,7 +51,7 @@ impl Work {
                 .iter()
                 .zip(&other.view)
                 .all(|((a, one), (b, two))| a == b && Arc::ptr_eq(one, two));
-        is_same_wish && is_same_view && self.nodes == other.nodes
+        is_same_wish && is_same_view && self.losses == other.losses && self.nodes == other.nodes
     }
 }
 
@@ -139,7 +141,7 @@ impl Fleet {
         let scaled = Scaled::of(&objects);
         let mut fault = None;
         for object in objects.iter() {
-            let done = self.writer.apply(object, &work.view, scaled).await;
+            let done = self.writer.apply(object, (&work.view, work.losses), scaled).await;
             fault = worse(fault, done.err());
         }
         // Nothing goes before what takes its place is there.

@@ -30,6 +30,10 @@ pub(super) struct Fleets {
     owners: BTreeMap<ObjectId, FleetKey>,
     /// The same by fleet, as they were seen last.
     views: BTreeMap<FleetKey, View>,
+    /// How often something of a fleet has gone.
+    losses: BTreeMap<FleetKey, u64>,
+    /// How often all objects of a place were listed: what isn't in a list may have come and gone unseen.
+    lists: u64,
     /// Watches that haven't told everything yet.
     incomplete: BTreeSet<Place>,
     /// Fleets that are reached by the addresses of nodes.
@@ -55,6 +59,8 @@ impl Fleets {
             state: None,
             owners: BTreeMap::new(),
             views: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            lists: 0,
             incomplete,
             on_nodes: BTreeSet::new(),
             running: BTreeMap::new(),
@@ -104,21 +110,30 @@ impl Fleets {
                     self.owners.insert(id, fleet.clone());
                 }
                 let before = before.filter(|before| fleet.as_ref() != Some(before));
+                self.count_loss(before.as_ref());
                 self.follow_each([before, fleet]);
             }
             News::Gone(id) => {
                 let before = self.forget(&id);
+                self.count_loss(before.as_ref());
                 self.follow_each([before]);
             }
             News::Complete(place, listed) => {
                 let is_gone = |id: &&ObjectId| place.tells_of(id) && !listed.contains(*id);
                 let gone: Vec<ObjectId> = self.owners.keys().filter(is_gone).cloned().collect();
-                let fleets: Vec<_> = gone.iter().map(|id| self.forget(id)).collect();
-                match self.incomplete.remove(&place) {
-                    true => self.follow_all(),
-                    false => self.follow_each(fleets),
+                for id in gone {
+                    self.forget(&id);
                 }
+                self.lists += 1;
+                self.incomplete.remove(&place);
+                self.follow_all();
             }
+        }
+    }
+
+    fn count_loss(&mut self, fleet: Option<&FleetKey>) {
+        if let Some(fleet) = fleet {
+            *self.losses.entry(fleet.clone()).or_default() += 1;
         }
     }
 
@@ -173,6 +188,8 @@ impl Fleets {
         let work = Work {
             wanted: infra.map(|infra| (infra, Arc::clone(&self.rendering))),
             nodes: self.on_nodes.get(key).and_then(|_| self.nodes.addresses()),
+            // Both only grow, so the sum tells when either has.
+            losses: self.lists + self.losses.get(key).unwrap_or(&0),
             view,
         };
         match self.running.get(key) {
@@ -254,6 +271,7 @@ impl Fleets {
         let key = self.running.iter().find(|(_, running)| running.id == id);
         if let Some(key) = key.map(|(key, _)| key.clone()) {
             self.running.remove(&key);
+            self.losses.remove(&key);
             self.follow(&key);
         }
     }

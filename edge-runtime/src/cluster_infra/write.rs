@@ -75,17 +75,53 @@ pub(super) struct Writer {
     pub(super) fleet: FleetKey,
     pub(super) client: Client,
     pub(super) metrics: Arc<Metrics>,
-    /// Objects as they were after we had applied them, for those that never look as they were asked for, because the API
-    /// server writes a value in another way.
-    pub(super) settled: BTreeMap<ObjectId, (Value, u64)>,
+    /// Objects as they were after we had applied them.
+    pub(super) settled: BTreeMap<ObjectId, Settled>,
+}
+
+/// An object as it was after we had applied it.
+#[derive(Debug)]
+pub(super) struct Settled {
+    /// What was asked for.
+    revision: Value,
+    /// What became of it: some never look as they were asked for, because the API server writes a value in another way.
+    fingerprint: u64,
+    /// What watches had told of it before, until they tell more: they come behind our own writes.
+    before: Option<Sight>,
+}
+
+/// What watches have told of an object, and how often something of its fleet has gone.
+type Sight = (Option<Arc<Seen>>, u64);
+
+impl Settled {
+    /// Whether an object is as it was asked for, by what watches tell of it by now.
+    fn holds(&mut self, revision: &Value, (seen, losses): (Option<&Arc<Seen>>, u64)) -> bool {
+        let is_behind = self.before.as_ref().is_some_and(|before| match (before, seen) {
+            // It may have come and gone again unseen, but not without being told.
+            ((None, known), None) => *known == losses,
+            ((Some(before), _), Some(seen)) => Arc::ptr_eq(before, seen),
+            _ => false,
+        });
+        if !is_behind {
+            self.before = None;
+        }
+        let is_same = seen.is_some_and(|seen| seen.fingerprint == self.fingerprint);
+        self.revision == *revision && (is_behind || is_same)
+    }
 }
 
 impl Writer {
-    /// Brings an object in line with what is wanted. `scaled`: an autoscaler decides how many pods there are.
-    pub(super) async fn apply(&mut self, object: &Object, view: &View, scaled: Scaled) -> Result<(), Fault> {
+    /// Brings an object in line with what is wanted. `losses`: how often something of the fleet has gone; `scaled`: an
+    /// autoscaler decides how many pods there are.
+    pub(super) async fn apply(
+        &mut self,
+        object: &Object,
+        (view, losses): (&View, u64),
+        scaled: Scaled,
+    ) -> Result<(), Fault> {
         let id = id(object);
         let seen = view.get(&id);
-        if !self.is_as_wanted(&id, object, seen) {
+        if !self.is_as_wanted(&id, object, (seen, losses)) {
             if let Some(seen) = seen.filter(|seen| must_be_remade(&seen.object, object)) {
                 // It is made again as soon as it is seen to be gone.
                 return match seen.leaves {
@@ -96,10 +132,13 @@ impl Writer {
             let begun = Instant::now();
             let applied = self.write(&id, object, seen, scaled).await;
             self.record(&id, Deed::Apply, begun, &applied);
-            let mark = revision(object);
-            let seen = Seen::new(id.kind, applied?);
+            let settled = Settled {
+                revision: revision(object),
+                fingerprint: Seen::new(id.kind, applied?).fingerprint,
+                before: Some((seen.cloned(), losses)),
+            };
             tracing::info!(fleet = %self.fleet, kind = id.kind.as_str(), name = %id.name, "applied");
-            self.settled.insert(id.clone(), (mark, seen.fingerprint));
+            self.settled.insert(id.clone(), settled);
         }
         match seen {
             // Whoever says how many pods there are says it alone.
@@ -110,10 +149,10 @@ impl Writer {
         }
     }
 
-    fn is_as_wanted(&self, id: &ObjectId, object: &Object, seen: Option<&Arc<Seen>>) -> bool {
-        seen.is_some_and(|seen| {
-            self.settled.get(id) == Some(&(revision(object), seen.fingerprint)) || covers(&seen.object, &object.body)
-        })
+    fn is_as_wanted(&mut self, id: &ObjectId, object: &Object, sight: (Option<&Arc<Seen>>, u64)) -> bool {
+        let settled = self.settled.get_mut(id);
+        settled.is_some_and(|settled| settled.holds(&revision(object), sight))
+            || sight.0.is_some_and(|seen| covers(&seen.object, &object.body))
     }
 
     async fn write(
@@ -276,6 +315,50 @@ fn is_owner_label(name: &str) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    fn sight(text: &str) -> Arc<Seen> {
+        let object = json!({"metadata": {"name": "n"}, "data": {"text": text}});
+        Arc::new(Seen::new(
+            ObjectKind::ConfigMap,
+            serde_json::from_value(object).unwrap(),
+        ))
+    }
+
+    fn settled(before: Option<&Arc<Seen>>, losses: u64) -> Settled {
+        Settled {
+            revision: "1".into(),
+            fingerprint: sight("ours").fingerprint,
+            before: Some((before.cloned(), losses)),
+        }
+    }
+
+    #[test]
+    fn what_was_created_is_there_although_no_watch_has_told_until_something_has_gone() {
+        let wanted = Value::from("1");
+        let mut created = settled(None, 4);
+        assert!(created.holds(&wanted, (None, 4)));
+        assert!(!created.holds(&"2".into(), (None, 4)), "something else is wanted");
+        assert!(created.holds(&wanted, (Some(&sight("ours")), 4)), "a watch has told");
+        assert!(!created.holds(&wanted, (None, 4)), "and now it is gone");
+        assert!(!settled(None, 4).holds(&wanted, (None, 5)), "it came and went unseen");
+        assert!(
+            !settled(None, 4).holds(&wanted, (Some(&sight("theirs")), 4)),
+            "it drifts"
+        );
+    }
+
+    #[test]
+    fn what_was_changed_is_as_we_left_it_until_a_watch_tells_more() {
+        let (wanted, before) = (Value::from("1"), sight("before"));
+        let mut changed = settled(Some(&before), 4);
+        assert!(changed.holds(&wanted, (Some(&before), 4)));
+        assert!(changed.holds(&wanted, (Some(&sight("ours")), 5)));
+        assert!(
+            !changed.holds(&wanted, (Some(&sight("before")), 5)),
+            "somebody took it back"
+        );
+        assert!(!settled(Some(&before), 4).holds(&wanted, (None, 5)), "it is gone");
+    }
 
     #[test]
     fn an_object_is_known_by_its_marks_or_by_its_labels_and_a_foreign_one_is_left_alone() {
