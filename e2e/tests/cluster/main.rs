@@ -18,5 +18,6 @@ mod scope;
 mod settings;
 mod statuses;
 mod tokens;
+mod upkeep;
 mod walkthrough;
 mod workloads;

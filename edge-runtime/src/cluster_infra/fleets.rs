@@ -276,3 +276,6 @@ impl Fleets {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

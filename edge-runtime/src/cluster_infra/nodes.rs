@@ -135,7 +135,7 @@ async fn watch_nodes(client: Client, sender: &watch::Sender<NodeAddresses>) {
         client,
         resource: ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&()),
         namespace: None,
-        labels: None,
+        labels: &[],
         streams_lists: false,
     };
     let mut events = events::<Node>(target);

@@ -1,0 +1,155 @@
+//! Who is given work, with an API server that answers nothing.
+
+use super::*;
+use crate::{
+    cluster_infra::seen::{Marks, Seen},
+    metrics::Metrics,
+    state::{Availability, Coverage, FleetState, Reports},
+};
+use edge_infra::ObjectKind;
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use tower::service_fn;
+
+fn infra(key: &str) -> Arc<Infra> {
+    Arc::new(Infra {
+        key: key.into(),
+        name: "edge".into(),
+        namespace: "system".into(),
+        placement: edge_ir::Placement::Controller,
+        owner: None,
+        extra_labels: edge_ir::StringMap::default(),
+        labels: edge_ir::StringMap::default(),
+        annotations: edge_ir::StringMap::default(),
+        ports: Vec::new(),
+        addresses: Vec::new(),
+        proxy: Arc::default(),
+        origins: [].into(),
+    })
+}
+
+fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
+    let state = |(key, infra): &(&str, Option<&Arc<Infra>>)| {
+        let state = FleetState {
+            snapshot: Arc::default(),
+            infra: infra.cloned(),
+            last_infra: None,
+        };
+        (FleetKey::new(*key), state)
+    };
+    Some(Arc::new(Published {
+        fleets: fleets.iter().map(state).collect(),
+        coverage: Coverage::Whole,
+        since: None,
+    }))
+}
+
+fn fleets() -> Fleets {
+    let silent = service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    let terms = edge_infra::Terms {
+        controller_name: "c".into(),
+        controller_namespace: "system".into(),
+        dns_domain: "cluster.local".into(),
+        proxy_image: String::new(),
+        shutdown_manager_image: String::new(),
+        image_pull_policy: String::new(),
+        image_pull_secrets: Vec::new(),
+        authorities: String::new(),
+    };
+    let outputs = Outputs {
+        reports: Arc::new(watch::Sender::new(Some(Reports::new()))),
+        metrics: Arc::<Metrics>::default(),
+    };
+    Fleets::new(
+        Client::new(silent, "default"),
+        Rendering { terms },
+        BTreeSet::new(),
+        outputs,
+    )
+}
+
+fn seen(name: &str, fleet: &str, content: &Value) -> News {
+    let object = json!({"metadata": {"name": name, "namespace": "system"}, "spec": content});
+    let object: kube::core::DynamicObject = serde_json::from_value(object).unwrap();
+    let marks = Marks {
+        controller: Some("c".to_owned()),
+        fleet: Some(fleet.into()),
+    };
+    let id = ObjectId::of(ObjectKind::Service, &object);
+    News::Seen(id, marks, Arc::new(Seen::new(ObjectKind::Service, object)))
+}
+
+/// Which tasks have been given other work since the last call.
+fn woken(fleets: &Fleets, receivers: &mut BTreeMap<FleetKey, watch::Receiver<Work>>) -> Vec<String> {
+    for (key, running) in &fleets.running {
+        receivers.entry(key.clone()).or_insert_with(|| {
+            let mut receiver = running.work.subscribe();
+            receiver.mark_changed();
+            receiver
+        });
+    }
+    let is_news = |(_, receiver): &(&FleetKey, &mut watch::Receiver<Work>)| receiver.has_changed().unwrap();
+    let woken: Vec<_> = receivers.iter_mut().filter(is_news).collect();
+    woken
+        .into_iter()
+        .map(|(key, receiver)| {
+            receiver.mark_unchanged();
+            key.to_string()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn only_those_are_woken_who_have_other_work() {
+    let (mut fleets, mut receivers) = (fleets(), BTreeMap::new());
+    let (one, two) = (infra("ns/one"), infra("ns/two"));
+    fleets.publish(published(&[("ns/one", Some(&one)), ("ns/two", Some(&two))]));
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/one", "ns/two"]);
+    // Endpoints have changed, or somebody else's routes.
+    fleets.publish(published(&[("ns/one", Some(&one)), ("ns/two", Some(&two))]));
+    assert_eq!(woken(&fleets, &mut receivers), [""; 0]);
+    fleets.publish(published(&[("ns/one", Some(&infra("ns/one"))), ("ns/two", Some(&two))]));
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/one"]);
+    fleets.hear(seen("a", "ns/two", &json!({})));
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/two"]);
+    // It says that it is another's now.
+    fleets.hear(seen("a", "ns/one", &json!({})));
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/one", "ns/two"]);
+    fleets.follow_all();
+    assert_eq!(woken(&fleets, &mut receivers), [""; 0]);
+    let mut rendering = Rendering::clone(&fleets.rendering);
+    rendering.terms.authorities = "others".to_owned();
+    fleets.render_with(rendering);
+    assert_eq!(woken(&fleets, &mut receivers), ["ns/one", "ns/two"]);
+}
+
+#[tokio::test]
+async fn nodes_matter_to_those_who_are_reached_by_them() {
+    let mut fleets = fleets();
+    fleets.publish(published(&[("ns/one", Some(&infra("ns/one")))]));
+    assert!(fleets.on_nodes.is_empty());
+    fleets.hear(seen("a", "ns/one", &json!({"type": "NodePort"})));
+    assert_eq!(fleets.on_nodes.len(), 1);
+    fleets.hear(seen("a", "ns/one", &json!({"type": "LoadBalancer"})));
+    assert!(fleets.on_nodes.is_empty());
+}
+
+#[tokio::test]
+async fn of_a_fleet_that_cannot_be_made_is_said_what_is_known() {
+    let mut fleets = fleets();
+    fleets.hear(seen("a", "ns/there", &json!({})));
+    fleets.publish(published(&[("ns/there", None), ("ns/nowhere", None)]));
+    let told = |fleets: &Fleets| -> Vec<(String, Availability)> {
+        let reports = fleets.outputs.reports.borrow();
+        let reports = reports.iter().flatten();
+        reports
+            .map(|(key, report)| (key.to_string(), report.availability.clone()))
+            .collect()
+    };
+    // What there is of the other one is left alone, and so is what was said of it.
+    assert_eq!(told(&fleets), [("ns/nowhere".to_owned(), Availability::Starting)]);
+    fleets.publish(published(&[]));
+    assert_eq!(told(&fleets), []);
+}
