@@ -68,10 +68,12 @@ fn inventory(tenant: &Tenant) -> Result<BTreeSet<String>> {
         ("v1", "Service"),
         ("v1", "ServiceAccount"),
     ] {
-        for object in tenant
+        let all = tenant
             .lab
-            .list(&Kind::new(api_version, kind), &tenant.system.name, "")?
-        {
+            .list(&Kind::new(api_version, kind), &tenant.system.name, "")?;
+        // The pod of an installation's Job goes when Kubernetes gets round to it.
+        let is_of_job = |object: &Value| object["metadata"]["ownerReferences"][0]["kind"] == "Job";
+        for object in all.iter().filter(|object| !is_of_job(object)) {
             names.insert(format!(
                 "{kind} {}",
                 object["metadata"]["name"].as_str().unwrap_or_default()
