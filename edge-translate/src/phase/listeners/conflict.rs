@@ -67,7 +67,7 @@ fn check_port(candidates: &mut [Candidate], members: &[(usize, Group)]) {
 }
 
 /// Listeners of different protocol groups on one port. The oldest Gateway keeps the port, if it agrees with itself;
-/// where only ListenerSets want it, the oldest that does.
+/// where only ListenerSets want it, the oldest that does. Whoever comes after it may share the port, listener by listener.
 fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
     let holder = |i: usize| (candidates[i].id.gateway, candidates[i].id.set);
     let agrees = |i: usize| {
@@ -79,14 +79,20 @@ fn protocol_conflict(candidates: &mut [Candidate], stream: &[(usize, Group)]) {
         groups.all(|g| Some(g) == first)
     };
     let is_gateway = |i: usize| candidates[i].id.set.is_none();
+    // The group that keeps the port, and how many at the beginning had their chance before.
     let winner = match stream.iter().find(|(i, _)| is_gateway(*i)) {
-        Some((first, group)) => Some(*group).filter(|_| agrees(*first)),
-        None => stream.iter().find(|(i, _)| agrees(*i)).map(|(_, g)| *g),
+        Some((first, group)) => Some((*group, 0)).filter(|_| agrees(*first)),
+        None => {
+            let first = stream.iter().position(|(i, _)| agrees(*i));
+            first.map(|at| (stream[at].1, at))
+        }
     };
+    let keeps = |at: usize, group: Group| winner.is_some_and(|(kept, passed)| kept == group && at >= passed);
     let losers: Vec<usize> = stream
         .iter()
-        .filter(|(i, g)| Some(*g) != winner || (!is_gateway(*i) && !agrees(*i)))
-        .map(|(i, _)| *i)
+        .enumerate()
+        .filter(|(at, (_, group))| !keeps(*at, *group))
+        .map(|(_, (i, _))| *i)
         .collect();
     let message = format!(
         "All listeners for a given port must use a compatible protocol, conflicting listeners: {}",
