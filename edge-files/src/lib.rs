@@ -13,6 +13,8 @@ use std::{
 
 /// Deepest nesting of folders: beyond it something is mounted into itself.
 const MAX_DEPTH: usize = 64;
+/// How often a walk begins anew because something moved while it was on its way.
+const ATTEMPTS: usize = 5;
 /// The system's error number for too many symbolic links.
 const ELOOP: i32 = 40;
 
@@ -56,10 +58,21 @@ impl Stamp {
 
 /// Lists files and folders below the given paths. A path may be a file, which is read whatever its name; in folders
 /// only `.yaml`, `.yml` and `.json` count, and nothing whose name begins with a dot.
+///
+/// What is moved while it is walked is seen in neither place and would seem to be gone. So a walk that finds less than
+/// it was told of is done again; a path where that goes on is one that can't be read now.
 pub fn list(roots: &[PathBuf]) -> Listing {
-    let mut walk = Walk::default();
-    for root in roots {
-        walk.root(root);
+    let mut walk = Walk::over(roots);
+    for _ in 1..ATTEMPTS {
+        if walk.torn.is_empty() {
+            return walk.listing;
+        }
+        walk = Walk::over(roots);
+    }
+    for root in std::mem::take(&mut walk.torn) {
+        walk.listing.is_partial = true;
+        walk.listing.unreadable.insert(root.clone());
+        walk.problem(&root, "it changes while it is listed".into());
     }
     walk.listing
 }
@@ -93,12 +106,24 @@ fn is_hidden(path: &Path) -> bool {
 #[derive(Default)]
 struct Walk {
     listing: Listing,
+    /// Roots below which something went while they were walked.
+    torn: BTreeSet<PathBuf>,
     /// Folders that are being walked, outermost first.
     ancestors: Vec<(u64, u64)>,
 }
 
 impl Walk {
-    fn root(&mut self, root: &Path) {
+    fn over(roots: &[PathBuf]) -> Self {
+        let mut walk = Self::default();
+        for root in roots {
+            if walk.root(root) == Sight::Torn {
+                walk.torn.insert(root.clone());
+            }
+        }
+        walk
+    }
+
+    fn root(&mut self, root: &Path) -> Sight {
         // The folder above tells when the path itself comes, goes or is replaced.
         let mut above = root.parent();
         while let Some(folder) = above {
@@ -109,23 +134,26 @@ impl Walk {
             above = folder.parent();
         }
         match fs::metadata(root) {
-            Ok(meta) => self.entry(root, &meta, Named::ByUser),
+            Ok(meta) => return self.entry(root, &meta, Named::ByUser),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.problem(root, "it doesn't exist; it will be read when it does".into());
             }
             Err(error) => self.unreadable(root, &error),
         }
+        Sight::Whole
     }
 
-    fn entry(&mut self, path: &Path, meta: &Metadata, named: Named) {
+    fn entry(&mut self, path: &Path, meta: &Metadata, named: Named) -> Sight {
         if meta.is_dir() {
-            self.folder(path, meta);
-        } else if meta.is_file() && (named == Named::ByUser || may_hold_resources(path)) {
+            return self.folder(path, meta);
+        }
+        if meta.is_file() && (named == Named::ByUser || may_hold_resources(path)) {
             self.follow_link(path);
             self.listing.files.insert(path.to_owned(), Stamp::of(meta));
         } else if named == Named::ByUser {
             self.problem(path, "it is neither a file nor a folder".into());
         }
+        Sight::Whole
     }
 
     /// A linked file changes where it really lies.
@@ -139,43 +167,62 @@ impl Walk {
         }
     }
 
-    fn folder(&mut self, path: &Path, meta: &Metadata) {
+    fn folder(&mut self, path: &Path, meta: &Metadata) -> Sight {
         let id = (meta.dev(), meta.ino());
         if self.ancestors.contains(&id) {
-            return self.problem(
+            self.problem(
                 path,
                 "it is a symbolic link to a folder around it; remove the link".into(),
             );
+            return Sight::Whole;
         }
         if self.ancestors.len() >= MAX_DEPTH {
-            return self.problem(
+            self.problem(
                 path,
                 format!("it lies more than {MAX_DEPTH} folders deep and is not looked into"),
             );
+            return Sight::Whole;
         }
-        self.listing.folders.insert(path.to_owned());
         let mut entries: Vec<PathBuf> = match fs::read_dir(path) {
             Ok(entries) => entries
                 .flatten()
                 .map(|entry| entry.path())
                 .filter(|path| !is_hidden(path))
                 .collect(),
-            Err(error) => return self.unreadable(path, &error),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Sight::Torn,
+            Err(error) => {
+                self.listing.folders.insert(path.to_owned());
+                self.unreadable(path, &error);
+                return Sight::Whole;
+            }
         };
+        self.listing.folders.insert(path.to_owned());
         entries.sort();
         self.ancestors.push(id);
+        let mut sight = Sight::Whole;
         for path in entries {
-            match fs::metadata(&path) {
-                Ok(meta) => self.entry(&path, &meta, Named::ByFolder),
-                // Removed in between, or a link to nothing: nobody's business unless it would have been read.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {}
-                Err(error) if may_hold_resources(&path) || error.raw_os_error() == Some(ELOOP) => {
-                    self.unreadable(&path, &error);
-                }
-                Err(_) => {}
-            }
+            sight = sight.and(self.listed(&path));
         }
         self.ancestors.pop();
+        sight
+    }
+
+    /// An entry that its folder has told of.
+    fn listed(&mut self, path: &Path) -> Sight {
+        match fs::metadata(path) {
+            Ok(meta) => return self.entry(path, &meta, Named::ByFolder),
+            // Whoever saves a file makes others that go at once: nobody's business unless it would have been read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
+                if may_hold_resources(path) || path.extension().is_none() {
+                    return Sight::Torn;
+                }
+            }
+            Err(error) if may_hold_resources(path) || error.raw_os_error() == Some(ELOOP) => {
+                self.unreadable(path, &error);
+            }
+            Err(_) => {}
+        }
+        Sight::Whole
     }
 
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
@@ -202,6 +249,22 @@ impl Walk {
 enum Named {
     ByUser,
     ByFolder,
+}
+
+/// Whether everything was still there when it was looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    Whole,
+    Torn,
+}
+
+impl Sight {
+    fn and(self, other: Self) -> Self {
+        match self {
+            Self::Whole => other,
+            Self::Torn => Self::Torn,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -278,5 +341,27 @@ mod tests {
         assert!(problem("broken.yaml").contains("to nothing"));
         assert!(problem("missing").contains("doesn't exist; it will be read when it does"));
         assert_eq!(listing.problems.len(), 4);
+    }
+
+    #[test]
+    fn a_folder_that_is_moved_while_it_is_read_is_not_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, away) = (folder.path().join("here"), folder.path().join("away"));
+        fs::create_dir_all(here.join("deep")).unwrap();
+        fs::write(here.join("deep/x.yaml"), "").unwrap();
+        let roots = [here.clone()];
+        std::thread::scope(|scope| {
+            let mover = scope.spawn(|| {
+                for _ in 0..5_000 {
+                    fs::rename(&here, &away).unwrap();
+                    fs::rename(&away, &here).unwrap();
+                }
+            });
+            while !mover.is_finished() {
+                let listing = list(&roots);
+                let is_seen = !listing.files.is_empty() && listing.folders.contains(&here);
+                assert!(is_seen || listing.problems.contains_key(&here), "{listing:?}");
+            }
+        });
     }
 }
