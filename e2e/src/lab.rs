@@ -11,7 +11,7 @@ mod token;
 mod versions;
 
 pub use object::{Kind, Object, condition, is, is_rolled_out, on_parent};
-pub use tenant::{Installation, Tenant, Terms};
+pub use tenant::{ECHO, Installation, Tenant, Terms};
 pub use versions::{Record, said_once, writes};
 
 use crate::process::{self, Signal, processes_with, signal};

@@ -5,6 +5,7 @@ mod installation;
 mod site;
 
 pub use installation::Installation;
+pub use site::ECHO;
 
 use super::{Kind, Lab, Namespace, Object, is_rolled_out, wait_for};
 use crate::{

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::{
     http::{self, Request},
-    lab::{Installation, Kind, Lab, Namespace, Object, PATIENCE, is, on_parent},
+    lab::{ECHO, Installation, Kind, Lab, Namespace, Object, PATIENCE, is, on_parent},
     process::wait_for,
     traffic::Traffic,
 };
@@ -183,7 +183,8 @@ impl Site {
 
     fn serves(&self) -> Result<SocketAddr> {
         let controller = format!("gateway.edge/{}", self.name);
-        self.lab.apply(&OBJECTS.replace("TENANT", &self.name))?;
+        let objects = format!("{OBJECTS}---{ECHO}");
+        self.lab.apply(&objects.replace("TENANT", &self.name))?;
         let gateway = Kind::gateway_api("Gateway").named(&self.name, "front");
         let gateway = self.lab.wait_until_true(&gateway, "Programmed")?;
         let address = gateway["status"]["addresses"][0]["value"]
@@ -335,26 +336,6 @@ spec:
   parentRefs: [{ name: front }]
   hostnames: [www.example.com]
   rules: [{ backendRefs: [{ name: echo, port: 80 }] }]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: { name: echo, namespace: TENANT }
-spec:
-  selector: { matchLabels: { app: echo } }
-  template:
-    metadata: { labels: { app: echo } }
-    spec:
-      containers:
-        - name: echo
-          image: edge-echo:test
-          readinessProbe: { httpGet: { path: /, port: 3000 }, periodSeconds: 1 }
----
-apiVersion: v1
-kind: Service
-metadata: { name: echo, namespace: TENANT }
-spec:
-  selector: { app: echo }
-  ports: [{ port: 80, targetPort: 3000 }]
 ";
 
 #[test]

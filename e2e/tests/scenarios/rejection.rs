@@ -73,13 +73,7 @@ pub(crate) fn what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit(plane: &
     traffic.stop_without_failure().with_context(|| stack.logs())?;
 
     // A proxy that starts now gets everything else.
-    let proxy = stack.proxy()?;
-    process::signal(proxy, Signal::Kill)?;
-    wait_for(
-        "another proxy",
-        PATIENCE,
-        || Ok((stack.proxy()? != proxy).then_some(())),
-    )?;
+    replace_proxy(&stack)?;
     stack.wait_for_status("other.example.com", "/", 200)?;
     wait_until_rejected(&stack)?;
     ensure!(
@@ -96,6 +90,18 @@ pub(crate) fn what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit(plane: &
     })
     .with_context(|| stack.logs())?;
     Ok(())
+}
+
+/// Kills the proxy, and waits for the one that the controller starts instead.
+fn replace_proxy(stack: &Stack) -> Result<()> {
+    let proxy = stack.proxy()?;
+    process::signal(proxy, Signal::Kill)?;
+    wait_for(
+        "another proxy",
+        PATIENCE,
+        || Ok((stack.proxy()? != proxy).then_some(())),
+    )
+    .map(drop)
 }
 
 /// An expression that every proxy takes, unless its operator allows less.
@@ -146,13 +152,7 @@ fn a_route_table_that_envoy_refuses_costs_its_rule_and_heals_with_its_edit() -> 
     assert_eq!(route_says(&stack.status()?, "other", "Programmed", "False"), [""; 0]);
 
     // A proxy that starts now gets everything else.
-    let proxy = stack.proxy()?;
-    process::signal(proxy, Signal::Kill)?;
-    wait_for(
-        "another proxy",
-        PATIENCE,
-        || Ok((stack.proxy()? != proxy).then_some(())),
-    )?;
+    replace_proxy(&stack)?;
     stack.wait_for_status("other.example.com", "/", 200)?;
     wait_until_told(&stack)?;
 

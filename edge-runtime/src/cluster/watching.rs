@@ -54,16 +54,29 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a watch sees and what goes wrong with it, for as long as anybody asks.
-pub fn events<K>(target: Target) -> BoxStream<'static, Result<Event<K>, Fault>>
-where
+/// What can be watched: any form in which objects of a kind are read.
+pub trait Watched:
+    Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
+    + DeserializeOwned
+    + Clone
+    + fmt::Debug
+    + Send
+    + 'static
+{
+}
+
+impl<K> Watched for K where
     K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + DeserializeOwned
         + Clone
         + fmt::Debug
         + Send
-        + 'static,
+        + 'static
 {
+}
+
+/// What a watch sees and what goes wrong with it, for as long as anybody asks.
+pub fn events<K: Watched>(target: Target) -> BoxStream<'static, Result<Event<K>, Fault>> {
     let watching = Watching {
         events: begin(&target),
         target,
@@ -89,15 +102,7 @@ struct Watching<K> {
     pause: Option<Duration>,
 }
 
-fn begin<K>(target: &Target) -> Events<K>
-where
-    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
-        + DeserializeOwned
-        + Clone
-        + fmt::Debug
-        + Send
-        + 'static,
-{
+fn begin<K: Watched>(target: &Target) -> Events<K> {
     let client = target.client.clone();
     let api: Api<K> = match &target.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &target.resource),
@@ -114,15 +119,7 @@ where
     watcher(api, config).boxed()
 }
 
-impl<K> Watching<K>
-where
-    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
-        + DeserializeOwned
-        + Clone
-        + fmt::Debug
-        + Send
-        + 'static,
-{
+impl<K: Watched> Watching<K> {
     async fn next(&mut self) -> Result<Event<K>, Fault> {
         if let Some(pause) = self.pause.take() {
             time::sleep(pause).await;

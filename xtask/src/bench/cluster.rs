@@ -2,12 +2,10 @@
 
 use super::report;
 use crate::{
-    envoy,
     lab::Lab,
     workspace::{self, Profile, Programs},
 };
-use anyhow::{Context, Result, bail};
-use std::process::Stdio;
+use anyhow::Result;
 
 /// Measures and publishes.
 pub(crate) fn run() -> Result<()> {
@@ -16,16 +14,7 @@ pub(crate) fn run() -> Result<()> {
     let mut bench = workspace::cargo()?;
     bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "cluster"]);
     lab.around(&mut bench, "bench")?;
-    let output = bench
-        .env("EDGE_ENVOY", envoy::binary()?)
-        .env("EDGE_PROGRAMS", programs.path(""))
-        .stderr(Stdio::inherit())
-        .output()
-        .context("cargo can't be started")?;
-    if !output.status.success() {
-        bail!("the cluster's bench failed");
-    }
-    let table = String::from_utf8(output.stdout)?;
+    let table = report::table(&mut bench, &programs)?;
     let body = format!(
         "`edgegateway` with its default limits and one `edge-proxy`, in the test cluster (`e2e/kubelab`) on the same \
          machine; routes of two rules and three matches, a Service with two endpoints for every two of them:\n\n{table}"

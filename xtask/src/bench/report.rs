@@ -2,16 +2,31 @@
 //!
 //! Each bench owns the text between its two marks and leaves the rest alone, so that notes written by hand stay.
 
-use crate::workspace;
-use anyhow::{Context, Result};
+use crate::{
+    envoy,
+    workspace::{self, Programs},
+};
+use anyhow::{Context, Result, ensure};
 use std::{
     fs,
     io::{self, Write},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 /// The document, from the root of the workspace.
 const DOCUMENT: &str = "docs/performance.md";
+
+/// What a bench that runs our programs, and stock Envoy beside them, prints as its table.
+pub(crate) fn table(bench: &mut Command, programs: &Programs) -> Result<String> {
+    let output = bench
+        .env("EDGE_ENVOY", envoy::binary()?)
+        .env("EDGE_PROGRAMS", programs.path(""))
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cargo can't be started")?;
+    ensure!(output.status.success(), "the bench failed");
+    Ok(String::from_utf8(output.stdout)?)
+}
 
 /// Prints a section and puts it between `<!-- bench:NAME -->` and `<!-- end:NAME -->`.
 pub(crate) fn publish(name: &str, command: &str, body: &str) -> Result<()> {

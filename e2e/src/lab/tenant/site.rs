@@ -5,8 +5,8 @@ use crate::lab::{Kind, Object};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-/// A backend that answers with what it was asked, as Service `echo`.
-const ECHO: &str = "
+/// A backend that answers with what it was asked, as Service `echo`. `TENANT` stands for the namespace.
+pub const ECHO: &str = "
 apiVersion: apps/v1
 kind: Deployment
 metadata: { name: echo, namespace: TENANT }
