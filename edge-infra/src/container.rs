@@ -1,34 +1,28 @@
 //! The two containers of a proxy's pod.
 
 use crate::{StartFiles, Terms, pod::DRAIN_SECONDS};
-use edge_ir::{ContainerSettings, Infra};
+use edge_ir::{ContainerSettings, Infra, pod_port};
 use serde_json::{Value, json};
 
 /// Name of the proxy's container.
 const PROXY: &str = "edge";
-/// Ports of the pod besides those of listeners.
-const METRICS_PORT: u16 = 19001;
-const SHUTDOWN_PORT: u16 = 19002;
-const READY_PORT: u16 = 19003;
-/// Where the shutdown manager looks for the proxy's admin interface unless it is told.
-const ADMIN_PORT: u16 = 19000;
 /// What the proxy's log is spared, unless something else is asked for: `misc` tells of every unknown field.
 const QUIET: (&str, &str) = ("misc", "error");
 
 /// The proxy.
 pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
     let settings = &infra.proxy.cluster.workload.container;
-    let probe = |period: u32, failures: u32| probe("/ready", READY_PORT, period, failures);
+    let probe = |period: u32, failures: u32| probe("/ready", pod_port::READY, period, failures);
     let mounts = [
         json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
         json!({"name": "sds", "mountPath": "/sds", "readOnly": true}),
         json!({"name": "sa-token", "mountPath": "/var/run/secrets/token", "readOnly": true}),
     ];
-    let mut ports = vec![json!({"name": "readiness", "containerPort": READY_PORT, "protocol": "TCP"})];
+    let mut ports = vec![json!({"name": "readiness", "containerPort": pod_port::READY, "protocol": "TCP"})];
     if infra.proxy.prometheus {
         ports.insert(
             0,
-            json!({"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"}),
+            json!({"name": "metrics", "containerPort": pod_port::METRICS, "protocol": "TCP"}),
         );
     }
     json!({
@@ -43,7 +37,7 @@ pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
         "readinessProbe": probe(5, 1),
         "livenessProbe": probe(10, 3),
         // It waits here until the shutdown manager says that its connections are done.
-        "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": SHUTDOWN_PORT, "scheme": "HTTP"}}},
+        "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": pod_port::SHUTDOWN, "scheme": "HTTP"}}},
         "securityContext": settings.security_context.clone().unwrap_or_else(security_context),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": by_key("mountPath", mounts.into(), &settings.volume_mounts),
@@ -71,9 +65,10 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
         drain.extend(seconds.map(|seconds| format!("--{flag}={seconds}s")));
     }
     // A bootstrap may have it elsewhere.
-    let moved = files.admin_port.filter(|port| *port != ADMIN_PORT);
+    // Where the shutdown manager looks for the proxy's admin interface unless it is told.
+    let moved = files.admin_port.filter(|port| *port != pod_port::ADMIN);
     drain.extend(moved.map(|port| format!("--admin-port={port}")));
-    let probe = |failures: u32| probe("/healthz", SHUTDOWN_PORT, 10, failures);
+    let probe = |failures: u32| probe("/healthz", pod_port::SHUTDOWN, 10, failures);
     json!({
         "name": "shutdown-manager",
         "image": terms.shutdown_manager_image,

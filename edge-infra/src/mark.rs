@@ -5,7 +5,6 @@ use crate::{Object, Terms};
 use edge_ir::Infra;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// Annotation with the name of the controller that made an object.
 pub const CONTROLLER: &str = "gateway.edge/controller";
@@ -32,9 +31,5 @@ pub(crate) fn marked(mut object: Object, infra: &Infra, terms: &Terms) -> Object
 }
 
 fn revision(body: &Value) -> String {
-    let hash = Sha256::digest(body.to_string().as_bytes());
-    hash.iter().take(8).fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    format!("{:.16x}", Sha256::digest(body.to_string()))
 }

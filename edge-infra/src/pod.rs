@@ -6,7 +6,7 @@ use crate::{
     metadata::{labels, merged, name},
     object::ObjectKind,
 };
-use edge_ir::{Infra, Placement};
+use edge_ir::{Infra, Placement, pod_port};
 use serde_json::{Map, Value, json};
 
 /// How long a stopping proxy waits for its connections.
@@ -33,7 +33,8 @@ pub(crate) fn template(infra: &Infra, terms: &Terms, files: &StartFiles) -> Valu
     let mut metadata = json!({"labels": labels(infra, &settings.labels)});
     let mut annotations = Map::new();
     if infra.proxy.prometheus {
-        let scrape = [("scrape", "true"), ("path", "/stats/prometheus"), ("port", "19001")];
+        let port = pod_port::METRICS.to_string();
+        let scrape = [("scrape", "true"), ("path", "/stats/prometheus"), ("port", &*port)];
         let scrape = scrape.map(|(key, value)| (format!("prometheus.io/{key}"), Value::from(value)));
         annotations.extend(scrape);
     }

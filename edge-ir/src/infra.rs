@@ -73,6 +73,20 @@ pub mod label {
     ];
 }
 
+/// Ports that a proxy's pod takes for itself, whatever its listeners are. On a shared machine each process has others.
+pub mod pod_port {
+    /// The admin interface, on loopback.
+    pub const ADMIN: u16 = 19000;
+    /// Statistics.
+    pub const METRICS: u16 = 19001;
+    /// The shutdown manager beside the proxy.
+    pub const SHUTDOWN: u16 = 19002;
+    /// Readiness.
+    pub const READY: u16 = 19003;
+    /// All of them.
+    pub const ALL: [u16; 4] = [ADMIN, METRICS, SHUTDOWN, READY];
+}
+
 /// Beside whom the cluster objects of a fleet are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {

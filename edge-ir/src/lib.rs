@@ -39,7 +39,7 @@ pub use http::{
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,
-    StringMap, label,
+    StringMap, label, pod_port,
 };
 pub use listener::{
     ClientSettings, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy,

@@ -10,6 +10,7 @@ use crate::{
     task::{Stop, Task},
 };
 use ::http::{Method, StatusCode};
+use edge_ir::pod_port;
 use std::{
     fs, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -21,10 +22,8 @@ use tokio::{
     time::{self, Instant},
 };
 
-/// Where the manager answers.
-const PORT: u16 = 19002;
 /// The admin interface of the proxy in the same pod.
-pub const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 19000);
+pub const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), pod_port::ADMIN);
 /// How often the file and the connections are looked at.
 pub const LOOK: Duration = Duration::from_secs(1);
 /// How long the server goes on after it was asked to stop: whoever waits learns that the proxy is drained.
@@ -52,9 +51,9 @@ pub async fn serve(ready_timeout: Duration, mut stop: Stop) -> Result<(), Error>
 /// Every address of the pod, of whatever family it is.
 async fn listen() -> Result<TcpListener, Error> {
     let remedy = "it belongs to the shutdown manager";
-    match http::listen((Ipv6Addr::UNSPECIFIED, PORT).into(), "the shutdown manager", remedy).await {
+    match http::listen((Ipv6Addr::UNSPECIFIED, pod_port::SHUTDOWN).into(), "the shutdown manager", remedy).await {
         Ok(listener) => Ok(listener),
-        Err(_) => http::listen((Ipv4Addr::UNSPECIFIED, PORT).into(), "the shutdown manager", remedy).await,
+        Err(_) => http::listen((Ipv4Addr::UNSPECIFIED, pod_port::SHUTDOWN).into(), "the shutdown manager", remedy).await,
     }
 }
 
@@ -147,7 +146,8 @@ async fn connections(admin: SocketAddr) -> Option<u64> {
 
 /// Sums over a page; the proxy's own listeners and the shares of workers don't count.
 fn count(page: &str) -> u64 {
-    let own = ["admin", "worker", "19001", "19003"];
+    let ports = [pod_port::METRICS, pod_port::READY].map(|port| port.to_string());
+    let own = ["admin", "worker", &*ports[0], &*ports[1]];
     page.lines()
         .filter_map(|line| line.split_once(": "))
         .filter(|(name, _)| name.starts_with("listener.") && name.ends_with(".downstream_cx_active"))

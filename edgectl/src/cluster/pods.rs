@@ -22,7 +22,7 @@ pub const PROXIES: &str = "app.kubernetes.io/name=edge,app.kubernetes.io/compone
 /// Labels of the controller's pods.
 pub const CONTROLLERS: &str = "control-plane=edge-gateway";
 /// Where both the controller and its proxies show their pages, unless a proxy's bootstrap says otherwise.
-const ADMIN_PORT: u16 = 19000;
+const ADMIN_PORT: u16 = edge_ir::pod_port::ADMIN;
 /// Longest wait for a page.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -181,8 +181,7 @@ impl Plan<'_> {
             .replace('&', "\\u0026")
             .replace('<', "\\u003c")
             .replace('>', "\\u003e");
-        let digest = Sha256::digest(text.as_bytes());
-        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        format!("{:.16x}", Sha256::digest(text))
     }
 
     /// Namespaces that the controller is bound to, its own included; nothing when it watches more.

@@ -3,7 +3,10 @@
 //! A backend's own settings hold for whoever sends to it: its protocol, and the TLS that a BackendTLSPolicy on it asks
 //! for. What a context changes (that the client encrypts already) is a [`Variant`], which gets a cluster of its own.
 
-use super::backend_tls::{BackendTls, Trust};
+use super::{
+    backend_tls::{BackendTls, Trust},
+    endpoints::Readiness,
+};
 use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendPort, Context, Encryption, Variant, VariantId},
@@ -20,13 +23,9 @@ pub(crate) struct ClusterSettings<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
-/// Whether a backend's own settings can be honoured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
-    /// They can.
-    Usable,
-    /// They can't.
-    Refused,
+/// Whether a backend's own settings can be honoured. Every rule that leads there has asked for its readiness already.
+pub(crate) fn is_usable(reader: &Reader<'_>, port: BackendPort) -> bool {
+    reader.readiness(port) != Readiness::Untrusted
 }
 
 /// The settings of a backend's cluster.
@@ -48,9 +47,9 @@ pub(crate) fn settings<'a>(
 
 /// The backend as a context has it; none where nothing may go there. What changes none of its settings is the backend
 /// itself: one cluster, with one set of connections.
-pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, own: Own, context: &Context) -> Option<BackendId> {
+pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, context: &Context) -> Option<BackendId> {
     if context.variant == VariantId::OWN {
-        return (own == Own::Usable).then_some(backend);
+        return is_usable(reader, backend.port).then_some(backend);
     }
     let changed = settings(reader, backend.port, &reader.variant(context.variant)).ok()?;
     let variant = match settings(reader, backend.port, &Variant::default()) {

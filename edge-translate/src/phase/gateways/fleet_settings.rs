@@ -7,10 +7,7 @@ use crate::{
     name::{FleetId, Id},
     settings::Platform,
 };
-use edge_ir::{AccessLog, FleetSettings, IpFamily, ReadyListener};
-
-/// Port of the readiness listener.
-const READY_PORT: u16 = 19003;
+use edge_ir::{AccessLog, FleetSettings, IpFamily, ReadyListener, pod_port};
 
 /// The settings of a fleet; none when it has no Gateway.
 pub(crate) fn fleet_settings(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSettings> {
@@ -30,7 +27,7 @@ pub(crate) fn fleet_settings(reader: &Reader<'_>, fleet: FleetId) -> Option<Flee
         // On a shared machine every process needs a port of its own: who starts it chooses, in the bootstrap.
         ready: (reader.settings().platform == Platform::Cluster).then(|| ReadyListener {
             address: address.into(),
-            port: READY_PORT,
+            port: pod_port::READY,
         }),
         preserve_route_order: proxy.is_some_and(|p| p.spec.preserve_route_order),
     })

@@ -158,13 +158,7 @@ fn cut(text: &str, length: usize) -> &str {
 }
 
 fn short_hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes())
-        .iter()
-        .take(4)
-        .fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x}");
-            hex
-        })
+    format!("{:.8x}", Sha256::digest(text))
 }
 
 fn ports(listeners: &FleetListeners, mapping: PortMapping) -> Vec<ServicePort> {

@@ -22,12 +22,8 @@ use crate::{
     },
     settings::Platform,
 };
-use edge_ir::{IpFamily, PortProtocol};
+use edge_ir::{IpFamily, PortProtocol, pod_port};
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Administration, statistics, the shutdown manager beside it, and readiness of a proxy in a cluster. On a shared
-/// machine each process has its own.
-const OWN: [u16; 4] = [19000, 19001, 19002, 19003];
 
 /// Refuses listeners whose port can't be bound.
 pub(crate) fn check(
@@ -47,7 +43,7 @@ pub(crate) fn check(
         let port = candidate.spec().port;
         let bound = mapping.container_port(port);
         let protocol = transport(&candidate.spec().protocol);
-        let message = if platform == Platform::Cluster && protocol == PortProtocol::Tcp && OWN.contains(&bound) {
+        let message = if platform == Platform::Cluster && protocol == PortProtocol::Tcp && pod_port::ALL.contains(&bound) {
             format!("Port {port} is used by the proxy itself.")
         } else if let Some(owner) = other_owner(reader, fleet, (protocol, port)) {
             format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")

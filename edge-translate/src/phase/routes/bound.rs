@@ -16,7 +16,7 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, Context, ContextId, FilterKey, ListenerId, RouteId, RouteKind},
     phase::{
-        backends::settings::{self, Own},
+        backends::settings,
         precedence::{Rank, Seniority},
     },
 };
@@ -256,7 +256,7 @@ impl Binder<'_, '_> {
         let mut shares = Vec::with_capacity(rule.shares.len());
         let mut invalid_weight = rule.invalid_weight;
         for share in rule.shares {
-            let Some(backend) = self.backend(share.backend, share.own) else {
+            let Some(backend) = self.backend(share.backend) else {
                 invalid_weight = invalid_weight.saturating_add(share.weight);
                 continue;
             };
@@ -278,7 +278,7 @@ impl Binder<'_, '_> {
         let mut mirrors = Vec::with_capacity(rule.mirrors.len());
         for copies in rule.mirrors {
             // A mirror that can't be resolved is left out: the request itself goes on.
-            let Some(backend) = self.backend(copies.backend, copies.own) else {
+            let Some(backend) = self.backend(copies.backend) else {
                 continue;
             };
             used.push(backend);
@@ -313,8 +313,8 @@ impl Binder<'_, '_> {
         }
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
-        for (backend, own, weight) in stream.shares {
-            let Some(backend) = self.backend(backend, own) else {
+        for (backend, weight) in stream.shares {
+            let Some(backend) = self.backend(backend) else {
                 proxy.invalid_weight = proxy.invalid_weight.saturating_add(weight);
                 continue;
             };
@@ -333,8 +333,8 @@ impl Binder<'_, '_> {
         proxy
     }
 
-    fn backend(&self, backend: BackendId, own: Own) -> Option<BackendId> {
-        settings::in_context(self.reader, backend, own, &self.context)
+    fn backend(&self, backend: BackendId) -> Option<BackendId> {
+        settings::in_context(self.reader, backend, &self.context)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendPort, RouteId, RouteKind},
     phase::{
-        backends::settings::Own,
         origin,
         precedence::{Rank, Seniority},
     },
@@ -138,8 +137,6 @@ pub(super) struct Forwarding {
 pub(super) struct Share {
     /// The backend.
     pub(super) backend: BackendId,
-    /// Whether its own settings can be honoured.
-    pub(super) own: Own,
     /// Its weight; 0 keeps its cluster ready and sends nothing there.
     pub(super) weight: u32,
     /// Edits to requests that go to it.
@@ -155,8 +152,6 @@ pub(super) struct Share {
 pub(super) struct Copies {
     /// The backend.
     pub(super) backend: BackendId,
-    /// Whether its own settings can be honoured.
-    pub(super) own: Own,
     /// Of how many requests.
     pub(super) fraction: Fraction,
 }
@@ -165,7 +160,7 @@ pub(super) struct Copies {
 #[derive(Clone)]
 pub(super) struct Stream {
     /// Backends with their weights.
-    pub(super) shares: Vec<(BackendId, Own, u32)>,
+    pub(super) shares: Vec<(BackendId, u32)>,
     /// Weight of references that lead nowhere.
     pub(super) invalid_weight: u32,
     /// The route.

@@ -6,7 +6,7 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target, VariantId},
     phase::{
-        backends::{backend_tls::BackendTls, endpoints::Readiness, settings::Own},
+        backends::{backend_tls::BackendTls, endpoints::Readiness},
         reference::{Referent, Referrer, is_permitted},
         statuses::backend_problem,
     },
@@ -38,16 +38,6 @@ pub(super) struct Resolved {
     pub(super) backend: BackendId,
     /// Why nothing may go there unless a context says otherwise: its own settings can't be honoured.
     pub(super) refused: Option<Problem>,
-}
-
-impl Resolved {
-    /// Whether the backend's own settings can be honoured.
-    pub(super) fn own(&self) -> Own {
-        match self.refused {
-            None => Own::Usable,
-            Some(_) => Own::Refused,
-        }
-    }
 }
 
 /// Follows a reference. Permission comes before existence.

@@ -50,7 +50,6 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     for (i, reference) in rule.backend_refs.iter().enumerate() {
         let share = match backend::resolve(c, reference.target()) {
             Ok(resolved) => {
-                let own = resolved.own();
                 c.wanting.push((resolved.backend.port, Use::Destination));
                 if let Some(problem) = resolved.refused {
                     c.note(
@@ -61,7 +60,6 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
                 }
                 let mut share = Share {
                     backend: resolved.backend,
-                    own,
                     weight: reference.weight,
                     request_headers: HeaderEdits::default(),
                     response_headers: HeaderEdits::default(),

@@ -418,16 +418,12 @@ fn mirror_of(c: &mut Compilation<'_, '_>, mirror: &RequestMirror) -> Option<Copi
     let fraction = fraction(mirror);
     match backend::resolve(c, mirror.backend_ref.target()) {
         Ok(resolved) => {
-            let own = resolved.own();
             c.wanting.push((resolved.backend.port, Use::Mirror));
             if let Some(problem) = resolved.refused {
                 c.note(Effect::BackendRefused, problem.reason, no_mirror(&problem.message));
             }
-            Some(Copies {
-                backend: resolved.backend,
-                own,
-                fraction,
-            })
+            let backend = resolved.backend;
+            Some(Copies { backend, fraction })
         }
         Err(problem) => {
             c.note(Effect::RefUnresolved, problem.reason, no_mirror(&problem.message));
