@@ -51,9 +51,22 @@ pub async fn serve(ready_timeout: Duration, mut stop: Stop) -> Result<(), Error>
 /// Every address of the pod, of whatever family it is.
 async fn listen() -> Result<TcpListener, Error> {
     let remedy = "it belongs to the shutdown manager";
-    match http::listen((Ipv6Addr::UNSPECIFIED, pod_port::SHUTDOWN).into(), "the shutdown manager", remedy).await {
+    match http::listen(
+        (Ipv6Addr::UNSPECIFIED, pod_port::SHUTDOWN).into(),
+        "the shutdown manager",
+        remedy,
+    )
+    .await
+    {
         Ok(listener) => Ok(listener),
-        Err(_) => http::listen((Ipv4Addr::UNSPECIFIED, pod_port::SHUTDOWN).into(), "the shutdown manager", remedy).await,
+        Err(_) => {
+            http::listen(
+                (Ipv4Addr::UNSPECIFIED, pod_port::SHUTDOWN).into(),
+                "the shutdown manager",
+                remedy,
+            )
+            .await
+        }
     }
 }
 

@@ -94,6 +94,7 @@ impl Translator {
         };
         touched.subjects.into_iter().for_each(|subject| self.wake(subject));
         touched.keys.into_iter().for_each(|key| self.memo.touch(key));
+        touched.units.into_iter().for_each(|unit| self.memo.want(unit));
     }
 
     /// Brings everything up to date and returns it.
@@ -216,8 +217,8 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         | Key::Object(..)
         | Key::Slices(_)
         | Key::Grants(_)
-        | Key::Place(_)
-        | Key::Choosable(_)
+        | Key::Place(..)
+        | Key::Covers(..)
         | Key::Fact(_) => {
             return None;
         }

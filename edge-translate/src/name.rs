@@ -9,8 +9,8 @@ mod id;
 
 pub(crate) use context::{Context, ContextId, Decisions, Encryption, Variant, VariantId};
 pub(crate) use id::{
-    Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, RouteKind,
-    SocketId, Target,
+    Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,
+    RouteKind, SocketId, Target,
 };
 
 use rustc_hash::FxHashMap;

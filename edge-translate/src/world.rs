@@ -4,28 +4,28 @@
 //! touches nothing.
 
 use crate::{
-    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, StringMap, Timestamp},
+    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, RouteKind, Sym, Target,
-        Variant, VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Variant,
+        VariantId,
     },
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{
-    cell::RefCell,
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
 
+mod covers;
 mod places;
+mod policies;
 
+pub(crate) use covers::Cover;
+use covers::Covers;
 use places::Places;
-pub(crate) use places::{Place, Reach, Selector, is_guard, named_targets, protects, selectors};
+pub(crate) use policies::{may_protect, named_targets, policy_of, protects};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -42,13 +42,15 @@ pub(crate) struct Touched {
     pub(crate) keys: SmallVec<[Key; 4]>,
     /// What appeared, changed or went.
     pub(crate) subjects: SmallVec<[Subject; 2]>,
+    /// Units for which something is another that nobody else asks for.
+    pub(crate) units: SmallVec<[Key; 1]>,
 }
 
 impl Touched {
     fn key(key: Key) -> Self {
         Self {
             keys: smallvec![key],
-            subjects: SmallVec::new(),
+            ..Self::default()
         }
     }
 
@@ -77,8 +79,8 @@ pub(crate) struct World {
     slice_owner: FxHashMap<(Sym, Arc<str>), Target>,
     /// Who points where.
     places: Places,
-    /// Objects that a selector can choose.
-    choosable: BTreeSet<(Kind, Id)>,
+    /// Which policies point where.
+    covers: Covers,
     /// The time that we were told last.
     now: Option<Timestamp>,
     /// Ports of the machine that others hold, and who.
@@ -98,7 +100,7 @@ impl World {
             slices: FxHashMap::default(),
             slice_owner: FxHashMap::default(),
             places: Places::default(),
-            choosable: BTreeSet::new(),
+            covers: Covers::default(),
             now: None,
             port_holders: FxHashMap::default(),
         }
@@ -281,74 +283,25 @@ impl World {
         ports.sort_unstable();
         ports.dedup();
         touched.subjects.extend(ports.into_iter().map(Subject::Port));
-        if is_choosable(kind) {
-            self.turn_choosable((kind, id), before.as_ref(), object.as_ref(), &mut touched);
-        }
+        self.turn_covers((kind, id), before.as_ref(), object.as_ref(), &mut touched);
         let (was, now) = (self.places_of(before.as_ref()), self.places_of(object.as_ref()));
         for place in self.places.turn((kind, id), &was, &now) {
-            touched.push(Key::Place(place.watched(kind)));
-            if let Place::Object(Kind::Secret, secret) = place {
+            touched.push(Key::Place(place.0, place.1));
+            if let (Kind::Secret, secret) = place {
                 touched.subjects.push(Subject::Certificate(secret));
             }
         }
         touched
     }
 
-    /// What selectors see of an object: whether it is there, and its labels.
-    fn turn_choosable(
-        &mut self,
-        object: (Kind, Id),
-        was: Option<&Object>,
-        now: Option<&Object>,
-        touched: &mut Touched,
-    ) {
-        let labels = |object: &Object| object.metadata().labels.clone();
-        if was.map(labels) == now.map(labels) {
-            return;
-        }
-        match now {
-            Some(_) => self.choosable.insert(object),
-            None => self.choosable.remove(&object),
-        };
-        let (kind, id) = object;
-        touched.push(Key::Choosable(Place::Namespace(kind, id.namespace)));
-        touched.push(Key::Choosable(Place::Everywhere(kind)));
-    }
-
-    /// Objects at a place that a selector can choose, with their labels.
-    pub(crate) fn choosable(&self, place: Place) -> impl Iterator<Item = (Id, &StringMap)> {
-        let first = Interner::EMPTY;
-        let (kind, start) = match place {
-            Place::Object(kind, id) => (kind, id),
-            Place::Namespace(kind, namespace) => (kind, Id { namespace, name: first }),
-            Place::Everywhere(kind) => (
-                kind,
-                Id {
-                    namespace: first,
-                    name: first,
-                },
-            ),
-        };
-        let is_there = move |(other, id): &&(Kind, Id)| {
-            *other == kind
-                && match place {
-                    Place::Object(_, one) => *id == one,
-                    Place::Namespace(_, namespace) => id.namespace == namespace,
-                    Place::Everywhere(_) => true,
-                }
-        };
-        let there = self.choosable.range((kind, start)..).take_while(is_there);
-        there.filter_map(|(kind, id)| Some((*id, &self.object(*kind, *id)?.metadata().labels)))
-    }
-
-    /// Who points at a place.
-    pub(crate) fn pointers(&self, place: Place) -> impl Iterator<Item = (Kind, Id)> {
-        self.places.at(place)
+    /// Who names an object.
+    pub(crate) fn pointers(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
+        self.places.at((kind, id))
     }
 
     /// Whether a certificate is one that a Gateway or ListenerSet names.
     pub(crate) fn is_certificate(&self, secret: Id) -> bool {
-        self.pointers(Place::Object(Kind::Secret, secret)).next().is_some()
+        self.pointers(Kind::Secret, secret).next().is_some()
     }
 
     /// The time that we were told last.
@@ -431,11 +384,6 @@ impl World {
             id: self.id(namespace, name),
         })
     }
-}
-
-/// Whether selectors of policies choose among objects of a kind.
-fn is_choosable(kind: Kind) -> bool {
-    matches!(kind, Kind::Gateway | Kind::ListenerSet) || RouteKind::of(kind).is_some()
 }
 
 /// The ports of an object that can be a backend.

@@ -2,9 +2,10 @@
 
 use crate::{
     name::{
-        Ancestor, BackendId, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId, SocketId,
+        Ancestor, BackendId, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,
+        SocketId,
     },
-    phase::{hostname::Specificity, listeners::sockets::SocketListener, routes::overlap::Overlap},
+    phase::{hostname::Specificity, listeners::sockets::SocketListener},
 };
 use edge_ir::PortProtocol;
 use rustc_hash::FxHashMap;
@@ -45,12 +46,14 @@ pub(crate) struct Index {
     /// TLS, TCP and UDP routes, in no order.
     listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
     attached: FxHashMap<ListenerId, u32>,
-    /// Parents of routes that lead to a backend, each with the number of its routes.
-    ancestors: FxHashMap<BackendPort, FxHashMap<Ancestor, u32>>,
-    /// What routes need of a listener, with the number of those that do.
-    filters: FxHashMap<ListenerId, FxHashMap<FilterKey, u32>>,
-    /// Routes with a match in common, as listener and other route, with the number of hosts where that is so.
-    overlaps: FxHashMap<RouteId, FxHashMap<(ListenerId, RouteId), u32>>,
+    /// Parents of routes that lead to a backend, by the number of these routes.
+    pub(crate) ancestors: Counts<BackendPort, Ancestor>,
+    /// What the targets of a policy are or hang under, by the number of these targets.
+    pub(crate) policy_ancestors: Counts<PolicyId, Ancestor>,
+    /// What routes need of a listener, by the number of those that do.
+    pub(crate) filters: Counts<ListenerId, FilterKey>,
+    /// Routes with a match in common, as listener and other route, by the number of hosts where that is so.
+    pub(crate) overlaps: Counts<RouteId, (ListenerId, RouteId)>,
     users: FxHashMap<(FleetId, BackendId), u32>,
     endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
 }
@@ -64,6 +67,53 @@ pub(crate) enum CountChange {
     Vanished,
     /// Neither.
     Stayed,
+}
+
+/// What there is for each of many, each with the number of its reasons.
+#[derive(Debug)]
+pub(crate) struct Counts<K, V>(FxHashMap<K, FxHashMap<V, u32>>);
+
+impl<K, V> Default for Counts<K, V> {
+    fn default() -> Self {
+        Self(FxHashMap::default())
+    }
+}
+
+impl<K: Copy + Eq + Hash, V: Copy + Eq + Hash> Counts<K, V> {
+    /// What there is for one, in no order.
+    pub(crate) fn of(&self, key: K) -> impl Iterator<Item = V> {
+        self.0.get(&key).into_iter().flat_map(FxHashMap::keys).copied()
+    }
+
+    /// Moves from what was for a reason to what is, both sorted; says for whom there is more or less than before.
+    pub(super) fn turn(&mut self, was: &[(K, V)], now: &[(K, V)]) -> SmallVec<[K; 4]>
+    where
+        (K, V): Ord,
+    {
+        let mut turned = SmallVec::new();
+        for one in was.iter().filter(|one| now.binary_search(one).is_err()) {
+            if self.remove(*one) == CountChange::Vanished {
+                turned.push(one.0);
+            }
+        }
+        for (key, value) in now.iter().filter(|one| was.binary_search(one).is_err()) {
+            if up(self.0.entry(*key).or_default(), *value) == CountChange::Appeared {
+                turned.push(*key);
+            }
+        }
+        turned
+    }
+
+    fn remove(&mut self, (key, value): (K, V)) -> CountChange {
+        let Some(counts) = self.0.get_mut(&key) else {
+            return CountChange::Stayed;
+        };
+        let change = down(counts, value);
+        if counts.is_empty() {
+            self.0.remove(&key);
+        }
+        change
+    }
 }
 
 impl Index {
@@ -167,68 +217,6 @@ impl Index {
 
     pub(crate) fn detach(&mut self, listener: ListenerId) {
         down(&mut self.attached, listener);
-    }
-
-    pub(crate) fn ancestors(&self, port: BackendPort) -> impl Iterator<Item = Ancestor> {
-        self.ancestors.get(&port).into_iter().flat_map(FxHashMap::keys).copied()
-    }
-
-    pub(crate) fn add_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> CountChange {
-        up(self.ancestors.entry(port).or_default(), ancestor)
-    }
-
-    pub(crate) fn remove_ancestor(&mut self, port: BackendPort, ancestor: Ancestor) -> CountChange {
-        let Some(counts) = self.ancestors.get_mut(&port) else {
-            return CountChange::Stayed;
-        };
-        let turn = down(counts, ancestor);
-        if counts.is_empty() {
-            self.ancestors.remove(&port);
-        }
-        turn
-    }
-
-    pub(crate) fn filters(&self, listener: ListenerId) -> impl Iterator<Item = FilterKey> {
-        self.filters
-            .get(&listener)
-            .into_iter()
-            .flat_map(FxHashMap::keys)
-            .copied()
-    }
-
-    pub(crate) fn add_filter(&mut self, listener: ListenerId, filter: FilterKey) -> CountChange {
-        up(self.filters.entry(listener).or_default(), filter)
-    }
-
-    pub(crate) fn remove_filter(&mut self, listener: ListenerId, filter: FilterKey) -> CountChange {
-        let Some(counts) = self.filters.get_mut(&listener) else {
-            return CountChange::Stayed;
-        };
-        let change = down(counts, filter);
-        if counts.is_empty() {
-            self.filters.remove(&listener);
-        }
-        change
-    }
-
-    pub(crate) fn overlaps(&self, route: RouteId) -> impl Iterator<Item = (ListenerId, RouteId)> {
-        let overlaps = self.overlaps.get(&route).into_iter();
-        overlaps.flat_map(FxHashMap::keys).copied()
-    }
-
-    pub(crate) fn add_overlap(&mut self, listener: ListenerId, (route, other): Overlap) -> CountChange {
-        up(self.overlaps.entry(route).or_default(), (listener, other))
-    }
-
-    pub(crate) fn remove_overlap(&mut self, listener: ListenerId, (route, other): Overlap) -> CountChange {
-        let Some(counts) = self.overlaps.get_mut(&route) else {
-            return CountChange::Stayed;
-        };
-        let change = down(counts, (listener, other));
-        if counts.is_empty() {
-            self.overlaps.remove(&route);
-        }
-        change
     }
 
     pub(crate) fn is_used(&self, fleet: FleetId, backend: BackendId) -> bool {

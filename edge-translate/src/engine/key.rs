@@ -4,7 +4,6 @@ use crate::{
     api::Kind,
     fact::Question,
     name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, SocketId, Sym, Target},
-    world::Place,
 };
 use edge_ir::PortProtocol;
 
@@ -20,10 +19,10 @@ pub(crate) enum Key {
     Slices(Target),
     /// All ReferenceGrants of a namespace.
     Grants(Sym),
-    /// Who points at a place.
-    Place(Place),
-    /// Which objects selectors can choose at a place, and their labels.
-    Choosable(Place),
+    /// Who names an object.
+    Place(Kind, Id),
+    /// Which policies point at an object that is no route.
+    Covers(Kind, Id),
     /// What the outside says.
     Fact(Question),
     // Indexes, kept from the values of units.

@@ -9,11 +9,11 @@ use super::{
     value::Value,
 };
 use crate::{
-    api::{self, Kind, Object, StringMap, Timestamp},
+    api::{self, Kind, Object, Timestamp},
     fact::{MachinePort, Question},
     name::{
-        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId,
-        SocketId, Sym, Target, Variant, VariantId,
+        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId,
+        RouteId, RouteKind, SocketId, Sym, Target, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -28,7 +28,7 @@ use crate::{
         routes::{attach::Attachments, bound::Bound},
     },
     settings::Settings,
-    world::{Place, World, is_guard},
+    world::{Cover, World, may_protect, protects},
 };
 use edge_ir::{ClusterName, EndpointSetName, FleetSettings, PortProtocol};
 use smallvec::SmallVec;
@@ -171,19 +171,26 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Policies that this version can't honour and that protect the object, in no order: it must not be open.
-    pub(crate) fn guards(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
-        let namespace = Place::Namespace(kind, id.namespace);
-        self.reads.note(Key::Place(namespace));
-        let named = self.world.pointers(Place::Object(kind, id));
-        let near = named.chain(self.world.pointers(namespace));
-        let beyond = self.pointers(Place::Everywhere(kind));
-        let beyond = beyond.filter(move |(policy, from)| self.lets_in(*policy, from.namespace, kind, id));
-        near.chain(beyond).filter(|(by, _)| is_guard(*by))
+    /// Policies over an object, sorted by no order that can be seen; those of other namespaces as far as a ReferenceGrant
+    /// lets them in. Of a route for its attachment alone, as with [`Self::host_routes`].
+    pub(crate) fn covers(&self, kind: Kind, id: Id) -> impl Iterator<Item = Cover> {
+        match RouteKind::of(kind) {
+            Some(kind) => debug_assert_eq!(self.key, Key::Attach(RouteId { kind, id }), "only this unit is woken"),
+            None => self.reads.note(Key::Covers(kind, id)),
+        }
+        let covers = self.world.covers(kind, id).iter().copied();
+        covers.filter(move |Cover { policy, .. }| {
+            policy.id.namespace == id.namespace || self.lets_in(policy.kind, policy.id.namespace, kind, id)
+        })
+    }
+
+    /// Whether a policy protects what it covers in a way that this version can't honour: that must not be open.
+    pub(crate) fn protects(&self, policy: PolicyId) -> bool {
+        may_protect(policy.kind) && self.object(policy.kind, policy.id).is_some_and(protects)
     }
 
     /// Whether a ReferenceGrant lets the policies of another namespace cover an object.
-    pub(crate) fn lets_in(&self, policy: Kind, from: Sym, kind: Kind, id: Id) -> bool {
+    fn lets_in(&self, policy: Kind, from: Sym, kind: Kind, id: Id) -> bool {
         let (namespace, name, own) = (self.text(id.namespace), self.text(id.name), self.text(from));
         let from = Referrer {
             group: policy.group(),
@@ -199,35 +206,29 @@ impl<'a> Reader<'a> {
         is_permitted(self, from, to)
     }
 
-    /// Objects at a place that a selector can choose, with their labels; these two are all that is recorded.
-    pub(crate) fn choosable(&self, place: Place) -> impl Iterator<Item = (Id, &'a StringMap)> {
-        self.reads.note(Key::Choosable(place));
-        self.world.choosable(place)
+    fn pointers(&self, kind: Kind, id: Id) -> impl Iterator<Item = (Kind, Id)> {
+        self.reads.note(Key::Place(kind, id));
+        self.world.pointers(kind, id)
     }
 
-    fn pointers(&self, place: Place) -> impl Iterator<Item = (Kind, Id)> {
-        self.reads.note(Key::Place(place));
-        self.world.pointers(place)
-    }
-
-    fn pointers_of(&self, by: Kind, place: Place) -> impl Iterator<Item = Id> {
-        let pointers = self.pointers(place);
+    fn pointers_of(&self, by: Kind, kind: Kind, id: Id) -> impl Iterator<Item = Id> {
+        let pointers = self.pointers(kind, id);
         pointers.filter(move |(kind, _)| *kind == by).map(|(_, id)| id)
     }
 
     /// Classes and Gateways that name an EdgeProxy as their parameters.
     pub(crate) fn proxy_users(&self, proxy: Id) -> impl Iterator<Item = (Kind, Id)> {
-        self.pointers(Place::Object(Kind::EdgeProxy, proxy))
+        self.pointers(Kind::EdgeProxy, proxy)
     }
 
     /// BackendTLSPolicies that point at a backend.
     pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
-        self.pointers_of(Kind::BackendTlsPolicy, Place::Object(target.kind.kind(), target.id))
+        self.pointers_of(Kind::BackendTlsPolicy, target.kind.kind(), target.id)
     }
 
     /// ListenerSets that name a Gateway.
     pub(crate) fn listener_sets(&self, gateway: Id) -> impl Iterator<Item = Id> {
-        self.pointers_of(Kind::ListenerSet, Place::Object(Kind::Gateway, gateway))
+        self.pointers_of(Kind::ListenerSet, Kind::Gateway, gateway)
     }
 
     /// Whether a Gateway or ListenerSet names a Secret; for the certificate alone, as with [`Self::host_routes`].
@@ -257,7 +258,7 @@ impl<'a> Reader<'a> {
     /// The parents of routes that lead to a backend, in no order.
     pub(crate) fn ancestors(&self, port: BackendPort) -> impl Iterator<Item = Ancestor> {
         self.reads.note(Key::Ancestors(port));
-        self.index.ancestors(port)
+        self.index.ancestors.of(port)
     }
 
     /// The Gateways of a fleet, in no order.
@@ -299,7 +300,7 @@ impl<'a> Reader<'a> {
     /// Filters that routes of a listener use, in no order.
     pub(crate) fn filters(&self, listener: ListenerId) -> impl Iterator<Item = FilterKey> {
         self.reads.note(Key::Filters(listener));
-        self.index.filters(listener)
+        self.index.filters.of(listener)
     }
 
     /// Whether a fleet sends traffic to a backend; for the cluster alone, as with [`Self::host_routes`].
@@ -322,7 +323,13 @@ impl<'a> Reader<'a> {
             Key::Status(route.kind.kind(), route.id),
             "only this unit is woken"
         );
-        self.index.overlaps(route)
+        self.index.overlaps.of(route)
+    }
+
+    /// What the targets of a policy are or hang under, in no order; for its status alone, as with [`Self::host_routes`].
+    pub(crate) fn policy_ancestors(&self, policy: PolicyId) -> impl Iterator<Item = Ancestor> {
+        debug_assert_eq!(self.key, Key::Status(policy.kind, policy.id), "only this unit is woken");
+        self.index.policy_ancestors.of(policy)
     }
 
     /// Units that broke down over an object, with what they said; for its status alone, as with [`Self::host_routes`].

@@ -141,7 +141,7 @@ macro_rules! units {
 }
 
 units! {
-    inputs { Settings Object Slices Grants Place Choosable Fact }
+    inputs { Settings Object Slices Grants Place Covers Fact }
     indexes {
         1: Members PortClaims;
         5: ListenerRoutes Attached Ancestors Filters;

@@ -11,12 +11,13 @@ use super::{
     value::{PlacedHost, Value},
 };
 use crate::{
-    name::{Ancestor, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, RouteId},
+    api::Kind,
+    name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, PolicyId, RouteId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
         listeners::{fleet::Serving, sockets, view::ListenerViews},
-        routes::{attach::Attachments, overlap::Overlap, uses::Uses},
+        routes::{attach::Attachments, uses::Uses},
     },
 };
 use smallvec::SmallVec;
@@ -35,8 +36,16 @@ impl Translator {
                 self.keep_port_claims(id, member_of(was), member_of(now));
             }
             Key::Listeners(fleet) => self.keep_sockets(fleet, now),
-            Key::ListenerViews(_) => self.keep_reserved_hosts(was, now),
-            Key::Attach(route) => self.keep_attachments(route, was, now),
+            Key::ListenerViews(_) => {
+                let (was, now) = (was.and_then(as_views), now.and_then(as_views));
+                self.keep_reserved_hosts(was, now);
+                self.keep_policy_ancestors(covered(was), covered(now));
+            }
+            Key::Attach(route) => {
+                let (was, now) = (was.and_then(as_attachments), now.and_then(as_attachments));
+                self.keep_hosts(route, was, now);
+                self.keep_policy_ancestors(&ancestors(was), &ancestors(now));
+            }
             Key::Bound(route) => self.keep_users(route, was, now),
             Key::Host(host) => {
                 self.keep_overlaps(host.listener, was, now);
@@ -102,9 +111,8 @@ impl Translator {
 
     /// Listeners that hide a broader one need their host even without routes, and so do names that belong to another
     /// listener.
-    fn keep_reserved_hosts(&mut self, was: Option<&Value>, now: Option<&Value>) {
-        let was = self.reserved(was.and_then(as_views));
-        let now = self.reserved(now.and_then(as_views));
+    fn keep_reserved_hosts(&mut self, was: Option<&ListenerViews>, now: Option<&ListenerViews>) {
+        let (was, now) = (self.reserved(was), self.reserved(now));
         for host in was.difference(&now) {
             self.edit_host(*host, |h| h.reserved = false);
         }
@@ -130,12 +138,11 @@ impl Translator {
         self.wake(Subject::Host(host));
     }
 
-    fn keep_attachments(&mut self, route: RouteId, was: Option<&Value>, now: Option<&Value>) {
+    fn keep_hosts(&mut self, route: RouteId, was: Option<&Attachments>, now: Option<&Attachments>) {
         if !route.kind.is_by_host() {
             return;
         }
-        let was = hosts(was.and_then(as_attachments));
-        let now = hosts(now.and_then(as_attachments));
+        let (was, now) = (hosts(was), hosts(now));
         for (host, ..) in was.iter().filter(|h| now.binary_search(h).is_err()) {
             self.edit_host(*host, |h| h.routes.retain(|known| known.route != route));
         }
@@ -146,20 +153,16 @@ impl Translator {
 
     /// Routes that have a match in common are told so.
     fn keep_overlaps(&mut self, listener: ListenerId, was: Option<&Value>, now: Option<&Value>) {
-        let (was, now) = (overlaps(was), overlaps(now));
-        let mut told: SmallVec<[RouteId; 4]> = SmallVec::new();
-        for overlap in was.iter().filter(|o| now.binary_search(o).is_err()) {
-            if self.index.remove_overlap(listener, *overlap) == CountChange::Vanished {
-                told.push(overlap.0);
-            }
-        }
-        for overlap in now.iter().filter(|o| was.binary_search(o).is_err()) {
-            if self.index.add_overlap(listener, *overlap) == CountChange::Appeared {
-                told.push(overlap.0);
-            }
-        }
-        for route in told {
+        let (was, now) = (overlaps(listener, was), overlaps(listener, now));
+        for route in self.index.overlaps.turn(&was, &now) {
             self.memo.want(Key::Status(route.kind.kind(), route.id));
+        }
+    }
+
+    /// A policy is told where its targets are.
+    fn keep_policy_ancestors(&mut self, was: &[(PolicyId, Ancestor)], now: &[(PolicyId, Ancestor)]) {
+        for policy in self.index.policy_ancestors.turn(was, now) {
+            self.memo.want(Key::Status(policy.kind, policy.id));
         }
     }
 
@@ -168,8 +171,12 @@ impl Translator {
         let was = was.and_then(as_uses).unwrap_or(&none);
         let now = now.and_then(as_uses).unwrap_or(&none);
         self.keep_attached(route, &was.listeners, &now.listeners);
-        self.keep_ancestors(&was.ancestors, &now.ancestors);
-        self.keep_filters(&was.filters, &now.filters);
+        for port in self.index.ancestors.turn(&was.ancestors, &now.ancestors) {
+            self.memo.touch(Key::Ancestors(port));
+        }
+        for listener in self.index.filters.turn(&was.filters, &now.filters) {
+            self.memo.touch(Key::Filters(listener));
+        }
         let (was, now) = (&was.backends, &now.backends);
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
@@ -205,32 +212,6 @@ impl Translator {
             if !route.kind.is_by_host() {
                 self.index.add_listener_route(*listener, route);
                 self.memo.touch(Key::ListenerRoutes(*listener));
-            }
-        }
-    }
-
-    fn keep_filters(&mut self, was: &[(ListenerId, FilterKey)], now: &[(ListenerId, FilterKey)]) {
-        for (listener, filter) in was.iter().filter(|f| now.binary_search(f).is_err()) {
-            if self.index.remove_filter(*listener, *filter) == CountChange::Vanished {
-                self.memo.touch(Key::Filters(*listener));
-            }
-        }
-        for (listener, filter) in now.iter().filter(|f| was.binary_search(f).is_err()) {
-            if self.index.add_filter(*listener, *filter) == CountChange::Appeared {
-                self.memo.touch(Key::Filters(*listener));
-            }
-        }
-    }
-
-    fn keep_ancestors(&mut self, was: &[(BackendPort, Ancestor)], now: &[(BackendPort, Ancestor)]) {
-        for (port, ancestor) in was.iter().filter(|a| now.binary_search(a).is_err()) {
-            if self.index.remove_ancestor(*port, *ancestor) == CountChange::Vanished {
-                self.memo.touch(Key::Ancestors(*port));
-            }
-        }
-        for (port, ancestor) in now.iter().filter(|a| was.binary_search(a).is_err()) {
-            if self.index.add_ancestor(*port, *ancestor) == CountChange::Appeared {
-                self.memo.touch(Key::Ancestors(*port));
             }
         }
     }
@@ -299,11 +280,34 @@ fn member_of(value: Option<&Value>) -> Option<&Member> {
     }
 }
 
-fn overlaps(value: Option<&Value>) -> &[Overlap] {
+fn overlaps(listener: ListenerId, value: Option<&Value>) -> SmallVec<[(RouteId, (ListenerId, RouteId)); 4]> {
     match value {
-        Some(Value::Host(placed)) => &placed.overlaps,
-        _ => &[],
+        Some(Value::Host(placed)) => {
+            let overlaps = placed.overlaps.iter();
+            overlaps.map(|(route, other)| (*route, (listener, *other))).collect()
+        }
+        _ => SmallVec::new(),
     }
+}
+
+fn covered(views: Option<&ListenerViews>) -> &[(PolicyId, Ancestor)] {
+    views.map_or(&[], |views| &views.covered)
+}
+
+/// What a route hangs under, for each policy over it, sorted.
+fn ancestors(attachments: Option<&Attachments>) -> SmallVec<[(PolicyId, Ancestor); 2]> {
+    let policies = attachments
+        .into_iter()
+        .flat_map(|a| a.policies.iter().map(move |policy| (a, *policy)));
+    let mut ancestors: SmallVec<_> = policies
+        .flat_map(|(attachments, policy)| {
+            let gateways = attachments.parents.iter().map(|parent| parent.gateway);
+            gateways.map(move |gateway| (policy, Ancestor::object(Kind::Gateway, gateway)))
+        })
+        .collect();
+    ancestors.sort_unstable();
+    ancestors.dedup();
+    ancestors
 }
 
 fn as_views(value: &Value) -> Option<&ListenerViews> {

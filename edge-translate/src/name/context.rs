@@ -5,8 +5,7 @@
 //! that enters a cluster. A new kind of policy is a field of one or both. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::Id;
-use crate::api::Kind;
+use super::PolicyId;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -31,7 +30,7 @@ impl VariantId {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Context {
     /// Policies that protect the route and that this version can't honour, sorted: what they cover is closed.
-    pub(crate) unhonoured: Box<[(Kind, Id)]>,
+    pub(crate) unhonoured: Box<[PolicyId]>,
     /// What changes about the clusters of its backends.
     pub(crate) variant: VariantId,
 }
@@ -67,8 +66,7 @@ impl Variant {
     pub(super) fn suffix(&self) -> String {
         // Plain data, which always can be written.
         let text = serde_json::to_vec(self).unwrap_or_default();
-        let hash = Sha256::digest(text);
-        format!("~{:02x}{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2], hash[3])
+        format!("~{:.8x}", Sha256::digest(text))
     }
 }
 

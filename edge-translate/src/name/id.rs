@@ -66,6 +66,15 @@ pub(crate) struct RouteId {
     pub(crate) id: Id,
 }
 
+/// A policy with targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PolicyId {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Namespace and name.
+    pub(crate) id: Id,
+}
+
 /// Route kinds that are translated, in the order in which they win where age and name are the same. Others become
 /// variants here, and `match` finds what they still need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -195,7 +204,8 @@ pub(crate) struct BackendId {
     pub(crate) variant: VariantId,
 }
 
-/// A parentRef that leads routes to a backend: what a policy on the backend calls its ancestor.
+/// What a policy calls its ancestor: of one on a backend, a parentRef that leads routes there; of one with targets, the
+/// Gateway or ListenerSet that a target is or hangs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ancestor {
     /// Kind of the parent.
@@ -206,4 +216,16 @@ pub(crate) struct Ancestor {
     pub(crate) section: Option<Sym>,
     /// The port, if the route names one.
     pub(crate) port: Option<u16>,
+}
+
+impl Ancestor {
+    /// All of an object.
+    pub(crate) fn object(kind: Kind, id: Id) -> Self {
+        Self {
+            kind,
+            id,
+            section: None,
+            port: None,
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::{
     status::Status,
 };
 
+mod ancestor;
 mod backend;
 mod backend_tls_policy;
 mod class;

@@ -206,7 +206,7 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             "one covers a Gateway: it is asked once a Gateway, and the routes under that one are bound anew",
             Edit::Put(read(security_policy("a", "Gateway", "g"))),
             &[
-                "ListenerViews×2",
+                "ListenerViews×1",
                 "Attach×3",
                 "Bound×3",
                 "Host×3",
@@ -293,4 +293,107 @@ fn an_edit_of_a_listener_runs_one_socket() {
         let ran = engine.translation.runs.iter().find(|(name, _)| *name == "Socket");
         assert_eq!(ran.map_or(0, |(_, times)| *times), sockets, "{what}");
     }
+}
+
+/// A route in a namespace with a label that policies ask for.
+fn labelled(name: &str, team: &str) -> Value {
+    let mut route = route("b", name, "g", &format!("/{name}"), "t", "b");
+    route["metadata"]["labels"] = json!({"team": team});
+    route
+}
+
+/// A policy that chooses routes by their label, in its own namespace or in all that bear a label themselves.
+fn chooser(kind: &str, namespace: &str, name: &str, note: &str) -> Value {
+    let namespaces =
+        (namespace != "b").then(|| json!({"from": "Selector", "selector": {"matchLabels": {"team": "x"}}}));
+    json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": namespace},
+        "spec": {"targetSelectors": [{"kind": "HTTPRoute", "matchLabels": {"team": "shop"}, "namespaces": namespaces}],
+                 "note": note}})
+}
+
+/// Policies by label over so many routes: one that closes them, one of another namespace, one that has no effect.
+fn chosen(routes: usize) -> Engine {
+    let mut engine = world(0);
+    let mut put = |value: Value| engine.take(&Edit::Put(read(value)));
+    put(chooser("SecurityPolicy", "b", "near", ""));
+    put(chooser("SecurityPolicy", "a", "far", ""));
+    put(chooser("BackendTrafficPolicy", "b", "idle", ""));
+    let mut lets_in = grant("HTTPRoute");
+    lets_in["metadata"]["name"] = json!("policies");
+    lets_in["spec"] = json!({
+        "from": [{"group": "gateway.edge", "kind": "SecurityPolicy", "namespace": "a"}],
+        "to": [{"group": "gateway.networking.k8s.io", "kind": "HTTPRoute"}],
+    });
+    put(lets_in);
+    for i in 0..routes {
+        put(labelled(&format!("shop-{i}"), "shop"));
+    }
+    engine.translate();
+    engine
+}
+
+/// A change to one route among those that policies choose costs that route, and neither the others nor the policies.
+#[test]
+fn policies_with_selectors_cost_what_they_come_to_choose() {
+    let changes: Vec<(&str, Edit, &[&str])> = vec![
+        (
+            "a route comes that three policies choose",
+            Edit::Put(read(labelled("new", "shop"))),
+            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+        ),
+        (
+            "a route comes that none chooses",
+            Edit::Put(read(labelled("new", "news"))),
+            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+        ),
+        (
+            "a route bears another label: it is open",
+            Edit::Put(read(labelled("shop-0", "news"))),
+            &["Attach×1", "Bound×1", "Host×1", "Status×1"],
+        ),
+        (
+            "a chosen route goes",
+            Edit::Remove(ObjectKey::new(Kind::HttpRoute, "b", "shop-0")),
+            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+        ),
+        (
+            "a Gateway comes, which none chooses",
+            Edit::Put(read(
+                json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "Gateway",
+                "metadata": {"name": "new", "namespace": "b"}, "spec": {"gatewayClassName": "unheard-of"}}),
+            )),
+            &["Gateway×1", "ListenerViews×1", "Status×1"],
+        ),
+        (
+            "a policy without effect is edited",
+            Edit::Put(read(chooser("BackendTrafficPolicy", "b", "idle", "edited"))),
+            &["Status×1"],
+        ),
+    ];
+    for routes in [3, 30] {
+        for (what, edit, expected) in &changes {
+            let mut engine = chosen(routes);
+            engine.take(edit);
+            engine.translate();
+            assert_eq!(runs(&engine), *expected, "{what}, among {routes} routes");
+        }
+    }
+    // What a policy comes to choose is all that an edit of it, or of a namespace, has to ask.
+    let attached = |edit: Value| {
+        let mut engine = chosen(4);
+        engine.take(&Edit::Put(read(labelled("other", "news"))));
+        engine.translate();
+        engine.take(&Edit::Put(read(edit)));
+        engine.translate();
+        let ran = engine.translation.runs.iter().find(|(name, _)| *name == "Attach");
+        ran.map_or(0, |(_, times)| *times)
+    };
+    let mut turned = chooser("SecurityPolicy", "b", "near", "");
+    turned["spec"]["targetSelectors"][0]["matchLabels"]["team"] = json!("news");
+    assert_eq!(attached(turned), 5);
+    assert_eq!(attached(chooser("SecurityPolicy", "b", "near", "the same choice")), 4);
+    assert_eq!(
+        attached(chooser("BackendTrafficPolicy", "b", "idle", "the same choice")),
+        0
+    );
 }

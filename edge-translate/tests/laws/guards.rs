@@ -2,7 +2,7 @@
 
 use super::check;
 use edge_ir::{Fleet, Network, Origin, Origins, RouteAction, StreamProxy};
-use edge_translate::api::{Generic, GrantFrom, GrantTo, Kind, Object, ObjectKey};
+use edge_translate::api::{Generic, GrantFrom, GrantTo, Kind, Object, ObjectKey, StringMap};
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -95,12 +95,38 @@ fn covers(objects: &Objects, kind: &str, policy: &Generic, place: &ObjectKey) ->
     let list = |field: &str| each(&spec[field]).into_iter();
     let is_named = |target: Value| target["kind"] == place.kind.as_str() && target["name"] == *place.name;
     let is_chosen = |selector: Value| {
-        let is_far = selector["namespaces"]["from"]
-            .as_str()
-            .is_some_and(|from| from != "Same");
-        selector["kind"] == place.kind.as_str() && (is_home || (is_far && is_let_in(objects, kind, home, place)))
+        let looks_here = match selector["namespaces"]["from"].as_str() {
+            None | Some("Same") => is_home,
+            Some("Selector") => labels(objects, &ObjectKey::new(Kind::Namespace, "", &*place.namespace))
+                .is_none_or(|labels| may_mean(&selector["namespaces"]["selector"], labels)),
+            Some(_) => true,
+        };
+        let is_let_in = || is_home || is_let_in(objects, kind, home, place);
+        let is_meant = labels(objects, place).is_some_and(|labels| may_mean(&selector, labels));
+        selector["kind"] == place.kind.as_str() && looks_here && is_meant && is_let_in()
     };
     (is_home && list("targetRefs").chain(list("targetRef")).any(is_named)) || list("targetSelectors").any(is_chosen)
+}
+
+fn labels<'a>(objects: &'a Objects, key: &ObjectKey) -> Option<&'a StringMap> {
+    objects.get(key).map(|object| &object.metadata().labels)
+}
+
+/// Whether a selector means these labels, as far as that can be told.
+fn may_mean(selector: &Value, labels: &StringMap) -> bool {
+    let has = |key: &str, value: &Value| labels.get(key).is_some_and(|own| value == &**own);
+    let by_labels = selector["matchLabels"].as_object();
+    let by_expressions = each(&selector["matchExpressions"]);
+    by_labels.is_none_or(|wanted| wanted.iter().all(|(key, value)| has(key, value)))
+        && by_expressions.iter().all(|expression| {
+            let key = expression["key"].as_str().unwrap();
+            let among = each(&expression["values"]).iter().any(|value| has(key, value));
+            match expression["operator"].as_str() {
+                Some("In") => among,
+                Some("NotIn") => !among,
+                _ => true,
+            }
+        })
 }
 
 fn is_let_in(objects: &Objects, kind: &str, home: &str, place: &ObjectKey) -> bool {

@@ -388,20 +388,42 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
     let chosen = option::weighted(0.4, maybe(&["Same", "All", "All", "Selector"]));
     let says = prop_oneof![3 => Just(("SecurityPolicy", json!({}))), 2 => extensions()];
     let listless = prop::bool::weighted(0.2);
-    (metadata(&["x0", "x1"]), vec(target, 0..2), chosen, says, listless).prop_map(
-        |(metadata, targets, chosen, (kind, mut spec), listless)| {
-            let selectors = chosen.map(|from| {
-                let namespaces = from.map(|from| json!({"from": from, "selector": {"matchLabels": {"team": "x"}}}));
-                json!([{"kind": "HTTPRoute", "namespaces": namespaces, "matchLabels": {"team": "x"}}])
-            });
-            spec["targetRefs"] = match targets.as_slice() {
-                [one] if listless => one.clone(),
-                _ => json!(targets),
-            };
-            spec["targetSelectors"] = json!(selectors);
-            json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
-        },
+    let of = one_of(&["HTTPRoute", "HTTPRoute", "GRPCRoute", "Gateway", "ListenerSet"]);
+    (
+        metadata(&["x0", "x1"]),
+        vec(target, 0..2),
+        (chosen, of, labels()),
+        says,
+        listless,
     )
+        .prop_map(
+            |(metadata, targets, (chosen, of, mut labels), (kind, mut spec), listless)| {
+                let selectors = chosen.map(|from| {
+                    let namespaces = from.map(|from| json!({"from": from, "selector": {"matchLabels": {"team": "x"}}}));
+                    labels["kind"] = json!(of);
+                    labels["namespaces"] = json!(namespaces);
+                    json!([labels])
+                });
+                spec["targetRefs"] = match targets.as_slice() {
+                    [one] if listless => one.clone(),
+                    _ => json!(targets),
+                };
+                spec["targetSelectors"] = json!(selectors);
+                json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+            },
+        )
+}
+
+/// What a selector asks of labels; an operator that nobody knows asks for what can't be told.
+fn labels() -> impl Strategy<Value = Value> {
+    let by =
+        |operator: &'static str| json!({"matchExpressions": [{"key": "team", "operator": operator, "values": ["x"]}]});
+    prop_oneof![
+        6 => Just(json!({"matchLabels": {"team": "x"}})),
+        2 => Just(by("NotIn")),
+        1 => Just(by("Unheard")),
+        1 => Just(json!({})),
+    ]
 }
 
 /// What an EdgeExtensionPolicy adds: what requests may pass without, and what they may not.

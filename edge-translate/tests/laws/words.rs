@@ -55,12 +55,14 @@ pub(crate) fn metadata(names: &'static [&'static str]) -> impl Strategy<Value = 
         maybe(&["2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z", "2025-01-01T00:00:00Z"]),
         0..3_i64,
         option::weighted(0.2, one_of(&["gateway.edge/note", "example.com/note"])),
+        maybe(&["x", "x", "y"]),
     )
-        .prop_map(|(namespace, name, created, generation, annotation)| {
+        .prop_map(|(namespace, name, created, generation, annotation, team)| {
             let annotations = annotation.map(|key| json!({ key: "x" }));
+            let labels = team.map(|team| json!({"team": team}));
             json!({
                 "namespace": namespace, "name": name, "creationTimestamp": created, "generation": generation,
-                "annotations": annotations,
+                "annotations": annotations, "labels": labels,
             })
         })
 }

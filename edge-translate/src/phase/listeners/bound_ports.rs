@@ -43,19 +43,20 @@ pub(crate) fn check(
         let port = candidate.spec().port;
         let bound = mapping.container_port(port);
         let protocol = transport(&candidate.spec().protocol);
-        let message = if platform == Platform::Cluster && protocol == PortProtocol::Tcp && pod_port::ALL.contains(&bound) {
-            format!("Port {port} is used by the proxy itself.")
-        } else if let Some(owner) = other_owner(reader, fleet, (protocol, port)) {
-            format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")
-        } else if let Some(holder) = family.and_then(|family| stranger(reader, (protocol, port, family))) {
-            format!("Port {port} of this machine is held by {holder}. The listener is served once it is free.")
-        } else {
-            let owner = *taken.entry((protocol, bound)).or_insert(port);
-            if owner == port {
-                continue;
-            }
-            format!("Port {port} is bound as {bound}, which port {owner} of another listener uses already.")
-        };
+        let message =
+            if platform == Platform::Cluster && protocol == PortProtocol::Tcp && pod_port::ALL.contains(&bound) {
+                format!("Port {port} is used by the proxy itself.")
+            } else if let Some(owner) = other_owner(reader, fleet, (protocol, port)) {
+                format!("Port {port} of this machine belongs to Gateway {owner}, the oldest that names it.")
+            } else if let Some(holder) = family.and_then(|family| stranger(reader, (protocol, port, family))) {
+                format!("Port {port} of this machine is held by {holder}. The listener is served once it is free.")
+            } else {
+                let owner = *taken.entry((protocol, bound)).or_insert(port);
+                if owner == port {
+                    continue;
+                }
+                format!("Port {port} is bound as {bound}, which port {owner} of another listener uses already.")
+            };
         candidate.findings.push(Finding::accepted("PortUnavailable", message));
     }
 }

@@ -4,7 +4,7 @@ use super::fleet::{ListenerState, Serving};
 use crate::{
     api::{self, Kind, Protocol},
     engine::reader::Reader,
-    name::{FleetId, Id, ListenerId},
+    name::{Ancestor, FleetId, Id, ListenerId, PolicyId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname,
@@ -21,6 +21,8 @@ pub(crate) struct ListenerViews {
     pub(crate) fleet: FleetId,
     /// Its listeners in spec order, then those of its ListenerSets.
     pub(crate) listeners: Vec<ListenerView>,
+    /// Policies on the Gateway or a ListenerSet of it, each with what it is on, sorted.
+    pub(crate) covered: Box<[(PolicyId, Ancestor)]>,
 }
 
 /// What routes see of a listener.
@@ -76,6 +78,7 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     Some(ListenerViews {
         fleet: *fleet,
         listeners,
+        covered: effective::covered(reader, gateway),
     })
 }
 

@@ -7,7 +7,7 @@
 //! | decided by | what | where it acts |
 //! |---|---|---|
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
-//! | a policy that this version can't honour and that protects something (`world/places.rs` has the list) | closed | the route answers 500, or lets nothing through |
+//! | a policy that this version can't honour and that protects something (`world/policies.rs` has the list) | closed | the route answers 500, or lets nothing through |
 //!
 //! A policy that decides something new is read here, by precedence, and becomes a field of [`Context`] that
 //! `routes/bound` puts into the rules, or of `Variant`, which `backends/settings` puts into the cluster.
@@ -15,12 +15,12 @@
 use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
-    name::{Context, ContextId, Encryption, Id, ListenerId, RouteId, Variant, VariantId},
+    name::{Ancestor, Context, ContextId, Encryption, Id, ListenerId, PolicyId, RouteId, Variant, VariantId},
+    world::Cover,
 };
-use smallvec::SmallVec;
 
-/// Policies in no order.
-pub(crate) type Policies = SmallVec<[(Kind, Id); 1]>;
+/// Policies, each once, in no order that can be seen.
+pub(crate) type Policies = Box<[PolicyId]>;
 
 /// What every route of a listener inherits.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,13 +34,32 @@ pub(crate) struct Inherited {
 /// What a listener brings.
 pub(crate) fn inherited(reader: &Reader<'_>, listener: ListenerId, spec: &api::Listener) -> Inherited {
     let set = listener.set.into_iter();
-    let set = set.flat_map(|set| reader.guards(Kind::ListenerSet, set));
+    let set = set.flat_map(|set| reader.covers(Kind::ListenerSet, set));
+    let all = reader.covers(Kind::Gateway, listener.gateway).chain(set);
+    let policies = all.map(|cover| cover.policy);
     Inherited {
-        unhonoured: reader.guards(Kind::Gateway, listener.gateway).chain(set).collect(),
+        unhonoured: policies.filter(|policy| reader.protects(*policy)).collect(),
         variant: reader.variant_id(Variant {
             encryption: encryption(spec),
         }),
     }
+}
+
+/// Gateway and ListenerSets as the targets of policies, each under itself, sorted.
+pub(crate) fn covered(reader: &Reader<'_>, gateway: Id) -> Box<[(PolicyId, Ancestor)]> {
+    let sets = reader.listener_sets(gateway).map(|set| (Kind::ListenerSet, set));
+    let objects = [(Kind::Gateway, gateway)].into_iter().chain(sets);
+    let covered = objects.flat_map(|(kind, id)| {
+        let under = move |cover: Cover| Ancestor {
+            section: cover.section,
+            ..Ancestor::object(kind, id)
+        };
+        reader.covers(kind, id).map(move |cover| (cover.policy, under(cover)))
+    });
+    let mut covered: Vec<_> = covered.collect();
+    covered.sort_unstable();
+    covered.dedup();
+    covered.into()
 }
 
 fn encryption(spec: &api::Listener) -> Encryption {
@@ -50,14 +69,18 @@ fn encryption(spec: &api::Listener) -> Encryption {
     }
 }
 
-/// What policies on a route itself decide, the same under every parent.
+/// Policies on a route itself, the same under every parent.
 pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Policies {
-    reader.guards(route.kind.kind(), route.id).collect()
+    let mut policies: Vec<_> = reader.covers(route.kind.kind(), route.id).map(|c| c.policy).collect();
+    policies.sort_unstable();
+    policies.dedup();
+    policies.into()
 }
 
 /// What is decided for a route at a listener.
 pub(crate) fn effective(reader: &Reader<'_>, own: &Policies, inherited: &Inherited) -> ContextId {
-    let mut unhonoured: Vec<_> = own.iter().chain(&inherited.unhonoured).copied().collect();
+    let own = own.iter().filter(|policy| reader.protects(**policy));
+    let mut unhonoured: Vec<_> = own.chain(&inherited.unhonoured).copied().collect();
     unhonoured.sort_unstable();
     unhonoured.dedup();
     reader.context_id(Context {

@@ -29,6 +29,8 @@ pub(crate) struct Attachments {
     pub(crate) parents: SmallVec<[Parent; 1]>,
     /// ParentRefs that name an object which doesn't exist.
     pub(crate) lost: Box<[Arc<ParentReference>]>,
+    /// Policies on the route itself.
+    pub(crate) policies: Policies,
 }
 
 /// What came of one parentRef.
@@ -171,7 +173,11 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
         }
     }
     let lost = lost.into();
-    Some(Attachments { parents, lost })
+    Some(Attachments {
+        parents,
+        lost,
+        policies: subject.policies,
+    })
 }
 
 /// Where a parentRef leads that doesn't lead to us.

@@ -1,7 +1,8 @@
 //! BackendTLSPolicy, under each parent whose routes lead to what it covers.
 
+use super::ancestor::{order, written};
 use crate::{
-    api::{BackendTlsPolicy, Kind, ParentReference, PolicyTargetRef, text::Symbol},
+    api::{BackendTlsPolicy, PolicyTargetRef},
     engine::reader::Reader,
     name::{Ancestor, BackendPort, Id},
     phase::{
@@ -43,11 +44,11 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let found = backend_tls::authorities(reader, id, policy);
     let resolved = resolved_refs(&found);
     let entry = |(ancestor, rival): (Ancestor, Option<String>)| ParentStatus {
-        parent: Arc::new(reference(reader, ancestor)),
+        parent: Arc::new(written(reader, ancestor)),
         conditions: vec![accepted(rival, &found, &refusals), resolved.clone()],
     };
     let mut ancestors: Vec<_> = ancestors.into_iter().map(entry).collect();
-    ancestors.sort_by(|a, b| sort_key(&a.parent).cmp(&sort_key(&b.parent)));
+    ancestors.sort_by(|a, b| order(&a.parent).cmp(&order(&b.parent)));
     let body = StatusBody::Ancestors {
         controller_name: reader.settings().controller_name.clone(),
         ancestors,
@@ -90,17 +91,6 @@ fn target_problem(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &Polic
     ports_of(reader, policy, target)
         .is_empty()
         .then(|| format!("No section name {section} found for {kind} {namespace}/{name}"))
-}
-
-/// By namespace and name; interned names have no order of their own.
-fn sort_key(parent: &ParentReference) -> (Option<&str>, &str, &str, Option<&str>, Option<u16>) {
-    (
-        parent.namespace.as_deref(),
-        &parent.name,
-        &parent.kind,
-        parent.section_name.as_deref(),
-        parent.port,
-    )
 }
 
 fn ports_of(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &PolicyTargetRef) -> SmallVec<[BackendPort; 2]> {
@@ -159,17 +149,4 @@ fn resolved_refs(found: &Authorities) -> Condition {
 fn messages(found: &Authorities) -> String {
     let all: Vec<&str> = found.problems.iter().map(|p| p.message.as_str()).collect();
     all.join(" ")
-}
-
-/// An ancestor as it is written down.
-fn reference(reader: &Reader<'_>, ancestor: Ancestor) -> ParentReference {
-    let namespace = reader.text(ancestor.id.namespace);
-    ParentReference {
-        group: Symbol::new(Kind::Gateway.group()),
-        kind: Symbol::new(ancestor.kind.as_str()),
-        namespace: Some((&*namespace).into()),
-        name: (&*reader.text(ancestor.id.name)).into(),
-        section_name: ancestor.section.map(|name| (&*reader.text(name)).into()),
-        port: ancestor.port,
-    }
 }

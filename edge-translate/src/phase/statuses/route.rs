@@ -1,9 +1,9 @@
 //! Routes, under each parent that is ours.
 
 use crate::{
-    api::{Kind, ParentReference},
+    api::ParentReference,
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, Encryption, Id, ListenerId, RouteId},
+    name::{BackendKind, BackendPort, Encryption, ListenerId, PolicyId, RouteId},
     phase::{
         backends::endpoints::Readiness,
         routes::{
@@ -118,7 +118,7 @@ fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condit
 }
 
 /// A policy as people write it; interned names have no order of their own.
-fn policy_name(reader: &Reader<'_>, (kind, id): (Kind, Id)) -> String {
+fn policy_name(reader: &Reader<'_>, PolicyId { kind, id }: PolicyId) -> String {
     format!("{kind} {}/{}", reader.text(id.namespace), reader.text(id.name))
 }
 

@@ -1,0 +1,266 @@
+//! What policies say of what they cover: whether it must be protected, which objects they name, and which they choose.
+//!
+//! They are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy. Kinds
+//! that may protect in a way that this version can't honour close what they cover: a route that somebody put behind
+//! authentication must not be open because we don't know the policy yet. Each leaves [`protects`] when its translation
+//! arrives.
+
+use crate::{
+    api::{Generic, Kind, LabelSelector, Object, StringMap},
+    name::Sym,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The policy behind an object; none where it is of another kind.
+pub(crate) fn policy_of(object: &Object) -> Option<&Generic> {
+    match object {
+        Object::BackendTrafficPolicy(policy)
+        | Object::ClientTrafficPolicy(policy)
+        | Object::EdgeExtensionPolicy(policy)
+        | Object::SecurityPolicy(policy) => Some(policy),
+        _ => None,
+    }
+}
+
+/// Whether policies of a kind may protect; of others nobody has to ask each one.
+pub(crate) fn may_protect(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::SecurityPolicy | Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy
+    )
+}
+
+/// Whether an object is a policy that protects what it covers, so that this must be closed.
+pub(crate) fn protects(object: &Object) -> bool {
+    match object {
+        Object::SecurityPolicy(_) => true,
+        Object::ClientTrafficPolicy(policy) => validates_clients(&policy.spec),
+        Object::EdgeExtensionPolicy(policy) => must_run(&policy.spec),
+        _ => false,
+    }
+}
+
+/// Whether a ClientTrafficPolicy asks for certificates of clients, or for something in that place which can't be read.
+fn validates_clients(spec: &Value) -> bool {
+    match &spec["tls"] {
+        Value::Null => false,
+        Value::Object(tls) => tls.contains_key("clientValidation"),
+        _ => true,
+    }
+}
+
+/// Fields of an EdgeExtensionPolicy that add nothing to what requests pass.
+const NO_EXTENSION: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
+
+/// Whether an extension of an EdgeExtensionPolicy must not be left out: any may authenticate, and only a Wasm module or
+/// an external processor can be told to let requests pass that it can't see. So does whatever a later version adds.
+fn must_run(spec: &Value) -> bool {
+    let fields = spec.as_object().into_iter().flatten();
+    let mut extensions = fields.filter(|(field, _)| !NO_EXTENSION.contains(&field.as_str()));
+    extensions.any(|(field, listed)| {
+        let may_fail_open = matches!(field.as_str(), "wasm" | "extProc");
+        let may_be_missing = |extension: &Value| may_fail_open && extension["failOpen"] == Value::Bool(true);
+        !entries(listed).iter().all(may_be_missing)
+    })
+}
+
+/// The entries of a list in a policy. What stands alone where a list belongs is its one entry: a policy from a file has
+/// passed no API server, and what it protects must not be open for a slip.
+fn entries(value: &Value) -> &[Value] {
+    match value {
+        Value::Null => &[],
+        Value::Array(list) => list,
+        one => std::slice::from_ref(one),
+    }
+}
+
+/// A target as a policy names it, in its own namespace.
+pub(crate) struct NamedTarget<'a> {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// A listener or rule of it.
+    pub(crate) section: Option<&'a str>,
+}
+
+/// The group of what policies point at, where they name none.
+const TARGET_GROUP: &str = "gateway.networking.k8s.io";
+
+/// The targets that a policy names; kinds that we don't read are left out.
+pub(crate) fn named_targets(spec: &Value) -> impl Iterator<Item = NamedTarget<'_>> {
+    let targets = entries(&spec["targetRefs"]).iter().chain(entries(&spec["targetRef"]));
+    targets.filter_map(|target| {
+        let text = |field: &str| target[field].as_str();
+        Some(NamedTarget {
+            kind: Kind::of(text("group").unwrap_or(TARGET_GROUP), text("kind")?)?,
+            name: text("name")?,
+            section: text("sectionName"),
+        })
+    })
+}
+
+/// Objects that a policy chooses, as it says so.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Selector {
+    /// Their kind.
+    pub(crate) kind: Kind,
+    /// Their labels.
+    pub(crate) labels: LabelSelector,
+    /// Which namespaces they may be in.
+    pub(crate) from: Reach,
+    /// Labels of those namespaces, where these are chosen.
+    pub(crate) namespaces: LabelSelector,
+}
+
+/// Which namespaces a selector looks into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// That of the policy.
+    Same,
+    /// Those with certain labels.
+    Selector,
+    /// Every one.
+    All,
+}
+
+impl Reach {
+    /// What `namespaces` of a selector says: `Same` where it is absent, and every one where it can't be read.
+    fn of(namespaces: &Value) -> Self {
+        match (namespaces, &namespaces["from"]) {
+            (Value::Null, _) | (Value::Object(_), Value::Null) => Self::Same,
+            (_, Value::String(from)) if from == "Same" => Self::Same,
+            (_, Value::String(from)) if from == "Selector" => Self::Selector,
+            _ => Self::All,
+        }
+    }
+}
+
+impl Selector {
+    /// The namespace whose objects it is to choose from; none where that is every one.
+    pub(super) fn within(&self, home: Sym) -> Option<Sym> {
+        match self.from {
+            Reach::Same => Some(home),
+            Reach::Selector | Reach::All => None,
+        }
+    }
+
+    /// Whether it looks into a namespace with such labels. One that we know nothing of is looked into: nobody may leave
+    /// a guard by living where we don't see.
+    pub(super) fn looks_into(&self, namespace: Option<&StringMap>) -> bool {
+        match self.from {
+            Reach::Same | Reach::All => true,
+            Reach::Selector => namespace.is_none_or(|labels| is_meant(&self.namespaces, labels)),
+        }
+    }
+
+    /// Whether it chooses an object of its kind, where it looks, with such labels.
+    pub(super) fn chooses(&self, labels: &StringMap) -> bool {
+        is_meant(&self.labels, labels)
+    }
+}
+
+/// Whether labels are meant; by a condition that we don't know they may be.
+fn is_meant(selector: &LabelSelector, labels: &StringMap) -> bool {
+    selector.matches(labels) != Some(false)
+}
+
+/// The selectors of a policy; kinds that we don't read are left out. One whose labels can't be read chooses all.
+pub(crate) fn selectors(spec: &Value) -> impl Iterator<Item = Selector> {
+    let labels = |value: &Value| LabelSelector::deserialize(value).unwrap_or_default();
+    entries(&spec["targetSelectors"]).iter().filter_map(move |selector| {
+        let group = selector["group"].as_str().unwrap_or(TARGET_GROUP);
+        let namespaces = &selector["namespaces"];
+        Some(Selector {
+            kind: Kind::of(group, selector["kind"].as_str().unwrap_or_default())?,
+            labels: labels(selector),
+            from: Reach::of(namespaces),
+            namespaces: labels(&namespaces["selector"]),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_extension_must_run_unless_it_says_that_it_may_be_missing() {
+        let open = json!({"failOpen": true});
+        for (spec, expected) in [
+            (
+                json!({"targetRefs": [{"kind": "HTTPRoute", "name": "r"}], "mergeType": "StrategicMerge"}),
+                false,
+            ),
+            (
+                json!({"wasm": [open], "extProc": [open], "lua": [], "dynamicModule": null}),
+                false,
+            ),
+            (json!({"wasm": open}), false),
+            (json!({"wasm": [{}]}), true),
+            (json!({"wasm": [open, {"failOpen": false}]}), true),
+            (json!({"extProc": {"backendRefs": []}}), true),
+            (json!({"extProc": "a-processor"}), true),
+            (json!({"wasm": [{"failOpen": "true"}]}), true),
+            (json!({"lua": [open]}), true),
+            (json!({"lua": {"inline": "-- nothing"}}), true),
+            (json!({"dynamicModule": [{"name": "m"}]}), true),
+            (json!({"wasmModules": [open]}), true),
+        ] {
+            assert_eq!(must_run(&spec), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn clients_are_validated_where_that_cannot_be_read() {
+        for (spec, expected) in [
+            (json!({}), false),
+            (json!({"tls": {"minVersion": "1.3"}}), false),
+            (json!({"tls": {"clientValidation": {"optional": true}}}), true),
+            (json!({"tls": [{"clientValidation": {}}]}), true),
+        ] {
+            assert_eq!(validates_clients(&spec), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_target_is_found_where_a_list_was_forgotten() {
+        let target = json!({"kind": "HTTPRoute", "name": "r"});
+        let full = json!({"group": "gateway.networking.k8s.io", "kind": "HTTPRoute", "name": "r"});
+        for spec in [
+            json!({"targetRefs": [full]}),
+            json!({"targetRefs": [target]}),
+            json!({"targetRefs": target}),
+            json!({"targetRef": target}),
+            json!({"targetRef": [target]}),
+        ] {
+            let found: Vec<_> = named_targets(&spec).map(|t| (t.kind, t.name.to_owned())).collect();
+            assert_eq!(found, [(Kind::HttpRoute, "r".to_owned())], "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_selector_that_cannot_be_read_reaches_every_namespace() {
+        for (namespaces, expected) in [
+            (json!(null), Reach::Same),
+            (json!({}), Reach::Same),
+            (json!({"from": "Same"}), Reach::Same),
+            (json!({"from": "Selector"}), Reach::Selector),
+            (json!({"from": "All"}), Reach::All),
+            (json!({"from": "Unheard"}), Reach::All),
+            (json!({"from": ["Same"]}), Reach::All),
+            (json!("All"), Reach::All),
+        ] {
+            let selector = json!({"kind": "HTTPRoute", "namespaces": namespaces});
+            for spec in [
+                json!({"targetSelectors": [selector]}),
+                json!({"targetSelectors": selector}),
+            ] {
+                let found: Vec<_> = selectors(&spec).map(|s| (s.kind, s.from)).collect();
+                assert_eq!(found, [(Kind::HttpRoute, expected)], "{spec}");
+            }
+        }
+    }
+}
