@@ -214,6 +214,7 @@ fn incoming<M: Message>(name: &str, message: &M) -> Incoming {
         name: name.to_owned(),
         version: String::new(),
         body: message.encode_to_vec().into(),
+        parts: None,
     }
 }
 

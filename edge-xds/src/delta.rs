@@ -37,6 +37,7 @@ pub use reason::reason;
 pub use response::Response;
 
 use crate::{
+    parts,
     quarantine::{Held, Quarantine},
     snapshot::{Entry, ResourceType, Snapshot, diff, owners},
 };
@@ -135,6 +136,9 @@ impl Stream {
             return actions;
         };
         self.opened.get_or_insert(now);
+        if let Some(node) = &request.node {
+            self.tables.takes_parts = node.client_features.iter().any(|feature| feature == parts::FEATURE);
+        }
         self.settle(kind, request, &mut actions);
         let section = Arc::clone(self.snapshot.section(kind));
         let state = &mut self.kinds[kind as usize];
@@ -321,7 +325,9 @@ impl Stream {
         }
         let section = Arc::clone(self.snapshot.section(kind));
         let next = self.nonce + 1;
-        let Some(response) = self.kinds[kind as usize].next_updates(&section, next) else {
+        let tables = &self.tables;
+        let known = |name: &str, version| (kind == ResourceType::Routes).then(|| tables.base(name, version))?;
+        let Some(response) = self.kinds[kind as usize].next_updates(&section, next, known) else {
             return;
         };
         self.nonce = next;

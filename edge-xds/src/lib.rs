@@ -4,6 +4,7 @@
 //! * [`snapshot`]: encoded resources with the hash of their content as version, and what differs between two states.
 //! * [`lower`]: a fleet of the IR to a snapshot, incrementally.
 //! * [`delta`]: the server side of the delta protocol.
+//! * [`parts`]: a route table by what differs from the version before.
 //! * [`quarantine`]: what proxies refuse, cut out of the rest.
 //! * [`bootstrap`]: what a proxy starts with.
 //! * [`dump`]: what a snapshot looks like to people.
@@ -16,6 +17,7 @@ pub mod delta;
 pub mod dump;
 pub mod json;
 pub mod lower;
+pub mod parts;
 pub mod quarantine;
 #[cfg(test)]
 mod sample;

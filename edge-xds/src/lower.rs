@@ -195,7 +195,7 @@ impl<T: Named + PartialEq> Kept<T> {
 
 /// Moves on in a sorted sequence to the element of a name. `None` if it isn't there; what is behind stays for later
 /// names. In a sequence that isn't sorted some elements are not found, which costs an encoding and nothing else.
-fn seek<T>(
+pub(crate) fn seek<T>(
     sequence: &mut std::iter::Peekable<impl Iterator<Item = T>>,
     name: &str,
     name_of: impl Fn(&T) -> &str,

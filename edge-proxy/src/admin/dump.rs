@@ -205,7 +205,7 @@ fn routes(views: &[ResourceView<'_>], listeners: &[ResourceView<'_>]) -> RoutesC
         ..RoutesConfigDump::default()
     };
     for view in listeners {
-        let Ok(listener) = Listener::decode(view.body) else {
+        let Ok(listener) = Listener::decode(&*view.body) else {
             continue;
         };
         for config in listener

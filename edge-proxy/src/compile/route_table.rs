@@ -3,7 +3,8 @@
 //! What: a route configuration can hold tens of thousands of virtual hosts, and an edit touches one. So the encoded
 //! message is cut at its virtual hosts ([`Cut`]) before anything is decoded; hosts whose bytes are those of the version
 //! before are taken over as they are, the others are decoded and compiled one by one. That also bounds memory: a
-//! decoded route takes two kilobytes, and never more than one host of them exists at a time.
+//! decoded route takes two kilobytes, and never more than one host of them exists at a time. Our controller says itself
+//! which hosts stay ([`edge_xds::parts`]), so that their bytes are neither sent nor compared.
 //! Why this is allowed: repeated fields of a message are its elements in order, each with its length (Protocol Buffers,
 //! "Encoding"), and a virtual host is compiled from its own bytes and the [`Outline`], nothing else.
 //! Deliberately absent: what a virtual host is made of, which is [`crate::compile::route`]'s.
@@ -14,10 +15,11 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use edge_xds::parts::RouteTableParts;
 use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use envoy_types::pb::envoy::config::route::v3::VirtualHost as ProtoVirtualHost;
 use envoy_types::pb::envoy::config::route::v3::route_action::RequestMirrorPolicy;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field};
 use prost::{DecodeError, Message};
 use rustc_hash::FxHashMap;
 
@@ -37,15 +39,27 @@ pub struct CompiledTable {
     /// All of the message but its virtual hosts.
     rest: Vec<u8>,
     /// The virtual hosts in the order of the message.
-    hosts: Vec<CompiledHost>,
+    hosts: Vec<Arc<CompiledHost>>,
 }
 
-/// A virtual host and the bytes it was made from.
+impl CompiledTable {
+    /// The message that says all this.
+    pub fn body(&self) -> Vec<u8> {
+        let mut out = self.rest.clone();
+        for host in &self.hosts {
+            encode_key(VIRTUAL_HOSTS, WireType::LengthDelimited, &mut out);
+            encode_varint(host.bytes.len() as u64, &mut out);
+            out.extend_from_slice(&host.bytes);
+        }
+        out
+    }
+}
+
+/// A virtual host of a table: the bytes it was made from, and where it was entered.
 #[derive(Debug)]
 struct CompiledHost {
     bytes: Bytes,
     domains: Arc<[Domain]>,
-    host: Arc<VirtualHost>,
 }
 
 /// A domain of a virtual host by what it is looked up with, in lower case.
@@ -90,6 +104,14 @@ pub fn inline(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) 
     bad.map_or_else(|| Ok(finish(&outline, hosts)), Err)
 }
 
+/// A virtual host of a new version.
+enum Wanted {
+    /// That of the version before with this place.
+    Kept(usize),
+    /// One with these bytes.
+    Sent(Bytes),
+}
+
 /// Compiles a received message; hosts that are in `before` with the same bytes are not compiled again. All that is
 /// wrong with its hosts and routes is told, not only the first.
 pub fn received(
@@ -98,29 +120,81 @@ pub fn received(
     body: &Bytes,
     before: Option<&CompiledTable>,
 ) -> Result<CompiledTable, Rejections> {
+    let cut = Cut::new(body).map_err(|error| undecodable(&At::root(), &error))?;
+    let mut known = Known::new(before.map_or(&[], |before| &before.hosts));
+    let hosts = cut.hosts.into_iter().map(|bytes| known.find(bytes)).collect();
+    build(context, name, (cut.rest, hosts), before)
+}
+
+/// Compiles a version that is told by what differs from the one before.
+pub fn changed(
+    context: &mut Context,
+    name: &str,
+    told: &RouteTableParts,
+    before: Option<&CompiledTable>,
+) -> Result<CompiledTable, Rejections> {
     let at = At::root();
-    let cut = Cut::new(body).map_err(|error| undecodable(&at, &error))?;
-    let message = RouteConfiguration::decode(cut.rest.as_slice()).map_err(|error| undecodable(&at, &error))?;
+    let known = before.map_or(0, |before| before.hosts.len());
+    let (mut rest, mut hosts) = (Vec::new(), Vec::new());
+    for part in &told.parts {
+        let (from, count) = (part.from as usize, part.count as usize);
+        if from.checked_add(count).is_none_or(|end| end > known) {
+            let reason = format!("keeps {count} virtual hosts from {from} on of {known}");
+            return Err(at.error(reason).into());
+        }
+        hosts.extend((from..from + count).map(Wanted::Kept));
+        let cut = Cut::new(&part.fields).map_err(|error| undecodable(&at, &error))?;
+        rest.extend(cut.rest);
+        hosts.extend(cut.hosts.into_iter().map(Wanted::Sent));
+    }
+    build(context, name, (rest, hosts), before)
+}
+
+/// Compiles what is new, and enters it into the table before in the place of what has gone.
+fn build(
+    context: &mut Context,
+    name: &str,
+    (rest, wanted): (Vec<u8>, Vec<Wanted>),
+    before: Option<&CompiledTable>,
+) -> Result<CompiledTable, Rejections> {
+    let at = At::root();
+    let message = RouteConfiguration::decode(rest.as_slice()).map_err(|error| undecodable(&at, &error))?;
     if message.name != name && !message.name.is_empty() {
         let reason = format!("{:?} was sent as {name:?}", message.name);
         return Err(at.field("name").error(reason).into());
     }
     let outline = outline(&at, &message)?;
-    let mut known = Known::new(before.filter(|before| before.rest == cut.rest));
+    let known = before.map_or(&[][..], |before| &before.hosts);
+    let unchanged = before.filter(|before| before.rest == rest);
+    let mut stays = vec![false; known.len()];
+    let mut table = unchanged.map_or_else(HostTable::default, |before| before.table.hosts.clone());
+    if unchanged.is_some() {
+        for host in &wanted {
+            if let Wanted::Kept(place) = host {
+                stays[*place] = true;
+            }
+        }
+        let gone = known.iter().zip(&stays).filter(|(_, stays)| !**stays);
+        gone.for_each(|(host, _)| remove(&mut table, &host.domains));
+    }
     let list = at.field("virtual_hosts");
-    let mut table = HostTable::default();
-    let mut hosts = Vec::with_capacity(cut.hosts.len());
+    let mut hosts = Vec::with_capacity(wanted.len());
     let mut bad = None;
-    for (index, bytes) in cut.hosts.into_iter().enumerate() {
-        let compiled = match known.find(&bytes) {
-            Some(same) => Ok((same.domains.clone(), same.host.clone())),
-            None => decode_host(context, &list.index(index), &bytes, &outline),
+    for (index, wanted) in wanted.into_iter().enumerate() {
+        let bytes = match wanted {
+            // Twice the same one is one too many.
+            Wanted::Kept(place) if std::mem::take(&mut stays[place]) => {
+                hosts.push(Arc::clone(&known[place]));
+                continue;
+            }
+            Wanted::Kept(place) => known[place].bytes.clone(),
+            Wanted::Sent(bytes) => bytes,
         };
-        let entered = compiled.and_then(|(domains, host)| {
-            let (root, element) = (At::root(), list.index(index));
-            let at = if host.name.is_empty() { &element } else { &root };
+        let element = list.index(index);
+        let entered = decode_host(context, &element, &bytes, &outline).and_then(|(domains, host)| {
+            let at = if host.name.is_empty() { &element } else { &at };
             add(at, &mut table, &domains, &host)?;
-            hosts.push(CompiledHost { bytes, domains, host });
+            hosts.push(Arc::new(CompiledHost { bytes, domains }));
             Ok(())
         });
         entered.unwrap_or_else(|rejections| Rejections::collect(&mut bad, rejections));
@@ -129,7 +203,7 @@ pub fn received(
         Some(bad) => Err(bad),
         None => Ok(CompiledTable {
             table: Arc::new(finish(&outline, table)),
-            rest: cut.rest,
+            rest,
             hosts,
         }),
     }
@@ -183,33 +257,35 @@ impl Cut {
 
 /// Finds virtual hosts of the version before by their bytes.
 struct Known<'a> {
-    hosts: &'a [CompiledHost],
+    hosts: &'a [Arc<CompiledHost>],
     /// The host expected next: an edit leaves the others in their order.
     next: usize,
     /// By bytes, made when the order was left for the first time.
-    by_bytes: Option<FxHashMap<&'a [u8], &'a CompiledHost>>,
+    by_bytes: Option<FxHashMap<&'a [u8], usize>>,
 }
 
 impl<'a> Known<'a> {
-    fn new(before: Option<&'a CompiledTable>) -> Self {
+    fn new(hosts: &'a [Arc<CompiledHost>]) -> Self {
         Self {
-            hosts: before.map_or(&[], |before| &before.hosts),
+            hosts,
             next: 0,
             by_bytes: None,
         }
     }
 
-    fn find(&mut self, bytes: &[u8]) -> Option<&'a CompiledHost> {
-        let expected = self.hosts.get(self.next);
+    fn find(&mut self, bytes: Bytes) -> Wanted {
+        let (hosts, expected) = (self.hosts, self.next);
         self.next += 1;
-        if let Some(same) = expected.filter(|host| host.bytes == bytes) {
-            return Some(same);
+        if hosts.get(expected).is_some_and(|host| host.bytes == bytes) {
+            return Wanted::Kept(expected);
         }
-        let hosts = self.hosts;
         let by_bytes = self
             .by_bytes
-            .get_or_insert_with(|| hosts.iter().map(|host| (&*host.bytes, host)).collect());
-        by_bytes.get(bytes).copied()
+            .get_or_insert_with(|| hosts.iter().enumerate().map(|(n, host)| (&*host.bytes, n)).collect());
+        match by_bytes.get(&*bytes) {
+            Some(place) => Wanted::Kept(*place),
+            None => Wanted::Sent(bytes),
+        }
     }
 }
 
@@ -292,6 +368,25 @@ fn add(at: &At<'_>, table: &mut HostTable, domains: &[Domain], host: &Arc<Virtua
         }
     }
     Ok(())
+}
+
+/// Takes out what a host was entered under.
+fn remove(table: &mut HostTable, domains: &[Domain]) {
+    for domain in domains {
+        match domain {
+            Domain::Exact(name) => drop(table.exact.remove(name)),
+            Domain::Suffix(part) => remove_wild(&mut table.suffixes, part),
+            Domain::Prefix(part) => remove_wild(&mut table.prefixes, part),
+            Domain::Any => table.any = None,
+        }
+    }
+}
+
+fn remove_wild(list: &mut WildcardHosts, part: &Arc<str>) {
+    for (_, hosts) in list.iter_mut().filter(|(len, _)| *len == part.len()) {
+        hosts.remove(part);
+    }
+    list.retain(|(_, hosts)| !hosts.is_empty());
 }
 
 fn add_wild(list: &mut WildcardHosts, part: &Arc<str>, host: &Arc<VirtualHost>) -> Option<Arc<VirtualHost>> {

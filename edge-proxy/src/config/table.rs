@@ -38,7 +38,7 @@ pub struct RouteTable {
 pub type WildcardHosts = Vec<(usize, FxHashMap<Arc<str>, Arc<VirtualHost>>)>;
 
 /// Virtual hosts by domain.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct HostTable {
     /// `www.example.com`, lower case; with `:port` when the configuration says so.
     pub exact: FxHashMap<Arc<str>, Arc<VirtualHost>>,

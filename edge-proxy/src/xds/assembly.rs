@@ -52,7 +52,7 @@ pub struct Assembly {
     clusters: BTreeMap<Arc<str>, ClusterState>,
     services: Services,
     /// Encoded: the messages are an order of magnitude larger in memory than on the wire.
-    assignments: BTreeMap<Arc<str>, Held<()>>,
+    assignments: BTreeMap<Arc<str>, Held<Bytes>>,
     listeners: BTreeMap<Arc<str>, ListenerState>,
     tables: BTreeMap<Arc<str>, Held<CompiledTable>>,
     secret_versions: BTreeMap<String, String>,
@@ -73,12 +73,11 @@ struct Changes {
     removed_listeners: bool,
 }
 
-/// A resource with the form in which it came.
+/// A resource as it is kept.
 #[derive(Debug)]
 struct Held<T> {
     version: String,
     updated: SystemTime,
-    body: Bytes,
     /// `None`: the server says that there is no such resource.
     value: Option<T>,
 }
@@ -246,18 +245,17 @@ impl Assembly {
             panic_threshold: 50,
         };
         endpoints(&mut self.context, &At::root(), &input)?;
-        self.hold_assignment(name, resource.version.clone(), resource.body.clone(), Some(()));
+        self.hold_assignment(name, resource.version.clone(), Some(resource.body.clone()));
         Ok(())
     }
 
-    fn hold_assignment(&mut self, name: Arc<str>, version: String, body: Bytes, value: Option<()>) {
+    fn hold_assignment(&mut self, name: Arc<str>, version: String, value: Option<Bytes>) {
         self.changes.clusters.extend(self.services.clusters_of(&name).cloned());
         self.assignments.insert(
             name,
             Held {
                 version,
                 updated: self.now,
-                body,
                 value,
             },
         );
@@ -293,13 +291,17 @@ impl Assembly {
     fn put_routes(&mut self, resource: &Incoming) -> Result<(), Rejections> {
         let before = self.tables.get(resource.name.as_str());
         let before = before.and_then(|held| held.value.as_ref());
-        let table = route_table::received(&mut self.context, &resource.name, &resource.body, before)?;
+        let context = &mut self.context;
+        let table = match &resource.parts {
+            Some(parts) => route_table::changed(context, &resource.name, parts, before)?,
+            None => route_table::received(context, &resource.name, &resource.body, before)?,
+        };
         let name: Arc<str> = resource.name.as_str().into();
-        self.hold_table(name, resource.version.clone(), resource.body.clone(), Some(table));
+        self.hold_table(name, resource.version.clone(), Some(table));
         Ok(())
     }
 
-    fn hold_table(&mut self, name: Arc<str>, version: String, body: Bytes, value: Option<CompiledTable>) {
+    fn hold_table(&mut self, name: Arc<str>, version: String, value: Option<CompiledTable>) {
         self.wake_listeners_of(&name);
         self.changes.tables.insert(name.clone());
         self.tables.insert(
@@ -307,7 +309,6 @@ impl Assembly {
             Held {
                 version,
                 updated: self.now,
-                body,
                 value,
             },
         );
@@ -365,8 +366,8 @@ impl Assembly {
                     self.changes.removed_listeners = true;
                 }
             }
-            Kind::Assignment => self.hold_assignment(name.into(), String::new(), Bytes::new(), None),
-            Kind::Routes => self.hold_table(name.into(), String::new(), Bytes::new(), None),
+            Kind::Assignment => self.hold_assignment(name.into(), String::new(), None),
+            Kind::Routes => self.hold_table(name.into(), String::new(), None),
             Kind::Secret => self.note_absent_secret(name),
         }
     }

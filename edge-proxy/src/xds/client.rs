@@ -22,7 +22,7 @@ use crate::control::{Awaited, Control, Progress};
 use crate::xds::Kind;
 use crate::xds::assembly::Origin;
 use crate::xds::connect::{chain, connect};
-use crate::xds::delta::DeltaClient;
+use crate::xds::delta::{DeltaClient, Unusable};
 
 /// Largest message that is taken: a fleet of tens of thousands of routes in one response.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -188,7 +188,12 @@ async fn receive(
 ) -> Result<(), String> {
     let update = match delta.receive(response) {
         Ok(update) => update,
-        Err(nack) => return send(requests, *nack).await,
+        Err(Unusable::Type(nack)) => return send(requests, *nack).await,
+        Err(Unusable::Base(name)) => {
+            return Err(format!(
+                "{name:?} is told by what differs from a version that isn't here; asking anew"
+            ));
+        }
     };
     let rejected = control.apply(update.kind, Origin::Dynamic, &update.added, &update.removed);
     let answer = delta.answer(&update, &rejected);

@@ -1,14 +1,18 @@
 //! The client side of delta xDS, one state machine for a stream and all that follow it.
 //!
 //! What: which names are subscribed, which versions are held, and what to send. No sockets, no clock: the shell hands
-//! responses in and sends what comes out. See "Incremental xDS" in Envoy's xDS protocol description.
+//! responses in and sends what comes out. See "Incremental xDS" in Envoy's xDS protocol description. Our controller may
+//! tell a route table by what differs from the version that is held ([`edge_xds::parts`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use edge_xds::parts::{self, RouteTableParts};
 use envoy_types::pb::envoy::config::core::v3::Node;
 use envoy_types::pb::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse};
+use envoy_types::pb::google::protobuf::Any;
 use envoy_types::pb::google::rpc::Status;
+use prost::Message;
 
 use crate::xds::{Kind, Rejected};
 
@@ -44,6 +48,17 @@ pub struct Incoming {
     pub version: String,
     /// The encoded message.
     pub body: Bytes,
+    /// Instead of that, what differs from the version that is held.
+    pub parts: Option<RouteTableParts>,
+}
+
+/// A response that can't be taken.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unusable {
+    /// Nobody asked for its type; this is the NACK to send.
+    Type(Box<DeltaDiscoveryRequest>),
+    /// It tells what differs from something that isn't held. The next stream begins with what is.
+    Base(String),
 }
 
 /// What a response changes.
@@ -62,7 +77,9 @@ pub struct Update {
 
 impl DeltaClient {
     /// A client that wants every listener and cluster, and whatever else is subscribed later.
-    pub fn new(node: Node) -> Self {
+    pub fn new(mut node: Node) -> Self {
+        // Not in the bootstrap's node, which people copy for proxies of another kind.
+        node.client_features.push(parts::FEATURE.to_owned());
         let mut types: BTreeMap<Kind, TypeState> =
             Kind::ALL.into_iter().map(|kind| (kind, TypeState::default())).collect();
         for kind in [Kind::Cluster, Kind::Listener] {
@@ -141,13 +158,13 @@ impl DeltaClient {
         })
     }
 
-    /// Takes a response apart. For a type that nobody asked for the error is the NACK to send.
+    /// Takes a response apart.
     ///
     /// What isn't wanted (any more) is left out: a server may send it again before it has read that it is unsubscribed,
     /// and it would be dropped here, while its version stood for something that is held.
-    pub fn receive(&self, response: DeltaDiscoveryResponse) -> Result<Update, Box<DeltaDiscoveryRequest>> {
+    pub fn receive(&self, response: DeltaDiscoveryResponse) -> Result<Update, Unusable> {
         let Some(kind) = Kind::of_url(&response.type_url) else {
-            return Err(Box::new(refuse_type(&response)));
+            return Err(Unusable::Type(Box::new(refuse_type(&response))));
         };
         let state = self.types.get(&kind);
         let wants = |name: &String| state.is_some_and(|state| state.wildcard || state.names.contains(name));
@@ -169,7 +186,18 @@ impl DeltaClient {
                     name: resource.name,
                     version: resource.version,
                     body: any.value.into(),
+                    parts: None,
                 }),
+                Some(any) if kind == Kind::Routes && any.type_url == parts::TYPE_URL => {
+                    let parts = state.and_then(|state| state.parts(&resource.name, any));
+                    let parts = parts.ok_or_else(|| Unusable::Base(resource.name.clone()))?;
+                    update.added.push(Incoming {
+                        name: resource.name,
+                        version: resource.version,
+                        body: Bytes::new(),
+                        parts: Some(parts),
+                    });
+                }
                 Some(any) => update.malformed.push(Rejected {
                     name: resource.name,
                     reason: format!(
@@ -228,6 +256,14 @@ impl DeltaClient {
         } else {
             Some(self.node.clone())
         }
+    }
+}
+
+impl TypeState {
+    /// What differs from what is held; nothing if it is about anything else.
+    fn parts(&self, name: &str, any: Any) -> Option<RouteTableParts> {
+        let parts = RouteTableParts::decode(Bytes::from(any.value)).ok()?;
+        (self.versions.get(name) == Some(&parts.base)).then_some(parts)
     }
 }
 

@@ -83,6 +83,7 @@ impl Proxy {
             name: name.to_owned(),
             version: String::new(),
             body: codec.bytes_from_json(&type_url, json).unwrap().into(),
+            parts: None,
         };
         let rejected = self.control.apply(kind, Origin::Dynamic, &[resource], &[]);
         assert!(rejected.is_empty(), "{rejected:?}");

@@ -276,24 +276,38 @@ impl Kind {
         }
     }
 
-    /// The next response with updates, if there are any and none is unanswered.
-    pub(super) fn next_updates(&mut self, section: &Section, nonce: u64) -> Option<Response> {
+    /// The next response with updates, if there are any and none is unanswered. What the proxy has, of a name in a
+    /// version, may be known well enough to tell it what differs.
+    pub(super) fn next_updates(
+        &mut self,
+        section: &Section,
+        nonce: u64,
+        known: impl Fn(&str, u64) -> Option<Arc<Entry>>,
+    ) -> Option<Response> {
         if self.outstanding.is_some() {
             return None;
         }
-        let resources = match self.next_probe() {
-            Some(names) => names
-                .iter()
-                .filter_map(|name| self.take_pending(name, section))
-                .collect(),
-            None => self.take_all_pending(section),
+        let names = match self.next_probe() {
+            Some(names) => names.into_iter().collect(),
+            None => self.pending_that_fit(section),
         };
+        let (mut resources, mut bases) = (Vec::new(), BTreeMap::new());
+        for name in names {
+            // What is sent again may not be there any more.
+            let has = self.sent.get(&name).filter(|_| !self.forced.contains(&name));
+            let base = has.and_then(|version| known(&name, *version));
+            let Some(entry) = self.take_pending(&name, section) else {
+                continue;
+            };
+            resources.push(entry);
+            bases.extend(base.map(|base| (name, base)));
+        }
         let removed: Vec<Arc<str>> = std::mem::take(&mut self.missing).into_iter().collect();
         if resources.is_empty() && removed.is_empty() && !self.owes_answer {
             return None;
         }
         self.owes_answer = false;
-        Some(self.send(nonce, resources, removed))
+        Some(self.send(nonce, resources, removed, bases))
     }
 
     /// The next group of which something is still to be sent.
@@ -306,19 +320,20 @@ impl Kind {
         None
     }
 
-    fn take_all_pending(&mut self, section: &Section) -> Vec<Arc<Entry>> {
-        let mut resources = Vec::new();
-        let mut size = 0;
-        while let Some(name) = self.pending.first().cloned() {
-            if let Some(entry) = self.current(&name, section) {
+    /// The first names that are to be sent, as many as one response takes.
+    fn pending_that_fit(&self, section: &Section) -> Vec<Arc<str>> {
+        let (mut names, mut size) = (Vec::new(), 0);
+        for name in &self.pending {
+            if let Some(entry) = self.current(name, section) {
+                let before = size;
                 size += size_of_entry(entry);
-                if size > MAX_RESPONSE && !resources.is_empty() {
+                if size > MAX_RESPONSE && before > 0 {
                     break;
                 }
             }
-            resources.extend(self.take_pending(&name, section));
+            names.push(Arc::clone(name));
         }
-        resources
+        names
     }
 
     /// Whatever is not there any more is among the removals.
@@ -341,10 +356,16 @@ impl Kind {
             return None;
         }
         let removed = std::mem::take(&mut self.gone).into_iter().collect();
-        Some(self.send(nonce, Vec::new(), removed))
+        Some(self.send(nonce, Vec::new(), removed, BTreeMap::new()))
     }
 
-    fn send(&mut self, nonce: u64, resources: Vec<Arc<Entry>>, removed: Vec<Arc<str>>) -> Response {
+    fn send(
+        &mut self,
+        nonce: u64,
+        resources: Vec<Arc<Entry>>,
+        removed: Vec<Arc<str>>,
+        bases: BTreeMap<Arc<str>, Arc<Entry>>,
+    ) -> Response {
         let mut before = BTreeMap::new();
         for entry in &resources {
             if let Some(version) = self.sent.insert(Arc::clone(&entry.name), entry.version) {
@@ -359,6 +380,7 @@ impl Kind {
             nonce: nonce.to_string(),
             resources,
             removed,
+            bases,
         };
         self.outstanding = Some(Outstanding {
             response: response.clone(),

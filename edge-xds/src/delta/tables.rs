@@ -14,6 +14,8 @@ use std::{
 /// What is known of the proxy's tables.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
+    /// The proxy takes what differs from what it has.
+    pub(super) takes_parts: bool,
     taken: BTreeMap<Arc<str>, Arc<Entry>>,
     /// Tables that the proxy came with in a version that isn't ours.
     brought: BTreeSet<Arc<str>>,
@@ -50,6 +52,12 @@ impl Tables {
                 }
             }
         }
+    }
+
+    /// What differs from this version the proxy can be told.
+    pub(super) fn base(&self, name: &str, version: u64) -> Option<Arc<Entry>> {
+        let taken = self.taken.get(name).filter(|taken| taken.version == version);
+        taken.filter(|_| self.takes_parts).cloned()
     }
 
     /// The proxy took a version.

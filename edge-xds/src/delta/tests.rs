@@ -399,7 +399,11 @@ fn a_large_answer_comes_in_parts() {
     }
     let sizes: Vec<usize> = parts.iter().map(|part| part.resources.len()).collect();
     assert_eq!(sizes, [2, 2, 2]);
-    assert!(parts.iter().all(|part| part.encode().len() < 2 << 20));
+    assert!(
+        parts
+            .iter()
+            .all(|part| prost::Message::encoded_len(&part.to_message()) < 2 << 20)
+    );
 }
 
 #[test]

@@ -3,6 +3,8 @@ use proptest::{prop_assert_eq, proptest};
 use prost::Message;
 
 use super::*;
+use edge_xds::parts::Part;
+
 use crate::compile::{files, prefixed_headers};
 
 fn context() -> Context {
@@ -97,6 +99,82 @@ fn another_name_is_refused() {
     assert_eq!(error.to_string(), "name: \"r\" was sent as \"other\"");
 }
 
+/// The fields of some hosts, without the table's own.
+fn fields_of(hosts: &[(u8, u8)]) -> Bytes {
+    let mut message = RouteConfiguration::decode(table_of(hosts, "")).expect("a message");
+    message.name.clear();
+    message.encode_to_vec().into()
+}
+
+fn parts(list: &[(u32, u32, Bytes)]) -> RouteTableParts {
+    let part = |(from, count, fields): &(u32, u32, Bytes)| Part {
+        from: *from,
+        count: *count,
+        fields: fields.clone(),
+    };
+    RouteTableParts {
+        base: "1".to_owned(),
+        parts: list.iter().map(part).collect(),
+    }
+}
+
+#[test]
+fn what_stays_is_taken_over_and_what_differs_is_compiled() {
+    let mut context = context();
+    let first = table_of(&[(1, 1), (2, 2), (3, 3)], "");
+    let first = received(&mut context, "r", &first, None).expect("a table");
+    let told = parts(&[
+        (0, 0, table_of(&[], "")),
+        (0, 1, fields_of(&[(4, 4)])),
+        (2, 1, Bytes::new()),
+    ]);
+    let second = changed(&mut context, "r", &told, Some(&first)).expect("a table");
+    for name in ["h1.example.com", "h3.example.com"] {
+        assert!(Arc::ptr_eq(host(&first, name), host(&second, name)), "{name}");
+    }
+    assert!(second.table.virtual_host("h2.example.com").is_none());
+    assert!(second.table.virtual_host("h4.example.com").is_some());
+    assert_eq!(second.body(), table_of(&[(1, 1), (4, 4), (3, 3)], ""));
+}
+
+#[test]
+fn parts_that_make_no_table_are_refused() {
+    let mut context = context();
+    let first = received(&mut context, "r", &table_of(&[(1, 1), (2, 2)], ""), None).expect("a table");
+    let head = || (0, 0, table_of(&[], ""));
+    for (told, reason) in [
+        (
+            vec![head(), (1, 2, Bytes::new())],
+            "keeps 2 virtual hosts from 1 on of 2",
+        ),
+        (
+            vec![head(), (u32::MAX, u32::MAX, Bytes::new())],
+            "keeps 4294967295 virtual hosts",
+        ),
+        (
+            vec![head(), (0, 2, fields_of(&[(2, 9)]))],
+            "is also in virtual host \"h2\"",
+        ),
+        (
+            vec![head(), (0, 2, Bytes::new()), (0, 1, Bytes::new())],
+            "is also in virtual host \"h1\"",
+        ),
+        (
+            vec![head(), (0, 1, Bytes::from_static(b"\x12\x7f"))],
+            "can't be decoded",
+        ),
+    ] {
+        let error = changed(&mut context, "r", &parts(&told), Some(&first))
+            .expect_err("no table")
+            .to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    assert!(
+        changed(&mut context, "r", &parts(&[(0, 1, Bytes::new())]), None).is_err(),
+        "nothing to keep"
+    );
+}
+
 proptest! {
     /// A table by a chain of edits serves what a table from scratch serves.
     #[test]
@@ -111,6 +189,7 @@ proptest! {
             hosts.dedup_by_key(|(host, _)| *host);
             let body = table_of(&hosts, "");
             let next = received(&mut context, "r", &body, held.as_ref()).expect("a table");
+            prop_assert_eq!(next.body(), body.to_vec());
             let scratch = inline(&mut context, &At::root(), &RouteConfiguration::decode(body).expect("a message"));
             let scratch = scratch.expect("a table");
             for number in 0..6 {

@@ -120,9 +120,10 @@ impl Assembly {
         let (assignment, resolved) = match &spec.discovery {
             Discovery::Static(assignment) => (assignment, None),
             Discovery::Eds(service) => match self.assignments.get(service) {
-                // An empty body is an empty assignment: the server says that there is none.
+                // No bytes are an empty assignment: the server says that there is none.
                 Some(held) => {
-                    received = ClusterLoadAssignment::decode(held.body.clone()).map_err(|error| error.to_string())?;
+                    let body = held.value.clone().unwrap_or_default();
+                    received = ClusterLoadAssignment::decode(body).map_err(|error| error.to_string())?;
                     (&received, None)
                 }
                 None if self.has_failed(Kind::Assignment, service) => {

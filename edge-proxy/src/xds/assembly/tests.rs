@@ -20,6 +20,7 @@ fn resource<M: Message + Name + Default>(name: &str, yaml: &str) -> Incoming {
         name: name.to_owned(),
         version: "1".to_owned(),
         body: message.encode_to_vec().into(),
+        parts: None,
     }
 }
 

@@ -1,17 +1,18 @@
 //! What others may see of an assembly: subscriptions to make, progress, and the resources for the admin interface.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::compile::cluster::{Discovery, DnsSpec};
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
-use crate::xds::assembly::{Assembly, Origin};
+use crate::xds::assembly::{Assembly, Held, Origin};
 use crate::xds::{Kind, Rejected};
 
 /// A resource as the admin interface shows it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ResourceView<'a> {
     /// Its name.
     pub name: &'a str,
@@ -20,7 +21,7 @@ pub struct ResourceView<'a> {
     /// When it arrived.
     pub updated: SystemTime,
     /// The encoded message.
-    pub body: &'a [u8],
+    pub body: Cow<'a, [u8]>,
     /// Where it came from.
     pub origin: Origin,
     /// Whether it serves, or waits for what it depends on.
@@ -176,7 +177,7 @@ impl Assembly {
                     name,
                     version: &held.version,
                     updated: held.updated,
-                    body: &held.body,
+                    body: Cow::Borrowed(&*held.body),
                     origin: held.origin,
                     state: state(!held.pending),
                 })
@@ -188,13 +189,13 @@ impl Assembly {
                     name,
                     version: &held.version,
                     updated: held.updated,
-                    body: &held.body,
+                    body: Cow::Borrowed(&*held.body),
                     origin: held.origin,
                     state: state(!held.pending),
                 })
                 .collect(),
-            Kind::Routes => held(&self.tables),
-            Kind::Assignment => held(&self.assignments),
+            Kind::Routes => held(&self.tables, |table| Cow::Owned(table.body())),
+            Kind::Assignment => held(&self.assignments, |body| Cow::Borrowed(&**body)),
             Kind::Secret => self
                 .secret_versions
                 .iter()
@@ -202,7 +203,7 @@ impl Assembly {
                     name,
                     version,
                     updated: SystemTime::UNIX_EPOCH,
-                    body: &[],
+                    body: Cow::Borrowed(&[]),
                     origin: Origin::Dynamic,
                     state: ViewState::Active,
                 })
@@ -211,17 +212,16 @@ impl Assembly {
     }
 }
 
-fn held<T>(table: &std::collections::BTreeMap<Arc<str>, super::Held<T>>) -> Vec<ResourceView<'_>> {
-    table
-        .iter()
-        .filter(|(_, held)| held.value.is_some())
-        .map(|(name, held)| ResourceView {
+fn held<'a, T>(all: &'a BTreeMap<Arc<str>, Held<T>>, body: impl Fn(&'a T) -> Cow<'a, [u8]>) -> Vec<ResourceView<'a>> {
+    let view = |(name, held): (&'a Arc<str>, &'a Held<T>)| {
+        Some(ResourceView {
             name,
             version: &held.version,
             updated: held.updated,
-            body: &held.body,
+            body: body(held.value.as_ref()?),
             origin: Origin::Dynamic,
             state: ViewState::Active,
         })
-        .collect()
+    };
+    all.iter().filter_map(view).collect()
 }

@@ -41,6 +41,8 @@ fn the_node_is_sent_once_a_stream() {
         (first.node.is_some(), first.resource_names_subscribe),
         (true, vec!["*".to_owned()])
     );
+    let features = first.node.map(|node| node.client_features);
+    assert_eq!(features, Some(vec![parts::FEATURE.to_owned()]));
     assert!(client.start(Kind::Cluster).is_none());
     assert!(client.start(Kind::Assignment).is_none(), "nothing is wanted yet");
     assert!(client.start(Kind::Listener).expect("wildcard").node.is_none());
@@ -149,7 +151,9 @@ fn what_is_sent_while_it_is_not_wanted_is_taken_when_it_is() {
 fn a_type_that_nobody_asked_for_is_refused() {
     let mut wrong = response(Kind::Cluster, &[], &[]);
     wrong.type_url = "type.googleapis.com/envoy.config.core.v3.Node".to_owned();
-    let nack = client().receive(wrong).expect_err("unknown type");
+    let Err(Unusable::Type(nack)) = client().receive(wrong) else {
+        panic!("an unknown type")
+    };
     assert!(nack.error_detail.is_some());
 }
 
@@ -169,4 +173,31 @@ fn a_resource_of_another_type_is_malformed() {
             .message
             .starts_with("a: resource: type")
     );
+}
+
+#[test]
+fn what_differs_is_taken_by_who_holds_the_version_before() {
+    let mut client = client();
+    client.subscribe(Kind::Routes, &names(&["r"])).expect("first");
+    let update = client
+        .receive(response(Kind::Routes, &[("r", "1")], &[]))
+        .expect("known type");
+    client.answer(&update, &[]);
+    let told = |base: &str| {
+        let mut told = response(Kind::Routes, &[("r", "2")], &[]);
+        let parts = RouteTableParts {
+            base: base.to_owned(),
+            parts: Vec::new(),
+        };
+        told.resources[0].resource = Some(Any {
+            type_url: parts::TYPE_URL.to_owned(),
+            value: parts.encode_to_vec(),
+        });
+        told
+    };
+    assert_eq!(client.receive(told("0")), Err(Unusable::Base("r".to_owned())));
+    let update = client.receive(told("1")).expect("parts");
+    assert!(update.added[0].parts.is_some());
+    client.answer(&update, &[]);
+    assert_eq!(client.version(Kind::Routes, "r"), Some("2"));
 }

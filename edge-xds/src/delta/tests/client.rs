@@ -1,11 +1,16 @@
 //! A model of a proxy: it applies what it is sent, subscribes to what that points at, and answers when told to. It
-//! refuses what [`faults`] finds, as a whole response or by resource, as proxies do one or the other.
+//! refuses what [`faults`] finds, as a whole response or by resource, as proxies do one or the other. One that does the
+//! latter takes tables by what differs from those that it has, too.
 
 use super::{Action, Held, Response, Stream, ack, nack, request, subscribe};
-use crate::snapshot::{Entry, ResourceType, Snapshot};
+use crate::{
+    parts::{self, tests::put_together},
+    snapshot::{Entry, ResourceType, Snapshot},
+};
 use envoy_types::pb::envoy::{
     config::{
         cluster::v3::{Cluster, LoadBalancingPolicy},
+        core::v3::Node,
         route::v3::{Route, RouteConfiguration, route, route_action::ClusterSpecifier, route_match::PathSpecifier},
     },
     service::discovery::v3::DeltaDiscoveryRequest,
@@ -17,7 +22,7 @@ use std::{
 };
 
 /// The one table that listeners of the test fleets point at.
-const TABLE: &str = "default/gw/http";
+pub(super) const TABLE: &str = "default/gw/http";
 
 /// What a proxy makes of a response with something in it that it refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,11 +105,35 @@ impl Client {
                 continue;
             }
             let first = DeltaDiscoveryRequest {
+                node: (kind == ResourceType::Cluster).then(|| self.node()),
                 resource_names_subscribe: wanted,
                 initial_resource_versions: versions,
                 ..request(kind)
             };
             self.receive(stream.on_request(&first, self.now));
+        }
+    }
+
+    fn node(&self) -> Node {
+        let client_features = match self.refuses {
+            Refuses::TheResource => vec![parts::FEATURE.to_owned()],
+            Refuses::TheResponse => Vec::new(),
+        };
+        Node {
+            client_features,
+            ..Node::default()
+        }
+    }
+
+    /// What is told by what differs is told about what it has, and makes the whole.
+    fn check_bases(&self, response: &Response) {
+        for (name, base) in &response.bases {
+            assert_eq!(self.refuses, Refuses::TheResource, "nobody asked for it");
+            let held = self.held.get(&(response.kind, Arc::clone(name)));
+            assert_eq!(held.map(|held| held.version), Some(base.version), "{name}");
+            let entry = response.resources.iter().find(|entry| entry.name == *name).unwrap();
+            let parts = parts::between(base, entry).unwrap();
+            assert_eq!(put_together(base, &parts), entry.body.contiguous());
         }
     }
 
@@ -134,6 +163,7 @@ impl Client {
     pub(super) fn read_one(&mut self) {
         let Some(response) = self.inbox.pop_front() else { return };
         self.read += 1;
+        self.check_bases(&response);
         let found: Vec<(&Arc<Entry>, String)> = response
             .resources
             .iter()

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{lower::Lowering, quarantine::Form};
 use edge_ir::{DirectResponse, RouteAction};
+use prost::Message;
 
 /// A table of hosts with one rule each; those that are named are refused by proxies.
 fn snapshot(hosts: usize, bad: &[usize]) -> Snapshot {
@@ -138,4 +139,33 @@ fn a_proxy_that_comes_back_in_the_middle_of_a_trial_has_what_is_tried() {
     client.run(&mut stream);
     assert!(stream.is_settled());
     assert_eq!(client.quarantined.len(), 1);
+}
+
+#[test]
+fn who_takes_parts_is_told_what_differs() {
+    for (refuses, limit) in [(Refuses::TheResource, 1000), (Refuses::TheResponse, usize::MAX)] {
+        let (mut stream, client) = settled(snapshot(300, &[]), Client::new(refuses, Says::Nothing));
+        let edited = snapshot(301, &[]);
+        let response = only(stream.on_snapshot(&edited, client.now));
+        let size = response.to_message().encoded_len();
+        assert_eq!(response.bases.len(), usize::from(limit < usize::MAX));
+        assert!((size > 20_000) == (limit == usize::MAX) && size < limit, "{size}");
+    }
+}
+
+#[test]
+fn a_table_that_is_wanted_again_is_sent_whole() {
+    let (mut stream, client) = settled(snapshot(3, &[]), Client::new(Refuses::TheResource, Says::Nothing));
+    let name = [super::client::TABLE];
+    let gone = super::DeltaDiscoveryRequest {
+        resource_names_unsubscribe: name.map(str::to_owned).into(),
+        ..super::request(super::ResourceType::Routes)
+    };
+    let difference = only(stream.on_snapshot(&snapshot(4, &[]), client.now));
+    assert_eq!(difference.bases.len(), 1);
+    // It doesn't want the table any more when it reads this, and takes note of it all the same.
+    assert!(sent(stream.on_request(&gone, client.now)).is_empty());
+    assert!(sent(stream.on_request(&super::ack(&difference), client.now)).is_empty());
+    let again = only(stream.on_request(&super::subscribe(super::ResourceType::Routes, &name), client.now));
+    assert_eq!((again.resources.len(), again.bases.len()), (1, 0));
 }
