@@ -2,7 +2,8 @@
 //!
 //! The same facts as in standalone mode are laid together in the [`book`](super::book); what then differs from what an
 //! object carries ([`Mirror`]) is written, a moment after the last change: each object once, however much has changed
-//! about it, and never two writes of one object at a time ([`lay`] says what to write). A write on top of something that
+//! about it, and never two writes of one object at a time ([`lay`] says what to write); where only counts have changed,
+//! they may wait ([`counts`]). A write on top of something that
 //! we haven't seen is refused by the API server, looked at again and repeated. What can't be written is told once and
 //! tried again. Nobody waits for this task.
 
@@ -36,14 +37,17 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
+mod counts;
 mod events;
 mod failures;
 mod lay;
 #[cfg(test)]
 mod tests;
 
+use counts::Counts;
 use events::Events;
 use failures::Failures;
+use lay::{Needed, Says};
 
 /// Quiet that is waited for before statuses are written.
 const QUIET: Duration = Duration::from_millis(50);
@@ -76,7 +80,7 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
     leadership.mark_changed();
     let mut writer = Writer::new(cluster, &sources, metrics);
     loop {
-        let (due, again) = (writer.due(), writer.failures.due());
+        let (due, again, counted) = (writer.due(), writer.failures.due(), writer.counts.due());
         tokio::select! {
             () = stop.requested() => return,
             Some(question) = sources.questions.recv() => {
@@ -112,6 +116,7 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
             () = writer.events.ended() => {}
             () = super::at(due) => writer.refresh(),
             () = super::at(again) => writer.try_again(),
+            () = super::at(counted) => writer.queue.append(&mut writer.counts.take_due(Instant::now())),
         }
         writer.write();
     }
@@ -175,6 +180,8 @@ struct Writer {
     queue: BTreeSet<ObjectKey>,
     writing: BTreeSet<ObjectKey>,
     writes: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// Where only counts have changed.
+    counts: Counts,
     /// What couldn't be written, and is tried again.
     failures: Failures,
     /// What the API server doesn't take.
@@ -198,6 +205,7 @@ impl Writer {
             queue: BTreeSet::new(),
             writing: BTreeSet::new(),
             writes: FuturesUnordered::new(),
+            counts: Counts::default(),
             failures: Failures::default(),
             refused: BTreeMap::new(),
         }
@@ -253,6 +261,7 @@ impl Writer {
         self.writes.clear();
         self.writing.clear();
         self.queue.clear();
+        self.counts.clear();
         self.failures.clear();
         self.refused.clear();
         if now == Leadership::Leading {
@@ -265,8 +274,8 @@ impl Writer {
     fn write(&mut self) {
         self.begin_writes();
         // After that, for much of what is queued turns out to be written already.
-        self.metrics
-            .set(Gauge::StatusesWaiting, self.queue.len() + self.writing.len());
+        let waiting = self.queue.len() + self.writing.len() + self.counts.waiting();
+        self.metrics.set(Gauge::StatusesWaiting, waiting);
     }
 
     fn begin_writes(&mut self) {
@@ -284,26 +293,29 @@ impl Writer {
     }
 
     fn begin(&mut self, key: ObjectKey) {
-        match self.needed(&key) {
-            Some((objects, base, patch)) => {
-                self.writing.insert(key.clone());
-                self.writes.push(write(objects, key, base, patch).boxed());
-            }
-            None => self.settled(&key),
+        let Some((objects, base, Needed { patch, says })) = self.needed(&key) else {
+            return self.settled(&key);
+        };
+        if says == Says::Counts && !self.counts.may_be_written(&key, Instant::now()) {
+            return;
         }
+        self.counts.over(&key);
+        self.writing.insert(key.clone());
+        self.writes.push(write(objects, key, base, patch).boxed());
     }
 
     /// What has to be written of an object, where, and on top of which version. Nothing if it is gone, or carries it.
-    fn needed(&self, key: &ObjectKey) -> Option<(Objects<DynamicObject>, Arc<str>, Value)> {
+    fn needed(&self, key: &ObjectKey) -> Option<(Objects<DynamicObject>, Arc<str>, Needed)> {
         let seen = self.cluster.mirror.seen(key)?;
         let effective = self.effective(key);
         let ours = (&seen, &self.cluster.controller_name);
-        let patch = lay::patch(key, effective.as_ref(), ours, &now())?;
-        Some((objects(&self.cluster, key)?, seen.version, patch))
+        let needed = lay::needed(key, effective.as_ref(), ours, &now())?;
+        Some((objects(&self.cluster, key)?, seen.version, needed))
     }
 
     /// An object needs nothing more.
     fn settled(&mut self, key: &ObjectKey) {
+        self.counts.over(key);
         self.refused.remove(key);
         if self.failures.over(key) {
             tracing::info!("statuses can be written again");

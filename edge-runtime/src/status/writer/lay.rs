@@ -11,13 +11,30 @@ use edge_translate::{
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// A JSON merge patch of the status, or nothing if the object carries ours already.
-pub(super) fn patch(
+/// What is to be written of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Needed {
+    /// A JSON merge patch.
+    pub(super) patch: Value,
+    pub(super) says: Says,
+}
+
+/// What of a status is news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    /// Something that nobody should wait for.
+    Facts,
+    /// How many routes or sets are attached, and nothing else.
+    Counts,
+}
+
+/// What has to be written of the status, or nothing if the object carries ours already.
+pub(super) fn needed(
     key: &ObjectKey,
     effective: Option<&Effective>,
     (seen, controller): (&Seen, &Arc<str>),
     now: &str,
-) -> Option<Value> {
+) -> Option<Needed> {
     let existing: Option<Value> = seen.status.as_ref().and_then(|text| serde_json::from_str(text).ok());
     let spoken = effective.filter(|effective| !matches!(effective.status.body, StatusBody::Unattached(_)));
     let mut wanted = match spoken {
@@ -36,16 +53,35 @@ pub(super) fn patch(
     if spoken.is_none() && existing.is_none() {
         return None;
     }
-    if ordered(&wanted) == existing.as_ref().map(ordered).unwrap_or_default() {
+    let (mut before, mut after) = (existing.as_ref().map(ordered).unwrap_or_default(), ordered(&wanted));
+    if before == after {
         return None;
     }
+    forget_counts(&mut before);
+    forget_counts(&mut after);
+    let says = match before == after {
+        true => Says::Counts,
+        false => Says::Facts,
+    };
     // A merge patch keeps what it doesn't name.
     if let (Some(wanted), Some(Value::Object(existing))) = (wanted.as_object_mut(), &existing) {
         for field in existing.keys() {
             wanted.entry(field.clone()).or_insert(Value::Null);
         }
     }
-    Some(json!({ "metadata": { "resourceVersion": &*seen.version }, "status": wanted }))
+    let patch = json!({ "metadata": { "resourceVersion": &*seen.version }, "status": wanted });
+    Some(Needed { patch, says })
+}
+
+/// The same without the counts of a Gateway or a ListenerSet.
+fn forget_counts(status: &mut Value) {
+    let listeners = status.get_mut("listeners").and_then(Value::as_array_mut);
+    for listener in listeners.into_iter().flatten().filter_map(Value::as_object_mut) {
+        listener.remove("attachedRoutes");
+    }
+    if let Some(status) = status.as_object_mut() {
+        status.remove("attachedListenerSets");
+    }
 }
 
 /// Nobody knows how the proxies of a Gateway are: what was said before stays, as if nobody had looked.
@@ -102,10 +138,14 @@ mod tests {
     use super::*;
     use edge_translate::{
         api::ParentReference,
-        status::{Condition, GatewayStatus, ParentStatus},
+        status::{Condition, GatewayStatus, ListenerStatus, ParentStatus},
     };
 
     const NOW: &str = "2026-11-22T05:00:00Z";
+
+    fn patch(key: &ObjectKey, effective: Option<&Effective>, ours: (&Seen, &Arc<str>), now: &str) -> Option<Value> {
+        needed(key, effective, ours, now).map(|needed| needed.patch)
+    }
 
     fn route() -> ObjectKey {
         ObjectKey::new(Kind::HttpRoute, "ns", "r")
@@ -204,6 +244,40 @@ mod tests {
         let written = patch(&gateway, Some(&known), (&seen(Some(&before)), &ours()), NOW).unwrap();
         assert_eq!(written["status"]["conditions"][1]["status"], "False");
         assert_eq!(written["status"]["addresses"], json!([]));
+    }
+
+    #[test]
+    fn a_count_is_told_from_facts() {
+        let gateway = ObjectKey::new(Kind::Gateway, "ns", "gw");
+        let of = |routes: u32, reason: &'static str| {
+            let listener = ListenerStatus {
+                name: "http".into(),
+                supported_kinds: Vec::new(),
+                attached_routes: routes,
+                conditions: vec![Condition::yes("Accepted", reason, "")],
+            };
+            let status = Status {
+                observed_generation: 4,
+                body: StatusBody::Gateway(GatewayStatus {
+                    conditions: Vec::new(),
+                    listeners: vec![listener],
+                    attached_listener_sets: 0,
+                }),
+            };
+            Effective {
+                status,
+                addresses: None,
+            }
+        };
+        let first = needed(&gateway, Some(&of(1, "Accepted")), (&seen(None), &ours()), NOW).unwrap();
+        assert_eq!(first.says, Says::Facts);
+        let carried = seen(Some(&first.patch["status"]));
+        let says = |effective: &Effective| {
+            needed(&gateway, Some(effective), (&carried, &ours()), NOW).map(|needed| needed.says)
+        };
+        assert_eq!(says(&of(1, "Accepted")), None);
+        assert_eq!(says(&of(2, "Accepted")), Some(Says::Counts));
+        assert_eq!(says(&of(2, "Other")), Some(Says::Facts));
     }
 
     #[test]
