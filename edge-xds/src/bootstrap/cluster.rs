@@ -1,7 +1,8 @@
 //! What a proxy in a pod starts with.
 
 use super::{
-    BootstrapError, BootstrapSettings, bootstrap, certificate_file, default::token_filters, token_file, trusted_ca_file,
+    BootstrapError, BootstrapSettings, bootstrap, certificate_file, customise::controller_addresses,
+    default::token_filters, token_file, trusted_ca_file,
 };
 use edge_ir::{Infra, IpFamily, Placement};
 use serde_json::Value;
@@ -90,15 +91,9 @@ fn show_token(bootstrap: &mut Value) {
 
 /// Puts a name that resolves everywhere into the address of the controller.
 fn set_host(bootstrap: &mut Value, short: &str, host: &str) {
-    for cluster in controller_clusters(bootstrap) {
-        let localities = cluster["load_assignment"]["endpoints"].as_array_mut();
-        let endpoints = localities.into_iter().flatten();
-        let endpoints = endpoints.filter_map(|locality| locality["lb_endpoints"].as_array_mut());
-        for endpoint in endpoints.flatten() {
-            let address = &mut endpoint["endpoint"]["address"]["socket_address"]["address"];
-            if address == short {
-                *address = host.into();
-            }
+    controller_addresses(bootstrap, |address| {
+        if address == short {
+            *address = host.into();
         }
-    }
+    });
 }

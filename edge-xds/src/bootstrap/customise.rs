@@ -54,7 +54,8 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
             patched
         }
     };
-    let (default, canonical) = (canonical(default)?, canonical(changed)?);
+    let (default, mut canonical) = (canonical(default)?, canonical(changed)?);
+    shorten_host(&mut canonical, &default);
     if default["dynamic_resources"] != canonical["dynamic_resources"] {
         return Err(BootstrapError::DynamicResources);
     }
@@ -64,6 +65,35 @@ pub fn customise(default: Value, patch: &BootstrapPatch) -> Result<Value, Bootst
         return Err(BootstrapError::XdsCluster);
     }
     Ok(canonical)
+}
+
+/// Who copies the bootstrap of a running proxy copies the controller's full name, `edge-gateway.<namespace>.svc.<domain>`.
+/// It is written by its short one, like any other, and so leads to the controller that it is used by.
+fn shorten_host(bootstrap: &mut Value, default: &Value) {
+    let mut short = None;
+    let mut copy = default.clone();
+    controller_addresses(&mut copy, |address| short = address.as_str().map(str::to_owned));
+    let Some(short) = short else { return };
+    controller_addresses(bootstrap, |address| {
+        let rest = address.as_str().and_then(|address| address.strip_prefix(&*short));
+        if rest.is_some_and(|rest| rest.starts_with('.') && rest.contains(".svc.")) {
+            *address = short.as_str().into();
+        }
+    });
+}
+
+/// Changes the addresses of the controller.
+pub(super) fn controller_addresses(bootstrap: &mut Value, mut change: impl FnMut(&mut Value)) {
+    let clusters = bootstrap["static_resources"]["clusters"].as_array_mut();
+    let clusters = clusters.into_iter().flatten();
+    for cluster in clusters.filter(|cluster| cluster["name"] == "xds_cluster") {
+        let localities = cluster["load_assignment"]["endpoints"].as_array_mut();
+        let endpoints = localities.into_iter().flatten();
+        let endpoints = endpoints.filter_map(|locality| locality["lb_endpoints"].as_array_mut());
+        for endpoint in endpoints.flatten() {
+            change(&mut endpoint["endpoint"]["address"]["socket_address"]["address"]);
+        }
+    }
 }
 
 /// Reads strictly and writes again, so that both spellings of a field and explicit defaults compare equal.

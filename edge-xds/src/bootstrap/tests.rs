@@ -147,6 +147,24 @@ fn a_replacement_stands_for_itself_as_long_as_it_leads_to_the_controller() {
 }
 
 #[test]
+fn the_bootstrap_of_a_running_proxy_can_be_copied() {
+    let address = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/address";
+    for (name, is_ours) in [
+        ("edge-gateway.edge-gateway-system.svc.cluster.local.", true),
+        ("edge-gateway.other.svc.example.org", true),
+        ("edge-gateway.evil.example", false),
+        ("edge-gateway-two.ns.svc.cluster.local", false),
+        ("svc.svc.cluster.local", false),
+    ] {
+        let mut copied = default();
+        *copied.pointer_mut(address).unwrap() = name.into();
+        let replaced = customise(default(), &BootstrapPatch::Replace(copied.to_string().into()));
+        let led = replaced.map(|replaced| replaced.pointer(address).cloned());
+        assert_eq!(led == Ok(Some("edge-gateway".into())), is_ours, "{name}: {led:?}");
+    }
+}
+
+#[test]
 fn what_leads_away_from_the_controller_is_refused() {
     let elsewhere = "/static_resources/clusters/1/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address/socket_address/address";
     let patch = BootstrapPatch::JsonPatch(vec![operation("replace", elsewhere, json!("evil.example"))]);
