@@ -183,8 +183,8 @@ fn ask(place: &Place, which: Which<'_>, path: &str) -> Result<ByPod> {
     client::block_on(async {
         let client = place.connection.client().await?;
         let mut pages = ByPod::new();
-        for pod in place.find(&client, which).await? {
-            let body = pods::page(&client, &pod, path).await?;
+        let found = place.find(&client, which).await?;
+        for (pod, body) in pods::pages(&client, which, found, path).await? {
             let page = serde_json::from_slice(&body).context("its answer is not JSON")?;
             let Running { namespace, name, .. } = pod;
             pages.entry(namespace).or_default().insert(name, page);

@@ -89,8 +89,8 @@ pub fn run(command: &StatsCommand) -> Result<()> {
     let pages = client::block_on(async {
         let client = args.place.connection.client().await?;
         let mut pages = BTreeMap::new();
-        for pod in args.place.find(&client, which).await? {
-            let page = pods::page(&client, &pod, path(args.about, args.output)).await?;
+        let found = args.place.find(&client, which).await?;
+        for (pod, page) in pods::pages(&client, which, found, path(args.about, args.output)).await? {
             pages.insert(pod.to_string(), page);
         }
         Ok(pages)

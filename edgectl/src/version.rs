@@ -80,8 +80,9 @@ fn servers(args: &VersionArgs) -> Result<Vec<Value>> {
     client::block_on(async {
         let client = args.connection.client().await?;
         let mut servers = Vec::new();
-        for pod in pods::find(&client, None, Which::Labelled(CONTROLLERS)).await? {
-            let body = pods::page(&client, &pod, "/api/info").await?;
+        let which = Which::Labelled(CONTROLLERS);
+        let found = pods::find(&client, None, which).await?;
+        for (pod, body) in pods::pages(&client, which, found, "/api/info").await? {
             let info: Value = serde_json::from_slice(&body).context("its answer is not JSON")?;
             servers.push(server(&pod.namespace, &pod.name, &info));
         }

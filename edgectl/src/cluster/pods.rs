@@ -11,7 +11,11 @@ use kube::{
     api::{ListParams, Portforwarder},
 };
 use serde_json::Value;
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    io::{self, Write},
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::timeout,
@@ -153,6 +157,42 @@ pub async fn list(client: &Client, namespace: Option<&str>, which: Which<'_>) ->
     };
     let listed = api.list(&params).await;
     Ok(listed.map_err(|error| explain(error, "pods can't be listed"))?.items)
+}
+
+/// A page of each of these pods, in their order. Of pods that were chosen by what they have in common, one that leaves, or
+/// has only begun, may have no answer: that is said, and the others are shown.
+///
+/// # Errors
+/// When another pod can't be asked.
+pub async fn pages(
+    client: &Client,
+    which: Which<'_>,
+    found: Vec<Running>,
+    path: &str,
+) -> Result<Vec<(Running, Bytes)>> {
+    let mut pages = Vec::with_capacity(found.len());
+    for pod in found {
+        match page(client, &pod, path).await {
+            Ok(body) => pages.push((pod, body)),
+            Err(error) if matches!(which, Which::Named(_)) || is_serving(client, &pod).await? => return Err(error),
+            Err(error) => writeln!(io::stderr(), "left out, as it comes or goes: {error:#}")?,
+        }
+    }
+    Ok(pages)
+}
+
+/// Whether a pod is ready, and stays.
+async fn is_serving(client: &Client, pod: &Running) -> Result<bool> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let now = api.get_opt(&pod.name).await;
+    let now = now.map_err(|error| explain(error, &format!("{pod} can't be looked at")))?;
+    Ok(now.is_some_and(|pod| is_ready(&pod) && pod.metadata.deletion_timestamp.is_none()))
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 /// Whether its programs run.
