@@ -1,6 +1,6 @@
 //! The Service of a fleet.
 
-use crate::{Object, ObjectKind, metadata::object};
+use crate::{Object, ObjectKind, is_reserved, metadata::object};
 use edge_ir::{Infra, IpFamily, ServiceKind, ServicePort};
 use serde_json::{Value, json};
 use std::net::IpAddr;
@@ -59,19 +59,22 @@ fn port(port: &ServicePort) -> Value {
     })
 }
 
-/// Addresses that the Gateway asks for. Names can't be asked for of a Service.
+/// Addresses that the Gateway asks for. Names can't be asked for of a Service. External addresses are taken from it as
+/// they come, so that those which lead nowhere are left out here; the Gateway says that it doesn't get them.
 fn addresses(infra: &Infra, spec: &mut Value) {
+    let is_inside = infra.proxy.cluster.service.kind == ServiceKind::ClusterIp;
+    let is_askable = |ip: IpAddr| is_inside || !is_reserved(ip);
     let numbers = infra
         .addresses
         .iter()
-        .filter(|address| address.parse::<IpAddr>().is_ok());
+        .filter(|address| address.parse().is_ok_and(is_askable));
     let numbers: Vec<&str> = numbers.map(|address| &**address).collect();
-    match (infra.proxy.cluster.service.kind, numbers.as_slice()) {
-        (_, []) => {}
-        (ServiceKind::ClusterIp, [first, ..]) => {
+    match numbers.as_slice() {
+        [] => {}
+        [first, ..] if is_inside => {
             spec["clusterIP"] = (*first).into();
             spec["clusterIPs"] = json!([first]);
         }
-        (_, all) => spec["externalIPs"] = json!(all),
+        all => spec["externalIPs"] = json!(all),
     }
 }

@@ -5,7 +5,7 @@
 //! for calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call
 //! is.
 
-use crate::Cors;
+use crate::{Cors, Timeout};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -15,6 +15,8 @@ use std::{fmt, sync::Arc};
 pub enum FilterKind {
     /// Cross-origin rules.
     Cors,
+    /// Leads a client back to the endpoint that answered it.
+    StatefulSession,
     /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
     GrpcWeb,
     /// Counts gRPC calls by their own status.
@@ -26,6 +28,7 @@ impl FilterKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Cors => "cors",
+            Self::StatefulSession => "stateful_session",
             Self::GrpcWeb => "grpc_web",
             Self::GrpcStats => "grpc_stats",
         }
@@ -80,6 +83,31 @@ pub struct RouteFilter {
 pub enum FilterEffect {
     /// Which other origins browsers may let their scripts call the route from.
     Cors(Arc<Cors>),
+    /// How a client is led back to its endpoint.
+    Session(Arc<Session>),
+}
+
+/// Where a client keeps the endpoint that answered it. The proxy writes it there, and reads it from there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Session {
+    /// In a cookie.
+    Cookie(SessionCookie),
+    /// In a header of this name, lower case.
+    Header(Arc<str>),
+}
+
+/// A cookie that holds a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionCookie {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Paths that it is for.
+    pub path: Arc<str>,
+    /// How long it is kept; for as long as a browser runs by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<Timeout>,
 }
 
 /// The filters of a route, sorted by id.

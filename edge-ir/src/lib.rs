@@ -30,7 +30,7 @@ pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
     SubjectName, UpstreamTls, ZoneRouting,
 };
-pub use filter::{FilterEffect, FilterId, FilterKind, RouteFilter, RouteFilters};
+pub use filter::{FilterEffect, FilterId, FilterKind, RouteFilter, RouteFilters, Session, SessionCookie};
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, Fraction, HeaderEdit, HeaderEdits, HostRewrite,
@@ -42,8 +42,8 @@ pub use infra::{
     StringMap, label, pod_port,
 };
 pub use listener::{
-    ClientSettings, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, ServerNames, StreamProxy,
-    StreamShare, TlsVersion,
+    ClientCertificates, ClientSettings, ClientValidation, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener,
+    Network, ServerNames, StreamProxy, StreamShare, TlsVersion,
 };
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};

@@ -161,6 +161,29 @@ pub struct DownstreamTls {
     pub max_version: TlsVersion,
     /// Application protocols offered (ALPN, RFC 7301), best first.
     pub alpn: Vec<Arc<str>>,
+    /// What is asked of clients about themselves; nothing by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<ClientValidation>,
+}
+
+/// What clients must show of themselves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientValidation {
+    /// Who is trusted to vouch for them.
+    pub authorities: SecretName,
+    /// What is done with their certificates.
+    pub certificates: ClientCertificates,
+}
+
+/// What is done with the certificates of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ClientCertificates {
+    /// A client needs one from an authority that is trusted; without, it can't connect.
+    Verified,
+    /// Clients are asked for one. Who has none, or one that isn't trusted, connects all the same.
+    Requested,
 }
 
 /// A TLS protocol version.

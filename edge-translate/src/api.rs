@@ -44,9 +44,9 @@ pub use grants::{
     ReferenceGrantSpec, SubjectAltName, SubjectAltNameType, WellKnownCa,
 };
 pub use http_route::{
-    CookieLifetime, HttpHeaderMatch, HttpMethod, HttpPathMatch, HttpQueryParamMatch, HttpRoute, HttpRouteMatch,
-    HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, MatchType, PathMatchType, RouteBackendRef,
-    SessionPersistence, SessionPersistenceType,
+    CookieLifetime, CookieSession, HttpHeaderMatch, HttpMethod, HttpPathMatch, HttpQueryParamMatch, HttpRoute,
+    HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, MatchType, PathMatchType,
+    RouteBackendRef, SessionPersistence, SessionPersistenceType,
 };
 pub use meta::{
     LabelOperator, LabelRequirement, LabelSelector, LocalObjectRef, Metadata, ObjectRef, ParentReference, SecretRef,

@@ -13,9 +13,10 @@
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`hostname`], [`namespace`], [`origin`], [`precedence`],
-//! [`reference`].
+//! What more than one room needs stands beside them: [`authorities`], [`hostname`], [`namespace`], [`origin`],
+//! [`precedence`], [`reference`].
 
+pub(crate) mod authorities;
 pub(crate) mod backends;
 pub(crate) mod gateways;
 pub(crate) mod hostname;

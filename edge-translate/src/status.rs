@@ -67,7 +67,7 @@ pub struct ClassStatus {
     /// On the class itself.
     pub conditions: Vec<Condition>,
     /// Features of the Gateway API that its Gateways have, sorted.
-    pub features: &'static [&'static str],
+    pub features: Vec<&'static str>,
 }
 
 /// Status of a Gateway. Addresses and `Programmed` need infrastructure and are added by who knows it.

@@ -78,7 +78,7 @@ impl FromStr for DumpKind {
 pub struct UnknownDumpKind(String);
 
 /// Message types of everything that lowering makes. A codec of these is a fraction of the whole.
-const LOWERED: [&str; 20] = [
+const LOWERED: &[&str] = &[
     "envoy.config.cluster.v3.Cluster",
     "envoy.config.endpoint.v3.ClusterLoadAssignment",
     "envoy.config.listener.v3.Listener",
@@ -88,15 +88,22 @@ const LOWERED: [&str; 20] = [
     // Rules of routes and the filter itself; UpstreamTlsContext stands in the same file as its counterpart below.
     "envoy.extensions.filters.http.cors.v3.Cors",
     "envoy.extensions.filters.http.cors.v3.CorsPolicy",
+    "envoy.extensions.filters.http.grpc_stats.v3.FilterConfig",
+    "envoy.extensions.filters.http.grpc_web.v3.GrpcWeb",
     "envoy.extensions.filters.http.health_check.v3.HealthCheck",
     "envoy.extensions.filters.http.router.v3.Router",
+    "envoy.extensions.filters.http.stateful_session.v3.StatefulSession",
     "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector",
     "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
     "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
     "envoy.extensions.filters.udp.udp_proxy.v3.Route",
     "envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig",
+    "envoy.extensions.http.stateful_session.cookie.v3.CookieBasedSessionState",
+    "envoy.extensions.http.stateful_session.header.v3.HeaderBasedSessionState",
     "envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
     "envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin",
+    "envoy.extensions.matching.common_inputs.network.v3.SourcePortInput",
+    "envoy.extensions.matching.input_matchers.consistent_hashing.v3.ConsistentHashing",
     "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
     "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
     "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",

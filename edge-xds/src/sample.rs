@@ -147,6 +147,7 @@ pub(crate) fn tls_listener(port: u16, table: &str, secret: &str) -> Arc<Listener
         min_version: TlsVersion::V1_2,
         max_version: TlsVersion::V1_3,
         alpn: vec!["h2".into(), "http/1.1".into()],
+        clients: None,
     };
     let chain = FilterChain {
         server_names: ServerNames::Only(vec!["a.example".into()]),

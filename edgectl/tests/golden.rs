@@ -49,6 +49,7 @@ topics! {
     bootstraps "bootstrap",
     certificates "certificate",
     classes "class",
+    client_validation "client-validation",
     conflicts "conflict",
     cors_filters "cors",
     custom_backends "custom-backend",
@@ -67,6 +68,7 @@ topics! {
     precedence "precedence",
     retries "retry",
     security_policies "security-policy",
+    sessions "session",
     streams "stream",
     timeouts "timeout",
     tls_routes "tls",
@@ -173,9 +175,8 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
 fn xds(topic: &str, outcome: &Outcome) -> String {
     let parts = match topic {
         "bootstrap" => &[DumpKind::Bootstrap][..],
-        "certificate" | "class" | "conflict" | "gateway" | "isolation" | "listener" | "stream" => {
-            &[DumpKind::Listener, DumpKind::Route]
-        }
+        "certificate" | "class" | "client-validation" | "conflict" | "gateway" | "isolation" | "listener"
+        | "session" | "stream" => &[DumpKind::Listener, DumpKind::Route],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };
     let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();

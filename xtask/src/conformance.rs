@@ -23,6 +23,9 @@ pub(crate) struct Options {
     /// Profiles to run, as in GATEWAY-HTTP; all five when none is named.
     #[arg(long = "profile", value_name = "PROFILE")]
     profiles: Vec<String>,
+    /// Only the tests of what every implementation of a profile must have.
+    #[arg(long)]
+    core: bool,
     /// One test, by its name.
     #[arg(long, value_name = "TEST")]
     run_test: Option<String>,
@@ -50,13 +53,16 @@ enum Mode {
     Merged,
 }
 
-const PROFILES: [&str; 5] = [
-    "GATEWAY-HTTP",
-    "GATEWAY-GRPC",
-    "GATEWAY-TLS",
-    "GATEWAY-TCP",
-    "GATEWAY-UDP",
+/// Profiles, each with the core feature that it has for itself.
+const PROFILES: [(&str, &str); 5] = [
+    ("GATEWAY-HTTP", "HTTPRoute"),
+    ("GATEWAY-GRPC", "GRPCRoute"),
+    ("GATEWAY-TLS", "TLSRoute"),
+    ("GATEWAY-TCP", "TCPRoute"),
+    ("GATEWAY-UDP", "UDPRoute"),
 ];
+/// Core features that all profiles have.
+const OF_ALL: &str = "Gateway,ReferenceGrant";
 /// Features with a test each that the suite's gRPC profile doesn't name.
 const CALLS: &str = "GRPCRouteNamedRouteRule,GRPCRouteRequestHeaderModifier";
 /// An address that the lab gives to a Service that asks for it, and one that it can't give.
@@ -91,17 +97,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 impl Options {
     fn profiles(&self) -> Vec<&str> {
         match &self.profiles[..] {
-            [] => PROFILES.to_vec(),
+            [] => PROFILES.iter().map(|(name, _)| *name).collect(),
             named => named.iter().map(String::as_str).collect(),
         }
     }
 
     fn flags_of_suite(&self) -> Vec<String> {
         let profiles = self.profiles();
-        let mut features = "all-of-profile".to_owned();
-        if profiles.contains(&"GATEWAY-GRPC") {
-            features = format!("{features},{CALLS}");
-        }
+        let features = self.features(&profiles);
         let [usable, unusable] = ADDRESSES;
         let mut flags = vec![
             "--gateway-class=edge".to_owned(),
@@ -113,15 +116,29 @@ impl Options {
             "--project=edge-gateway".to_owned(),
             format!("--version=v{}", env!("CARGO_PKG_VERSION")),
             format!("--mode={}", self.mode.name()),
+            // The lab goes with all that is in it. What hangs while it is taken down would cost all results.
+            "--cleanup-base-resources=false".to_owned(),
         ];
         flags.extend(self.run_test.iter().map(|name| format!("--run-test={name}")));
         flags.extend(self.flags.iter().cloned());
         flags
     }
 
+    fn features(&self, profiles: &[&str]) -> String {
+        if self.core {
+            let own = PROFILES.iter().filter(|(name, _)| profiles.contains(name));
+            return own.fold(OF_ALL.to_owned(), |all, (_, feature)| format!("{all},{feature}"));
+        }
+        match profiles.contains(&"GATEWAY-GRPC") {
+            true => format!("all-of-profile,{CALLS}"),
+            false => "all-of-profile".to_owned(),
+        }
+    }
+
     /// Where the report goes: a part of the suite is nothing to show.
     fn report(&self) -> Result<PathBuf> {
-        let is_whole = self.profiles.is_empty() && self.run_test.is_none() && self.mode == Mode::GatewayNamespace;
+        let is_part = self.core || !self.profiles.is_empty() || self.run_test.is_some();
+        let is_whole = !is_part && self.mode == Mode::GatewayNamespace;
         let folder = if is_whole {
             workspace::root()?.join("docs/conformance")
         } else {

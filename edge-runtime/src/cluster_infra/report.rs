@@ -123,12 +123,19 @@ fn unusable(infra: &Infra, service: Option<&Seen>, fault: Option<&Fault>) -> Opt
     if missing.is_empty() {
         return None;
     }
-    let list: Vec<&str> = missing.into_iter().collect();
-    let list = list.join(", ");
+    let join = |list: Vec<String>| list.join(", ");
     Some(match why {
-        Some(why) => format!("{list}: {why}").into(),
-        None => list.into(),
+        Some(why) => format!("{}: {why}", join(missing.into_iter().map(str::to_owned).collect())).into(),
+        None => join(missing.into_iter().map(told).collect()).into(),
     })
+}
+
+/// An address that isn't given, and why, where that is known from the address itself.
+fn told(address: &str) -> String {
+    match address.parse().is_ok_and(edge_infra::is_reserved) {
+        true => format!("{address} (reserved by RFC 6890: nobody can be reached there)"),
+        false => address.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! Each entry says what happens instead, and leaves the list when its translation arrives. Loading warns of each place,
 //! and the paths stay with the object ([`Metadata::unsupported`](crate::api::Metadata)), so that its status says the
-//! same where its kind has one. A field that is refused with a condition of its own (a listener's filters, client
-//! validation, TLS of a Backend) is honoured in this sense: nobody can take it for working. So are the policies whose
+//! same where its kind has one. A field that is refused with a condition of its own (a listener's filters, TLS of
+//! a Backend) is honoured in this sense: nobody can take it for working. So are the policies whose
 //! status says that they have no effect.
 //!
 //! A test walks all types: a field that is neither here nor in the test's list of what is honoured fails it.
@@ -49,9 +49,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
         "GatewaySpec",
         &[("defaultScope", "only routes that name the Gateway attach")],
     ),
-    ("GrpcRouteRule", &[("sessionPersistence", NO_SESSIONS)]),
     ("GrpcRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
-    ("HttpRouteRule", &[("sessionPersistence", NO_SESSIONS)]),
     ("HttpRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("ListenerTls", &[("options", "no option is known")]),
     (
@@ -82,7 +80,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
 ];
 
-const NO_SESSIONS: &str = "requests of a session go to any endpoint";
 const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
 const ALL_METRICS: &str = "metrics are those that the proxy has by default";
 

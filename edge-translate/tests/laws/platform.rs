@@ -130,7 +130,7 @@ pub(crate) fn gateway() -> impl Strategy<Value = Value> {
     let tls = prop_oneof![
         8 => Just(Value::Null),
         1 => one_of(SECRETS).prop_map(|name| json!({"backend": {"clientCertificateRef": {"name": name}}})),
-        1 => Just(json!({"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca"}]}}}})),
+        1 => Just(json!({"frontend": {"default": {"validation": {"caCertificateRefs": [{"group": "", "kind": "ConfigMap", "name": "ca0"}]}}}})),
     ];
     let addresses = prop_oneof![
         8 => Just(Value::Null),

@@ -2,15 +2,15 @@
 
 use super::{
     access_log,
-    common::{CONNECTION_BUFFER, address, extension, number, secret_from_ads, socket},
-    manager,
+    common::{CONNECTION_BUFFER, address, extension, number, secret_from_ads, socket, yes},
+    datagram, manager,
     metadata::put_metadata,
     stream,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
-    AccessLog, DownstreamTls, FilterChain, FleetSettings, IpFamily, Listener, Network, ReadyListener, ServerNames,
-    TlsVersion,
+    AccessLog, ClientCertificates, ClientValidation, DownstreamTls, FilterChain, FleetSettings, IpFamily, Listener,
+    Network, ReadyListener, ServerNames, TlsVersion,
 };
 use envoy_types::{
     pb::envoy::{
@@ -26,10 +26,14 @@ use envoy_types::{
                 listener::tls_inspector::v3::TlsInspector, network::http_connection_manager::v3::HttpConnectionManager,
             },
             transport_sockets::tls::v3::{
-                CommonTlsContext, DownstreamTlsContext, TlsParameters, tls_parameters::TlsProtocol,
+                CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, TlsParameters,
+                certificate_validation_context::TrustChainVerification,
+                common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
+                tls_parameters::TlsProtocol,
             },
         },
     },
+    pb::google::protobuf::BoolValue,
     util::pack_any,
 };
 use prost::Message;
@@ -60,8 +64,8 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
         message.listener_filters = vec![tls_inspector()];
     }
     if let Some(udp) = &listener.udp {
-        message.listener_filters = vec![stream::udp(udp)];
-        message.udp_listener_config = Some(stream::udp_config());
+        message.listener_filters = vec![datagram::proxy(udp)];
+        message.udp_listener_config = Some(datagram::listener_config());
         if let Some(AddressKind::SocketAddress(socket)) = message.address.as_mut().and_then(|a| a.address.as_mut()) {
             socket.protocol = Protocol::Udp.into();
         }
@@ -165,8 +169,10 @@ fn lower_tls(tls: &DownstreamTls) -> TransportSocket {
             }),
             alpn_protocols: tls.alpn.iter().map(|protocol| protocol.to_string()).collect(),
             tls_certificate_sds_secret_configs: tls.certificates.iter().map(secret_from_ads).collect(),
+            validation_context_type: tls.clients.as_ref().map(validation_of),
             ..Default::default()
         }),
+        require_client_certificate: tls.clients.as_ref().and_then(requirement_of),
         // A resumed session skips the choice of chain and certificate that the server name asks for.
         disable_stateful_session_resumption: true,
         session_ticket_keys_type: Some(
@@ -177,6 +183,29 @@ fn lower_tls(tls: &DownstreamTls) -> TransportSocket {
     TransportSocket {
         name: "envoy.transport_sockets.tls".to_owned(),
         config_type: Some(transport_socket::ConfigType::TypedConfig(pack_any(context))),
+    }
+}
+
+/// Which certificates of clients are trusted. One that isn't asked to be is taken all the same.
+fn validation_of(clients: &ClientValidation) -> ValidationContextType {
+    let check = match clients.certificates {
+        ClientCertificates::Verified => TrustChainVerification::VerifyTrustChain,
+        ClientCertificates::Requested => TrustChainVerification::AcceptUntrusted,
+    };
+    ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
+        default_validation_context: Some(CertificateValidationContext {
+            trust_chain_verification: check.into(),
+            ..Default::default()
+        }),
+        validation_context_sds_secret_config: Some(secret_from_ads(&clients.authorities)),
+        ..Default::default()
+    })
+}
+
+fn requirement_of(clients: &ClientValidation) -> Option<BoolValue> {
+    match clients.certificates {
+        ClientCertificates::Verified => yes(),
+        ClientCertificates::Requested => None,
     }
 }
 

@@ -21,7 +21,7 @@ use envoy_types::pb::{
         extensions::filters::{
             http::{
                 cors::v3::Cors, grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb,
-                health_check::v3::HealthCheck, router::v3::Router,
+                health_check::v3::HealthCheck, router::v3::Router, stateful_session::v3::StatefulSession,
             },
             network::http_connection_manager::v3::{
                 HttpConnectionManager, HttpFilter, Rds,
@@ -151,6 +151,7 @@ fn neutral(id: &FilterId) -> HttpFilter {
     let name = filter::name(id);
     match id.kind {
         FilterKind::Cors => http_filter(&name, Cors::default()),
+        FilterKind::StatefulSession => http_filter(&name, StatefulSession::default()),
         FilterKind::GrpcWeb => http_filter(&name, GrpcWeb::default()),
         // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
         FilterKind::GrpcStats => http_filter(&name, GrpcStats::default()),

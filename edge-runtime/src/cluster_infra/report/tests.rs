@@ -112,19 +112,19 @@ fn addresses_that_are_asked_for_and_not_given_are_unusable() {
         content
     };
     let inside = json!({"spec": {"type": "ClusterIP", "clusterIPs": ["10.96.0.7"], "ipFamilies": ["IPv4"]}});
-    let cases: [Case<'_>; 8] = [
-        (&["192.0.2.9"], Some(&outside(&["192.0.2.9"])), &["192.0.2.9"], None),
+    let cases: [Case<'_>; 9] = [
+        (&["172.30.0.9"], Some(&outside(&["172.30.0.9"])), &["172.30.0.9"], None),
         // Somebody else's patch gave it one more.
         (
-            &["192.0.2.9"],
-            Some(&outside(&["192.0.2.9", "192.0.2.8"])),
-            &["192.0.2.9"],
+            &["172.30.0.9"],
+            Some(&outside(&["172.30.0.9", "172.30.0.8"])),
+            &["172.30.0.9"],
             None,
         ),
         (
-            &["192.0.2.9", "lb.example"],
-            Some(&outside(&["192.0.2.9"])),
-            &["192.0.2.9"],
+            &["172.30.0.9", "lb.example"],
+            Some(&outside(&["172.30.0.9"])),
+            &["172.30.0.9"],
             Some("lb.example"),
         ),
         // Not of a family that the Service has.
@@ -136,7 +136,13 @@ fn addresses_that_are_asked_for_and_not_given_are_unusable() {
         ),
         (&["10.96.0.7"], Some(&inside), &["10.96.0.7"], None),
         (&["10.96.0.8"], Some(&inside), &["10.96.0.7"], Some("10.96.0.8")),
-        (&["192.0.2.9"], None, &[], Some("192.0.2.9")),
+        (&["172.30.0.9"], None, &[], Some("172.30.0.9")),
+        (
+            &["172.30.0.9", "198.51.100.1"],
+            Some(&outside(&["172.30.0.9"])),
+            &["172.30.0.9"],
+            Some("198.51.100.1 (reserved by RFC 6890: nobody can be reached there)"),
+        ),
         (&[], None, &[], None),
     ];
     for (asked, content, wanted, unusable) in cases {

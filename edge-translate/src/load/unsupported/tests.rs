@@ -206,13 +206,13 @@ fn types_are_sorted() {
 #[test]
 fn what_is_not_honoured_is_a_warning_with_its_place_and_stays_with_the_object() {
     let text = "apiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {name: r}\nspec:\n  rules:\n\
-                \x20 - sessionPersistence: {}\n  - sessionPersistence: null\n";
+                \x20 - name: one\n  useDefaultGateways: All\n";
     let loaded = load(&Source { name: "f.yaml", text }, &Limits::default());
-    let warning = "spec.rules[0].sessionPersistence is not supported by this version: requests of a session go to any \
-                   endpoint";
+    let warning = "spec.useDefaultGateways is not supported by this version: the route attaches to the parents that it \
+                   names";
     assert_eq!(
         loaded.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        [format!("f.yaml:6:5: warning: HTTPRoute/default/r: {warning}")]
+        [format!("f.yaml:7:3: warning: HTTPRoute/default/r: {warning}")]
     );
     let unsupported = &loaded.objects[0].object.metadata().unsupported;
     assert_eq!(unsupported.iter().map(|text| &**text).collect::<Vec<_>>(), [warning]);

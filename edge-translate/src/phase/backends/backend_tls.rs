@@ -8,8 +8,12 @@ use super::endpoints;
 use crate::{
     api::{self, BackendTlsPolicy, Kind, PolicyTargetRef, SubjectAltNameType, WellKnownCa, text::Hostname},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, Id, Interner, Target},
-    phase::{listeners::certificate, origin, precedence::Seniority},
+    name::{BackendKind, BackendPort, Id, Target},
+    phase::{
+        authorities::{self, Unusable},
+        origin,
+        precedence::Seniority,
+    },
 };
 use edge_ir::{Secret, SecretContent, SecretName, SubjectName, UpstreamTls};
 use std::{cmp::Reverse, sync::Arc};
@@ -153,12 +157,15 @@ pub(crate) fn authorities(reader: &Reader<'_>, id: Id, policy: &BackendTlsPolicy
     }
     let (mut bundle, mut problems) = (String::new(), Vec::new());
     for reference in &validation.ca_certificate_refs {
-        match bundle_of(reader, &metadata.namespace, reference) {
-            Ok(text) => {
-                bundle.push_str(text.trim());
-                bundle.push('\n');
-            }
-            Err(problem) => problems.push(problem),
+        let source = authorities::Source {
+            group: &reference.group,
+            kind: &reference.kind,
+            namespace: &metadata.namespace,
+            name: &reference.name,
+        };
+        match authorities::bundle(reader, source) {
+            Ok(text) => authorities::add(&mut bundle, text),
+            Err(unusable) => problems.push(problem(unusable)),
         }
     }
     let name = format!(
@@ -179,6 +186,14 @@ pub(crate) fn authorities(reader: &Reader<'_>, id: Id, policy: &BackendTlsPolicy
         })
     });
     Authorities { authorities, problems }
+}
+
+fn problem(unusable: Unusable) -> AuthorityProblem {
+    let (reason, message) = match unusable {
+        Unusable::Kind(message) => ("InvalidKind", message),
+        Unusable::Content(message) => ("InvalidCACertificateRef", message),
+    };
+    AuthorityProblem { reason, message }
 }
 
 fn well_known(which: Option<&WellKnownCa>) -> Authorities {
@@ -202,60 +217,4 @@ fn well_known(which: Option<&WellKnownCa>) -> Authorities {
         authorities: None,
         problems: vec![AuthorityProblem { reason, message }],
     }
-}
-
-/// The certificates behind one reference, PEM.
-fn bundle_of<'a>(
-    reader: &Reader<'a>,
-    namespace: &str,
-    reference: &api::LocalObjectRef,
-) -> Result<&'a str, AuthorityProblem> {
-    let invalid = |message: String| AuthorityProblem {
-        reason: "InvalidCACertificateRef",
-        message,
-    };
-    let name = &*reference.name;
-    let (word, found) = match (&*reference.group, &*reference.kind) {
-        ("", "ConfigMap") => {
-            let map = reader.config_map(reader.id(namespace, name));
-            let map = map.ok_or_else(|| invalid(format!("Configmap {name} not found in namespace {namespace}.")))?;
-            let texts = map.data.iter().map(|(key, text)| (&**key, text.as_bytes()));
-            ("configmap", certificates_in(texts))
-        }
-        ("", "Secret") => {
-            let secret = reader.secret(reader.id(namespace, name));
-            let secret = secret.ok_or_else(|| invalid(format!("Secret {name} not found in namespace {namespace}.")))?;
-            let texts = secret.data.iter().map(|(key, bytes)| (&**key, &*bytes.0));
-            ("secret", certificates_in(texts))
-        }
-        ("" | "certificates.k8s.io", "ClusterTrustBundle") => {
-            let id = Id {
-                namespace: Interner::EMPTY,
-                name: reader.sym(name),
-            };
-            let bundle = reader.cluster_trust_bundle(id);
-            let bundle = bundle.ok_or_else(|| invalid(format!("Cluster trust bundle {name} not found.")))?;
-            let text = [("ca.crt", bundle.spec.trust_bundle.as_bytes())];
-            ("cluster trust bundle", certificates_in(text.into_iter()))
-        }
-        _ => {
-            return Err(AuthorityProblem {
-                reason: "InvalidKind",
-                message:
-                    "Unsupported reference kind, supported kinds are ConfigMap, Secret, and ClusterTrustBundle in \
-                          caCertificateRefs."
-                        .to_owned(),
-            });
-        }
-    };
-    found.ok_or_else(|| invalid(format!("No ca found in {word} {name}.")))
-}
-
-/// The text under `ca.crt`, or under the only key there is, if it is certificates.
-fn certificates_in<'a>(entries: impl Iterator<Item = (&'a str, &'a [u8])>) -> Option<&'a str> {
-    let entries: Vec<_> = entries.collect();
-    let named = entries.iter().find(|(key, _)| *key == "ca.crt");
-    let only = || entries.first().filter(|_| entries.len() == 1);
-    let (_, bytes) = named.or_else(only)?;
-    certificate::is_bundle(bytes).then(|| std::str::from_utf8(bytes).ok())?
 }

@@ -136,9 +136,7 @@ fn out_of_date(certificates: &[Arc<CertificateView>]) -> Option<Finding> {
     let (reason, _) = flaws.first()?;
     let messages: Vec<&str> = flaws.iter().map(|(_, message)| message.as_str()).collect();
     let message = format!("{} Clients that verify it refuse the connection.", messages.join(" "));
-    Some(Finding {
-        condition: Condition::yes(OUT_OF_DATE, *reason, message),
-    })
+    Some(Finding::warning(Condition::yes(OUT_OF_DATE, *reason, message)))
 }
 
 impl CertificateView {
@@ -170,6 +168,7 @@ fn finding(errors: &[RefError], nothing_left: bool) -> Option<Finding> {
             "PartiallyInvalidCertificateRef",
             format!("Some secrets are invalid: {messages}"),
         )
+        .that_leaves_it_serving()
     } else if errors.iter().all(|e| !e.permitted) {
         Finding::resolved_refs("RefNotPermitted", format!("No valid secrets exist: {messages}"))
     } else {
@@ -325,7 +324,7 @@ pub(crate) fn check_overlaps(candidates: &mut [Candidate]) {
         }
     }
     for (i, condition) in found {
-        candidates[i].findings.push(Finding { condition });
+        candidates[i].findings.push(Finding::warning(condition));
     }
 }
 

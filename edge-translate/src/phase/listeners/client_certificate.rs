@@ -1,9 +1,11 @@
-//! The client certificate that a Gateway shows to backends: whether its reference is good.
+//! The client certificate that a Gateway shows to backends: whether its reference is good, and what the Gateway says of
+//! all its TLS settings.
 //!
 //! It is shown to every backend that a BackendTLSPolicy covers.
 
 use super::{
     certificate::{CertificateView, Unusable, referenced},
+    client_validation,
     finding::OUT_OF_DATE,
 };
 use crate::{
@@ -11,33 +13,42 @@ use crate::{
     engine::reader::Reader,
     status::Condition,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Reason and message.
 type Flaw = (&'static str, String);
 
-/// What a Gateway says of its certificate: `ResolvedRefs` if it names TLS material, and a warning while backends won't
-/// take the certificate. It is shown all the same, as those of listeners are: with none, no backend would take it.
+/// What a Gateway says of its TLS settings: `ResolvedRefs` if it has any, and a warning while backends won't take its
+/// certificate. It is shown all the same, as those of listeners are: with none, no backend would take it.
 pub(crate) fn conditions(reader: &Reader<'_>, gateway: &api::Gateway) -> Vec<Condition> {
     if gateway.spec.tls.is_none() {
         return Vec::new();
     }
-    let resolved = Condition::yes(
-        "ResolvedRefs",
-        "ResolvedRefs",
-        "Successfully resolved all TLS references for the gateway",
-    );
-    match certificate(reader, gateway) {
-        None => vec![resolved],
-        Some(Err((reason, message))) => vec![Condition::no("ResolvedRefs", reason, message)],
-        Some(Ok(certificate)) => {
-            let late = certificate.flaw_of_date().map(|(reason, message)| {
-                let message = format!("{message} Backends that verify it refuse the connection.");
-                Condition::yes(OUT_OF_DATE, reason, message)
-            });
-            [resolved].into_iter().chain(late).collect()
-        }
+    let (own, late) = match certificate(reader, gateway) {
+        None => (None, None),
+        Some(Err(flaw)) => (Some(flaw), None),
+        Some(Ok(certificate)) => (None, certificate.flaw_of_date()),
+    };
+    let frontend = client_validation::problems(reader, gateway).into_iter();
+    let flaws = own
+        .into_iter()
+        .chain(frontend.map(|message| ("InvalidParameters", message)));
+    let late = late.map(|(reason, message)| {
+        let message = format!("{message} Backends that verify it refuse the connection.");
+        Condition::yes(OUT_OF_DATE, reason, message)
+    });
+    [resolved_refs(flaws.collect())].into_iter().chain(late).collect()
+}
+
+fn resolved_refs(flaws: Vec<Flaw>) -> Condition {
+    if flaws.is_empty() {
+        let message = "Successfully resolved all TLS references for the gateway";
+        return Condition::yes("ResolvedRefs", "ResolvedRefs", message);
     }
+    let reasons: BTreeSet<&str> = flaws.iter().map(|(reason, _)| *reason).collect();
+    let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
+    let messages: Vec<String> = flaws.into_iter().map(|(_, message)| message).collect();
+    Condition::no("ResolvedRefs", reasons, messages.join(" "))
 }
 
 /// A Gateway's certificate, or why it can't be used; none when it names none.

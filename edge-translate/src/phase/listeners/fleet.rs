@@ -1,4 +1,5 @@
-//! All listeners of a fleet, judged together: their own text, their conflicts, their certificates.
+//! All listeners of a fleet, judged together: their own text, their conflicts, their certificates,
+//! the clients they trust.
 //!
 //! Conflicts make this a question about the fleet and not about a listener. What routes need to know of a Gateway
 //! ([`ListenerViews`](super::view::ListenerViews)) is a value of its own, so that a new certificate doesn't make every
@@ -7,6 +8,7 @@
 use super::{
     bound_ports,
     certificate::{self, CertificateView},
+    client_validation::{self, ClientTrust},
     conflict,
     finding::{Finding, complete, is_serving},
     listener_set::{self, Admission, Holder},
@@ -99,6 +101,8 @@ pub(crate) struct ListenerState {
     pub(crate) conditions: Vec<Condition>,
     /// Server certificates that can be used.
     pub(crate) certificates: Vec<Arc<CertificateView>>,
+    /// Which clients may connect, where they must say who they are.
+    pub(crate) clients: Option<Arc<ClientTrust>>,
     /// Whether it is on the data plane.
     pub(crate) serving: Serving,
     /// The table its virtual hosts stand in.
@@ -134,6 +138,8 @@ pub(crate) struct Candidate {
     pub(crate) findings: Vec<Finding>,
     /// Certificates that can be used.
     pub(crate) certificates: Vec<Arc<CertificateView>>,
+    /// Which clients may connect, where they must say who they are.
+    pub(crate) clients: Option<Arc<ClientTrust>>,
 }
 
 impl Candidate {
@@ -185,9 +191,9 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     // serve for want of a certificate must not take the hostname from a neighbour that can.
     for candidate in &mut candidates {
         certificate::check(reader, candidate);
+        client_validation::check(reader, candidate);
     }
     conflict::check(&mut candidates);
-    candidates.iter_mut().for_each(refuse_unserved);
     bound_ports::check(reader, fleet, gateways.iter().map(|(id, _)| *id), &mut candidates);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
@@ -268,6 +274,7 @@ fn candidates_of(reader: &Reader<'_>, gateway: Id, set: Option<Id>, holder: &Hol
             kinds: checked.kinds,
             findings: checked.findings,
             certificates: Vec::new(),
+            clients: None,
         }
     };
     let listeners = holder.listeners().iter().enumerate();
@@ -275,26 +282,6 @@ fn candidates_of(reader: &Reader<'_>, gateway: Id, set: Option<Id>, holder: &Hol
         .filter(|(_, listener)| names.insert(&listener.name))
         .map(candidate)
         .collect()
-}
-
-/// A listener must not serve without the client certificates that its Gateway demands.
-fn refuse_unserved(candidate: &mut Candidate) {
-    if !candidate.is_sound() {
-        return;
-    }
-    let protocol = &candidate.spec().protocol;
-    if *protocol == Protocol::Https && demands_client_certificates(candidate.holder.gateway(), candidate.spec().port) {
-        let message = "Frontend TLS validation is not supported by this version.";
-        candidate.findings.push(Finding::accepted("UnsupportedValue", message));
-    }
-}
-
-fn demands_client_certificates(gateway: &api::Gateway, port: u16) -> bool {
-    let Some(frontend) = gateway.spec.tls.as_ref().and_then(|t| t.frontend.as_ref()) else {
-        return false;
-    };
-    let per_port = frontend.per_port.iter().find(|p| p.port == port).map(|p| &p.tls);
-    per_port.unwrap_or(&frontend.default).validation.is_some()
 }
 
 /// The table of each listener: HTTP listeners of a port share that of the first which serves, HTTPS listeners have
@@ -339,6 +326,7 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         kinds: candidate.kinds,
         conditions: complete(candidate.findings, candidate.holder.kind()),
         certificates: candidate.certificates,
+        clients: candidate.clients,
         serving,
         table,
         origin,

@@ -4,7 +4,10 @@
 //! Which sockets there are, and which listeners of the API serve at each, is kept from the judgement on a fleet's
 //! listeners, reduced to what the data plane sees of them: an edit of one listener makes one socket again.
 
-use super::fleet::{FleetListeners, ListenerState, Serving};
+use super::{
+    client_validation::ClientTrust,
+    fleet::{FleetListeners, ListenerState, Serving},
+};
 use crate::{
     api::Protocol,
     engine::reader::Reader,
@@ -33,7 +36,7 @@ pub(crate) struct Socket {
     pub(crate) listener: Arc<Listener>,
     /// Tables that its chains name, by name.
     pub(crate) tables: Vec<(RouteTableName, Origins)>,
-    /// Certificates that its chains name, by name.
+    /// Certificates and authorities that its chains name, by name.
     pub(crate) secrets: Vec<Arc<Secret>>,
 }
 
@@ -52,6 +55,8 @@ pub(crate) struct SocketListener {
     protocol: Protocol,
     /// Server certificates: the Secret, and its name in the fleet.
     certificates: Vec<(Id, SecretName)>,
+    /// Which clients may connect, where they must say who they are.
+    clients: Option<Arc<ClientTrust>>,
     table: RouteTableName,
     origin: Origin,
 }
@@ -78,6 +83,7 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
         hostname: Arc::clone(&listener.hostname),
         protocol: listener.protocol.clone(),
         certificates: certificates.map(|c| (c.id, c.name.clone())).collect(),
+        clients: listener.clients.clone(),
         table: listener.table.clone(),
         origin: listener.origin.clone(),
     }
@@ -247,6 +253,7 @@ fn downstream_tls(listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
         min_version: TlsVersion::V1_2,
         max_version: TlsVersion::V1_3,
         alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
+        clients: listener.clients.as_ref().map(|trust| trust.validation.clone()),
     }
 }
 
@@ -267,5 +274,11 @@ fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {
         let certificate = reader.certificate(*id)?.as_ref().ok()?;
         Some((name.clone(), Arc::clone(&certificate.secret)))
     });
-    secrets.collect::<BTreeMap<_, _>>().into_values().collect()
+    let trusted = served.iter().filter_map(|l| l.clients.as_ref());
+    let authorities = trusted.map(|trust| (trust.authorities.name.clone(), Arc::clone(&trust.authorities)));
+    secrets
+        .chain(authorities)
+        .collect::<BTreeMap<_, _>>()
+        .into_values()
+        .collect()
 }

@@ -2,7 +2,10 @@
 //! parent comes later (`routes/bound`).
 
 use crate::{
-    api::{HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, RouteFilterType, StringMap},
+    api::{
+        HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, RouteFilterType, SessionPersistence,
+        StringMap,
+    },
     engine::reader::Reader,
     name::{BackendId, BackendPort, RouteId, RouteKind},
     phase::{
@@ -12,7 +15,7 @@ use crate::{
 };
 use edge_ir::{
     Cors, DirectResponse, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdits, HostRewrite, Origin, Origins,
-    PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Timeout,
+    PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout,
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, sync::Arc};
@@ -25,6 +28,7 @@ mod expression;
 mod filter;
 mod grpc_matches;
 mod matches;
+mod session;
 mod stream;
 mod widened;
 
@@ -198,6 +202,8 @@ pub(crate) enum Effect {
     RefUnresolved,
     /// The backend's own settings can't be honoured; its share answers 500 wherever no context changes them.
     BackendRefused,
+    /// Nothing but what it says: the rest of the rule holds.
+    FallsShort,
 }
 
 /// What compiling collects on its way.
@@ -205,6 +211,7 @@ pub(super) struct Compilation<'a, 'r> {
     reader: &'r Reader<'a>,
     kind: RouteKind,
     namespace: &'a str,
+    name: &'a str,
     rule: usize,
     /// How many backends the rule names.
     n_references: usize,
@@ -269,6 +276,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             reader,
             kind: route.kind,
             namespace: &metadata.namespace,
+            name: &metadata.name,
             rule: 0,
             n_references: 0,
             targets: SmallVec::new(),
@@ -308,6 +316,7 @@ struct RuleParts<'a> {
     backend_refs: &'a [RouteBackendRef],
     timeouts: Option<&'a HttpRouteTimeouts>,
     retry: Option<&'a HttpRouteRetry>,
+    session: Option<&'a SessionPersistence>,
     /// What a ReplacePrefixMatch replaces.
     prefix: Option<&'a str>,
 }
@@ -363,6 +372,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
     }
     let mut filters = filter::compile(c, &parts);
     let action = destination::compile(c, &parts, &mut filters);
+    let session = session::compile(c, &parts);
     if c.is_closed() {
         return Rule {
             matches,
@@ -380,7 +390,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         action,
         request_headers: filters.request_headers,
         response_headers: filters.response_headers,
-        filters: used(filters.cors),
+        filters: used(filters.cors, session),
         origins,
     }
 }
@@ -392,16 +402,17 @@ fn may_guard(filter: &RouteFilter) -> bool {
     matches!(filter.r#type, F::ExternalAuth | F::ExtensionRef | F::Other(_))
 }
 
-/// The filters that a rule uses.
-fn used(cors: Option<Arc<Cors>>) -> RouteFilters {
-    let cors = cors.map(|rules| edge_ir::RouteFilter {
-        id: FilterId::shared(FilterKind::Cors),
-        effect: FilterEffect::Cors(rules),
-    });
-    match cors {
-        // Nearly all rules, and this allocates nothing.
-        None => RouteFilters::default(),
-        Some(cors) => Arc::new([cors]),
+/// The filters that a rule uses, in the order of their kinds. Nearly all rules use none, and that allocates nothing.
+fn used(cors: Option<Arc<Cors>>, session: Option<Session>) -> RouteFilters {
+    let shared = |kind, effect| edge_ir::RouteFilter {
+        id: FilterId::shared(kind),
+        effect,
+    };
+    let cors = cors.map(|rules| shared(FilterKind::Cors, FilterEffect::Cors(rules)));
+    let session = session.map(|session| shared(FilterKind::StatefulSession, FilterEffect::Session(Arc::new(session))));
+    match (cors, session) {
+        (None, None) => RouteFilters::default(),
+        (cors, session) => cors.into_iter().chain(session).collect(),
     }
 }
 

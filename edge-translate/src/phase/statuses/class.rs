@@ -1,6 +1,6 @@
 //! GatewayClass.
 
-use super::features::SUPPORTED;
+use super::features::supported;
 use crate::{
     api::GatewayClass,
     engine::reader::Reader,
@@ -24,7 +24,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     };
     let body = StatusBody::Class(ClassStatus {
         conditions: vec![condition],
-        features: SUPPORTED,
+        features: supported(reader.settings().platform),
     });
     Some(Some(Status {
         observed_generation: object.metadata.generation,

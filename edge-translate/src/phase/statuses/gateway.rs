@@ -7,7 +7,7 @@ use crate::{
     name::Id,
     phase::{
         gateways::gateway::{Gateway, Member},
-        listeners::{client_certificate, fleet::ListenerState},
+        listeners::{client_certificate, client_validation, fleet::ListenerState},
     },
     status::{Condition, GatewayStatus, ListenerStatus, Status, StatusBody, Truth},
 };
@@ -29,7 +29,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     };
     let mut conditions = vec![accepted(member, object, &mine.listeners)];
     conditions.extend(client_certificate::conditions(reader, object));
-    if validates_insecurely(object) {
+    if client_validation::falls_back(object) {
         conditions.push(Condition::yes(
             "InsecureFrontendValidationMode",
             "ConfigurationChanged",
@@ -105,15 +105,6 @@ fn repeated_names(listeners: &[api::Listener]) -> String {
         .collect();
     let sentence = |name| format!(". Several listeners are named \"{name}\", of which only the first counts");
     repeated.into_iter().map(sentence).collect()
-}
-
-fn validates_insecurely(object: &api::Gateway) -> bool {
-    let Some(frontend) = object.spec.tls.as_ref().and_then(|t| t.frontend.as_ref()) else {
-        return false;
-    };
-    let configs = frontend.per_port.iter().map(|p| &p.tls).chain([&frontend.default]);
-    let mut modes = configs.filter_map(|c| c.validation.as_ref()).map(|v| &v.mode);
-    modes.any(|mode| *mode == api::FrontendValidationMode::AllowInsecureFallback)
 }
 
 /// Whether a listener says that it is accepted.

@@ -36,7 +36,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             .unwrap_or_default()
     };
     let by_proxy = shared(Encryption::Proxy);
-    let lost = (!lost.is_empty()).then(|| Condition::yes("Warning", "ParentNotFound", lost.join("; ")));
+    let warning = warning(&lost, rules);
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
@@ -51,7 +51,7 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             conditions.extend(shared.iter().cloned());
             conditions.extend(closed(reader, route, parent));
             conditions.extend(overlap(reader, route, parent));
-            conditions.extend(lost.clone());
+            conditions.extend(warning.clone());
             ParentStatus {
                 parent: Arc::clone(&parent.reference),
                 conditions,
@@ -149,6 +149,26 @@ fn no_parent(parent: &ParentReference) -> String {
     )
 }
 
+/// What isn't as it is written although the route serves: parents that aren't there, and parts of rules.
+fn warning(lost: &[String], rules: Option<&Summary>) -> Option<Condition> {
+    let findings = rules.map_or(&[][..], |rules| &rules.findings).iter();
+    let short: Vec<_> = findings.filter(|f| f.effect == Effect::FallsShort).collect();
+    let mut messages = lost.to_vec();
+    for finding in &short {
+        let message = format!("spec.rules[{}].{}", finding.rule, finding.message);
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    let reason = match (lost.is_empty(), short.is_empty()) {
+        (true, true) => return None,
+        (false, true) => "ParentNotFound",
+        (true, false) => "UnsupportedValue",
+        (false, false) => "Warnings",
+    };
+    Some(Condition::yes("Warning", reason, messages.join("; ")))
+}
+
 /// For a hostname that nothing can be asked for by, behind another sentence.
 fn no_dns_name(name: &str) -> String {
     format!(" Hostname \"{}\" is not a DNS name.", name.escape_debug())
@@ -198,7 +218,7 @@ fn shared_conditions(
 
 fn resolved_refs(rules: &Summary, encryption: Encryption) -> Condition {
     let counts = |effect| match effect {
-        Effect::RuleFails => false,
+        Effect::RuleFails | Effect::FallsShort => false,
         Effect::RefUnresolved => true,
         // What the client encrypts is no business of the backend's settings, be they good or bad.
         Effect::BackendRefused => encryption == Encryption::Proxy,

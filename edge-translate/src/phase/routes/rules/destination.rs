@@ -164,7 +164,7 @@ fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, messa
 }
 
 /// Milliseconds of a duration; a bad one fails the rule.
-fn millis(c: &mut Compilation<'_, '_>, field: &str, text: &DurationText) -> Option<Timeout> {
+pub(super) fn millis(c: &mut Compilation<'_, '_>, field: &str, text: &DurationText) -> Option<Timeout> {
     match text.parse() {
         Ok(duration) => Some(Timeout(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))),
         Err(error) => {

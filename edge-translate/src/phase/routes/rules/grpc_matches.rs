@@ -22,6 +22,7 @@ impl HostRule for GrpcRouteRule {
             backend_refs: &self.backend_refs,
             timeouts: None,
             retry: None,
+            session: self.session_persistence.as_deref(),
             prefix: None,
         }
     }

@@ -15,6 +15,7 @@ impl HostRule for HttpRouteRule {
             backend_refs: &self.backend_refs,
             timeouts: self.timeouts.as_deref(),
             retry: self.retry.as_deref(),
+            session: self.session_persistence.as_deref(),
             prefix: filter::matched_prefix(self),
         }
     }

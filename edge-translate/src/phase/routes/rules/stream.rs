@@ -5,7 +5,7 @@ use crate::{
     api::{Metadata, StreamRule},
     engine::reader::Reader,
     name::{RouteId, RouteKind},
-    phase::{backends::settings, origin},
+    phase::origin,
     status::sentence,
 };
 use std::sync::Arc;
@@ -37,24 +37,7 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
             references.for_each(|reference| share(c, reference, &mut stream));
         }
     }
-    if c.kind == RouteKind::Udp && has_several_destinations(c.reader, &stream) {
-        // Datagrams have one destination; a union of endpoints by weight is the way to several.
-        c.fail(
-            "UnsupportedValue",
-            "Several weighted backends are not supported for UDPRoute by this version.",
-        );
-        stream.shares.clear();
-    }
     stream
-}
-
-/// Backends of some weight, with nowhere as one of them.
-fn has_several_destinations(reader: &Reader<'_>, stream: &Stream) -> bool {
-    let weighed = || stream.shares.iter().filter(|(_, weight)| *weight > 0);
-    let n_usable = weighed()
-        .filter(|(backend, _)| settings::is_usable(reader, backend.port))
-        .count();
-    n_usable + usize::from(stream.invalid_weight > 0 || n_usable < weighed().count()) > 1
 }
 
 fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, stream: &mut Stream) {
