@@ -21,6 +21,8 @@ use crate::support::{
 
 const WORKERS: usize = 2;
 const SHORT: Duration = Duration::from_millis(100);
+/// For a response to begin, on a machine that has much else to do.
+const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
 /// A backend whose responses do not end.
 async fn endless() -> SocketAddr {
@@ -222,7 +224,7 @@ fn streams_to_a_backend_in_http2_are_given_up_too() {
         };
         let entry = entry(0, cluster, &[backend.address]).unwrap();
         let settings = Forward {
-            timeout: Some(SHORT),
+            timeout: Some(LONG_ENOUGH),
             ..forward(0)
         };
         let routes = vec![catch_all(settings)];
