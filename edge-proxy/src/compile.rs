@@ -27,6 +27,7 @@ pub mod route_action;
 pub mod route_table;
 pub mod scopes;
 pub mod secret;
+mod session;
 mod stream;
 pub mod template;
 pub mod tls;

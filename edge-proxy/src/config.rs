@@ -14,6 +14,7 @@ pub mod endpoint;
 pub mod header;
 pub mod listener;
 pub mod route;
+pub mod session;
 pub mod stream;
 pub mod table;
 pub mod tls;

@@ -44,6 +44,8 @@ pub(crate) enum Fault {
     NoCluster(StatusCode),
     /// The cluster has no usable endpoint.
     NoHealthyUpstream,
+    /// The cluster has lost the host of a session; the route says with which code that is answered.
+    NoSuchHost(StatusCode),
     /// The route's rewrite makes something of the path that can't be sent.
     BadRewrite,
     /// A circuit breaker is open.
@@ -136,6 +138,7 @@ impl Fault {
             Self::NoCluster(status) => row(Internal, Retry::Never, status, "NC", ""),
             Self::BadRewrite => row(Internal, Retry::Never, StatusCode::INTERNAL_SERVER_ERROR, "", "path rewrite failed"),
             Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no healthy upstream"),
+            Self::NoSuchHost(status) => row(Upstream, Retry::Never, status, "UH", "no healthy upstream"),
             Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", reset!("overflow")),
             Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", reset!("remote connection failure")),
             Self::TlsFailure(failure) => row(Upstream, Retry::ConnectFailure, unavailable, "UF", failure.body()),
@@ -175,6 +178,7 @@ mod tests {
             (Fault::NoCluster(StatusCode::INTERNAL_SERVER_ERROR), Internal, Never, 500, "NC", ""),
             (Fault::BadRewrite, Internal, Never, 500, "", "path rewrite failed"),
             (Fault::NoHealthyUpstream, Upstream, Never, 503, "UH", "no healthy upstream"),
+            (Fault::NoSuchHost(StatusCode::GONE), Upstream, Never, 410, "UH", "no healthy upstream"),
             (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
             (Fault::ConnectFailure, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::TlsFailure(TlsFailure::Expired), Upstream, ConnectFailure, 503, "UF", reset!("remote connection failure, transport failure reason: TLS_error: certificate has expired")),

@@ -6,6 +6,7 @@
 pub(crate) mod cors;
 pub(crate) mod grpc_web;
 mod health_check;
+pub(crate) mod session;
 
 use http::Response;
 
@@ -18,7 +19,7 @@ use crate::http::head::Head;
 pub(crate) fn run(connection: &Connection, head: &Head) -> Option<Response<ResponseBody>> {
     connection.manager().filters.iter().find_map(|filter| match filter {
         HttpFilter::HealthCheck(filter) => health_check::answer(filter, connection, head),
-        // One is asked when the route is known, the other stands around the whole request.
-        HttpFilter::Cors | HttpFilter::GrpcWeb => None,
+        // Two are asked when the route is known, the other stands around the whole request.
+        HttpFilter::Cors | HttpFilter::GrpcWeb | HttpFilter::Session => None,
     })
 }

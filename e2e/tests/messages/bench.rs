@@ -75,7 +75,7 @@ impl Bench {
     /// Starts a data plane with a listener for each set of settings of the connection manager; the prefix is that of
     /// `x-envoy-` headers.
     pub(crate) fn start(plane: &DataPlane, prefix: &str, settings: &[(&'static str, Value)]) -> Self {
-        let (backend, seen) = backend();
+        let (backend, seen) = backend("ok");
         let bench = Self::in_front_of(backend, plane, prefix, settings);
         Self { seen, ..bench }
     }
@@ -87,23 +87,47 @@ impl Bench {
         prefix: &str,
         settings: &[(&'static str, Value)],
     ) -> Self {
+        Self::with_clusters(&[cluster("backend", &[endpoint(backend)])], plane, prefix, settings)
+    }
+
+    /// The same with these clusters.
+    pub(crate) fn with_clusters(
+        clusters: &[Value],
+        plane: &DataPlane,
+        prefix: &str,
+        settings: &[(&'static str, Value)],
+    ) -> Self {
+        let chains: Vec<_> = settings
+            .iter()
+            .map(|(name, settings)| (*name, settings.clone(), json!({})))
+            .collect();
+        Self::with_chains(clusters, plane, prefix, &chains)
+    }
+
+    /// The same, for each listener with further fields of its filter chain.
+    pub(crate) fn with_chains(
+        clusters: &[Value],
+        plane: &DataPlane,
+        prefix: &str,
+        settings: &[(&'static str, Value, Value)],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports = ports::free::<32>().unwrap();
         let address = |index: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, ports[index]));
         let listeners: BTreeMap<_, _> = settings
             .iter()
             .enumerate()
-            .map(|(index, (name, _))| (*name, address(index)))
+            .map(|(index, (name, ..))| (*name, address(index)))
             .collect();
         let list: Vec<_> = settings
             .iter()
-            .map(|(name, settings)| listener(name, listeners[name], settings))
+            .map(|(name, settings, chain)| listener(name, listeners[name], settings, chain))
             .collect();
         let admin = address(settings.len());
         let bootstrap = json!({
             "admin": {"address": socket_address(admin)},
             "header_prefix": prefix,
-            "static_resources": {"listeners": list, "clusters": [cluster(backend)]},
+            "static_resources": {"listeners": list, "clusters": clusters},
         });
         let file = folder.path().join("bootstrap.json");
         fs::write(&file, bootstrap.to_string()).unwrap();
@@ -162,7 +186,7 @@ impl Bench {
     }
 }
 
-fn listener(name: &str, address: SocketAddr, settings: &Value) -> Value {
+fn listener(name: &str, address: SocketAddr, settings: &Value, chain: &Value) -> Value {
     let mut manager = json!({
         "@type": format!("{HTTP}.HttpConnectionManager"),
         "stat_prefix": name,
@@ -174,28 +198,31 @@ fn listener(name: &str, address: SocketAddr, settings: &Value) -> Value {
     });
     let fields: &mut Map<String, Value> = manager.as_object_mut().unwrap();
     fields.extend(settings.as_object().unwrap().clone());
-    json!({
-        "name": name,
-        "address": socket_address(address),
-        "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}],
-    })
+    let mut chain = chain.clone();
+    chain["filters"] = json!([{"name": "http", "typed_config": manager}]);
+    json!({"name": name, "address": socket_address(address), "filter_chains": [chain]})
 }
 
 fn socket_address(address: SocketAddr) -> Value {
     json!({"socket_address": {"address": address.ip().to_string(), "port_value": address.port()}})
 }
 
-fn cluster(backend: SocketAddr) -> Value {
-    let endpoint = json!({"endpoint": {"address": socket_address(backend)}});
+/// An endpoint of a cluster.
+pub(crate) fn endpoint(address: SocketAddr) -> Value {
+    json!({"endpoint": {"address": socket_address(address)}})
+}
+
+/// A cluster with these endpoints.
+pub(crate) fn cluster(name: &str, endpoints: &[Value]) -> Value {
     json!({
-        "name": "backend",
+        "name": name,
         "type": "STATIC",
-        "load_assignment": {"cluster_name": "backend", "endpoints": [{"lb_endpoints": [endpoint]}]},
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
     })
 }
 
-/// A backend that answers every request and reports its head first.
-fn backend() -> (SocketAddr, mpsc::Receiver<Vec<String>>) {
+/// A backend that answers every request with this text and reports its head first.
+pub(crate) fn backend(text: &'static str) -> (SocketAddr, mpsc::Receiver<Vec<String>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let (report, seen) = mpsc::channel();
@@ -203,13 +230,13 @@ fn backend() -> (SocketAddr, mpsc::Receiver<Vec<String>>) {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let report = Arc::clone(&report);
-            thread::spawn(move || serve(&stream.unwrap(), &report));
+            thread::spawn(move || serve(&stream.unwrap(), text, &report));
         }
     });
     (address, seen)
 }
 
-fn serve(stream: &TcpStream, report: &mpsc::Sender<Vec<String>>) {
+fn serve(stream: &TcpStream, text: &str, report: &mpsc::Sender<Vec<String>>) {
     let mut reader = BufReader::new(stream);
     loop {
         let mut head = Vec::new();
@@ -228,10 +255,8 @@ fn serve(stream: &TcpStream, report: &mpsc::Sender<Vec<String>>) {
             return;
         }
         let mut writer = stream;
-        if writer
-            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
-            .is_err()
-        {
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
+        if writer.write_all(answer.as_bytes()).is_err() {
             return;
         }
     }

@@ -12,3 +12,4 @@ mod bench;
 mod headers;
 mod lifetimes;
 mod paths;
+mod sessions;

@@ -278,6 +278,7 @@ fn assemble(
         hosts: hosts.into(),
         priorities,
         priority_load,
+        ..EndpointSet::default()
     }
 }
 

@@ -12,6 +12,7 @@ use envoy_types::pb::envoy::extensions::filters::http::grpc_stats::v3::FilterCon
 use envoy_types::pb::envoy::extensions::filters::http::grpc_web::v3::GrpcWeb;
 use envoy_types::pb::envoy::extensions::filters::http::health_check::v3::HealthCheck;
 use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
+use envoy_types::pb::envoy::extensions::filters::http::stateful_session::v3::StatefulSession;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     CodecType, ForwardClientCertDetails, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier,
     ServerHeaderTransformation, StripPortMode, UpgradeConfig,
@@ -27,7 +28,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
 use crate::compile::header::header_condition;
 use crate::compile::protocol;
-use crate::compile::route_table;
+use crate::compile::{route_table, session};
 use crate::config::RouteTableId;
 use crate::config::listener::{
     AddressRange, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HealthCheckFilter,
@@ -323,6 +324,10 @@ fn filters(at: &At<'_>, list: &[ProtoFilter]) -> Result<(Vec<HttpFilter>, Router
             if !filter.disabled {
                 filters.push(HttpFilter::GrpcWeb);
             }
+        } else if crate::compile::field::is::<StatefulSession>(config) {
+            session::filter(&at_config, &unpack(&at_config, config)?)?;
+            // Disabled or not: it does what routes say, and what they say enables it.
+            filters.push(HttpFilter::Session);
         } else if crate::compile::field::is::<GrpcStats>(config) {
             // Only observes: requests fare the same without. Calls count as requests of their cluster, and are not counted
             // by their gRPC status.

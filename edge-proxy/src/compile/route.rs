@@ -11,14 +11,15 @@ use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
 use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
-use crate::compile::cors;
 use crate::compile::field::{At, Rejection, Rejections, fields, unpack};
 use crate::compile::header::{full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
 use crate::compile::route_table::Outline;
+use crate::compile::{cors, session};
 use crate::config::cors::CorsPolicy;
 use crate::config::header::{HeaderStep, HeaderSteps};
 use crate::config::route::{Fraction, PathCondition, Route};
+use crate::config::session::SessionPolicy;
 use crate::config::table::{PathIndex, TlsRequirement, VirtualHost};
 
 /// Names of the edit lists in the messages.
@@ -173,7 +174,7 @@ fn route(
         ignore metadata, decorator, tracing, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
         refuse route_specifiers
     });
-    let cors = route_filters(&at.field("typed_per_filter_config"), typed_per_filter_config)?;
+    let filters = route_filters(&at.field("typed_per_filter_config"), typed_per_filter_config)?;
     let own = edits_of!(
         at,
         request_headers_to_add,
@@ -196,24 +197,39 @@ fn route(
         query: conditions.query,
         fraction: conditions.fraction,
         grpc_only: conditions.grpc_only,
-        cors: cors.map(Box::new),
+        cors: filters.cors.map(Box::new),
+        session: filters.session.map(Box::new),
         action,
         request_headers: inherited.levels.request(&[&own.request]),
         response_headers: inherited.levels.response(&[&own.response]),
     })
 }
 
-/// What a route says about filters: the only one that listens to routes is the one for CORS.
-fn route_filters(at: &At<'_>, filters: &HashMap<String, Any>) -> Result<Option<CorsPolicy>, Rejection> {
-    let others = filters.keys().filter(|name| *name != cors::FILTER);
+/// What a route says about filters.
+struct RouteFilters {
+    cors: Option<CorsPolicy>,
+    session: Option<SessionPolicy>,
+}
+
+fn route_filters(at: &At<'_>, filters: &HashMap<String, Any>) -> Result<RouteFilters, Rejection> {
+    let others = filters
+        .keys()
+        .filter(|name| ![cors::FILTER, session::FILTER].contains(&name.as_str()));
     if let Some(name) = others.min() {
         return Err(at.unsupported(name));
     }
-    let Some(message) = filters.get(cors::FILTER) else {
-        return Ok(None);
-    };
-    let at = at.field(cors::FILTER);
-    cors::policy(&at, &unpack(&at, message)?).map(Some)
+    let cors = filters.get(cors::FILTER).map(|message| {
+        let at = at.field(cors::FILTER);
+        cors::policy(&at, &unpack(&at, message)?)
+    });
+    let session = filters.get(session::FILTER).map(|message| {
+        let at = at.field(session::FILTER);
+        session::of_route(&at, &unpack(&at, message)?)
+    });
+    Ok(RouteFilters {
+        cors: cors.transpose()?,
+        session: session.transpose()?.flatten(),
+    })
 }
 
 struct Conditions {

@@ -6,7 +6,9 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use rustc_hash::FxHashMap;
 
 use crate::stats::HostStats;
 
@@ -63,6 +65,8 @@ pub struct EndpointSet {
     /// Fleet-wide share of every priority in per cent, made from its health (Envoy's overprovisioning factor 140);
     /// the sum is 100, or 0 when there is no host at all.
     pub priority_load: Box<[u32]>,
+    /// Indexes into [`Self::hosts`], made when somebody asks for a host by its address.
+    pub by_address: OnceLock<FxHashMap<HostAddress, u32>>,
 }
 
 /// The usable hosts of one priority.
@@ -109,6 +113,15 @@ impl EndpointSet {
             rest -= load;
         }
         None
+    }
+
+    /// The host with this address, healthy or not.
+    pub fn host_at(&self, address: &HostAddress) -> Option<&Arc<Host>> {
+        let by_address = self.by_address.get_or_init(|| {
+            let addresses = self.hosts.iter().map(|host| host.address.clone());
+            addresses.zip(0..).collect()
+        });
+        self.hosts.get(*by_address.get(address)? as usize)
     }
 
     /// True when no host can be picked.

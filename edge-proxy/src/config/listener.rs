@@ -253,6 +253,8 @@ pub enum HttpFilter {
     Cors,
     /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
     GrpcWeb,
+    /// Keeps the sessions of routes with a [`SessionPolicy`](crate::config::session::SessionPolicy).
+    Session,
 }
 
 /// Envoy's health check filter without pass-through: requests that meet all conditions are answered 200, or 503 after

@@ -16,6 +16,7 @@ use crate::config::ClusterId;
 use crate::config::cors::CorsPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
 use crate::config::listener::Upgrade;
+use crate::config::session::SessionPolicy;
 
 /// One route.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Route {
     pub action: Action,
     /// Rules for requests of other origins.
     pub cors: Option<Box<CorsPolicy>>,
+    /// How sessions are kept.
+    pub session: Option<Box<SessionPolicy>>,
     /// Edits of the request; for weighted clusters those of the entry come first.
     pub request_headers: HeaderSteps,
     /// Edits of the response.

@@ -21,6 +21,7 @@ use crate::config::listener::Upgrade;
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
+use crate::filters::session::Session;
 use crate::http::body::{Arrival, RequestBody, ResponseBody};
 use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
@@ -50,6 +51,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) exchange: Rc<Exchange>,
     /// How far its body has arrived.
     pub(crate) arrival: Arrival,
+    /// The session that it is part of.
+    pub(crate) session: Option<Box<Session<'a>>>,
     /// The protocol to switch to.
     pub(crate) upgrade: Option<Box<str>>,
     host_rewrite: Option<&'a HostRewrite>,
@@ -113,6 +116,9 @@ pub(crate) async fn forward(
         Ok(speak) => speak,
         Err(fault) => return local_reply::of_fault(fault, audience),
     };
+    // By the request as the client sent it: edits and rewrites come after this.
+    let policy = route.session.as_deref();
+    let session = policy.and_then(|policy| Session::of(policy, &connection, &head));
     let limits = timeouts(settings, &connection, &mut head, &notes);
     let scene = Scene {
         connection: &connection,
@@ -145,6 +151,7 @@ pub(crate) async fn forward(
         route_name: &route.name,
         exchange,
         arrival,
+        session,
         upgrade: notes.upgrade,
         host_rewrite,
         limits,

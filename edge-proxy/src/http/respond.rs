@@ -53,6 +53,9 @@ pub(crate) async fn respond(
         headers.insert(manager.prefixed.attempt_count.clone(), HeaderValue::from(attempts));
     }
     edit(&mut headers, &forwarding, head);
+    if let Some(session) = &forwarding.session {
+        session.tell(&guard.pool().host, &mut headers);
+    }
     let exchange = forwarding.exchange;
     exchange.set_idle(now, exchange.idle());
     let body = UpstreamBody::new(lease, guard, exchange);
@@ -118,6 +121,9 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     let mut headers = response.into_parts().0.headers;
     remove_hop_by_hop(&mut headers);
     edit(&mut headers, &forwarding, head);
+    if let Some(session) = &forwarding.session {
+        session.tell(&guard.pool().host, &mut headers);
+    }
     let exchange = &forwarding.exchange;
     let timer = exchange.timer.share();
     timer.clear(Kind::Route);

@@ -22,6 +22,7 @@ fn route(name: &str, path: PathCondition, headers: Vec<HeaderCondition>) -> Rout
         fraction: None,
         grpc_only: false,
         cors: None,
+        session: None,
         action: Action::Direct(Box::new(direct)),
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),

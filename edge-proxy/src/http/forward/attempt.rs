@@ -116,7 +116,7 @@ impl<'a> Forwarding<'a> {
     async fn attempt(&mut self, mut head: Head, source: &mut Source, number: u32) -> Result<Answer, Fault> {
         let connection = Rc::clone(&self.exchange.connection);
         let worker = &connection.worker;
-        let pool = self.pick(&head)?;
+        let pool = self.pick(&head, number)?;
         if self.limits.per_try.is_some() {
             self.exchange
                 .timer
@@ -203,7 +203,7 @@ impl<'a> Forwarding<'a> {
             && self.upgrade.is_none()
     }
 
-    fn pick(&mut self, head: &Head) -> Result<Rc<HostPool>, Fault> {
+    fn pick(&mut self, head: &Head, number: u32) -> Result<Rc<HostPool>, Fault> {
         let worker = &self.exchange.connection.worker;
         let (entry, cells) = (self.entry, self.entry.cluster.stats.cells(worker.index));
         let workers = worker.shared.workers;
@@ -219,10 +219,16 @@ impl<'a> Forwarding<'a> {
             Some(policy) if policy.avoid_previous_hosts => (&self.tried, policy.host_selection_attempts),
             _ => (&[], 0),
         };
-        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, avoid, draws) else {
-            cells.upstream_cx_none_healthy.inc();
-            return Err(Fault::NoHealthyUpstream);
+        let of_session = match &self.session {
+            // As in Envoy, another attempt may go anywhere.
+            Some(session) if number == 1 => session.host(entry),
+            _ => Ok(None),
         };
+        let host = of_session.and_then(|host| {
+            let balanced = || worker.upstreams.balancers.pick(entry, &worker.random, avoid, draws);
+            host.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
+        });
+        let host = host.inspect_err(|_| cells.upstream_cx_none_healthy.inc())?;
         if policy.is_some() {
             self.tried.push(host.id);
         }

@@ -37,6 +37,7 @@ fn set(weights: &[u32]) -> EndpointSet {
         hosts: hosts(weights),
         priorities: [priority].into(),
         priority_load: [100].into(),
+        ..EndpointSet::default()
     }
 }
 

@@ -54,6 +54,7 @@ pub(crate) fn route(path: PathCondition, action: Action) -> Route {
         fraction: None,
         grpc_only: false,
         cors: None,
+        session: None,
         action,
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),
@@ -242,6 +243,7 @@ pub(crate) fn endpoints(addresses: &[SocketAddr]) -> Arc<EndpointSet> {
         hosts,
         priorities: [priority].into(),
         priority_load: [load].into(),
+        ..EndpointSet::default()
     })
 }
 
