@@ -367,7 +367,8 @@ impl ListenerSpec {
             Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
-        streams.flatten().chain(self.udp.iter().map(|proxy| proxy.cluster))
+        let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
+        streams.flatten().chain(datagrams)
     }
 
     /// Adds the secrets. Chains that are the same as in `previous` keep their identity, so that their connections

@@ -9,17 +9,15 @@ use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_pro
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{
     ClusterSpecifier, WeightedCluster,
 };
+use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::udp_proxy_config::RouteSpecifier;
-use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::{Route, UdpProxyConfig};
-use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
-use envoy_types::pb::xds::r#type::matcher::v3::Matcher;
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{OnMatch, on_match};
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, deadline, fields, number, unpack};
+use crate::compile::field::{At, Rejection, deadline, fields, number};
 use crate::config::ClusterId;
-use crate::config::stream::{ClusterShares, TcpProxy, UdpProxy};
+use crate::config::stream::{ClusterShares, FlowRoute, TcpProxy, UdpProxy};
 
+mod flow;
 #[cfg(test)]
 mod tests;
 
@@ -95,7 +93,7 @@ pub(super) fn udp(
     });
     let max_upstream_datagram = max_datagram(&at.field("upstream_socket_config"), upstream_socket_config.as_ref())?;
     Ok(UdpProxy {
-        cluster: route(context, at, route_specifier.as_ref())?,
+        route: route(context, at, route_specifier.as_ref())?,
         idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), Some(UDP_IDLE))?,
         max_downstream_datagram,
         max_upstream_datagram,
@@ -103,36 +101,13 @@ pub(super) fn udp(
     })
 }
 
-/// The one route that a session can take: a matcher without conditions.
-fn route(context: &mut Context, at: &At<'_>, specifier: Option<&RouteSpecifier>) -> Result<ClusterId, Rejection> {
-    let message = match specifier {
-        Some(RouteSpecifier::Matcher(message)) => message,
+fn route(context: &mut Context, at: &At<'_>, specifier: Option<&RouteSpecifier>) -> Result<FlowRoute, Rejection> {
+    match specifier {
+        Some(RouteSpecifier::Matcher(message)) => flow::route(context, &at.field("matcher"), message),
         #[allow(deprecated)]
-        Some(RouteSpecifier::Cluster(name)) => return Ok(ClusterId(context.clusters.intern(name))),
-        None => return Err(at.field("matcher").error("is required")),
-    };
-    let at = at.field("matcher");
-    fields!(at, message => Matcher { on_no_match; ignore; refuse matcher_type });
-    let at = at.field("on_no_match");
-    let Some(message) = on_no_match.as_deref() else {
-        return Err(at.error("is required"));
-    };
-    fields!(at, message => OnMatch { on_match; ignore; refuse keep_matching });
-    let action = match on_match {
-        Some(on_match::OnMatch::Action(action)) => action,
-        Some(on_match::OnMatch::Matcher(_)) => return Err(at.unsupported("matcher")),
-        None => return Err(at.field("action").error("is required")),
-    };
-    let at = at.field("action");
-    // The name only identifies; the type says what it is.
-    fields!(at, action => TypedExtensionConfig { typed_config; ignore name; refuse });
-    let at = at.field("typed_config");
-    let Some(config) = typed_config else {
-        return Err(at.error("is required"));
-    };
-    let message: Route = unpack(&at, config)?;
-    fields!(at, &message => Route { cluster; ignore; refuse });
-    Ok(ClusterId(context.clusters.intern(cluster)))
+        Some(RouteSpecifier::Cluster(name)) => Ok(FlowRoute::always(ClusterId(context.clusters.intern(name)))),
+        None => Err(at.field("matcher").error("is required")),
+    }
 }
 
 /// The size of datagrams that a UDP listener takes.

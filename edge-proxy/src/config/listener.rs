@@ -95,7 +95,7 @@ impl Listener {
             Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
-        let datagrams = self.udp.iter().map(|proxy| proxy.cluster);
+        let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
         streams.flatten().chain(datagrams).collect()
     }
 }

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use xxhash_rust::xxh64::xxh64;
+
 use crate::config::ClusterId;
 use crate::stats::{TcpStats, UdpStats};
 
@@ -73,8 +75,8 @@ impl ClusterShares {
 /// What a listener does with datagrams.
 #[derive(Debug)]
 pub struct UdpProxy {
-    /// Where sessions go; it may be undefined.
-    pub cluster: ClusterId,
+    /// Where flows go.
+    pub route: FlowRoute,
     /// A session in which nothing moves for this long ends; `None` is never.
     pub idle_timeout: Option<Duration>,
     /// Larger datagrams of clients are dropped.
@@ -85,9 +87,81 @@ pub struct UdpProxy {
     pub stats: Arc<UdpStats>,
 }
 
+/// Where flows of datagrams go; a flow is what comes from one address and port. A cluster may be undefined: its part
+/// is dropped.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FlowRoute {
+    /// The first that takes a flow has it.
+    pub shares: Box<[(PortHash, ClusterId)]>,
+    /// Where all others go.
+    pub otherwise: ClusterId,
+}
+
+/// A share of all flows, drawn by their source port as Envoy's consistent hashing matcher draws it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortHash {
+    /// It takes the flows whose number is that or more …
+    pub threshold: u32,
+    /// … of so many, at least 1.
+    pub modulo: u32,
+    /// Of the hash.
+    pub seed: u64,
+}
+
+impl PortHash {
+    /// Whether flows of this port are taken.
+    pub fn takes(self, port: u16) -> bool {
+        xxh64(port.to_string().as_bytes(), self.seed) % u64::from(self.modulo) >= u64::from(self.threshold)
+    }
+}
+
+impl FlowRoute {
+    /// Everything to one cluster.
+    pub fn always(cluster: ClusterId) -> Self {
+        Self {
+            shares: [].into(),
+            otherwise: cluster,
+        }
+    }
+
+    /// The cluster for flows of a client's port.
+    pub fn pick(&self, port: u16) -> ClusterId {
+        let taken = self.shares.iter().find(|(hash, _)| hash.takes(port));
+        taken.map_or(self.otherwise, |(_, cluster)| *cluster)
+    }
+
+    /// Every cluster that is mentioned.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
+        let shares = self.shares.iter().map(|(_, cluster)| *cluster);
+        shares.chain(std::iter::once(self.otherwise))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stock Envoy 1.40 with 70, 20 and 10 of a hundred to a, b and c, asked from ports 20000 to 20039.
+    #[test]
+    fn flows_go_where_envoy_sends_them() {
+        let clusters = [ClusterId(0), ClusterId(1), ClusterId(2)];
+        for (seed, wanted) in [
+            (0, "aaaaabacbacaaaaaccaabaaaaaaaaaaabaaabaaa"),
+            (5, "baaaaaaacababaaabaaaaacaaabaaaaaaaabaaaa"),
+        ] {
+            let hash = |threshold| PortHash {
+                threshold,
+                modulo: 10,
+                seed,
+            };
+            let route = FlowRoute {
+                shares: [(hash(9), clusters[2]), (hash(7), clusters[1])].into(),
+                otherwise: clusters[0],
+            };
+            let name = |port| char::from(b"abc"[route.pick(port).0 as usize]);
+            assert_eq!((20_000..20_040).map(name).collect::<String>(), wanted);
+        }
+    }
 
     #[test]
     fn a_share_gets_its_part_of_all_numbers() {

@@ -23,9 +23,9 @@ use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tracing::debug;
 
-use crate::config::Snapshot;
 use crate::config::endpoint::HostId;
 use crate::config::stream::UdpProxy;
+use crate::config::{ClusterId, Snapshot};
 use crate::downstream::udp::session::Session;
 use crate::worker::Worker;
 
@@ -135,13 +135,20 @@ impl Sessions {
             return;
         }
         let listener = snapshot.listeners.get(&self.name);
-        let cluster = listener.and_then(|listener| Some(listener.udp.as_ref()?.cluster));
-        let Some(entry) = cluster.and_then(|id| snapshot.cluster(id)) else {
+        let Some(proxy) = listener.and_then(|listener| listener.udp.as_ref()) else {
             open.clear();
             return;
         };
-        let hosts: FxHashSet<HostId> = entry.endpoints.hosts.iter().map(|host| host.id).collect();
-        open.retain(|_, session| Arc::ptr_eq(session.cluster(), &entry.cluster) && hosts.contains(&session.host()));
+        let mut hosts: FxHashMap<ClusterId, FxHashSet<HostId>> = FxHashMap::default();
+        open.retain(|client, session| {
+            let id = proxy.route.pick(client.port());
+            snapshot.cluster(id).is_some_and(|entry| {
+                let hosts = hosts
+                    .entry(id)
+                    .or_insert_with(|| entry.endpoints.hosts.iter().map(|host| host.id).collect());
+                Arc::ptr_eq(session.cluster(), &entry.cluster) && hosts.contains(&session.host())
+            })
+        });
     }
 
     fn end(&self, client: SocketAddr) {

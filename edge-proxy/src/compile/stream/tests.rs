@@ -131,14 +131,57 @@ fn a_udp_proxy_has_one_route_and_waits_a_minute() {
     let extra = "udp_listener_config: {downstream_socket_config: {max_rx_datagram_size: 9000}}";
     let (listener, context) = compile(&udp(ROUTE, extra)).expect("supported");
     let proxy = listener.udp.as_ref().expect("a UDP proxy");
-    let name = context.clusters.name(proxy.cluster.0);
+    let name = context.clusters.name(proxy.route.pick(5300).0);
     assert_eq!(name.map(|name| &**name), Some("dns"));
+    assert_eq!(proxy.route.clusters().count(), 1);
     assert_eq!(proxy.idle_timeout, Some(Duration::from_secs(60)));
     assert_eq!(
         (proxy.max_downstream_datagram, proxy.max_upstream_datagram),
         (9000, LARGEST_DATAGRAM)
     );
     assert!(listener.chains.all().is_empty() && listener.addresses[0].protocol == SocketProtocol::Udp);
+}
+
+/// A matcher with one share; every piece can be another.
+fn shared(input: &str, hash: &str, matcher: &str) -> String {
+    let route = |cluster: &str| {
+        format!(
+            r#"{{action: {{name: route, typed_config: {{
+      "@type": type.googleapis.com/envoy.extensions.filters.udp.udp_proxy.v3.Route, cluster: {cluster}}}}}}}"#
+        )
+    };
+    format!(
+        r#"matcher: {{on_no_match: {}, matcher_list: {{matchers: [{{on_match: {}, predicate: {{single_predicate: {{
+      input: {{name: i, typed_config: {{"@type": type.googleapis.com/envoy.extensions.matching.{input}}}}},
+      {matcher}: {{name: m, typed_config: {{
+        "@type": type.googleapis.com/envoy.extensions.matching.input_matchers.consistent_hashing.v3.ConsistentHashing,
+        {hash}}}}}}}}}}}]}}}}"#,
+        route("dns"),
+        route("other"),
+    )
+}
+
+#[test]
+fn a_udp_proxy_shares_flows_by_the_hash_of_their_port() {
+    let port = "common_inputs.network.v3.SourcePortInput";
+    let (listener, context) =
+        compile(&udp(&shared(port, "threshold: 70, modulo: 100", "custom_match"), "")).expect("it");
+    let route = &listener.udp.as_ref().expect("a UDP proxy").route;
+    let names: BTreeSet<_> = route
+        .clusters()
+        .filter_map(|id| context.clusters.name(id.0))
+        .map(|n| &**n)
+        .collect();
+    assert_eq!(names, ["dns", "other"].into());
+    let at = "listener_filters[0].typed_config.matcher.matcher_list.matchers[0].predicate.single_predicate";
+    let none = rejected(&udp(&shared(port, "threshold: 70", "custom_match"), ""));
+    assert_eq!(
+        none,
+        format!("{at}.custom_match.typed_config.modulo: must be at least 1")
+    );
+    let address = "common_inputs.network.v3.SourceIPInput";
+    let other = rejected(&udp(&shared(address, "modulo: 100", "custom_match"), ""));
+    assert!(other.starts_with(&format!("{at}.input.typed_config: type ")), "{other}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Session {
     ) -> Option<Self> {
         let worker = &sessions.worker;
         let own = proxy.stats.cells(worker.index);
-        let Some(entry) = snapshot.cluster(proxy.cluster) else {
+        let Some(entry) = snapshot.cluster(proxy.route.pick(client.port())) else {
             own.downstream_sess_no_route.inc();
             return None;
         };
