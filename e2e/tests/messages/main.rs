@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod certificates;
 mod headers;
 mod lifetimes;
 mod paths;

@@ -107,14 +107,37 @@ impl fmt::Debug for SecretKind {
 pub struct Validation {
     /// Trust anchors; `None`: the chain is not verified.
     pub roots: Option<Arc<RootCertStore>>,
+    /// What becomes of a certificate that doesn't meet all this.
+    pub trust: Trust,
+    /// A certificate may be out of date.
+    pub accepts_expired: bool,
     /// Revocation lists.
     pub crls: Vec<CertificateRevocationListDer<'static>>,
+    /// Only the peer's own certificate is looked for in them.
+    pub crls_of_leaf: bool,
     /// One of them must match a subject alternative name; empty: any name.
     pub names: Vec<NameCondition>,
     /// One of them must be the SHA-256 of the certificate; empty: any.
     pub hashes: Vec<[u8; 32]>,
     /// One of them must be the SHA-256 of the public key; empty: any.
     pub key_hashes: Vec<[u8; 32]>,
+}
+
+/// What becomes of a certificate that doesn't meet the requirements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// The connection fails.
+    #[default]
+    Verified,
+    /// The peer is served as if it had none: nothing is verified but that it holds the key.
+    Unverified,
+}
+
+impl Validation {
+    /// Whether it demands something of a certificate, so that none won't do.
+    pub fn demands(&self) -> bool {
+        !(self.names.is_empty() && self.hashes.is_empty() && self.key_hashes.is_empty())
+    }
 }
 
 /// A condition on subject alternative names of one type.
@@ -239,13 +262,16 @@ pub(super) fn validation(
     fields!(at, message => CertificateValidationContext {
         trusted_ca, system_root_certs, verify_certificate_spki, verify_certificate_hash,
         match_typed_subject_alt_names, match_subject_alt_names, crl, require_signed_certificate_timestamp,
-        max_verify_depth;
-        // only_verify_leaf_cert_crl narrows what we check in full; the CA list is a hint for clients.
-        ignore watched_directory, only_verify_leaf_cert_crl, suppress_client_ca_list;
-        refuse ca_certificate_provider_instance, allow_expired_certificate, trust_chain_verification,
-               custom_validator_config
+        max_verify_depth, only_verify_leaf_cert_crl, allow_expired_certificate, trust_chain_verification;
+        // The CA list is a hint for clients.
+        ignore watched_directory, suppress_client_ca_list;
+        refuse ca_certificate_provider_instance, custom_validator_config
     });
-    debug_assert_eq!(TrustChainVerification::VerifyTrustChain as i32, 0);
+    let trust = match TrustChainVerification::try_from(*trust_chain_verification) {
+        Ok(TrustChainVerification::VerifyTrustChain) => Trust::Verified,
+        Ok(TrustChainVerification::AcceptUntrusted) => Trust::Unverified,
+        Err(_) => return Err(at.unsupported("trust_chain_verification")),
+    };
     if truth(require_signed_certificate_timestamp.as_ref()) {
         return Err(at.unsupported("require_signed_certificate_timestamp"));
     }
@@ -280,7 +306,10 @@ pub(super) fn validation(
     let names = name_conditions(at, match_typed_subject_alt_names, match_subject_alt_names)?;
     let validation = Validation {
         roots,
+        trust,
+        accepts_expired: *allow_expired_certificate,
         crls,
+        crls_of_leaf: *only_verify_leaf_cert_crl,
         names,
         hashes: digests(&at.field("verify_certificate_hash"), verify_certificate_hash, hex)?,
         key_hashes: digests(&at.field("verify_certificate_spki"), verify_certificate_spki, base64)?,

@@ -377,18 +377,10 @@ impl DownstreamTlsSpec {
         let builder = ServerConfig::builder_with_provider(self.common.provider.clone())
             .with_protocol_versions(&self.common.versions)
             .map_err(wrong)?;
-        let roots = validations.iter().find_map(|validation| validation.roots.clone());
-        let builder = match roots {
-            Some(roots) => builder.with_client_cert_verifier(Arc::new(ClientVerifier::new(
-                at,
-                self.common.provider.clone(),
-                roots,
-                validations,
-                self.require_client_certificate,
-            )?)),
-            None if self.require_client_certificate || !validations.is_empty() => {
-                return Err(at.error("asking for client certificates needs a trusted_ca to verify them"));
-            }
+        let provider = self.common.provider.clone();
+        let verifier = ClientVerifier::new(at, provider, validations, self.require_client_certificate)?;
+        let builder = match verifier {
+            Some(verifier) => builder.with_client_cert_verifier(Arc::new(verifier)),
             None => builder.with_no_client_auth(),
         };
         let certificates = self.common.certificates(at, secrets)?;

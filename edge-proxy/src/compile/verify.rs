@@ -4,22 +4,23 @@
 //! compares the server name by itself. rustls' web verifier always does. Signatures of the handshake are checked by
 //! rustls in every case.
 
+mod client;
+
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::compile::field::{At, Rejection};
-use crate::compile::secret::{NameCondition, NameKind, Validation};
+use crate::compile::secret::{NameCondition, NameKind, Trust, Validation};
+pub(super) use crate::compile::verify::client::ClientVerifier;
 use crate::config::header::StringCondition;
 
 /// Checks the certificate of a backend.
@@ -49,7 +50,11 @@ impl ServerCertVerifier for ServerVerifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        if is_taken_unverified(&self.validations) {
+            return Ok(ServerCertVerified::assertion());
+        }
         let parsed = ParsedCertificate::try_from(end_entity)?;
+        let now = time_of_check(&self.validations, end_entity, now)?;
         if let Some(roots) = self.validations.iter().find_map(|validation| validation.roots.as_ref()) {
             let algorithms = self.provider.signature_verification_algorithms.all;
             verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms)?;
@@ -106,89 +111,41 @@ fn check_revocation(
     let crls = validations
         .iter()
         .flat_map(|validation| validation.crls.iter().cloned());
-    let verifier = rustls::client::WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone())
-        .with_crls(crls)
-        .build()
-        .map_err(|error| Error::General(error.to_string()))?;
+    let builder =
+        rustls::client::WebPkiServerVerifier::builder_with_provider(roots.clone(), provider.clone()).with_crls(crls);
+    let builder = if validations.iter().any(|validation| validation.crls_of_leaf) {
+        builder.only_check_end_entity_revocation()
+    } else {
+        builder
+    };
+    let verifier = builder.build().map_err(|error| Error::General(error.to_string()))?;
     verifier
         .verify_server_cert(end_entity, intermediates, &name, &[], now)
         .map(|_| ())
 }
 
-/// Checks the certificate of a client.
-#[derive(Debug)]
-pub(super) struct ClientVerifier {
-    chain: Arc<dyn ClientCertVerifier>,
-    validations: Vec<Arc<Validation>>,
+/// Whether nothing about a certificate may refuse its peer.
+fn is_taken_unverified(validations: &[Arc<Validation>]) -> bool {
+    validations
+        .iter()
+        .any(|validation| validation.trust == Trust::Unverified)
 }
 
-impl ClientVerifier {
-    pub(super) fn new(
-        at: &At<'_>,
-        provider: Arc<CryptoProvider>,
-        roots: Arc<RootCertStore>,
-        validations: Vec<Arc<Validation>>,
-        required: bool,
-    ) -> Result<Self, Rejection> {
-        let crls = validations
-            .iter()
-            .flat_map(|validation| validation.crls.iter().cloned());
-        let builder = WebPkiClientVerifier::builder_with_provider(roots, provider).with_crls(crls);
-        let builder = if required {
-            builder
-        } else {
-            builder.allow_unauthenticated()
-        };
-        let chain = builder.build().map_err(|error| at.error(error.to_string()))?;
-        Ok(Self { chain, validations })
+/// The time by which a certificate is judged: now, or where it may be out of date a time at which it is not.
+fn time_of_check(
+    validations: &[Arc<Validation>],
+    certificate: &CertificateDer<'_>,
+    now: UnixTime,
+) -> Result<UnixTime, Error> {
+    if !validations.iter().any(|validation| validation.accepts_expired) {
+        return Ok(now);
     }
-}
-
-impl ClientCertVerifier for ClientVerifier {
-    fn offer_client_auth(&self) -> bool {
-        self.chain.offer_client_auth()
-    }
-
-    fn client_auth_mandatory(&self) -> bool {
-        self.chain.client_auth_mandatory()
-    }
-
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.chain.root_hint_subjects()
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
-        check_contents(&self.validations, end_entity)?;
-        Ok(verified)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chain.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chain.supported_verify_schemes()
-    }
+    let (_, parsed) = parse(certificate)?;
+    let validity = parsed.validity();
+    let at = |time: i64| u64::try_from(time).unwrap_or(0);
+    let (first, last) = (at(validity.not_before.timestamp()), at(validity.not_after.timestamp()));
+    let nearest = now.as_secs().max(first).min(last);
+    Ok(UnixTime::since_unix_epoch(std::time::Duration::from_secs(nearest)))
 }
 
 /// Names and digests. Envoy accepts a certificate when one of the digests fits, of either kind; names come on top.

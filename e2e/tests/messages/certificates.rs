@@ -1,0 +1,209 @@
+//! Certificates of clients: who is served, by what the listener asks of them.
+
+use crate::bench::{Bench, backend, cluster, data_planes, endpoint};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use e2e::http::{self, Request};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams, SerialNumber, date_time_ymd,
+};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    pki_types::{PrivatePkcs8KeyDer, ServerName},
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+const TLS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3";
+
+/// A certificate with its key.
+struct Pair {
+    certificate: Certificate,
+    key: KeyPair,
+}
+
+/// An authority, or none that anybody trusts.
+struct Signer {
+    pair: Pair,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Signer {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        let again = KeyPair::try_from(key.serialize_der()).unwrap();
+        let issuer = Issuer::new(params, again);
+        Self {
+            pair: Pair { certificate, key },
+            issuer,
+        }
+    }
+
+    fn sign(&self, name: &str, serial: u64, change: impl FnOnce(&mut CertificateParams)) -> Pair {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.serial_number = Some(SerialNumber::from(serial));
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        Pair { certificate, key }
+    }
+
+    /// A list with this one revoked.
+    fn revoke(&self, serial: u64) -> String {
+        let revoked = RevokedCertParams {
+            serial_number: SerialNumber::from(serial),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2200, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer).unwrap().pem().unwrap()
+    }
+}
+
+/// Who comes.
+struct Clients {
+    server: Pair,
+    authority: Signer,
+    /// By name, each with what it presents.
+    list: Vec<(&'static str, Option<Pair>)>,
+    revoked: String,
+}
+
+impl Clients {
+    fn new() -> Self {
+        let (authority, stranger) = (Signer::new("authority"), Signer::new("stranger"));
+        let old = |params: &mut CertificateParams| {
+            params.not_before = date_time_ymd(2020, 1, 1);
+            params.not_after = date_time_ymd(2021, 1, 1);
+        };
+        let list = vec![
+            ("none", None),
+            ("good", Some(authority.sign("good.example", 2, |_| {}))),
+            ("other", Some(authority.sign("other.example", 3, |_| {}))),
+            ("strange", Some(stranger.sign("good.example", 4, |_| {}))),
+            ("old", Some(authority.sign("good.example", 5, old))),
+        ];
+        Self {
+            server: authority.sign("localhost", 1, |_| {}),
+            revoked: authority.revoke(3),
+            authority,
+            list,
+        }
+    }
+
+    fn good(&self) -> &Pair {
+        self.list
+            .iter()
+            .find_map(|(name, pair)| pair.as_ref().filter(|_| *name == "good"))
+            .unwrap()
+    }
+
+    /// The names of those that are served.
+    fn served(&self, bench: &Bench, listener: &str) -> Vec<&'static str> {
+        let served = self
+            .list
+            .iter()
+            .filter(|(_, pair)| self.is_served(bench, listener, pair.as_ref()));
+        served.map(|(name, _)| *name).collect()
+    }
+
+    fn is_served(&self, bench: &Bench, listener: &str, pair: Option<&Pair>) -> bool {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.authority.pair.certificate.der().clone()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match pair {
+            None => config.with_no_client_auth(),
+            Some(pair) => {
+                let key = PrivatePkcs8KeyDer::from(pair.key.serialize_der());
+                config
+                    .with_client_auth_cert(vec![pair.certificate.der().clone()], key.into())
+                    .unwrap()
+            }
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
+        let stream = StreamOwned::new(connection, bench.connect(listener));
+        let answer = http::exchange(stream, &Request::get("h", "/"));
+        answer.is_ok_and(|answer| answer.status == 200)
+    }
+
+    /// A filter chain that asks this of clients.
+    fn chain(&self, required: bool, validation: &Value) -> Value {
+        let server = json!({
+            "certificate_chain": {"inline_string": self.server.certificate.pem()},
+            "private_key": {"inline_string": self.server.key.serialize_pem()},
+        });
+        json!({"transport_socket": {"name": "tls", "typed_config": {
+            "@type": format!("{TLS}.DownstreamTlsContext"),
+            "common_tls_context": {"tls_certificates": [server], "validation_context": validation},
+            "require_client_certificate": required,
+        }}})
+    }
+}
+
+fn with(mut a: Value, b: &Value) -> Value {
+    a.as_object_mut().unwrap().extend(b.as_object().unwrap().clone());
+    a
+}
+
+#[test]
+fn clients_are_served_by_what_their_certificates_are() {
+    let clients = Clients::new();
+    let authority = json!({"trusted_ca": {"inline_string": clients.authority.pair.certificate.pem()}});
+    let untrusted = json!({"trust_chain_verification": "ACCEPT_UNTRUSTED"});
+    let named = json!({"match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": "good.example"}}]});
+    let spki = STANDARD.encode(Sha256::digest(clients.good().key.subject_public_key_info()));
+    let pinned = json!({"verify_certificate_spki": [spki]});
+    let listed = json!({"crl": {"inline_string": clients.revoked}});
+    let trusted = |more: &Value| with(authority.clone(), more);
+    let all = ["none", "good", "other", "strange", "old"];
+    // The listener, whether a certificate is required, what it must be, and who is served.
+    let rows = [
+        ("verified", false, authority.clone(), &all[..3]),
+        ("required", true, authority.clone(), &["good", "other"]),
+        ("asked", false, trusted(&untrusted), &all),
+        ("any", true, trusted(&untrusted), &all[1..]),
+        ("anybody", false, untrusted.clone(), &all),
+        ("pinned", false, pinned.clone(), &["good"]),
+        ("pinned-ca", false, trusted(&pinned), &["good"]),
+        ("named", false, trusted(&named), &["good"]),
+        ("named-asked", false, with(trusted(&untrusted), &named), &all),
+        ("revoked", false, trusted(&listed), &["none", "good"]),
+        (
+            "late",
+            false,
+            trusted(&json!({"allow_expired_certificate": true})),
+            &["none", "good", "other", "old"],
+        ),
+    ];
+    let chains: Vec<_> = rows
+        .iter()
+        .map(|(name, required, validation, _)| (*name, json!({}), clients.chain(*required, validation)))
+        .collect();
+    let (address, _seen) = backend("ok");
+    let clusters = [cluster("backend", &[endpoint(address)])];
+    for (plane, data_plane) in data_planes() {
+        let bench = Bench::with_chains(&clusters, &data_plane, "x-envoy", &chains);
+        for (name, _, _, wanted) in &rows {
+            assert_eq!(clients.served(&bench, name), *wanted, "{plane} {name}");
+        }
+    }
+}
