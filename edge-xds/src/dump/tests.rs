@@ -4,6 +4,7 @@ use crate::{
     lower::Lowering,
     sample,
 };
+use edge_ir::{FilterChain, FilterId, FilterKind, Network};
 use serde_json::json;
 
 fn dump(kind: DumpKind, fleet: &edge_ir::Fleet) -> Value {
@@ -143,5 +144,32 @@ fn what_is_written_is_what_the_library_would_write() {
                 assert_eq!(ours, theirs, "{}", entry.name);
             }
         }
+    }
+}
+
+#[test]
+fn every_filter_of_a_manager_can_be_shown() {
+    let mut fleet = fleet();
+    let mut listener = (*fleet.listeners[0]).clone();
+    let kinds = [
+        FilterKind::Cors,
+        FilterKind::StatefulSession,
+        FilterKind::GrpcWeb,
+        FilterKind::GrpcStats,
+    ];
+    if let Some(FilterChain {
+        network: Network::Http(manager),
+        ..
+    }) = &mut listener.default_chain
+    {
+        manager.filters = kinds.map(FilterId::shared).to_vec();
+    }
+    fleet.listeners = std::sync::Arc::new(vec![std::sync::Arc::new(listener)]);
+    let dump = dump(DumpKind::Listener, &fleet).to_string();
+    for kind in kinds {
+        assert!(
+            dump.contains(&format!("envoy.filters.http.{}", kind.word())),
+            "{kind:?}"
+        );
     }
 }
