@@ -36,6 +36,9 @@ const INITIAL_FETCH: Duration = Duration::from_secs(15);
 /// How often files are looked at without which the server can't be reached.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Types of which what others refer to is asked for. Only clusters and listeners refer to anything.
+const BY_REFERENCE: &[Kind] = &[Kind::Assignment, Kind::Routes, Kind::Secret];
+
 /// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.
 #[derive(Debug)]
 pub struct Backoff {
@@ -128,7 +131,7 @@ async fn session(
     let (requests, receiver) = mpsc::channel(QUEUE);
     delta.reset();
     // Queued before the call: a server may answer only when it has read something.
-    subscribe(control, delta, &requests).await?;
+    subscribe(control, delta, &requests, BY_REFERENCE).await?;
     let mut request = Request::new(ReceiverStream::new(receiver));
     if let Some(Credential { header, value }) = credential {
         let mut headers = std::mem::take(request.metadata_mut()).into_headers();
@@ -157,11 +160,12 @@ where
     let mut limit = pin!(tokio::time::sleep(patience));
     loop {
         let awaited = control.awaited.get();
+        let mut referred: &[Kind] = &[];
         tokio::select! {
             message = responses.next() => match message {
                 Some(Ok(response)) => {
                     backoff.reset();
-                    receive(control, delta, response, requests).await?;
+                    referred = receive(control, delta, response, requests).await?;
                 }
                 None => return Ok(()),
                 Some(Err(error)) => return Err(chain(&error)),
@@ -176,19 +180,20 @@ where
             control.wait_again();
             limit.as_mut().reset(Instant::now() + patience);
         }
-        subscribe(control, delta, requests).await?;
+        subscribe(control, delta, requests, referred).await?;
     }
 }
 
+/// Takes a response and answers it. Gives the types of which something else may be referred to by now.
 async fn receive(
     control: &Rc<Control>,
     delta: &mut DeltaClient,
     response: DeltaDiscoveryResponse,
     requests: &Requests,
-) -> Result<(), String> {
+) -> Result<&'static [Kind], String> {
     let update = match delta.receive(response) {
         Ok(update) => update,
-        Err(Unusable::Type(nack)) => return send(requests, *nack).await,
+        Err(Unusable::Type(nack)) => return send(requests, *nack).await.map(|()| &[][..]),
         Err(Unusable::Base(name)) => {
             return Err(format!(
                 "{name:?} is told by what differs from a version that isn't here; asking anew"
@@ -213,15 +218,29 @@ async fn receive(
         Kind::Assignment | Kind::Routes | Kind::Secret => {}
     }
     control.awaited.set(awaited);
-    control.forget_unwanted();
+    let referred = match update.kind {
+        Kind::Cluster | Kind::Listener => BY_REFERENCE,
+        Kind::Assignment | Kind::Routes | Kind::Secret => &[],
+    };
+    if !referred.is_empty() {
+        control.forget_unwanted();
+    }
     control.settle();
-    send(requests, answer).await
+    send(requests, answer).await.map(|()| referred)
 }
 
-/// Says what is wanted now. Listeners are asked for when all clusters can be used, so that the first listener never
-/// meets a cluster that isn't there yet.
-async fn subscribe(control: &Rc<Control>, delta: &mut DeltaClient, requests: &Requests) -> Result<(), String> {
+/// Says what is wanted now of these types. Listeners are asked for when all clusters can be used, so that the first
+/// listener never meets a cluster that isn't there yet.
+async fn subscribe(
+    control: &Rc<Control>,
+    delta: &mut DeltaClient,
+    requests: &Requests,
+    referred: &[Kind],
+) -> Result<(), String> {
     let awaited = control.awaited.get();
+    let returned = control.take_returned();
+    // A listener whose address could be bound after all refers to something as well.
+    let referred = if returned.is_empty() { referred } else { BY_REFERENCE };
     let ready = !awaited.clusters && (!awaited.listeners || control.clusters_ready());
     for kind in Kind::ALL {
         if kind == Kind::Listener && !ready {
@@ -230,14 +249,14 @@ async fn subscribe(control: &Rc<Control>, delta: &mut DeltaClient, requests: &Re
         if let Some(request) = delta.start(kind) {
             send(requests, request).await?;
         }
-        if !matches!(kind, Kind::Cluster | Kind::Listener) {
+        if referred.contains(&kind) {
             let wanted = control.read(|assembly| assembly.wanted(kind));
             if let Some(request) = delta.subscribe(kind, &wanted) {
                 send(requests, request).await?;
             }
         }
     }
-    match delta.ask_again(Kind::Listener, control.take_returned()) {
+    match delta.ask_again(Kind::Listener, returned) {
         Some(request) => send(requests, request).await,
         None => Ok(()),
     }

@@ -113,7 +113,7 @@ fn with_server(patience: Duration, test: impl AsyncFnOnce(&mut Server)) {
         let (responses, received) = mpsc::channel(1);
         let mut delta = DeltaClient::new(Node::default());
         let mut backoff = Backoff::new();
-        subscribe(&control, &mut delta, &requests).await.unwrap();
+        subscribe(&control, &mut delta, &requests, BY_REFERENCE).await.unwrap();
         let received = ReceiverStream::new(received);
         let stream = converse(&control, &mut delta, (received, &requests), &mut backoff, patience);
         let mut server = Server {
