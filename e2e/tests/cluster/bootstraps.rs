@@ -45,6 +45,13 @@ fn bootstraps_are_replaced_merged_patched_or_refused(plane: &DataPlane) -> Resul
         }
         let admin = &begun_with(&tenant, "replaced")?["admin"]["address"]["socketAddress"];
         ensure!(admin["portValue"] == ELSEWHERE, "{admin}");
+        // What a proxy shows, whose controller has its full name.
+        let copied = bootstrap(&tenant, &tenant.pod("front")?)?;
+        tenant.gateway_with(
+            "copied",
+            &customised(json!({"type": "Replace", "value": copied.to_string()})),
+        )?;
+        begun_with(&tenant, "copied")?;
         refuses(&tenant)?;
         keeps_what_runs(&tenant, &customised(json!({"type": "Replace", "value": "{}"})))?;
         drains(&tenant).context("the proxies with another admin port")

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Object, Tenant, said_once, wait_for, writes},
+    lab::{Kind, Object, Tenant, condition, is, said_once, wait_for, writes},
     stack::DataPlane,
     with_each_data_plane,
 };
@@ -53,6 +53,49 @@ fn name(n: usize) -> String {
 fn crowd(tenant: &Tenant, host: Option<&dyn Fn(usize) -> String>) -> Result<Vec<Object>> {
     let gateway = |n: usize| tenant.gateway(&name(n), host.map(|host| host(n)).as_deref());
     (0..GATEWAYS).map(gateway).collect()
+}
+
+/// Each with a fleet of its own, for which this machine would be too small: without pods.
+#[test]
+fn many_gateways_have_their_fleets() -> Result<()> {
+    let tenant = Tenant::install("apart", &DataPlane::EdgeProxy)?;
+    tenant.explain(have(&tenant))
+}
+
+fn have(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    let deployment = json!({"replicas": 0});
+    tenant.set_proxies(&json!({"provider": {"cluster": {"envoyDeployment": deployment}}}))?;
+    let before = inventory(tenant)?;
+    let mut statuses = lab.record(&Kind::gateway_api("Gateway"), &tenant.apps.name)?;
+    let crowd = crowd(tenant, None)?;
+    for gateway in &crowd {
+        lab.wait_until(gateway, "to be accepted and to have no pods", |gateway| {
+            is(gateway, "Accepted", "True")
+                && condition(&gateway["status"]["conditions"], "Programmed")["reason"] == "NoResources"
+        })?;
+    }
+    for kind in ["ConfigMap", "Deployment", "Service", "ServiceAccount"] {
+        let applied = tenant.metric(&format!("resource_apply_total{{kind=\"{kind}\""))?;
+        ensure!(applied == GATEWAYS as f64, "{applied} times a {kind} was applied");
+    }
+    let all = inventory(tenant)?;
+    let made = all.difference(&before);
+    let mut kinds = BTreeMap::new();
+    for name in made {
+        *kinds.entry(name.split(' ').next().unwrap_or_default()).or_insert(0) += 1;
+    }
+    for kind in ["ConfigMap", "Deployment", "Service", "ServiceAccount"] {
+        ensure!(kinds.get(kind) == Some(&GATEWAYS), "{kinds:?}");
+    }
+    ensure!(!kinds.contains_key("Pod"), "{kinds:?}");
+    // Accepted, with an address, without proxies.
+    at_most(4, &statuses.statuses(&crowd[0])?)?;
+
+    for gateway in &crowd {
+        lab.delete(gateway)?;
+    }
+    wait_until_left(tenant, &before)
 }
 
 /// Names of all that fleets are made of, and of what Kubernetes makes for that.

@@ -1,8 +1,9 @@
 //! Fleets that are replaced while they serve: other images, other certificates, other addresses.
 
+use crate::inspection::edgectl;
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, PATIENCE, Tenant, is_rolled_out},
+    lab::{Kind, PATIENCE, Tenant, is_rolled_out, wait_for},
     stack::{DataPlane, program},
     traffic::Traffic,
     with_each_data_plane,
@@ -39,12 +40,17 @@ fn an_image_is_replaced_under_load(plane: &DataPlane) -> Result<()> {
         let deployment = json!({"container": {"image": image}, "replicas": 2});
         tenant.set_proxies(&json!({"provider": {"cluster": {"envoyDeployment": deployment}}}))?;
         let workload = tenant.fleet_object(&Kind::new("apps/v1", "Deployment"), "front")?;
-        tenant
-            .lab
-            .wait_until(&workload, "to run the next image only", |workload| {
-                let container = &workload["spec"]["template"]["spec"]["containers"][0];
-                container["image"] == image && workload["spec"]["replicas"] == 2 && is_rolled_out(workload, 2)
-            })?;
+        let mut shown = Vec::new();
+        wait_for("the next image to run only", || {
+            // Whichever pods come and go meanwhile, the others are shown.
+            let labels = "gateway.edge/owning-gateway-name=front";
+            shown.push(edgectl(tenant, &["config", "envoy-proxy", "listener", "-l", labels]));
+            let workload = tenant.lab.get(&workload)?;
+            let container = &workload["spec"]["template"]["spec"]["containers"][0];
+            let is_next = container["image"] == image && workload["spec"]["replicas"] == 2;
+            Ok((is_next && is_rolled_out(&workload, 2)).then_some(()))
+        })?;
+        shown.into_iter().try_for_each(|shown| shown.map(drop))?;
         traffic.wait_for_more(100, PATIENCE)?;
         traffic.stop_without_failure().map(drop)
     })

@@ -2,10 +2,11 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, condition, is, on_parent},
+    lab::{Kind, Tenant, condition, is, on_parent, said_once, writes},
     stack::DataPlane,
 };
 use serde_json::{Value, json};
+use std::time::Instant;
 
 const SERVICE: &str = "
 apiVersion: v1
@@ -82,6 +83,46 @@ fn stays(tenant: &Tenant) -> Result<()> {
     })?;
     let theirs = on_parent(&after, "example.com/another", "Accepted");
     ensure!(theirs == &foreign["conditions"][0], "their condition is now {theirs}");
+    Ok(())
+}
+
+#[test]
+fn routes_that_come_together_are_counted_a_few_times() -> Result<()> {
+    let tenant = Tenant::install("counted", &DataPlane::EdgeProxy)?;
+    tenant.explain(counted(&tenant))
+}
+
+fn counted(tenant: &Tenant) -> Result<()> {
+    const ROUTES: usize = 300;
+    let lab = tenant.lab;
+    tenant.apply(SERVICE)?;
+    let front = tenant.gateway("front", None)?;
+    lab.wait_until_true(&front, "Programmed")?;
+    let mut record = lab.record(&Kind::gateway_api("Gateway"), &tenant.apps.name)?;
+    let begun = Instant::now();
+    let route = |n: usize| {
+        json!({
+            "apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+            "metadata": {"name": format!("shop-{n}"), "namespace": tenant.apps.name},
+            "spec": {
+                "parentRefs": [{"name": "front"}],
+                "rules": [{"backendRefs": [{"name": "shop", "port": 80}]}],
+            },
+        })
+    };
+    lab.create_all(&(0..ROUTES).map(route).collect::<Vec<_>>())?;
+    lab.wait_until(&front, "to have all routes", |gateway| {
+        gateway["status"]["listeners"][0]["attachedRoutes"] == ROUTES
+    })?;
+    // At the start, and then when they pause for a second: no more often than that, however slow this machine is.
+    let limit = 2 + usize::try_from(begun.elapsed().as_secs())?;
+    let statuses = record.statuses(&front)?;
+    said_once(&statuses)?;
+    let written = writes(statuses.values());
+    ensure!(
+        (1..=limit).contains(&written),
+        "{written} writes, {limit} at most: {statuses:#?}"
+    );
     Ok(())
 }
 
