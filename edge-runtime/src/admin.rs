@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub struct Pages {
     /// The latest state.
     pub published: watch::Receiver<Option<Arc<Published>>>,
-    /// What a provider waits for before anything is published.
+    /// What a provider waits for before anything is published, and what it can't follow afterwards.
     pub awaited: watch::Receiver<Option<Arc<str>>>,
     /// Who knows the resources.
     pub world: mpsc::Sender<Input>,
@@ -75,7 +75,8 @@ impl Pages {
     }
 
     /// A page of the health interface: alive as long as it answers, ready after the first translation and while every
-    /// task runs.
+    /// task runs. A watch that fails later is told and keeps nobody from being ready: all replicas would leave at once,
+    /// and take their configuration from proxies that start, for a fault that none of them can mend.
     pub async fn health(self, query: Query) -> Reply {
         match query.path.as_str() {
             "/healthz" => text(StatusCode::OK, "ok\n"),
@@ -99,13 +100,13 @@ impl Pages {
             .iter()
             .map(|(task, how)| format!("the task `{task}` {how}\n"));
         let mut problems: Vec<String> = down.collect();
+        let awaited = self.awaited.borrow().as_ref().map(|awaited| format!("{awaited}\n"));
+        let awaited = awaited.unwrap_or_default();
         if self.published.borrow().is_none() {
-            problems.push("the first translation isn't done yet\n".to_owned());
-            let awaited = self.awaited.borrow();
-            problems.extend(awaited.iter().map(|awaited| format!("{awaited}\n")));
+            problems.push(format!("the first translation isn't done yet\n{awaited}"));
         }
         match problems.is_empty() {
-            true => text(StatusCode::OK, "ok\n"),
+            true => text(StatusCode::OK, format!("ok\n{awaited}")),
             false => text(StatusCode::SERVICE_UNAVAILABLE, problems.concat()),
         }
     }

@@ -89,6 +89,8 @@ series! {
         ChangesWaiting = ("watchable_depth", "message=\"resources\"", "Entries waiting in a queue between tasks.");
         /// Statuses that wait to be written.
         StatusesWaiting = ("watchable_depth", "message=\"statuses\"", "Entries waiting in a queue between tasks.");
+        /// Kinds, and namespaces of kinds, that can't be watched at the moment.
+        WatchesFailing = ("watches_failing", "", "Watches of the cluster that fail; what they read before stays in force.");
         /// Whether this replica writes.
         Leading = ("leader", "", "Whether this replica is the leader.");
         /// Open xDS streams.

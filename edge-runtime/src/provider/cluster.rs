@@ -14,7 +14,7 @@ use crate::{
         fault::{Trouble, describe},
     },
     config::Cluster,
-    metrics::{Counter, Metrics},
+    metrics::{Counter, Gauge, Metrics},
     state::{Batch, Coverage, Input, Mirror, ProviderName},
     task::{Stop, end_of},
 };
@@ -63,7 +63,8 @@ pub struct Outputs {
     pub inputs: mpsc::Sender<Input>,
     /// Statuses that objects carry.
     pub mirror: Arc<Mirror>,
-    /// What is being waited for before anything is published; `None` when all is there.
+    /// What is being waited for before anything is published, and what can't be watched afterwards; `None` when all is
+    /// there and followed.
     pub awaited: watch::Sender<Option<Arc<str>>>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
@@ -279,6 +280,7 @@ impl Provider {
             News::Unserved => return self.again.notify_one(),
             // That a list is asked for doesn't mean that it comes.
             News::Begin => {}
+            News::Works => return self.works(&source),
             News::Put(_) | News::Gone(_) | News::Complete => self.works(&source),
         }
         self.since.get_or_insert(at);
@@ -361,19 +363,24 @@ impl Provider {
                 return false;
             }
         }
-        self.is_synced || self.tell_progress().await
+        self.tell_progress().await
     }
 
-    /// Until everything is there: says what is missing, or that nothing is.
+    /// Until everything is there: says what is missing, or that nothing is. From then on: what can't be watched.
     async fn tell_progress(&mut self) -> bool {
-        let awaited = self.awaited();
-        self.is_synced = awaited.is_none();
+        self.outputs.metrics.set(Gauge::WatchesFailing, self.troubles.len());
+        let was_synced = self.is_synced;
+        let awaited = match was_synced {
+            true => self.failing(),
+            false => self.awaited(),
+        };
+        self.is_synced |= awaited.is_none();
         self.outputs.awaited.send_if_modified(|told| {
             let has_changed = *told != awaited;
             *told = awaited.clone();
             has_changed
         });
-        if !self.is_synced {
+        if was_synced || !self.is_synced {
             return true;
         }
         tracing::info!(kinds = self.served.kinds.len(), "all resources of the cluster are read");
@@ -382,6 +389,16 @@ impl Provider {
             .send(Input::Synced(NAME, Coverage::Whole))
             .await
             .is_ok()
+    }
+
+    /// What was read once and isn't followed.
+    fn failing(&self) -> Option<Arc<str>> {
+        let failing = self.troubles.iter();
+        let failing = failing.map(|(source, reason)| {
+            format!("{source} can't be watched: {reason}; what was read before stays in force")
+        });
+        let failing: Vec<String> = failing.collect();
+        (!failing.is_empty()).then(|| failing.join("\n").into())
     }
 
     /// What isn't there yet of all that there is at the beginning.

@@ -179,7 +179,10 @@ impl Running {
     /// Brings what is running in line with changed settings.
     pub(super) fn follow(&self, old: &Cluster, new: &Cluster) {
         if new != old {
-            tracing::warn!("provider.cluster takes effect at the next start");
+            tracing::warn!(
+                "provider.cluster has changed, which takes effect at the next start: restart the controller (kubectl \
+                 rollout restart of its Deployment)"
+            );
         }
     }
 

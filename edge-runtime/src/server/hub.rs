@@ -202,6 +202,10 @@ mod tests {
                 .unwrap_or_else(|_| panic!("never {wanted} with {part}"));
         };
         until(StatusCode::OK, "ok").await;
+        // It goes on by what it has read.
+        hub.awaited.send_replace(Some("HTTPRoute can't be watched".into()));
+        until(StatusCode::OK, "HTTPRoute can't be watched").await;
+        hub.awaited.send_replace(None);
         let is_well = Arc::new(AtomicBool::new(false));
         let known = Arc::clone(&is_well);
         let _task = Task::lasting("test", &hub.supervision, move |mut stop| {

@@ -8,8 +8,15 @@ use crate::{
 use edge_translate::api::{Kind, ObjectKey};
 use futures_util::StreamExt as _;
 use kube::{Client, core::ApiResource, runtime::watcher::Event};
-use std::{fmt, sync::Arc};
-use tokio::{sync::mpsc, time::Instant};
+use std::{fmt, sync::Arc, time::Duration};
+use tokio::{
+    sync::mpsc,
+    time::{self, Instant},
+};
+
+/// A watch that has failed and not failed again for so long works, though nothing may have happened that it could tell.
+/// Longer than any pause before it is tried again.
+const CALM: Duration = Duration::from_secs(12);
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +66,8 @@ pub(super) enum News {
     Complete,
     /// It doesn't work, and why; it is tried again.
     Fails(String),
+    /// It works again.
+    Works,
     /// The kind isn't served.
     Unserved,
 }
@@ -82,11 +91,19 @@ impl Watch {
             streams_lists: self.streams_lists,
         };
         let mut events = events::<Arrived<PARTIAL>>(target);
-        while let Some(event) = events.next().await {
+        let mut fails = false;
+        loop {
+            let event = match fails {
+                true => time::timeout(CALM, events.next()).await,
+                false => Ok(events.next().await),
+            };
             let at = Instant::now();
+            fails = matches!(event, Ok(Some(Err(_))));
             let news = match event {
-                Ok(event) => self.news(event),
-                Err(fault) => {
+                Ok(None) => return,
+                Err(_) => News::Works,
+                Ok(Some(Ok(event))) => self.news(event),
+                Ok(Some(Err(fault))) => {
                     self.metrics.count(Counter::WatchRestarts);
                     match fault {
                         Fault::Expired => continue,

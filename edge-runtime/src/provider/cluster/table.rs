@@ -141,7 +141,7 @@ impl Table {
                 }
             }
             News::Complete => self.complete(source),
-            News::Fails(_) | News::Unserved => {}
+            News::Fails(_) | News::Works | News::Unserved => {}
         }
     }
 

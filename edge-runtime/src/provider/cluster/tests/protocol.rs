@@ -85,6 +85,7 @@ async fn heard(signals: &mut mpsc::Receiver<Signal>, count: usize) -> Vec<String
             News::Complete => "complete".to_owned(),
             News::Gone(key) => format!("-{}", key.name),
             News::Fails(reason) => reason,
+            News::Works => "works".to_owned(),
             News::Unserved => "unserved".to_owned(),
             News::Put(taken) => match taken.content {
                 Content::Malformed(malformed) => format!("!{} {}", taken.key.name, malformed.message),

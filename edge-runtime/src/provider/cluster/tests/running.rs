@@ -134,6 +134,14 @@ impl Server {
     }
 }
 
+impl Server {
+    fn mend(&self, path: &str) {
+        self.0.send_modify(|state| {
+            state.broken.remove(path);
+        });
+    }
+}
+
 fn fault(code: u16) -> (u16, String) {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Test", "message": "test", "code": code,
@@ -182,6 +190,7 @@ struct Rig {
     served: watch::Sender<Option<Arc<Served>>>,
     inputs: mpsc::Receiver<Input>,
     metrics: Arc<Metrics>,
+    awaited: watch::Receiver<Option<Arc<str>>>,
     _task: Task,
 }
 
@@ -190,10 +199,11 @@ impl Rig {
         let (served, kinds) = watch::channel(Some(first));
         let (sender, inputs) = mpsc::channel(64);
         let metrics = Arc::<Metrics>::default();
+        let (told, awaited) = watch::channel(None);
         let outputs = Outputs {
             inputs: sender,
             mirror: Arc::default(),
-            awaited: watch::Sender::default(),
+            awaited: told,
             metrics: Arc::clone(&metrics),
         };
         let cluster = Cluster {
@@ -217,6 +227,7 @@ impl Rig {
             served,
             inputs,
             metrics,
+            awaited,
             _task: Task::spawn("provider", |stop| run(api, cluster, kinds, outputs, stop)),
         }
     }
@@ -282,6 +293,31 @@ async fn a_kind_that_moves_to_another_version_is_followed_there() {
     assert_eq!(rig.until("+TLSRoute/ns/b").await, ["+TLSRoute/ns/a", "+TLSRoute/ns/b"]);
     rig.server.put(ROUTES_V1, object("c", json!({})));
     assert_eq!(rig.next().await, ["+TLSRoute/ns/c"]);
+}
+
+#[tokio::test]
+async fn a_watch_that_fails_after_the_start_is_told_until_it_works_again() {
+    let server = Server::default();
+    server.put(ROUTES, object("a", json!({})));
+    let kinds = served(&[(Kind::TlsRoute, "v1alpha2", "tlsroutes")]);
+    let mut rig = Rig::start(server, Scope::All, kinds);
+    assert_eq!(rig.synced().await, ["+TLSRoute/ns/a"]);
+    rig.server.set_broken(ROUTES, Broken::Code(403));
+    // What it was waiting for ends, and it asks again.
+    rig.server.put(ROUTES, object("b", json!({})));
+    let told = async |rig: &mut Rig, is_so: fn(&Option<Arc<str>>) -> bool| {
+        let told = time::timeout(PATIENCE, rig.awaited.wait_for(is_so)).await;
+        told.expect("it is told in time").unwrap().clone()
+    };
+    let failing = told(&mut rig, Option::is_some).await.unwrap();
+    assert!(
+        failing.starts_with("TLSRoute can't be watched: ") && failing.ends_with("stays in force"),
+        "{failing}"
+    );
+    assert!(rig.metrics.render().contains("\nwatches_failing 1\n"));
+    rig.server.mend(ROUTES);
+    assert_eq!(told(&mut rig, Option::is_none).await, None);
+    assert!(rig.metrics.render().contains("\nwatches_failing 0\n"));
 }
 
 #[tokio::test]
