@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod connection;
 pub(crate) mod http2;
 pub(crate) mod io;
+pub(crate) mod peer;
 mod recorded;
 pub(crate) mod registry;
 mod serve;

@@ -1,19 +1,25 @@
-//! Certificates of clients: who is served, by what the listener asks of them.
+//! Certificates of clients: who is served, by what the listener asks of them, and what backends are told and shown.
 
 use crate::bench::{Bench, backend, cluster, data_planes, endpoint};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use e2e::http::{self, Request};
+use e2e::http::{self, Request, Response};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams, SerialNumber, date_time_ymd,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
 };
 use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, StreamOwned,
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     pki_types::{PrivatePkcs8KeyDer, ServerName},
+    server::WebPkiClientVerifier,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+};
 
 const TLS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3";
 
@@ -21,6 +27,15 @@ const TLS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3
 struct Pair {
     certificate: Certificate,
     key: KeyPair,
+}
+
+impl Pair {
+    fn as_message(&self) -> Value {
+        json!({
+            "certificate_chain": {"inline_string": self.certificate.pem()},
+            "private_key": {"inline_string": self.key.serialize_pem()},
+        })
+    }
 }
 
 /// An authority, or none that anybody trusts.
@@ -53,6 +68,12 @@ impl Signer {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Pair { certificate, key }
+    }
+
+    fn roots(&self) -> RootCertStore {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.pair.certificate.der().clone()).unwrap();
+        roots
     }
 
     /// A list with this one revoked.
@@ -123,8 +144,19 @@ impl Clients {
     }
 
     fn is_served(&self, bench: &Bench, listener: &str, pair: Option<&Pair>) -> bool {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.authority.pair.certificate.der().clone()).unwrap();
+        let answer = self.ask(bench, listener, pair, &[]);
+        answer.is_ok_and(|answer| answer.status == 200)
+    }
+
+    /// What a client with this certificate gets.
+    fn ask(
+        &self,
+        bench: &Bench,
+        listener: &str,
+        pair: Option<&Pair>,
+        headers: &[(&str, &str)],
+    ) -> anyhow::Result<Response> {
+        let roots = self.authority.roots();
         let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
@@ -141,16 +173,16 @@ impl Clients {
         let name = ServerName::try_from("localhost").unwrap();
         let connection = ClientConnection::new(Arc::new(config), name).unwrap();
         let stream = StreamOwned::new(connection, bench.connect(listener));
-        let answer = http::exchange(stream, &Request::get("h", "/"));
-        answer.is_ok_and(|answer| answer.status == 200)
+        let request = Request {
+            headers,
+            ..Request::get("h", "/")
+        };
+        http::exchange(stream, &request)
     }
 
     /// A filter chain that asks this of clients.
     fn chain(&self, required: bool, validation: &Value) -> Value {
-        let server = json!({
-            "certificate_chain": {"inline_string": self.server.certificate.pem()},
-            "private_key": {"inline_string": self.server.key.serialize_pem()},
-        });
+        let server = self.server.as_message();
         json!({"transport_socket": {"name": "tls", "typed_config": {
             "@type": format!("{TLS}.DownstreamTlsContext"),
             "common_tls_context": {"tls_certificates": [server], "validation_context": validation},
@@ -204,6 +236,126 @@ fn clients_are_served_by_what_their_certificates_are() {
         let bench = Bench::with_chains(&clusters, &data_plane, "x-envoy", &chains);
         for (name, _, _, wanted) in &rows {
             assert_eq!(clients.served(&bench, name), *wanted, "{plane} {name}");
+        }
+    }
+}
+
+#[test]
+fn backends_are_told_of_certificates_in_the_same_words() {
+    let clients = Clients::new();
+    let named = clients.authority.sign("good.example", 9, |params| {
+        let name = &mut params.distinguished_name;
+        name.push(DnType::OrganizationName, "Acme, Inc. <a+b>; \"c\"");
+        name.push(DnType::LocalityName, " M\u{fc}nchen #");
+        let uri = "spiffe://edge/one".try_into().unwrap();
+        params.subject_alt_names.push(SanType::URI(uri));
+    });
+    let authority = json!({"trusted_ca": {"inline_string": clients.authority.pair.certificate.pem()}});
+    let all = json!({"subject": true, "cert": true, "chain": true, "dns": true, "uri": true});
+    let rows = [
+        ("set", "SANITIZE_SET", &all),
+        ("append", "APPEND_FORWARD", &all),
+        ("digest", "SANITIZE_SET", &json!({})),
+        ("subject", "APPEND_FORWARD", &json!({"subject": true, "dns": true})),
+        ("forward", "FORWARD_ONLY", &all),
+        ("always", "ALWAYS_FORWARD_ONLY", &all),
+        ("none", "SANITIZE", &all),
+    ];
+    let chains = rows.map(|(name, mode, details)| {
+        let settings = json!({"forward_client_cert_details": mode, "set_current_client_cert_details": details});
+        (name, settings, clients.chain(false, &authority))
+    });
+    let (address, seen) = backend("ok");
+    let clusters = [cluster("backend", &[endpoint(address)])];
+    let told = data_planes().map(|(_, plane)| {
+        let bench = Bench::with_chains(&clusters, &plane, "x-envoy", &chains);
+        let mut told = Vec::new();
+        for (listener, ..) in &rows {
+            for pair in [None, Some(clients.good()), Some(&named)] {
+                for headers in [&[][..], &[("x-forwarded-client-cert", "By=a;URI=b")]] {
+                    clients.ask(&bench, listener, pair, headers).unwrap();
+                    let head = seen.recv().unwrap();
+                    let lines = head
+                        .into_iter()
+                        .filter(|line| line.starts_with("x-forwarded-client-cert: "));
+                    told.push((*listener, lines.collect::<Vec<_>>()));
+                }
+            }
+        }
+        told
+    });
+    let [ours, envoys] = told;
+    assert_eq!(ours, envoys);
+    assert!(
+        ours.iter()
+            .any(|(_, lines)| lines.iter().any(|line| line.contains("Subject=")))
+    );
+}
+
+/// A backend that answers those alone whose certificates the authority has signed.
+fn guarded(clients: &Clients) -> SocketAddr {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let roots = Arc::new(clients.authority.roots());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
+        .build()
+        .unwrap();
+    let key = PrivatePkcs8KeyDer::from(clients.server.key.serialize_der());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![clients.server.certificate.der().clone()], key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let config = Arc::clone(&config);
+            thread::spawn(move || answer_once(&config, stream.unwrap()));
+        }
+    });
+    address
+}
+
+/// Whoever isn't trusted gets no answer.
+fn answer_once(config: &Arc<ServerConfig>, stream: TcpStream) {
+    let connection = ServerConnection::new(Arc::clone(config)).unwrap();
+    let mut reader = BufReader::new(StreamOwned::new(connection, stream));
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        if !matches!(reader.read_line(&mut line), Ok(1..)) {
+            return;
+        }
+    }
+    let mut stream = reader.into_inner();
+    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    if stream.write_all(answer).is_ok() && stream.flush().is_ok() {
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+    }
+}
+
+#[test]
+fn a_backend_is_shown_the_certificate_that_it_asks_for() {
+    let clients = Clients::new();
+    let address = guarded(&clients);
+    let authority = json!({"trusted_ca": {"inline_string": clients.authority.pair.certificate.pem()}});
+    for (presented, wanted) in [("none", 503), ("good", 200), ("strange", 503)] {
+        let pair = clients.list.iter().find(|(name, _)| *name == presented).unwrap();
+        let certificates: Vec<_> = pair.1.iter().map(Pair::as_message).collect();
+        let mut cluster = cluster("backend", &[endpoint(address)]);
+        cluster["transport_socket"] = json!({"name": "tls", "typed_config": {
+            "@type": format!("{TLS}.UpstreamTlsContext"),
+            "common_tls_context": {"tls_certificates": certificates, "validation_context": authority},
+            "sni": "localhost",
+        }});
+        for (plane, data_plane) in data_planes() {
+            let clusters = [cluster.clone()];
+            let bench = Bench::with_clusters(&clusters, &data_plane, "x-envoy", &[("plain", json!({}))]);
+            let answer = http::exchange(bench.connect("plain"), &Request::get("h", "/")).unwrap();
+            assert_eq!(answer.status, wanted, "{plane} with {presented}");
         }
     }
 }

@@ -15,7 +15,7 @@ use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
 use envoy_types::pb::envoy::extensions::filters::http::stateful_session::v3::StatefulSession;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     CodecType, ForwardClientCertDetails, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier,
-    ServerHeaderTransformation, StripPortMode, UpgradeConfig,
+    ServerHeaderTransformation, SetCurrentClientCertDetails, StripPortMode, UpgradeConfig,
 };
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
@@ -31,9 +31,9 @@ use crate::compile::protocol;
 use crate::compile::{route_table, session};
 use crate::config::RouteTableId;
 use crate::config::listener::{
-    AddressRange, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HealthCheckFilter,
-    HttpFilter, HttpManager, PathNormalization, RequestId, RouteSource, RouterOptions, SchemeOverride, ServerHeader,
-    StripPort, Upgrade,
+    AddressRange, CertificateDetails, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert,
+    HealthCheckFilter, HttpFilter, HttpManager, PathNormalization, RequestId, RouteSource, RouterOptions,
+    SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
 
 /// What `server` says when the configuration gives no name.
@@ -51,7 +51,7 @@ pub(super) fn manager(
         max_request_headers_kb, stream_idle_timeout, request_timeout, request_headers_timeout, drain_timeout,
         delayed_close_timeout, stream_flush_timeout, use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append, via,
         generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
-        forward_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
+        forward_client_cert_details, set_current_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
         strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode;
         // Observation, HTTP/3, and what only shapes Envoy's own codecs.
         ignore tracing, http1_safe_max_connection_duration, http3_protocol_options,
@@ -59,7 +59,7 @@ pub(super) fn manager(
                access_log_options, stream_error_on_invalid_http_message, append_local_overload,
                add_proxy_protocol_connection_state, proxy_100_continue, request_id_extension;
         refuse add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
-               set_current_client_cert_details, forward_client_cert_matcher,
+               forward_client_cert_matcher,
                represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
                proxy_status_config, typed_header_validation_config, append_x_forwarded_port, forward_proto_config
     });
@@ -113,7 +113,11 @@ pub(super) fn manager(
         max_requests_per_connection: common.max_requests_per_connection,
         upgrades: upgrades(at, upgrade_configs)?,
         scheme: scheme(at, scheme_header_transformation.as_ref())?,
-        forward_client_cert: forward_client_cert(at, *forward_client_cert_details)?,
+        forward_client_cert: forward_client_cert(
+            at,
+            *forward_client_cert_details,
+            set_current_client_cert_details.as_ref(),
+        )?,
         stats: context.scopes.http(stat_prefix),
     })
 }
@@ -228,13 +232,36 @@ fn escaped_slashes(at: &At<'_>, value: i32) -> Result<EscapedSlashes, Rejection>
     }
 }
 
-fn forward_client_cert(at: &At<'_>, value: i32) -> Result<ForwardClientCert, Rejection> {
+fn forward_client_cert(
+    at: &At<'_>,
+    value: i32,
+    details: Option<&SetCurrentClientCertDetails>,
+) -> Result<ForwardClientCert, Rejection> {
+    let details = || match details {
+        None => Ok(CertificateDetails::default()),
+        Some(details) => certificate_details(&at.field("set_current_client_cert_details"), details),
+    };
     match ForwardClientCertDetails::try_from(value) {
         Ok(ForwardClientCertDetails::Sanitize) => Ok(ForwardClientCert::Sanitize),
         Ok(ForwardClientCertDetails::ForwardOnly) => Ok(ForwardClientCert::ForwardOnly),
         Ok(ForwardClientCertDetails::AlwaysForwardOnly) => Ok(ForwardClientCert::AlwaysForwardOnly),
-        _ => Err(at.unsupported("forward_client_cert_details")),
+        Ok(ForwardClientCertDetails::AppendForward) => Ok(ForwardClientCert::AppendForward(details()?)),
+        Ok(ForwardClientCertDetails::SanitizeSet) => Ok(ForwardClientCert::SanitizeSet(details()?)),
+        Err(_) => Err(at.unsupported("forward_client_cert_details")),
     }
+}
+
+fn certificate_details(at: &At<'_>, message: &SetCurrentClientCertDetails) -> Result<CertificateDetails, Rejection> {
+    fields!(at, message => SetCurrentClientCertDetails {
+        subject, cert, chain, dns, uri; ignore; refuse issuer, format
+    });
+    Ok(CertificateDetails {
+        subject: truth(subject.as_ref()),
+        certificate: *cert,
+        chain: *chain,
+        uri: *uri,
+        dns: *dns,
+    })
 }
 
 fn scheme(at: &At<'_>, message: Option<&SchemeHeaderTransformation>) -> Result<SchemeOverride, Rejection> {

@@ -495,8 +495,28 @@ pub enum SchemeOverride {
 pub enum ForwardClientCert {
     /// Remove what the client sent (Envoy's default).
     Sanitize,
-    /// Pass it on as it came when the connection is mutual TLS.
+    /// Pass it on as it came when the client has shown a certificate.
     ForwardOnly,
+    /// The same, and add what is said of this client's.
+    AppendForward(CertificateDetails),
+    /// Say this alone of the client's certificate.
+    SanitizeSet(CertificateDetails),
     /// Pass it on always.
     AlwaysForwardOnly,
+}
+
+/// What is said of a client's certificate besides its digest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct CertificateDetails {
+    /// The name of its subject.
+    pub subject: bool,
+    /// All of it.
+    pub certificate: bool,
+    /// All that the client has shown, up to its authority.
+    pub chain: bool,
+    /// Its alternative names that are URIs.
+    pub uri: bool,
+    /// Its alternative names that are host names.
+    pub dns: bool,
 }

@@ -21,6 +21,7 @@ use tracing::{debug, warn};
 
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::downstream::connection::{Accepted, Protocol};
+use crate::downstream::peer::PeerCertificate;
 use crate::downstream::recorded::Recorded;
 use crate::downstream::{serve, tcp, udp};
 use crate::shared::{BoundListener, Drain, ListeningSockets};
@@ -212,10 +213,7 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
             return Box::pin(tcp::serve(worker, listener, proxy, transport, hello)).await;
         }
     };
-    let mutual_tls = match &transport {
-        Transport::ServerTls(stream) => stream.get_ref().1.peer_certificates().is_some(),
-        _ => false,
-    };
+    let certificate = PeerCertificate::of(&transport).map(Box::new);
     let (protocol, replay, transport) = match protocol_of(&http, &transport) {
         Some(protocol) => (protocol, Bytes::new(), transport),
         None => {
@@ -237,7 +235,7 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         local,
         server_name,
         protocol,
-        mutual_tls,
+        certificate,
     };
     serve::run(worker, accepted, transport, replay).await
 }

@@ -17,6 +17,7 @@ use http::HeaderValue;
 use crate::clock::{Kind, Timer};
 use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::http2::budget::Budget;
+use crate::downstream::peer::PeerCertificate;
 use crate::http1::buffers::LARGE_READ;
 use crate::shared::Drain;
 use crate::stats::{ConnectionManagerCells, HttpStats};
@@ -85,8 +86,8 @@ pub(crate) struct Connection {
     pub(crate) server_name: Option<Arc<str>>,
     /// What is spoken.
     pub(crate) protocol: Protocol,
-    /// The client has shown a certificate, and it was accepted.
-    pub(crate) mutual_tls: bool,
+    /// What the client has shown of itself, and was accepted.
+    pub(crate) certificate: Option<Box<PeerCertificate>>,
     /// The transport, once HTTP/2 has let go of it.
     pub(crate) leftover: RefCell<Option<Transport>>,
     timer: Timer,
@@ -108,7 +109,7 @@ pub(crate) struct Accepted {
     pub(crate) local: SocketAddr,
     pub(crate) server_name: Option<Arc<str>>,
     pub(crate) protocol: Protocol,
-    pub(crate) mutual_tls: bool,
+    pub(crate) certificate: Option<Box<PeerCertificate>>,
 }
 
 impl Connection {
@@ -122,7 +123,7 @@ impl Connection {
             local,
             server_name,
             protocol,
-            mutual_tls,
+            certificate,
         } = accepted;
         let peer_text = peer.ip().to_canonical().to_string();
         let timer = worker.clock.timer();
@@ -147,7 +148,7 @@ impl Connection {
             local,
             server_name,
             protocol,
-            mutual_tls,
+            certificate,
             leftover: RefCell::new(None),
             timer,
             active: Cell::new(0),

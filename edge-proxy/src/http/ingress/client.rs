@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::{Notes, Seen};
 use crate::config::listener::ForwardClientCert;
 use crate::downstream::connection::Connection;
+use crate::downstream::peer::PeerCertificate;
 use crate::http::head::Head;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -55,9 +56,8 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
         head.headers.remove(&names.internal);
         notes.prefixed = false;
     }
-    if seen.client_cert && !may_name_certificate(connection) {
-        head.headers.remove(X_FORWARDED_CLIENT_CERT);
-    }
+    let (mode, own) = (manager.forward_client_cert, connection.certificate.as_deref());
+    tell_certificate(mode, own, &mut head.headers, seen.client_cert);
     if notes.internal {
         head.headers
             .insert(manager.prefixed.internal.clone(), HeaderValue::from_static("true"));
@@ -76,12 +76,26 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
     }
 }
 
-/// Whether the client may say whose certificate it forwards. A mode that adds our own client's isn't compiled.
-fn may_name_certificate(connection: &Connection) -> bool {
-    match connection.manager().forward_client_cert {
-        ForwardClientCert::Sanitize => false,
-        ForwardClientCert::ForwardOnly => connection.mutual_tls,
-        ForwardClientCert::AlwaysForwardOnly => true,
+/// What the backend is told of certificates: what the client says of others', and what its own is.
+fn tell_certificate(mode: ForwardClientCert, own: Option<&PeerCertificate>, headers: &mut HeaderMap, is_there: bool) {
+    let told = match (mode, own) {
+        (ForwardClientCert::AlwaysForwardOnly, _) | (ForwardClientCert::ForwardOnly, Some(_)) => return,
+        (ForwardClientCert::AppendForward(details), Some(own)) => {
+            let Some(told) = own.text(details) else { return };
+            let before = headers
+                .get_all(X_FORWARDED_CLIENT_CERT)
+                .iter()
+                .map(HeaderValue::as_bytes);
+            let elements: Vec<&[u8]> = before.chain([told.as_bytes()]).collect();
+            HeaderValue::from_bytes(&elements.join(&b","[..])).ok()
+        }
+        (ForwardClientCert::SanitizeSet(details), Some(own)) => own.text(details),
+        _ => None,
+    };
+    match told {
+        Some(told) => drop(headers.insert(X_FORWARDED_CLIENT_CERT, told)),
+        None if is_there => drop(headers.remove(X_FORWARDED_CLIENT_CERT)),
+        None => {}
     }
 }
 

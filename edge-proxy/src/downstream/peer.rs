@@ -1,0 +1,187 @@
+//! The certificate that a client has shown, as backends are told of it (`x-forwarded-client-cert`).
+//!
+//! What: the text of one element of the field in Envoy's form, made when a request first needs it and kept for the
+//! connection.
+//! Deliberately absent: `By`, the names in our own certificate: which one was presented is known to nobody after the
+//! handshake.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use rustls::pki_types::CertificateDer;
+use sha2::{Digest, Sha256};
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::x509::{AttributeTypeAndValue, X509Name};
+
+use crate::config::listener::CertificateDetails;
+use crate::transport::Transport;
+
+/// The certificate of a client.
+#[derive(Debug)]
+pub(crate) struct PeerCertificate {
+    /// The client's own first.
+    chain: Box<[CertificateDer<'static>]>,
+    told: RefCell<Option<(CertificateDetails, Option<HeaderValue>)>>,
+}
+
+impl PeerCertificate {
+    /// What the client of a connection has shown, if anything.
+    pub(crate) fn of(transport: &Transport) -> Option<Self> {
+        let Transport::ServerTls(stream) = transport else {
+            return None;
+        };
+        let shown = stream.get_ref().1.peer_certificates()?;
+        let chain: Box<[_]> = shown.iter().map(|one| one.clone().into_owned()).collect();
+        (!chain.is_empty()).then(|| Self {
+            chain,
+            told: RefCell::default(),
+        })
+    }
+
+    /// The element with these details; `None` when the certificate can't be read.
+    pub(crate) fn text(&self, details: CertificateDetails) -> Option<HeaderValue> {
+        let mut told = self.told.borrow_mut();
+        match &*told {
+            Some((of, text)) if *of == details => text.clone(),
+            _ => {
+                let text = element(&self.chain, details).and_then(|text| HeaderValue::try_from(text).ok());
+                *told = Some((details, text.clone()));
+                text
+            }
+        }
+    }
+}
+
+/// The parts in Envoy's order.
+fn element(chain: &[CertificateDer<'_>], details: CertificateDetails) -> Option<String> {
+    let leaf = chain.first()?;
+    let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
+    let mut text = String::from("Hash=");
+    for byte in Sha256::digest(leaf) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    if details.certificate {
+        let _ = write!(text, ";Cert=\"{}\"", escaped_pem(leaf));
+    }
+    if details.chain {
+        let chain: String = chain.iter().map(escaped_pem).collect();
+        let _ = write!(text, ";Chain=\"{chain}\"");
+    }
+    if details.subject {
+        let _ = write!(text, ";Subject=\"{}\"", name(parsed.subject()));
+    }
+    let names = parsed.subject_alternative_name().ok().flatten();
+    let names = names.map_or(&[][..], |names| &names.value.general_names);
+    let uris = names.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    if details.uri {
+        let before = text.len();
+        uris.for_each(|uri| {
+            let _ = write!(text, ";URI={uri}");
+        });
+        // As in Envoy the key is there even when there is none.
+        if text.len() == before {
+            text.push_str(";URI=");
+        }
+    }
+    if details.dns {
+        for name in names {
+            if let GeneralName::DNSName(name) = name {
+                let _ = write!(text, ";DNS={name}");
+            }
+        }
+    }
+    Some(text)
+}
+
+/// PEM (RFC 7468), with what a field can't hold escaped by per cent.
+fn escaped_pem(certificate: &CertificateDer<'_>) -> String {
+    let mut text = String::from("-----BEGIN%20CERTIFICATE-----%0A");
+    for (index, char) in STANDARD.encode(certificate).chars().enumerate() {
+        if index > 0 && index % 64 == 0 {
+            text.push_str("%0A");
+        }
+        match char {
+            '+' => text.push_str("%2B"),
+            '/' => text.push_str("%2F"),
+            '=' => text.push_str("%3D"),
+            other => text.push(other),
+        }
+    }
+    text.push_str("%0A-----END%20CERTIFICATE-----%0A");
+    text
+}
+
+/// A name as RFC 2253 writes it: the last part first.
+fn name(name: &X509Name<'_>) -> String {
+    let parts: Vec<String> = name
+        .iter_rdn()
+        .map(|part| part.iter().map(attribute).collect::<Vec<_>>().join("+"))
+        .collect();
+    parts.into_iter().rev().collect::<Vec<_>>().join(",")
+}
+
+/// What OpenSSL, and Envoy with it, calls the types of attributes.
+const TYPES: [(&str, &str); 16] = [
+    ("2.5.4.3", "CN"),
+    ("2.5.4.4", "SN"),
+    ("2.5.4.5", "serialNumber"),
+    ("2.5.4.6", "C"),
+    ("2.5.4.7", "L"),
+    ("2.5.4.8", "ST"),
+    ("2.5.4.9", "street"),
+    ("2.5.4.10", "O"),
+    ("2.5.4.11", "OU"),
+    ("2.5.4.12", "title"),
+    ("2.5.4.42", "GN"),
+    ("2.5.4.43", "initials"),
+    ("2.5.4.46", "dnQualifier"),
+    ("1.2.840.113549.1.9.1", "emailAddress"),
+    ("0.9.2342.19200300.100.1.25", "DC"),
+    ("0.9.2342.19200300.100.1.1", "UID"),
+];
+
+fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
+    let oid = attribute.attr_type().to_id_string();
+    let known = TYPES.iter().find(|(number, _)| *number == oid);
+    match (known, attribute.as_str()) {
+        (Some((_, short)), Ok(text)) => format!("{short}={}", escaped(text)),
+        (Some((_, short)), Err(_)) => format!("{short}={}", dumped(attribute)),
+        (None, _) => format!("{oid}={}", dumped(attribute)),
+    }
+}
+
+/// The value's own encoding in hexadecimal digits (RFC 2253 §2.4).
+fn dumped(attribute: &AttributeTypeAndValue<'_>) -> String {
+    let mut text = String::from("#");
+    for byte in attribute.as_slice() {
+        let _ = write!(text, "{byte:02X}");
+    }
+    text
+}
+
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    let last = value.len().saturating_sub(1);
+    for (index, byte) in value.bytes().enumerate() {
+        match byte {
+            b',' | b'+' | b'"' | b'\\' | b'<' | b'>' | b';' => {
+                text.push('\\');
+                text.push(char::from(byte));
+            }
+            b'#' if index == 0 => text.push_str("\\#"),
+            b' ' if index == 0 || index == last => text.push_str("\\ "),
+            b' '..=b'~' => text.push(char::from(byte)),
+            other => {
+                let _ = write!(text, "\\{other:02X}");
+            }
+        }
+    }
+    text
+}
