@@ -113,7 +113,7 @@ pub(super) fn manager(
         max_requests_per_connection: common.max_requests_per_connection,
         upgrades: upgrades(at, upgrade_configs)?,
         scheme: scheme(at, scheme_header_transformation.as_ref())?,
-        forward_client_cert: forward_client_cert(
+        forward_client_cert: client_cert(
             at,
             *forward_client_cert_details,
             set_current_client_cert_details.as_ref(),
@@ -232,7 +232,7 @@ fn escaped_slashes(at: &At<'_>, value: i32) -> Result<EscapedSlashes, Rejection>
     }
 }
 
-fn forward_client_cert(
+fn client_cert(
     at: &At<'_>,
     value: i32,
     details: Option<&SetCurrentClientCertDetails>,
