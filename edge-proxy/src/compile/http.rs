@@ -68,6 +68,7 @@ pub(super) fn manager(
         common_http_protocol_options.as_ref(),
     )?;
     let (filters, router) = filters(&at.field("http_filters"), http_filters)?;
+    let details = set_current_client_cert_details.as_ref();
     let timeouts = timeouts(
         at,
         &common,
@@ -113,11 +114,7 @@ pub(super) fn manager(
         max_requests_per_connection: common.max_requests_per_connection,
         upgrades: upgrades(at, upgrade_configs)?,
         scheme: scheme(at, scheme_header_transformation.as_ref())?,
-        forward_client_cert: client_cert(
-            at,
-            *forward_client_cert_details,
-            set_current_client_cert_details.as_ref(),
-        )?,
+        forward_client_cert: client_cert(at, *forward_client_cert_details, details)?,
         stats: context.scopes.http(stat_prefix),
     })
 }
