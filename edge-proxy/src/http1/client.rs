@@ -37,6 +37,9 @@ const LIMITS: Limits = Limits {
     fields: 100,
 };
 
+/// Interim responses to one request. A backend that sends them without end would keep a core busy and answer nobody.
+const MOST_INTERIM: u8 = 64;
+
 /// What a reader of a body is told.
 type Polled = Option<Result<Frame<Bytes>, Failure>>;
 
@@ -75,6 +78,8 @@ pub(crate) struct Client {
     /// A part of its body has been taken.
     pulled: bool,
     flushing: bool,
+    /// Interim responses to the request in hand.
+    interim: u8,
     /// Room for the next read: as the last response on this connection needed it.
     room: usize,
     /// A read of this exchange was a large one.
@@ -97,6 +102,7 @@ impl Client {
             wrote: false,
             pulled: false,
             flushing: false,
+            interim: 0,
             room: READ,
             large: false,
             most: LARGE_READ,
@@ -112,6 +118,7 @@ impl Client {
         self.state = State::Awaiting(head.method.clone(), Unfinished::default());
         self.wrote = false;
         self.pulled = false;
+        self.interim = 0;
         self.flushing = self.transport.holds_back();
         self.room = if self.large { LARGE_READ } else { READ };
         self.large = false;
@@ -184,6 +191,10 @@ impl Client {
             }
             if head.status.is_informational() {
                 self.buffers.recycle_headers(head.headers);
+                self.interim += 1;
+                if self.interim > MOST_INTERIM {
+                    return Err(Malformed::HeadTooLarge);
+                }
                 continue;
             }
             self.keep_alive &= head.keep_alive;

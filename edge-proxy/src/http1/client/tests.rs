@@ -319,3 +319,17 @@ fn after_a_101_the_bytes_are_somebody_elses() {
         assert_eq!(client.into_transport().unwrap().1, "early");
     });
 }
+
+#[test]
+fn interim_responses_have_a_limit() {
+    run(async {
+        for (n_interim, answered) in [(MOST_INTERIM, true), (MOST_INTERIM + 1, false)] {
+            let (mut client, mut backend) = client().await;
+            let interim = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(n_interim.into());
+            let response = format!("{interim}HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+            backend.write_all(response.as_bytes()).await.unwrap();
+            let answer = ask(&mut client, Method::GET).await;
+            assert_eq!(answer.is_ok(), answered, "{n_interim}");
+        }
+    });
+}
