@@ -15,7 +15,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// Connections served at a time; more wait in the socket's queue. People and scrapers need few.
+/// Connections served at a time; more wait in the socket's queue. People, scrapers and the API server need few.
 const MAX_CONNECTIONS: usize = 64;
 /// How long a client may take for its request head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,10 +54,18 @@ pub async fn listen(address: SocketAddr, purpose: &'static str, remedy: &str) ->
 }
 
 /// Serves pages until asked to stop. Open connections are cut then: every page is a single small answer.
-pub async fn serve<P, F>(listener: TcpListener, page: P, mut stop: Stop)
+pub async fn serve<P, F>(listener: TcpListener, page: P, stop: Stop)
 where
     P: Fn(Query) -> F + Clone + Send + 'static,
     F: Future<Output = Reply> + Send + 'static,
+{
+    serve_each(listener, stop, |socket| connection(socket, page.clone())).await;
+}
+
+/// Serves every connection until asked to stop, so many at a time; what is open then is cut.
+pub(crate) async fn serve_each<F>(listener: TcpListener, mut stop: Stop, mut serve: impl FnMut(TcpStream) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
 {
     let mut connections = JoinSet::new();
     loop {
@@ -65,7 +73,7 @@ where
             () = stop.requested() => break,
             _ = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((socket, _)) => drop(connections.spawn(connection(socket, page.clone()))),
+                Ok((socket, _)) => drop(connections.spawn(serve(socket))),
                 Err(error) => pause_after(&error).await,
             },
         }

@@ -7,7 +7,7 @@
 use crate::{
     certs::ServerTls,
     cluster::{PROXY_LABELS, fault::describe},
-    http::pause_after,
+    http::serve_each,
     metrics::{Counter, Metrics},
     task::Stop,
 };
@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 use std::{collections::BTreeMap, convert::Infallible, io, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::JoinSet,
     time,
 };
 use tokio_rustls::TlsAcceptor;
@@ -38,8 +37,6 @@ pub const PORT: u16 = 9443;
 const PATH: &str = "/inject-pod-topology";
 /// The label of a node, and the annotation of a pod.
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// Connections at a time: the API server has few.
-const MAX_CONNECTIONS: usize = 64;
 /// Largest review that is read. A binding is a name.
 const MAX_BODY: usize = 64 << 10;
 /// How long a handshake, a request's head and the questions to the API server may take each. The API server itself
@@ -56,24 +53,13 @@ pub struct Injector {
 }
 
 /// Answers the API server until asked to stop.
-pub async fn serve(listener: TcpListener, mut tls: ServerTls, injector: Injector, mut stop: Stop) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = stop.requested() => break,
-            _ = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((socket, _)) => {
-                    let mut config = tls.current().as_ref().clone();
-                    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-                    let acceptor = TlsAcceptor::from(Arc::new(config));
-                    connections.spawn(connection(socket, acceptor, injector.clone()));
-                }
-                Err(error) => pause_after(&error).await,
-            },
-        }
-    }
-    connections.shutdown().await;
+pub async fn serve(listener: TcpListener, mut tls: ServerTls, injector: Injector, stop: Stop) {
+    serve_each(listener, stop, |socket| {
+        let mut config = tls.current().as_ref().clone();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        connection(socket, TlsAcceptor::from(Arc::new(config)), injector.clone())
+    })
+    .await;
 }
 
 async fn connection(socket: TcpStream, acceptor: TlsAcceptor, injector: Injector) {
