@@ -7,7 +7,7 @@
 use crate::{
     http::{Query, Reply, json, reply, text},
     metrics::Metrics,
-    state::{Availability, FleetState, Input, Published, Report, Reports},
+    state::{AdminAddresses, Availability, FleetState, Input, Published, Report, Reports},
     status::{Question, to_yaml},
     task::Failures,
 };
@@ -15,7 +15,7 @@ use edge_translate::api::{Kind, Object};
 use edge_xds::snapshot::{ResourceType, version_text};
 use http::StatusCode;
 use serde_json::{Map, Value, json as object};
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// What the pages show.
@@ -31,6 +31,8 @@ pub struct Pages {
     pub failures: watch::Receiver<Failures>,
     /// How the proxies are.
     pub reports: watch::Receiver<Option<Reports>>,
+    /// Where those of this machine answer.
+    pub admins: watch::Receiver<AdminAddresses>,
     /// Who knows the statuses.
     pub status: mpsc::Sender<Question>,
     /// Measurements.
@@ -151,8 +153,12 @@ impl Pages {
         let mut info = Value::clone(&self.info);
         info["uptimeSeconds"] = self.started.elapsed().as_secs().into();
         info["ready"] = self.published.borrow().is_some().into();
+        let admins = self.admins.borrow().clone();
         info["proxies"] = match &*self.reports.borrow() {
-            Some(reports) => reports.iter().map(|(fleet, report)| proxy(fleet, report)).collect(),
+            Some(reports) => reports
+                .iter()
+                .map(|(fleet, report)| proxy(fleet, report, admins.get(fleet)))
+                .collect(),
             None => Value::Null,
         };
         info
@@ -166,14 +172,14 @@ impl Pages {
     }
 }
 
-fn proxy(fleet: &str, report: &Report) -> Value {
+fn proxy(fleet: &str, report: &Report, admin: Option<&SocketAddr>) -> Value {
     let (state, reason) = match &report.availability {
         Availability::Starting => ("starting", None),
         Availability::Available(_) => ("available", None),
         Availability::Unavailable(reason) => ("unavailable", Some(Arc::clone(reason))),
         Availability::Failed(reason) => ("failed", Some(Arc::clone(reason))),
     };
-    object!({ "fleet": fleet, "state": state, "reason": reason, "admin": report.admin })
+    object!({ "fleet": fleet, "state": state, "reason": reason, "admin": admin })
 }
 
 fn dump(fleet: &FleetState) -> Value {

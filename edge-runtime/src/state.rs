@@ -25,6 +25,8 @@ use tokio::{sync::oneshot, time::Instant};
 
 mod board;
 mod mirror;
+#[cfg(test)]
+pub(crate) mod sample;
 
 use board::Board;
 
@@ -113,9 +115,11 @@ pub struct Report {
     pub addresses: Vec<Address>,
     /// Addresses that its Gateway asks for and that it doesn't get, in words, with the reason where that is known.
     pub unusable: Option<Arc<str>>,
-    /// The admin interface of its proxy, if it is a process of this machine.
-    pub admin: Option<SocketAddr>,
 }
+
+/// Where the proxies that are processes of this machine answer about themselves: for the pages, and no part of what
+/// statuses are made from.
+pub type AdminAddresses = BTreeMap<FleetKey, SocketAddr>;
 
 /// Where clients reach a fleet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

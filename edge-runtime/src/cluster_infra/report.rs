@@ -23,7 +23,6 @@ pub(super) fn nothing_yet() -> Report {
         replicas: 0,
         addresses: Vec::new(),
         unusable: None,
-        admin: None,
     }
 }
 
@@ -47,7 +46,6 @@ pub(super) fn report(infra: &Infra, view: &View, nodes: &[IpAddr], fault: Option
         replicas,
         addresses: service.map_or_else(Vec::new, |service| addresses(infra, service, nodes)),
         unusable,
-        admin: None,
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::{
     machine_ports::OwnProxies,
     metrics::Metrics,
-    state::{Address, Availability, Coverage, Published, Report, Reports},
+    state::{Address, AdminAddresses, Availability, Coverage, Published, Report, Reports},
     task::Stop,
 };
 use edge_ir::{FleetKey, Infra};
@@ -134,6 +134,15 @@ pub struct BootstrapInput<'a> {
     pub stats_port: u16,
 }
 
+/// What is told of the processes, each by its fleet.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// How they do, for statuses.
+    pub reports: Arc<watch::Sender<Option<Reports>>>,
+    /// Where they answer.
+    pub admins: Arc<watch::Sender<AdminAddresses>>,
+}
+
 /// Follows the published fleets and the settings until asked to stop; [`HostSettings::at_stop`] says what becomes of
 /// the processes then.
 ///
@@ -143,17 +152,17 @@ pub async fn run(
     mut settings: watch::Receiver<Arc<HostSettings>>,
     folder: RuntimeFolder,
     mut published: watch::Receiver<Option<Arc<Published>>>,
-    reports: Arc<watch::Sender<Option<Reports>>>,
+    told: Told,
     metrics: Arc<Metrics>,
     mut stop: Stop,
 ) {
-    reports.send_replace(Some(Reports::new()));
+    told.reports.send_replace(Some(Reports::new()));
     let mut fleets = Fleets {
         settings: Arc::clone(&settings.borrow_and_update()),
         left: Process::adopt_all(folder.path()),
         unread: BTreeSet::new(),
         folder,
-        reports,
+        told,
         metrics,
         running: BTreeMap::new(),
         supervisors: JoinSet::new(),
@@ -179,7 +188,8 @@ pub async fn run(
             fleets.ended(ended);
         }
     }
-    fleets.reports.send_replace(None);
+    fleets.told.reports.send_replace(None);
+    fleets.told.admins.send_replace(AdminAddresses::new());
 }
 
 /// The processes that serve for the controller whose runtime folder this is.
@@ -197,7 +207,7 @@ struct Fleets {
     left: Vec<Process>,
     /// Fleets of such processes whose Gateways may be among what can't be read.
     unread: BTreeSet<FleetKey>,
-    reports: Arc<watch::Sender<Option<Reports>>>,
+    told: Told,
     metrics: Arc<Metrics>,
     running: BTreeMap<FleetKey, Running>,
     /// Supervisors, those of fleets that are gone included.
@@ -284,7 +294,7 @@ impl Fleets {
         let left = self.left.extract_if(.., |process| process.fleet() == key).collect();
         let reporter = Reporter {
             key: key.clone(),
-            reports: Arc::clone(&self.reports),
+            told: self.told.clone(),
         };
         let (sender, receiver) = watch::channel(Some(wanted.clone()));
         let supervisor = Supervisor::new(wanted, reporter, Arc::clone(&self.metrics), left);
@@ -324,7 +334,11 @@ impl Fleets {
         } else if let Ok((_, key)) = ended
             && !self.running.contains_key(&key)
         {
-            self.reports
+            self.told
+                .admins
+                .send_if_modified(|admins| admins.remove(&key).is_some());
+            self.told
+                .reports
                 .send_if_modified(|reports| reports.as_mut().is_some_and(|reports| reports.remove(&key).is_some()));
         }
     }
@@ -345,7 +359,7 @@ fn follow_one(old: &mut Option<Wanted>, new: Wanted) -> bool {
 #[derive(Debug)]
 struct Reporter {
     key: FleetKey,
-    reports: Arc<watch::Sender<Option<Reports>>>,
+    told: Told,
 }
 
 impl Reporter {
@@ -356,9 +370,13 @@ impl Reporter {
             replicas: 1,
             addresses: vec![Address::Ip(Ipv4Addr::LOCALHOST.into())],
             unusable: None,
-            admin,
         };
-        self.reports.send_if_modified(|reports| {
+        // First, so that whoever hears of a proxy that runs can find it.
+        self.told.admins.send_if_modified(|admins| match admin {
+            Some(admin) => admins.insert(self.key.clone(), admin) != Some(admin),
+            None => admins.remove(&self.key).is_some(),
+        });
+        self.told.reports.send_if_modified(|reports| {
             let reports = reports.get_or_insert_default();
             if reports.get(&self.key) == Some(&report) {
                 return false;

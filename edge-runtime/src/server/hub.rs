@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     http::{self, Query, Reply},
     metrics::Metrics,
-    state::{Deliveries, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
+    state::{AdminAddresses, Deliveries, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
     status::Sources,
     task::{Supervision, Task},
     world::{self, Outputs, Pace, Terms},
@@ -25,6 +25,7 @@ pub(super) struct Hub {
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) published: watch::Receiver<Option<Arc<Published>>>,
     pub(super) reports: Arc<watch::Sender<Option<Reports>>>,
+    pub(super) admins: Arc<watch::Sender<AdminAddresses>>,
     pub(super) rejections: Arc<watch::Sender<Rejections>>,
     pub(super) deliveries: Arc<watch::Sender<Deliveries>>,
     /// What a provider waits for before anything is published.
@@ -58,6 +59,7 @@ impl Hub {
         let metrics = Arc::new(Metrics::default());
         let supervision = Supervision::new(Arc::clone(&metrics));
         let reports = Arc::new(watch::Sender::new(None));
+        let admins = Arc::new(watch::Sender::new(AdminAddresses::new()));
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
         let deliveries = Arc::new(watch::Sender::new(Deliveries::new()));
         let (awaited, progress) = watch::channel(None);
@@ -87,6 +89,7 @@ impl Hub {
             world: inputs.clone(),
             failures: supervision.failures(),
             reports: reports.subscribe(),
+            admins: admins.subscribe(),
             status: ask,
             metrics: Arc::clone(&metrics),
             info: Arc::new(info),
@@ -96,6 +99,7 @@ impl Hub {
             inputs,
             published: published_state,
             reports,
+            admins,
             rejections,
             deliveries,
             awaited,

@@ -8,7 +8,7 @@ use crate::{
     Error,
     certs::{self, CONTROLLER, Existing, Outcome, TlsFiles},
     config::{Config, Proxies, Standalone},
-    infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder, StateFolder},
+    infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder, StateFolder, Told},
     provider::file,
     state::{Input, ProviderName},
     status,
@@ -218,10 +218,14 @@ impl Running {
     fn run_proxies(&self, standalone: &Standalone, folder: RuntimeFolder, hub: &Hub) -> HostTask {
         let settings = self.settings(standalone, self.at_stop);
         let (settings, followed) = watch::channel(Arc::new(settings));
-        let (published, reports) = (hub.published.clone(), Arc::clone(&hub.reports));
+        let published = hub.published.clone();
+        let told = Told {
+            reports: Arc::clone(&hub.reports),
+            admins: Arc::clone(&hub.admins),
+        };
         let metrics = Arc::clone(&hub.metrics);
         let task = Task::vital("host infrastructure", &hub.supervision, |stop| {
-            host::run(followed, folder, published, reports, metrics, stop)
+            host::run(followed, folder, published, told, metrics, stop)
         });
         HostTask { settings, task }
     }

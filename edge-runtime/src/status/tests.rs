@@ -3,8 +3,9 @@
 use super::*;
 use crate::state::{
     Address, Availability, Coverage, Delivery, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report,
+    sample::infra,
 };
-use edge_ir::{FleetKey, Infra, Origin};
+use edge_ir::{FleetKey, Infra, Origin, ProxySettings};
 use edge_translate::{
     api::{Kind, ObjectKey},
     load::{LoadFinding, Severity},
@@ -12,7 +13,6 @@ use edge_translate::{
 };
 use edge_xds::snapshot::{Body, Entry, ResourceType, Section, Snapshot};
 use serde_json::json;
-use std::collections::BTreeMap;
 use tokio::sync::{oneshot, watch};
 
 fn gateway() -> (ObjectKey, Option<Arc<Status>>) {
@@ -46,18 +46,8 @@ fn origin(section: Option<&str>) -> Origin {
 
 fn published() -> Published {
     let infra = Infra {
-        key: "ns/gw".into(),
-        name: "edge-ns-gw".into(),
-        namespace: "ns".into(),
-        placement: edge_ir::Placement::Controller,
-        owner: None,
-        extra_labels: edge_ir::StringMap::default(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        ports: Vec::new(),
-        addresses: Vec::new(),
-        proxy: Arc::default(),
         origins: [origin(None)].into(),
+        ..infra("ns/gw", ProxySettings::default())
     };
     let state = FleetState {
         snapshot: Arc::default(),
@@ -77,7 +67,6 @@ fn report(availability: Availability) -> Option<Reports> {
         replicas: 1,
         addresses: vec![Address::Ip([127, 0, 0, 1].into())],
         unusable: None,
-        admin: None,
     };
     Some([("ns/gw".into(), report)].into())
 }

@@ -4,11 +4,11 @@ use super::*;
 use crate::{
     certs::{CONTROLLER, Existing, PROXY, TlsFiles, ensure},
     metrics::Counter,
-    state::{Coverage, FleetState, KeptFrom},
+    state::{Coverage, FleetState, KeptFrom, sample::infra},
     task::Task,
 };
 use bytes::Bytes;
-use edge_ir::{Infra, Origin};
+use edge_ir::{Origin, ProxySettings};
 use edge_translate::{
     Change, Settings, Translator,
     load::{Limits as LoadLimits, Source, load},
@@ -24,7 +24,7 @@ use envoy_types::pb::{
     },
     google::rpc,
 };
-use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
+use std::{fs, net::SocketAddr, path::Path};
 use tokio::{sync::mpsc, time};
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -66,20 +66,7 @@ fn state(clusters: Vec<Arc<Entry>>) -> Arc<Published> {
 }
 
 fn serving(snapshot: Snapshot) -> Arc<Published> {
-    let infra = Infra {
-        key: "ns/gw".into(),
-        name: "edge-ns-gw".into(),
-        namespace: "ns".into(),
-        placement: edge_ir::Placement::Controller,
-        owner: None,
-        extra_labels: edge_ir::StringMap::default(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        ports: Vec::new(),
-        addresses: Vec::new(),
-        proxy: Arc::default(),
-        origins: [].into(),
-    };
+    let infra = infra("ns/gw", ProxySettings::default());
     let state = FleetState {
         snapshot: Arc::new(snapshot),
         infra: None,

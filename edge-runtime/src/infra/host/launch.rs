@@ -207,7 +207,7 @@ mod tests {
             extra_args: vec!["--disable-extensions".into(), "x".into()],
             ..ProxySettings::default()
         };
-        let infra = super::super::tests::infra("ns/gw", proxy);
+        let infra = crate::state::sample::infra("ns/gw", proxy);
         let joined = arguments(&infra, Path::new("b.json")).join(" ");
         assert_eq!(
             joined,

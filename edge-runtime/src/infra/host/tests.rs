@@ -2,12 +2,10 @@
 
 mod rig;
 
-pub(super) use rig::infra;
-
 use super::*;
 use crate::{certs::TlsFiles, http, state::Availability};
 use edge_ir::ProxySettings;
-use rig::{Rig, answers, eventually, gone, good_proxy, is_available, kill, settings, told, write_proxy};
+use rig::{Rig, Sights, answers, eventually, gone, good_proxy, is_available, kill, settings, told, write_proxy};
 use rustls_pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
     fs,
@@ -233,7 +231,7 @@ async fn a_proxy_that_never_becomes_ready_is_told_and_started_again() {
     let settings = settings(rig.folder.path(), AtStop::End);
     rig.settings.send_replace(Arc::new(settings));
     rig.publish(&[("ns/a", ProxySettings::default())]);
-    let is_told = |reports: &Reports| match reports.get("ns/a").map(|report| &report.availability) {
+    let is_told = |reports: &Sights| match reports.get("ns/a").map(|report| &report.availability) {
         Some(Availability::Unavailable(reason)) => reason.contains("isn't ready"),
         _ => false,
     };
@@ -261,7 +259,7 @@ async fn another_binary_takes_over_only_if_it_can() {
     let failed = || rig.metrics.counted(crate::metrics::Counter::ProxiesFailed);
     eventually("it is tried", async || failed() > failures).await;
     assert!(answers(first).await, "what serves goes on");
-    assert!(is_available(rig.reports.borrow().as_ref().unwrap(), "ns/a"));
+    assert!(is_available(&rig.look().unwrap(), "ns/a"));
     fs::copy(rig.folder.path().join("proxy"), rig.folder.path().join("other")).unwrap();
     rig.settings.send_replace(with("other"));
     rig.until("another runs", |r| is_available(r, "ns/a") && r["ns/a"].admin != first)
@@ -298,7 +296,7 @@ async fn a_changed_start_replaces_the_process_after_the_new_one_is_ready() {
 async fn a_proxy_that_dies_is_started_again_and_told_about() {
     let mut rig = Rig::start(Some("#!/bin/sh\necho 'no such flag' >&2\nexit 3\n"));
     rig.publish(&[("ns/a", ProxySettings::default())]);
-    let is_told = |reports: &Reports| matches!(&reports["ns/a"].availability, Availability::Unavailable(_));
+    let is_told = |reports: &Sights| matches!(&reports["ns/a"].availability, Availability::Unavailable(_));
     let reports = rig
         .until("its end is told", |r| r.contains_key("ns/a") && is_told(r))
         .await;
@@ -318,7 +316,7 @@ async fn a_proxy_that_dies_is_started_again_and_told_about() {
 async fn a_missing_binary_is_told_and_found_later() {
     let mut rig = Rig::start(None);
     rig.publish(&[("ns/a", ProxySettings::default())]);
-    let is_told = |reports: &Reports| match reports.get("ns/a").map(|report| &report.availability) {
+    let is_told = |reports: &Sights| match reports.get("ns/a").map(|report| &report.availability) {
         Some(Availability::Unavailable(reason)) => reason.contains("proxy: it doesn't exist; correct provider.custom"),
         _ => false,
     };

@@ -7,7 +7,7 @@ use super::super::*;
 use crate::{
     certs::{Existing, ensure},
     http,
-    state::{Availability, FleetState},
+    state::{Availability, FleetState, sample::infra},
     task::Task,
 };
 use edge_ir::ProxySettings;
@@ -16,24 +16,6 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
 };
-
-/// Infrastructure of a fleet.
-pub(in crate::infra::host) fn infra(key: &str, proxy: ProxySettings) -> Infra {
-    Infra {
-        key: key.into(),
-        name: format!("edge-{}", key.replace('/', "-")).into(),
-        namespace: "edge-gateway-system".into(),
-        placement: edge_ir::Placement::Controller,
-        owner: None,
-        extra_labels: edge_ir::StringMap::default(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        ports: Vec::new(),
-        addresses: Vec::new(),
-        proxy: Arc::new(proxy),
-        origins: [].into(),
-    }
-}
 
 const ADMIN_VARIABLE: &str = "EDGE_TEST_ADMIN_PORT";
 
@@ -82,7 +64,8 @@ pub(super) struct Rig {
     pub(super) folder: Folder,
     pub(super) settings: watch::Sender<Arc<HostSettings>>,
     pub(super) published: watch::Sender<Option<Arc<Published>>>,
-    pub(super) reports: watch::Receiver<Option<Reports>>,
+    reports: watch::Receiver<Option<Reports>>,
+    admins: watch::Receiver<AdminAddresses>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) task: Task,
 }
@@ -171,16 +154,20 @@ impl Rig {
         let runtime = RuntimeFolder::open(&settings.folders.runtime_dir).unwrap();
         let (settings, followed) = watch::channel(Arc::new(settings));
         let (published, receiver) = watch::channel(None);
-        let sender = Arc::new(watch::Sender::new(None));
-        let reports = sender.subscribe();
+        let told = Told {
+            reports: Arc::new(watch::Sender::new(None)),
+            admins: Arc::default(),
+        };
+        let (reports, admins) = (told.reports.subscribe(), told.admins.subscribe());
         let metrics = Arc::new(Metrics::default());
         let measured = Arc::clone(&metrics);
-        let task = Task::spawn("host", |stop| run(followed, runtime, receiver, sender, measured, stop));
+        let task = Task::spawn("host", |stop| run(followed, runtime, receiver, told, measured, stop));
         Self {
             folder,
             settings,
             published,
             reports,
+            admins,
             metrics,
             task,
         }
@@ -218,16 +205,33 @@ impl Rig {
         self.published.send_replace(Some(Arc::new(published)));
     }
 
-    pub(super) async fn until(&mut self, what: &str, is_so: impl Fn(&Reports) -> bool) -> Reports {
-        let waited = tokio::time::timeout(
-            Duration::from_secs(20),
-            self.reports.wait_for(|reports| reports.as_ref().is_some_and(&is_so)),
-        );
-        let reports = waited
+    pub(super) async fn until(&mut self, what: &str, is_so: impl Fn(&Sights) -> bool) -> Sights {
+        let looking = async {
+            loop {
+                if let Some(sights) = self.look().filter(&is_so) {
+                    return sights;
+                }
+                tokio::select! {
+                    changed = self.reports.changed() => changed.unwrap(),
+                    changed = self.admins.changed() => changed.unwrap(),
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), looking)
             .await
             .unwrap_or_else(|_| panic!("waited in vain until {what}"))
-            .unwrap();
-        reports.clone().unwrap()
+    }
+
+    /// What is told now.
+    pub(super) fn look(&self) -> Option<Sights> {
+        let admins = self.admins.borrow().clone();
+        let reports = self.reports.borrow().clone()?;
+        let sight = |(key, report): (FleetKey, Report)| {
+            let admin = admins.get(&key).copied();
+            let availability = report.availability;
+            (key, Sight { availability, admin })
+        };
+        Some(reports.into_iter().map(sight).collect())
     }
 
     pub(super) fn processes(&self) -> usize {
@@ -238,8 +242,18 @@ impl Rig {
     }
 }
 
-pub(super) fn is_available(reports: &Reports, key: &str) -> bool {
-    reports
+/// What is told of a fleet's process.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    pub(super) availability: Availability,
+    pub(super) admin: Option<SocketAddr>,
+}
+
+/// What is told of all of them.
+pub(super) type Sights = BTreeMap<FleetKey, Sight>;
+
+pub(super) fn is_available(sights: &Sights, key: &str) -> bool {
+    sights
         .get(key)
         .is_some_and(|report| report.availability == Availability::Available(1))
 }
