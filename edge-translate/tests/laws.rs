@@ -31,6 +31,8 @@ mod minimal;
 mod overlaps;
 #[path = "laws/platform.rs"]
 mod platform;
+#[path = "laws/router.rs"]
+mod router;
 #[path = "laws/routes.rs"]
 mod routes;
 #[path = "laws/small.rs"]
@@ -111,10 +113,10 @@ proptest! {
         world.objects = tamed.into_iter().map(|object| (object.key(), object)).collect();
         let engine = world.translate();
         for fleet in engine.fleets().values() {
-            for socket in fleet.listeners.iter().filter(|socket| socket.udp.is_none()) {
+            for socket in fleet.listeners.iter() {
                 for request in &requests {
                     let found = meaning::by_tables(fleet, socket, request);
-                    let wanted = meaning::by_objects(&world.objects, socket, request);
+                    let wanted = router::by_objects(&world.objects, socket, request);
                     prop_assert!(
                         wanted.contains(&found),
                         "{} {}: {request:?}: {found:?} instead of {wanted:?}", fleet.key, socket.name
