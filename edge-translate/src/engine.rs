@@ -17,6 +17,7 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -57,6 +58,14 @@ pub struct Translator {
     faults: Faults,
     /// What units do.
     unit: UnitFunction,
+}
+
+impl fmt::Debug for Translator {
+    /// How much it remembers; all that it knows fills a book.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut form = f.debug_struct("Translator");
+        form.field("memo_size", &self.memo_size()).finish_non_exhaustive()
+    }
 }
 
 /// The function of every unit; none when it has no value, for now or because its subject is gone.
@@ -199,9 +208,9 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Certificate(id) => Value::Certificate(phase::listeners::certificate::certificate(reader, id)?),
         Key::CertificateView(id) => Value::CertificateView(phase::listeners::certificate::view(reader, id)?),
         Key::Listeners(fleet) => Value::Listeners(Arc::new(phase::listeners::fleet::listeners(reader, fleet)?)),
-        Key::FleetSettings(fleet) => Value::FleetSettings(Arc::new(phase::gateways::fleet_settings::fleet_settings(
-            reader, fleet,
-        )?)),
+        Key::FleetShape(fleet) => {
+            Value::FleetShape(Arc::new(phase::gateways::fleet_shape::fleet_shape(reader, fleet)?))
+        }
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
         Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),

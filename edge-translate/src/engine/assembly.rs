@@ -326,6 +326,10 @@ impl Assembly {
     /// Sets what makes a fleet; with none, it goes.
     pub(super) fn set_settings(&mut self, id: FleetId, key: &str, settings: Option<Arc<FleetSettings>>) {
         let parts = self.fleet(id);
+        let before = parts.frame.as_ref().map(|frame| &frame.settings);
+        if settings.is_some() && settings.as_ref() == before {
+            return;
+        }
         parts.built = None;
         let key = FleetKey::from(key);
         match settings {

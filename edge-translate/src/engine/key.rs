@@ -49,8 +49,8 @@ pub(crate) enum Key {
     CertificateView(Id),
     /// All listeners of a fleet, judged together.
     Listeners(FleetId),
-    /// What holds for every proxy of a fleet.
-    FleetSettings(FleetId),
+    /// What the EdgeProxy of a fleet decides for all of it.
+    FleetShape(FleetId),
     /// Is this backend spoken to in TLS, and whom do we trust?
     BackendTls(BackendPort),
     /// What routes see of a Gateway.

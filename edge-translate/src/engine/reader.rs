@@ -17,7 +17,7 @@ use crate::{
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
-        gateways::{class::Class, gateway::Gateway},
+        gateways::{class::Class, fleet_shape::FleetShape, gateway::Gateway},
         listeners::{
             certificate::{CertificateView, ServerCertificate},
             fleet::FleetListeners,
@@ -30,7 +30,7 @@ use crate::{
     settings::Settings,
     world::{Cover, World, may_protect, protects},
 };
-use edge_ir::{ClusterName, EndpointSetName, FleetSettings, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -124,8 +124,8 @@ units! {
     certificate_view(id: Id): CertificateView -> Result<Arc<CertificateView>, Arc<str>>;
     /// All listeners of a fleet.
     listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
-    /// What holds for every proxy of a fleet; none while it has no Gateway.
-    fleet_settings(fleet: FleetId): FleetSettings -> Arc<FleetSettings>;
+    /// What its EdgeProxy decides for all of a fleet; none while it has no Gateway.
+    fleet_shape(fleet: FleetId): FleetShape -> Arc<FleetShape>;
     /// How a backend is spoken to; none when it doesn't exist.
     backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.

@@ -153,7 +153,7 @@ units! {
         1 Gateway(id) lives with { Subject::Object(Kind::Gateway, id) };
         2 Listeners(fleet) lives with { Subject::Fleet(fleet) };
         2 BackendTls(port) lives with { Subject::Port(port) };
-        3 FleetSettings(fleet) lives with { Subject::Fleet(fleet) };
+        3 FleetShape(fleet) lives with { Subject::Fleet(fleet) };
         3 ListenerViews(id) lives with { Subject::Object(Kind::Gateway, id) };
         3 Ready(port) lives with { Subject::Port(port) };
         4 Attach(route) lives with { Subject::Route(route) };

@@ -51,7 +51,7 @@ impl Translator {
                 self.keep_overlaps(host.listener, was, now);
                 self.keep_assembly(key, was, now);
             }
-            Key::FleetSettings(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Socket(_) | Key::Infra(_) => {
+            Key::FleetShape(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Socket(_) | Key::Infra(_) => {
                 self.keep_assembly(key, was, now);
             }
             Key::Status(kind, id) => {
@@ -239,9 +239,9 @@ impl Translator {
                 };
                 self.assembly.fleet(fleet).endpoints.change(set(was), set(now));
             }
-            Key::FleetSettings(fleet) => {
+            Key::FleetShape(fleet) => {
                 let settings = match now {
-                    Some(Value::FleetSettings(settings)) => Some(Arc::clone(settings)),
+                    Some(Value::FleetShape(shape)) => Some(Arc::clone(&shape.settings)),
                     _ => None,
                 };
                 let name = self.world.text(fleet.0);

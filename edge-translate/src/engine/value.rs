@@ -4,7 +4,7 @@ use crate::{
     name::FleetId,
     phase::{
         backends::{backend_tls::BackendTls, cluster::ClusterParts, endpoints::Readiness},
-        gateways::{class::Class, gateway::Gateway},
+        gateways::{class::Class, fleet_shape::FleetShape, gateway::Gateway},
         listeners::{
             certificate::{CertificateView, ServerCertificate},
             fleet::FleetListeners,
@@ -15,7 +15,7 @@ use crate::{
     },
     status::Status,
 };
-use edge_ir::{EndpointSet, FleetSettings, Infra, RouteTableName, VirtualHost};
+use edge_ir::{EndpointSet, Infra, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
 /// The value of a unit; the variant is that of its key.
@@ -31,8 +31,8 @@ pub(crate) enum Value {
     CertificateView(Result<Arc<CertificateView>, Arc<str>>),
     /// See [`phase::listeners::fleet`](crate::phase::listeners::fleet).
     Listeners(Arc<FleetListeners>),
-    /// See [`phase::gateways::fleet_settings`](crate::phase::gateways::fleet_settings).
-    FleetSettings(Arc<FleetSettings>),
+    /// See [`phase::gateways::fleet_shape`](crate::phase::gateways::fleet_shape).
+    FleetShape(Arc<FleetShape>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).
     BackendTls(BackendTls),
     /// What routes see of a Gateway.

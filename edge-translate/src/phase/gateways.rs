@@ -2,7 +2,7 @@
 
 pub(crate) mod class;
 mod cluster_settings;
-pub(crate) mod fleet_settings;
+pub(crate) mod fleet_shape;
 pub(crate) mod gateway;
 pub(crate) mod infra;
 pub(crate) mod proxy_settings;

@@ -222,7 +222,7 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             &[
                 "CertificateView×2",
                 "Listeners×2",
-                "FleetSettings×2",
+                "FleetShape×2",
                 "ListenerViews×2",
                 "Infra×2",
                 "Status×2",

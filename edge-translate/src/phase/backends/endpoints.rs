@@ -5,7 +5,7 @@ use crate::{
     api::{self, AddressFamily, BackendEndpoint, RoutingType},
     engine::reader::Reader,
     name::{BackendKind, BackendPort, FleetId},
-    phase::{gateways::gateway::Gateway, origin},
+    phase::origin,
     world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origins};
@@ -115,14 +115,8 @@ pub(super) fn origins(reader: &Reader<'_>, port: BackendPort) -> Origins {
 }
 
 fn routing(reader: &Reader<'_>, fleet: FleetId) -> RoutingType {
-    let members = reader
-        .members(fleet)
-        .iter()
-        .filter_map(|id| match &**reader.gateway(*id)? {
-            Gateway::Member(member) => member.proxy.as_ref()?.spec.routing_type.clone(),
-            Gateway::Foreign => None,
-        });
-    members.min().unwrap_or_default()
+    let shape = reader.fleet_shape(fleet);
+    shape.map(|shape| shape.routing.clone()).unwrap_or_default()
 }
 
 fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {

@@ -31,7 +31,8 @@ pub(crate) struct Member {
     pub(crate) class: Sym,
     /// Whether the fleet is the class's rather than the Gateway's own.
     pub(crate) merge: Merge,
-    /// Its EdgeProxy: the Gateway's own, else that of the class.
+    /// The EdgeProxy that shapes its fleet: the Gateway's own, else that of the class. A fleet that Gateways share is the
+    /// class's to shape, so all of them have the same.
     pub(crate) proxy: Option<Arc<EdgeProxy>>,
     /// The ports of the machine that it wants, sorted; on a platform where each fleet has its own there is no need to
     /// know.
@@ -39,6 +40,24 @@ pub(crate) struct Member {
     /// Why it isn't accepted, if it isn't. Its listeners serve all the same: a slip in an infrastructure setting must
     /// not stop traffic.
     pub(crate) problem: Option<GatewayProblem>,
+}
+
+impl Member {
+    /// Whether what its fleet is made of can't be told. One Gateway of several that share a fleet has no say in that.
+    pub(crate) fn holds_infra(&self) -> bool {
+        let counts = |problem: &GatewayProblem| self.merge == Merge::Own || problem.of == ProblemOf::Class;
+        self.problem.as_ref().is_some_and(counts)
+    }
+}
+
+/// The EdgeProxy that shapes a fleet. All that is asked of one for a fleet is asked of this one, by units of later stages
+/// through the fleet's shape: so a Gateway that joins or leaves makes none of them run again.
+pub(crate) fn proxy_of<'a>(reader: &Reader<'a>, fleet: FleetId) -> Option<&'a Arc<EdgeProxy>> {
+    let mut members = reader.members(fleet).iter();
+    members.find_map(|id| match &**reader.gateway(*id)? {
+        Gateway::Member(member) => member.proxy.as_ref(),
+        Gateway::Foreign => None,
+    })
 }
 
 /// Whether Gateways share a fleet.
@@ -71,18 +90,9 @@ pub(crate) enum PortMapping {
 }
 
 impl PortMapping {
-    /// That of the fleet which a Gateway is part of; Gateways that share one have that of their class.
-    pub(crate) fn of(reader: &Reader<'_>, gateway: Id) -> Self {
-        let proxy = match reader.gateway(gateway).map(|g| &**g) {
-            Some(Gateway::Member(Member {
-                merge: Merge::Class,
-                class,
-                ..
-            })) => reader.class(*class).and_then(|class| class.proxy()),
-            Some(Gateway::Member(member)) => member.proxy.as_ref(),
-            _ => None,
-        };
-        let as_is = proxy.is_some_and(|proxy| proxy_settings::binds_listener_ports(proxy));
+    /// That of a fleet.
+    pub(crate) fn of(reader: &Reader<'_>, fleet: FleetId) -> Self {
+        let as_is = proxy_of(reader, fleet).is_some_and(|proxy| proxy_settings::binds_listener_ports(proxy));
         match reader.settings().platform {
             Platform::Cluster if !as_is => Self::Shifted,
             _ => Self::AsIs,
@@ -109,6 +119,16 @@ pub(crate) struct GatewayProblem {
     pub(crate) reason: &'static str,
     /// Message of the condition.
     pub(crate) message: String,
+    of: ProblemOf,
+}
+
+/// What has the problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProblemOf {
+    /// Its class.
+    Class,
+    /// Itself.
+    Gateway,
 }
 
 /// Judges a Gateway; none when it doesn't exist.
@@ -123,7 +143,10 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
         Class::Accepted { proxy } => (proxy.clone(), Merge::of(proxy.as_ref()), None),
         Class::Refused { error, proxy } => {
             let class = &gateway.spec.gateway_class_name;
-            let problem = invalid_parameters(format!("GatewayClass {class} is not accepted: {error}"));
+            let problem = GatewayProblem {
+                of: ProblemOf::Class,
+                ..invalid_parameters(format!("GatewayClass {class} is not accepted: {error}"))
+            };
             (proxy.clone(), Merge::of(proxy.as_ref()), Some(problem))
         }
     };
@@ -131,11 +154,17 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
         Merge::Class => class_name,
         Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
     });
-    let (own, own_problem) = own_proxy(reader, gateway);
-    let problem = own_problem
-        .map(|error| invalid_parameters(format!("Invalid parametersRef: {error}")))
-        .or(class_problem)
-        .or_else(|| unsupported_address(gateway));
+    let (own, own_problem) = match merge {
+        Merge::Own => own_proxy(reader, gateway),
+        Merge::Class => (None, has_no_say(gateway)),
+    };
+    // That of the class comes first where it concerns more than this Gateway.
+    let own_problem = own_problem.map(|error| invalid_parameters(format!("Invalid parametersRef: {error}")));
+    let problem = match merge {
+        Merge::Own => own_problem.or(class_problem),
+        Merge::Class => class_problem.or(own_problem),
+    };
+    let problem = problem.or_else(|| unsupported_address(gateway));
     Some(Gateway::Member(Member {
         fleet,
         class: class_name,
@@ -169,6 +198,7 @@ fn invalid_parameters(message: String) -> GatewayProblem {
     GatewayProblem {
         reason: "InvalidParameters",
         message,
+        of: ProblemOf::Gateway,
     }
 }
 
@@ -197,11 +227,26 @@ fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> (Option<Arc<EdgePro
     (Some(Arc::clone(proxy)), problem)
 }
 
+/// Why an EdgeProxy that such a Gateway names isn't in force.
+pub(crate) const NO_SAY: &str =
+    "has no effect: the class has mergeGateways, and its own EdgeProxy shapes the fleet that its Gateways share";
+
+/// A Gateway that shares the fleet of its class can't shape it for the others.
+fn has_no_say(gateway: &api::Gateway) -> Option<ProxyProblem> {
+    let reference = gateway.spec.infrastructure.as_ref()?.parameters_ref.as_ref()?;
+    Some(format!("{} {} {NO_SAY}", reference.kind, reference.name))
+}
+
+/// Whether we know what an address of this type is.
+pub(crate) fn is_known(address: &api::GatewayAddress) -> bool {
+    matches!(address.r#type, api::AddressType::IpAddress | api::AddressType::Hostname)
+}
+
 fn unsupported_address(gateway: &api::Gateway) -> Option<GatewayProblem> {
-    let known = |a: &&api::GatewayAddress| matches!(a.r#type, api::AddressType::IpAddress | api::AddressType::Hostname);
-    let bad = gateway.spec.addresses.iter().find(|a| !known(a))?;
+    let bad = gateway.spec.addresses.iter().find(|a| !is_known(a))?;
     Some(GatewayProblem {
         reason: "UnsupportedAddress",
         message: format!("Gateway has an address with an unsupported type: {}", bad.r#type),
+        of: ProblemOf::Gateway,
     })
 }

@@ -1,7 +1,7 @@
 //! What must exist around a fleet: name, labels, ports, and how its proxies are started.
 
 use super::{
-    gateway::{Gateway, Member, Merge, PortMapping},
+    gateway::{Gateway, Member, Merge, PortMapping, is_known, proxy_of},
     proxy_settings,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
     if listeners
         .gateways
         .iter()
-        .any(|g| self::member(reader, g.id).is_none_or(|m| m.problem.is_some()))
+        .any(|g| self::member(reader, g.id).is_none_or(Member::holds_infra))
     {
         return Some(None);
     }
@@ -44,16 +44,18 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
         labels: owner_labels(&first.object, member, &key, placement),
         extra_labels: copy(infrastructure.map(|i| &i.labels)),
         annotations: copy(infrastructure.map(|i| &i.annotations)),
-        ports: ports(listeners, PortMapping::of(reader, first.id)),
+        ports: ports(listeners, PortMapping::of(reader, fleet)),
         addresses: first
             .object
             .spec
             .addresses
             .iter()
-            .filter(|a| !a.value.is_empty())
+            .filter(|a| is_known(a) && !a.value.is_empty())
             .map(|a| Arc::from(&*a.value))
             .collect(),
-        proxy: Arc::new(proxy_settings::proxy_settings(member.proxy.as_deref())),
+        proxy: Arc::new(proxy_settings::proxy_settings(
+            proxy_of(reader, fleet).map(|proxy| &**proxy),
+        )),
         origins: listeners.gateways.iter().map(|g| stands_for(&g.object)).collect(),
         key: (&*key).into(),
     }))

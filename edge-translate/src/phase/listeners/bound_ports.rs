@@ -11,11 +11,10 @@ use super::{finding::Finding, fleet::Candidate};
 use crate::{
     engine::reader::Reader,
     fact::MachinePort,
-    name::{FleetId, Id},
+    name::FleetId,
     phase::{
         gateways::{
-            fleet_settings::proxy_of,
-            gateway::{PortMapping, transport},
+            gateway::{PortMapping, proxy_of, transport},
             proxy_settings::ip_family,
         },
         precedence::Seniority,
@@ -26,18 +25,12 @@ use edge_ir::{IpFamily, PortProtocol, pod_port};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Refuses listeners whose port can't be bound.
-pub(crate) fn check(
-    reader: &Reader<'_>,
-    fleet: FleetId,
-    oldest_first: impl Iterator<Item = Id>,
-    candidates: &mut [Candidate],
-) {
+pub(crate) fn check(reader: &Reader<'_>, fleet: FleetId, candidates: &mut [Candidate]) {
     let platform = reader.settings().platform;
     // Where proxies have a machine to themselves, nobody else can hold a port.
     let is_shared = platform == Platform::Host;
-    let family = is_shared.then(|| ip_family(proxy_of(reader, oldest_first)));
-    let Some(first) = candidates.first() else { return };
-    let mapping = PortMapping::of(reader, first.id.gateway);
+    let family = is_shared.then(|| ip_family(proxy_of(reader, fleet).map(|proxy| &**proxy)));
+    let mapping = PortMapping::of(reader, fleet);
     let mut taken: BTreeMap<(PortProtocol, u16), u16> = BTreeMap::new();
     for candidate in candidates.iter_mut().filter(|c| c.is_sound()) {
         let port = candidate.spec().port;

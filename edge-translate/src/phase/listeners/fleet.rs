@@ -194,7 +194,7 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
         client_validation::check(reader, candidate);
     }
     conflict::check(&mut candidates);
-    bound_ports::check(reader, fleet, gateways.iter().map(|(id, _)| *id), &mut candidates);
+    bound_ports::check(reader, fleet, &mut candidates);
     certificate::check_overlaps(&mut candidates);
     let tables = tables(&candidates);
     let states: Vec<ListenerState> = candidates

@@ -12,11 +12,7 @@ use crate::{
     api::Protocol,
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId, SocketId},
-    phase::{
-        gateways::gateway::{PortMapping, transport},
-        hostname,
-        routes::bound,
-    },
+    phase::{gateways::gateway::transport, hostname, routes::bound},
 };
 use edge_ir::{
     DownstreamTls, FilterChain, FilterId, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
@@ -92,9 +88,10 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
 /// Builds a socket; none when nothing serves there.
 pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
     let served = reader.socket_listeners(id);
-    let gateway = served.first()?.id.gateway;
-    let ip_family = reader.fleet_settings(id.fleet)?.ip_family;
-    let bound = PortMapping::of(reader, gateway).container_port(id.port);
+    served.first()?;
+    let shape = reader.fleet_shape(id.fleet)?;
+    let ip_family = shape.settings.ip_family;
+    let bound = shape.ports.container_port(id.port);
     let parts = match id.transport {
         PortProtocol::Tcp => stream_parts(reader, served, bound),
         PortProtocol::Udp => datagram_parts(reader, served),

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     engine::{index::HostRoute, reader::Reader, value::PlacedHost},
-    name::{HostId, RouteId},
-    phase::{gateways::gateway::Gateway, listeners::view::ListenerView, precedence::Precedence},
+    name::{FleetId, HostId, RouteId},
+    phase::{listeners::view::ListenerView, precedence::Precedence},
 };
 use edge_ir::{DirectResponse, Domain, HeaderEdits, PathMatch, Route, RouteAction, RouteMatch, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
@@ -22,7 +22,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
     let (routes, overlaps) = if view.elsewhere.contains(&host) {
         (vec![misdirected(view)], Vec::new())
     } else {
-        collect(reader, id, &entry.routes)
+        collect(reader, views.fleet, &entry.routes)
     };
     let mut name = String::with_capacity(view.full_name.len() + 1 + host.len());
     name.push_str(&view.full_name);
@@ -84,8 +84,9 @@ enum State {
 }
 
 /// All matches of all routes, best first, and which of the routes have matches in common.
-fn collect(reader: &Reader<'_>, id: HostId, routes: &[HostRoute]) -> (Vec<Arc<Route>>, Vec<Overlap>) {
-    let keep_order = keeps_source_order(reader, id);
+fn collect(reader: &Reader<'_>, fleet: FleetId, routes: &[HostRoute]) -> (Vec<Arc<Route>>, Vec<Overlap>) {
+    let shape = reader.fleet_shape(fleet);
+    let keep_order = shape.is_some_and(|shape| shape.settings.preserve_route_order);
     let mut found: Vec<Candidate<'_>> = Vec::new();
     for HostRoute { route, own, context } in routes {
         // Rules that never were bound match nothing that anybody knows.
@@ -142,12 +143,5 @@ fn closed(route: &Route) -> Route {
         response_headers: HeaderEdits::default(),
         filters: Arc::default(),
         ..route.clone()
-    }
-}
-
-fn keeps_source_order(reader: &Reader<'_>, id: HostId) -> bool {
-    match reader.gateway(id.listener.gateway).map(|g| &**g) {
-        Some(Gateway::Member(member)) => member.proxy.as_deref().is_some_and(|p| p.spec.preserve_route_order),
-        _ => false,
     }
 }

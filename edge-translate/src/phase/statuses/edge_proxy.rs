@@ -4,7 +4,11 @@ use crate::{
     api::{Kind, ParentReference, text::Symbol},
     engine::reader::Reader,
     name::Id,
-    phase::gateways::{class::Class, gateway::Gateway, proxy_settings},
+    phase::gateways::{
+        class::Class,
+        gateway::{Gateway, Merge, NO_SAY},
+        proxy_settings,
+    },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
 use std::sync::Arc;
@@ -24,15 +28,16 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let users = reader
         .proxy_users(id)
         .filter(|(kind, user)| is_ours(reader, *kind, *user));
-    let mut parents: Vec<ParentReference> = users.map(|(kind, user)| ancestor(reader, kind, user)).collect();
-    parents.sort_by(|a, b| (&a.kind, &a.namespace, &a.name).cmp(&(&b.kind, &b.namespace, &b.name)));
-    let ancestors: Vec<_> = parents
-        .into_iter()
-        .map(|parent| ParentStatus {
-            parent: Arc::new(parent),
-            conditions: conditions.clone(),
-        })
-        .collect();
+    let under = |(kind, user)| ParentStatus {
+        parent: Arc::new(ancestor(reader, kind, user)),
+        conditions: match shares_a_fleet(reader, kind, user) {
+            true => vec![Condition::no("Accepted", "InvalidParameters", format!("It {NO_SAY}."))],
+            false => conditions.clone(),
+        },
+    };
+    let mut ancestors: Vec<_> = users.map(under).collect();
+    let order = |a: &ParentStatus| (a.parent.kind.clone(), a.parent.namespace.clone(), a.parent.name.clone());
+    ancestors.sort_by_key(order);
     if ancestors.is_empty() {
         return Some(None);
     }
@@ -51,6 +56,12 @@ fn is_ours(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
         Kind::GatewayClass => reader.class(id.name).is_some_and(|c| !matches!(**c, Class::Foreign)),
         _ => reader.gateway(id).is_some_and(|g| !matches!(**g, Gateway::Foreign)),
     }
+}
+
+/// Whether it is a Gateway that shares the fleet of its class.
+fn shares_a_fleet(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
+    let gateway = reader.gateway(id).filter(|_| kind == Kind::Gateway);
+    gateway.is_some_and(|gateway| matches!(&**gateway, Gateway::Member(member) if member.merge == Merge::Class))
 }
 
 fn ancestor(reader: &Reader<'_>, kind: Kind, id: Id) -> ParentReference {
