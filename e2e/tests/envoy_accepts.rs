@@ -333,6 +333,8 @@ fn references(value: &Value, found: &mut BTreeSet<(Reference, String)>) {
                     "rds" => add(Reference::Table, &value["routeConfigName"]),
                     "tlsCertificateSdsSecretConfigs" => each(value, |entry| add(Reference::Secret, &entry["name"])),
                     "validationContextSdsSecretConfig" => add(Reference::Secret, &value["name"]),
+                    // The extension that injects has a name too.
+                    "credential" if value.get("sdsConfig").is_some() => add(Reference::Secret, &value["name"]),
                     _ => {}
                 }
             }

@@ -1,6 +1,6 @@
 //! Clusters and their endpoints.
 
-use crate::{ClusterName, EndpointSetName, Origins, SecretName};
+use crate::{ClusterName, EndpointSetName, Origins, SecretName, TlsVersion};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -26,15 +26,21 @@ pub struct Cluster {
     pub origins: Origins,
 }
 
-/// How TLS is spoken to a backend. Its certificate is always verified.
+/// How TLS is spoken to a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamTls {
-    /// Server name asked for (SNI, RFC 6066 §3).
+    /// Whose name is asked for and looked for in the certificate.
+    #[serde(default, skip_serializing_if = "ServerNaming::is_fixed")]
+    pub naming: ServerNaming,
+    /// Server name asked for (SNI, RFC 6066 §3); empty unless it is fixed.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub server_name: Arc<str>,
-    /// The authorities of which one must have signed.
-    pub authorities: SecretName,
-    /// Names of which one must be in the certificate; never empty.
+    /// The authorities of which one must have signed; none takes any certificate, which somebody asked for in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<SecretName>,
+    /// Names of which one must be in the certificate; empty where the naming gives the one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub subjects: Vec<SubjectName>,
     /// The certificate shown to a backend that asks for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +48,55 @@ pub struct UpstreamTls {
     /// Application protocols offered (ALPN, RFC 7301), best first; none leaves it to who speaks inside.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alpn: Vec<Arc<str>>,
+    /// What may be agreed on.
+    #[serde(default, skip_serializing_if = "TlsParameters::is_default")]
+    pub parameters: TlsParameters,
+}
+
+/// Whose name a server is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ServerNaming {
+    /// One name for all endpoints.
+    #[default]
+    Fixed,
+    /// The host of the request, as the backend sees it.
+    OfRequest,
+    /// The host name of the endpoint that was chosen.
+    OfEndpoint,
+}
+
+impl ServerNaming {
+    fn is_fixed(&self) -> bool {
+        *self == Self::Fixed
+    }
+}
+
+/// What may be agreed on in a handshake. What is empty is left to the proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TlsParameters {
+    /// Lowest version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_version: Option<TlsVersion>,
+    /// Highest version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_version: Option<TlsVersion>,
+    /// Cipher suites up to TLS 1.2, by their names in OpenSSL.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ciphers: Vec<Arc<str>>,
+    /// Groups of the key exchange.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Arc<str>>,
+    /// Signature algorithms.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signature_algorithms: Vec<Arc<str>>,
+}
+
+impl TlsParameters {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A name in a certificate.
@@ -62,6 +117,8 @@ pub enum Discovery {
     Endpoints(EndpointSetName),
     /// By resolving the host names in these localities.
     Dns(Vec<Locality>),
+    /// By resolving the host of each request.
+    OfRequest,
 }
 
 /// Protocol spoken to a backend.
@@ -113,7 +170,7 @@ pub struct EndpointSet {
 pub struct Locality {
     /// The backend's key, unless a setting says otherwise.
     pub region: Arc<str>,
-    /// Zone; set only when routing is zone-aware.
+    /// Zone; set only where the backend tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Arc<str>>,
     /// 0 is used first; others are fall-backs.
@@ -135,6 +192,9 @@ fn is_zero(n: &u32) -> bool {
 pub struct Endpoint {
     /// Where it listens.
     pub address: EndpointAddress,
+    /// Its own name, for server names and rewritten hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<Arc<str>>,
     /// Whether it takes new requests.
     #[serde(default)]
     pub health: EndpointHealth,

@@ -5,7 +5,7 @@
 //! for calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call
 //! is.
 
-use crate::{Cors, Timeout};
+use crate::{Cors, HostRewrite, SecretName, Timeout};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -21,6 +21,10 @@ pub enum FilterKind {
     GrpcWeb,
     /// Counts gRPC calls by their own status.
     GrpcStats,
+    /// Puts a credential into a header of the request.
+    CredentialInjector,
+    /// Resolves the host of a request for clusters without endpoints of their own.
+    DynamicForwardProxy,
 }
 
 impl FilterKind {
@@ -31,6 +35,8 @@ impl FilterKind {
             Self::StatefulSession => "stateful_session",
             Self::GrpcWeb => "grpc_web",
             Self::GrpcStats => "grpc_stats",
+            Self::CredentialInjector => "credential_injector",
+            Self::DynamicForwardProxy => "dynamic_forward_proxy",
         }
     }
 }
@@ -67,6 +73,57 @@ impl fmt::Display for FilterId {
     }
 }
 
+/// An instance on a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FilterInstance {
+    /// Which one.
+    #[serde(flatten)]
+    pub id: FilterId,
+    /// What it does for the routes that use it.
+    #[serde(default, skip_serializing_if = "FilterSettings::are_of_routes")]
+    pub settings: FilterSettings,
+}
+
+/// What an instance does for the routes that use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FilterSettings {
+    /// What each route says; for others nothing.
+    #[default]
+    OfRoutes,
+    /// Puts a credential into a header, for the routes that switch it on.
+    Credential(InjectedCredential),
+}
+
+impl FilterSettings {
+    fn are_of_routes(&self) -> bool {
+        *self == Self::OfRoutes
+    }
+}
+
+/// A credential that the proxy adds to requests. A request is refused as long as the proxy doesn't have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InjectedCredential {
+    /// The header.
+    pub header: Arc<str>,
+    /// What becomes of a header that the client sent.
+    pub existing: ExistingHeader,
+    /// The credential, a [`SecretContent::Generic`](crate::SecretContent).
+    pub secret: SecretName,
+}
+
+/// What becomes of a header that the client sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ExistingHeader {
+    /// It stays, and nothing is added.
+    Kept,
+    /// It is replaced.
+    Replaced,
+}
+
 /// What a route makes of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -85,6 +142,10 @@ pub enum FilterEffect {
     Cors(Arc<Cors>),
     /// How a client is led back to its endpoint.
     Session(Arc<Session>),
+    /// The instance does what it is set to.
+    On,
+    /// Resolves what the host becomes, not what the request says.
+    Resolve(HostRewrite),
 }
 
 /// Where a client keeps the endpoint that answered it. The proxy writes it there, and reads it from there.

@@ -96,6 +96,9 @@ pub struct RouteMatch {
     /// On query parameters; the first value of a repeated one counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub query: Vec<ValueMatch>,
+    /// On cookies (RFC 6265 §4.2); names count with case, and the first value of a repeated one.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub cookies: Box<[ValueMatch]>,
 }
 
 /// An HTTP method in capitals.
@@ -115,11 +118,11 @@ pub enum PathMatch {
     Regex(Arc<str>),
 }
 
-/// A condition on a named value: a header or a query parameter.
+/// A condition on a named value: a header, a query parameter or a cookie.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ValueMatch {
-    /// Name of the header (lower case) or parameter (as written).
+    /// Name of the header (lower case), parameter or cookie (as written).
     pub name: Arc<str>,
     /// What its value must be.
     pub value: ValueMatcher,
@@ -165,6 +168,9 @@ pub struct Forward {
     /// What becomes of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_rewrite: Option<HostRewrite>,
+    /// Whether the backend learns of the host that was rewritten.
+    #[serde(default, skip_serializing_if = "ForwardedHost::is_told")]
+    pub forwarded_host: ForwardedHost,
     /// Copies, fire and forget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Mirror>,
@@ -214,7 +220,10 @@ pub struct BackendShare {
     pub response_headers: HeaderEdits,
     /// Replaces the host for requests that go to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_rewrite: Option<HostRewrite>,
+    pub host_rewrite: Option<Arc<str>>,
+    /// What filters of the manager do for requests that go to it, sorted by id.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub filters: RouteFilters,
 }
 
 /// When and how often a request is tried again.
@@ -247,14 +256,49 @@ pub enum PathRewrite {
         /// What replaces it.
         replacement: Arc<str>,
     },
+    /// Every part that an expression finds becomes something else; the query stays.
+    Regex(RegexRewrite),
+}
+
+/// What an expression finds becomes something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RegexRewrite {
+    /// An RE2 expression.
+    pub pattern: Arc<str>,
+    /// What takes the place of a match; `\1` stands for what the first group found.
+    pub substitution: Arc<str>,
 }
 
 /// A change to the host that the backend sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HostRewrite {
-    /// This name; the original goes to `x-forwarded-host`.
+    /// This name.
     Literal(Arc<str>),
+    /// What this header of the request says; where it is absent the host stays.
+    Header(Arc<str>),
+    /// The host name of the endpoint that is chosen; where it has none the host stays.
+    Endpoint,
+    /// What an expression makes of the path.
+    Path(Arc<RegexRewrite>),
+}
+
+/// Whether `x-forwarded-host` tells the host that was rewritten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ForwardedHost {
+    /// It does.
+    #[default]
+    Told,
+    /// It doesn't.
+    Untold,
+}
+
+impl ForwardedHost {
+    fn is_told(&self) -> bool {
+        *self == Self::Told
+    }
 }
 
 /// A copy of requests to another cluster.
@@ -315,7 +359,32 @@ pub struct DirectResponse {
     pub status: u16,
     /// Body; empty when unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Arc<str>>,
+    pub body: Option<ResponseBody>,
+}
+
+/// The body of an answer given by the proxy itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResponseBody {
+    /// As it is.
+    Text(Arc<str>),
+    /// With command operators (`%START_TIME%`) that the proxy fills in.
+    Format(Arc<str>),
+}
+
+impl From<&str> for ResponseBody {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl ResponseBody {
+    /// The text, operators as written.
+    pub fn text(&self) -> &Arc<str> {
+        match self {
+            Self::Text(text) | Self::Format(text) => text,
+        }
+    }
 }
 
 /// Changes to a header section, applied in this order: set, add, remove.

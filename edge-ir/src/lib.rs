@@ -28,14 +28,18 @@ mod workload;
 
 pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
-    SubjectName, UpstreamTls, ZoneRouting,
+    ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
-pub use filter::{FilterEffect, FilterId, FilterKind, RouteFilter, RouteFilters, Session, SessionCookie};
+pub use filter::{
+    ExistingHeader, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, InjectedCredential,
+    RouteFilter, RouteFilters, Session, SessionCookie,
+};
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
-    BackendShare, Cors, Destination, DirectResponse, Forward, Fraction, HeaderEdit, HeaderEdits, HostRewrite,
-    MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RetryPolicy, Route, RouteAction,
-    RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
+    BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
+    HostRewrite, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RegexRewrite,
+    ResponseBody, RetryPolicy, Route, RouteAction, RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher,
+    VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,

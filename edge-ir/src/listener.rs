@@ -1,6 +1,6 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
-use crate::{ClusterName, FilterId, ListenerName, Origins, RouteTableName, SecretName};
+use crate::{ClusterName, FilterInstance, ListenerName, Origins, RouteTableName, SecretName};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ pub struct HttpManager {
     /// Filters that a route of the table needs, each neutral to what others carry, in the order in which a request
     /// meets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub filters: Vec<FilterId>,
+    pub filters: Vec<FilterInstance>,
     /// What clients may do.
     #[serde(default, skip_serializing_if = "ClientSettings::is_default")]
     pub client: Arc<ClientSettings>,
@@ -189,6 +189,12 @@ pub enum ClientCertificates {
 /// A TLS protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TlsVersion {
+    /// TLS 1.0, RFC 2246.
+    #[serde(rename = "1.0")]
+    V1_0,
+    /// TLS 1.1, RFC 4346.
+    #[serde(rename = "1.1")]
+    V1_1,
     /// TLS 1.2, RFC 5246.
     #[serde(rename = "1.2")]
     V1_2,

@@ -27,6 +27,11 @@ pub enum SecretContent {
         /// PKCS#1, PKCS#8 or SEC1.
         key: SecretBytes,
     },
+    /// A text that is put into requests.
+    Generic {
+        /// The text.
+        value: SecretBytes,
+    },
     /// Certificates of authorities to trust, PEM.
     Authorities {
         /// One or more certificates.

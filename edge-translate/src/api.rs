@@ -14,6 +14,7 @@ pub mod gateway;
 pub mod grants;
 pub mod health_check;
 pub mod http_route;
+pub mod http_route_filter;
 pub mod load_balancer;
 pub mod meta;
 pub mod object;
@@ -47,6 +48,10 @@ pub use http_route::{
     CookieLifetime, CookieSession, HttpHeaderMatch, HttpMethod, HttpPathMatch, HttpQueryParamMatch, HttpRoute,
     HttpRouteMatch, HttpRouteRetry, HttpRouteRule, HttpRouteSpec, HttpRouteTimeouts, MatchType, PathMatchType,
     RouteBackendRef, SessionPersistence, SessionPersistenceType,
+};
+pub use http_route_filter::{
+    DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, RegexPathModifier, RegexPathModifierType,
+    RegexReplacement, ResponseText, ResponseTextType, UrlRewriteFilter,
 };
 pub use meta::{
     LabelOperator, LabelRequirement, LabelSelector, LocalObjectRef, Metadata, ObjectRef, ParentReference, SecretRef,

@@ -13,8 +13,8 @@
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`authorities`], [`hostname`], [`namespace`], [`origin`],
-//! [`precedence`], [`reference`].
+//! What more than one room needs stands beside them: [`authorities`], [`hostname`], [`namespace`], [`operators`],
+//! [`origin`], [`precedence`], [`reference`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;
@@ -22,6 +22,7 @@ pub(crate) mod gateways;
 pub(crate) mod hostname;
 pub(crate) mod listeners;
 pub(crate) mod namespace;
+pub(crate) mod operators;
 pub(crate) mod origin;
 pub(crate) mod policies;
 pub(crate) mod precedence;

@@ -4,7 +4,7 @@
 //! Secrets are not part of any dump.
 
 use crate::{
-    json::{Codec, JsonError, Names},
+    json::{Codec, JsonError, Names, full_name},
     snapshot::{Entry, ResourceType, Snapshot},
 };
 use edge_ir::FleetKey;
@@ -15,7 +15,7 @@ use serde::{
     ser::{Error, SerializeMap},
 };
 use serde_json::Value;
-use std::{str::FromStr, sync::Arc};
+use std::{collections::BTreeSet, str::FromStr, sync::Arc};
 
 #[cfg(test)]
 mod tests;
@@ -77,48 +77,51 @@ impl FromStr for DumpKind {
 #[error("`{0}` is none of all, bootstrap, endpoint, cluster, listener, route")]
 pub struct UnknownDumpKind(String);
 
-/// Message types of everything that lowering makes. A codec of these is a fraction of the whole.
-const LOWERED: &[&str] = &[
-    "envoy.config.cluster.v3.Cluster",
-    "envoy.config.endpoint.v3.ClusterLoadAssignment",
-    "envoy.config.listener.v3.Listener",
-    "envoy.config.route.v3.RouteConfiguration",
-    "envoy.extensions.access_loggers.file.v3.FileAccessLog",
-    "envoy.extensions.clusters.dns.v3.DnsCluster",
-    // Rules of routes and the filter itself; UpstreamTlsContext stands in the same file as its counterpart below.
-    "envoy.extensions.filters.http.cors.v3.Cors",
-    "envoy.extensions.filters.http.cors.v3.CorsPolicy",
-    "envoy.extensions.filters.http.grpc_stats.v3.FilterConfig",
-    "envoy.extensions.filters.http.grpc_web.v3.GrpcWeb",
-    "envoy.extensions.filters.http.health_check.v3.HealthCheck",
-    "envoy.extensions.filters.http.router.v3.Router",
-    "envoy.extensions.filters.http.stateful_session.v3.StatefulSession",
-    "envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector",
-    "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-    "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy",
-    "envoy.extensions.filters.udp.udp_proxy.v3.Route",
-    "envoy.extensions.filters.udp.udp_proxy.v3.UdpProxyConfig",
-    "envoy.extensions.http.stateful_session.cookie.v3.CookieBasedSessionState",
-    "envoy.extensions.http.stateful_session.header.v3.HeaderBasedSessionState",
-    "envoy.extensions.load_balancing_policies.least_request.v3.LeastRequest",
-    "envoy.extensions.load_balancing_policies.round_robin.v3.RoundRobin",
-    "envoy.extensions.matching.common_inputs.network.v3.SourcePortInput",
-    "envoy.extensions.matching.input_matchers.consistent_hashing.v3.ConsistentHashing",
-    "envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
-    "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext",
-    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
-];
-
-/// A codec for the resources that lowering makes and for these bootstraps.
-pub fn codec<'a>(bootstraps: impl IntoIterator<Item = &'a Value>) -> Result<Codec, JsonError> {
-    let mut names: Vec<String> = LOWERED.iter().map(|name| (*name).to_owned()).collect();
-    names.push(Bootstrap::full_name());
+/// A codec for these resources and these bootstraps: a fraction of the whole. Types that stand inside an `Any` are found
+/// by their URLs, wherever these are in the bytes; a text that only looks like one costs nothing.
+pub fn codec<'a>(
+    bootstraps: impl IntoIterator<Item = &'a Value>,
+    snapshots: impl IntoIterator<Item = &'a Snapshot>,
+) -> Result<Codec, JsonError> {
+    let of_resources = ResourceType::ALL.map(|kind| full_name(kind.type_url()).to_owned());
+    let mut names = BTreeSet::from(of_resources);
+    names.insert(Bootstrap::full_name());
     for bootstrap in bootstraps {
-        crate::json::collect_types(bootstrap, &mut names);
+        let mut found = Vec::new();
+        crate::json::collect_types(bootstrap, &mut found);
+        names.extend(found);
     }
-    names.sort_unstable();
-    names.dedup();
-    Codec::for_types(names.iter().map(String::as_str))
+    for snapshot in snapshots {
+        let sections = ResourceType::ALL.into_iter().map(|kind| snapshot.section(kind));
+        for entry in sections.flat_map(|section| section.entries()) {
+            collect_urls(&entry.body.contiguous(), &mut names);
+        }
+    }
+    Codec::for_known(names.iter().map(String::as_str))
+}
+
+/// Adds the types whose URLs stand in an encoded message. What is behind a URL may be a letter as well, so its end is
+/// told by its length, which is in front of it.
+fn collect_urls(bytes: &[u8], names: &mut BTreeSet<String>) {
+    const PREFIX: &[u8] = b"type.googleapis.com/";
+    let mut at = 0;
+    while let Some(next) = bytes[at..].iter().position(|byte| *byte == PREFIX[0]) {
+        at += next;
+        if bytes[at..].starts_with(PREFIX) {
+            let length = match bytes[..at] {
+                [.., low, high] if low >= 0x80 => usize::from(low & 0x7f) | usize::from(high) << 7,
+                [.., length] => usize::from(length),
+                [] => 0,
+            };
+            let name = bytes.get(at + PREFIX.len()..at + length).unwrap_or_default();
+            if let Ok(name) = std::str::from_utf8(name)
+                && !names.contains(name)
+            {
+                names.insert(name.to_owned());
+            }
+        }
+        at += 1;
+    }
 }
 
 /// One fleet's configuration, ready to be written.

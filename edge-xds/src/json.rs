@@ -89,6 +89,11 @@ impl Codec {
         Self::decode(&descriptors::closure(names.iter().map(String::as_str))?.set)
     }
 
+    /// A codec for those of these types that there are, and whatever their fields refer to.
+    pub fn for_known<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, JsonError> {
+        Self::decode(&descriptors::closure(names)?.set)
+    }
+
     /// The codec for every type that lives as long as the process.
     pub fn cached() -> Result<&'static Self, JsonError> {
         static CODEC: OnceLock<Result<Codec, JsonError>> = OnceLock::new();

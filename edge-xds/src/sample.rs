@@ -31,6 +31,7 @@ pub(crate) fn route(name: &str, prefix: &str, cluster: &str) -> Arc<Route> {
             retry: None,
             path_rewrite: None,
             host_rewrite: None,
+            forwarded_host: Default::default(),
             mirrors: Vec::new(),
         }),
     )
@@ -45,6 +46,7 @@ pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<R
             method: None,
             headers: Vec::new(),
             query: Vec::new(),
+            cookies: Box::default(),
         },
         action,
         request_headers: Default::default(),
@@ -95,6 +97,7 @@ pub(crate) fn endpoints(name: &str, ports: &[u16]) -> Arc<EndpointSet> {
             ip: [127, 0, 0, 1].into(),
             port: *port,
         },
+        hostname: None,
         health: Default::default(),
     };
     let locality = Locality {

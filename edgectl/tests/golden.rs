@@ -52,6 +52,7 @@ topics! {
     client_validation "client-validation",
     conflicts "conflict",
     cors_filters "cors",
+    credentials "credential",
     custom_backends "custom-backend",
     endpoints "endpoint",
     filters "filter",
@@ -67,6 +68,7 @@ topics! {
     policies "policy",
     precedence "precedence",
     retries "retry",
+    route_filters "route-filter",
     security_policies "security-policy",
     sessions "session",
     streams "stream",
@@ -175,8 +177,8 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
 fn xds(topic: &str, outcome: &Outcome) -> String {
     let parts = match topic {
         "bootstrap" => &[DumpKind::Bootstrap][..],
-        "certificate" | "class" | "client-validation" | "conflict" | "gateway" | "isolation" | "listener"
-        | "session" | "stream" => &[DumpKind::Listener, DumpKind::Route],
+        "certificate" | "class" | "client-validation" | "conflict" | "credential" | "gateway" | "isolation"
+        | "listener" | "session" | "stream" => &[DumpKind::Listener, DumpKind::Route],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };
     let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();

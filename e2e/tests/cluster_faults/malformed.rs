@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 const LARGE: usize = 1_200_000;
 /// Bytes that etcd takes for nothing.
 const TOO_LARGE: usize = 1_600_000;
-/// Kinds of which nothing but the metadata is read yet: whatever they say is as good as any other.
+/// Kinds of which nothing but the metadata is read yet: whatever they say is as good as any other. And one that has no
+/// status to be told in.
 const FREE: [Known; 6] = [
     Known::HttpRouteFilter,
     Known::ClientTrafficPolicy,

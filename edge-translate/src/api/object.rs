@@ -1,6 +1,6 @@
 //! Every kind under one roof: `Kind`, `ObjectKey` and `Object`.
 //!
-//! Policies and HTTPRouteFilter travel as `Generic` (metadata and free spec) until their types exist; a kind that is
+//! Policies travel as `Generic` (metadata and free spec) until their types exist; a kind that is
 //! not in the table is not an object here at all.
 
 use std::fmt;
@@ -15,6 +15,7 @@ use crate::api::edge_proxy::EdgeProxy;
 use crate::api::gateway::{Gateway, GatewayClass, ListenerSet};
 use crate::api::grants::{BackendTlsPolicy, ReferenceGrant};
 use crate::api::http_route::HttpRoute;
+use crate::api::http_route_filter::HttpRouteFilter;
 use crate::api::meta::{Metadata, StatusAsRead};
 use crate::api::routes::{GrpcRoute, TcpRoute, TlsRoute, UdpRoute};
 use crate::api::secret::Secret;
@@ -131,7 +132,7 @@ kinds! {
     ClusterTrustBundle "ClusterTrustBundle" "certificates.k8s.io", Cluster, &["v1beta1", "v1alpha1", "v1"], ClusterTrustBundle;
     EdgeProxy "EdgeProxy" EDGE, Namespaced, &["v1alpha1"], EdgeProxy;
     Backend "Backend" EDGE, Namespaced, &["v1alpha1"], Backend;
-    HttpRouteFilter "HTTPRouteFilter" EDGE, Namespaced, &["v1alpha1"], Generic;
+    HttpRouteFilter "HTTPRouteFilter" EDGE, Namespaced, &["v1alpha1"], HttpRouteFilter;
     ClientTrafficPolicy "ClientTrafficPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
     BackendTrafficPolicy "BackendTrafficPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
     SecurityPolicy "SecurityPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;

@@ -30,7 +30,7 @@ use crate::{
     settings::Settings,
     world::{Cover, World, may_protect, protects},
 };
-use edge_ir::{ClusterName, EndpointSetName, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, FilterId, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -83,6 +83,8 @@ objects! {
     service_import: ServiceImport -> ServiceImport;
     /// A Backend.
     backend: Backend -> Backend;
+    /// An HTTPRouteFilter.
+    http_route_filter: HttpRouteFilter -> HttpRouteFilter;
     /// A BackendTLSPolicy.
     backend_tls_policy: BackendTlsPolicy -> BackendTlsPolicy;
     /// A ConfigMap.
@@ -366,6 +368,18 @@ impl<'a> Reader<'a> {
     /// The name of a backend's endpoints.
     pub(crate) fn endpoint_set_name(&self, port: BackendPort) -> EndpointSetName {
         self.world.endpoint_set_name(port)
+    }
+
+    /// The identity of a filter's instance, as the data plane has it.
+    pub(crate) fn filter_id(&self, key: FilterKey) -> FilterId {
+        let owner = key.owner.map(|(kind, id)| {
+            let kind = kind.as_str().to_ascii_lowercase();
+            format!("{kind}/{}/{}", self.text(id.namespace), self.text(id.name))
+        });
+        FilterId {
+            kind: key.kind,
+            owner: owner.unwrap_or_default().into(),
+        }
     }
 
     /// The word for a name.

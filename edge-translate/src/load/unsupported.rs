@@ -2,8 +2,8 @@
 //!
 //! Each entry says what happens instead, and leaves the list when its translation arrives. Loading warns of each place,
 //! and the paths stay with the object ([`Metadata::unsupported`](crate::api::Metadata)), so that its status says the
-//! same where its kind has one. A field that is refused with a condition of its own (a listener's filters, TLS of
-//! a Backend) is honoured in this sense: nobody can take it for working. So are the policies whose
+//! same where its kind has one. A field that is refused with a condition of its own (a listener's filters) is honoured in
+//! this sense: nobody can take it for working. So are the policies whose
 //! status says that they have no effect.
 //!
 //! A test walks all types: a field that is neither here nor in the test's list of what is honoured fails it.
@@ -15,13 +15,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
         "AccessLog",
         &[("settings", "entries are written as JSON on standard output")],
-    ),
-    (
-        "BackendEndpoint",
-        &[
-            ("hostname", "the Host header and the server name don't change"),
-            ("zone", "all endpoints are equally near"),
-        ],
     ),
     ("BackendSpec", &[("fallback", "it gets its share at all times")]),
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
@@ -84,10 +77,7 @@ const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
 const ALL_METRICS: &str = "metrics are those that the proxy has by default";
 
 /// Kinds of which nothing is honoured, and that no status of ours says so of.
-const KINDS: &[(Kind, &str)] = &[
-    (Kind::EdgePatchPolicy, "what proxies are sent stays as it is"),
-    (Kind::HttpRouteFilter, "rules that refer to it answer 500"),
-];
+const KINDS: &[(Kind, &str)] = &[(Kind::EdgePatchPolicy, "what proxies are sent stays as it is")];
 
 /// Fields of a type that are not honoured, each with what happens instead.
 pub(crate) fn fields_of(owner: &str) -> &'static [(&'static str, &'static str)] {

@@ -53,8 +53,15 @@ pub(crate) struct HostId {
 pub(crate) struct FilterKey {
     /// Its kind.
     pub(crate) kind: FilterKind,
-    /// Whose it is; the empty word for the one that all routes share.
-    pub(crate) owner: Sym,
+    /// Whose it is; nobody's is the one that all routes share.
+    pub(crate) owner: Option<(Kind, Id)>,
+}
+
+impl FilterKey {
+    /// The one instance of a kind that all routes share.
+    pub(crate) fn shared(kind: FilterKind) -> Self {
+        Self { kind, owner: None }
+    }
 }
 
 /// A route object.

@@ -1,15 +1,16 @@
 //! Which of several matching routes wins: the Gateway API's precedence as one totally ordered value.
 //!
 //! Within a virtual host, greater is tried first. The order of the fields is the order of the rule:
-//! the route's own hostname, then path, method, headers, query, then age and name (Gateway API v1.7.0, HTTPRoute
-//! `rules[].matches`, and the feature GatewayRouteHostnameIntersectionPrecedence for the hostname).
+//! the route's own hostname, then path, method, headers, cookies, query, then age and name (Gateway API v1.7.0,
+//! HTTPRoute `rules[].matches`, and the feature GatewayRouteHostnameIntersectionPrecedence for the hostname; cookies,
+//! which an HTTPRouteFilter adds, are headers of a kind).
 
 use crate::{
     api::{Metadata, Timestamp},
     name::RouteKind,
     phase::hostname::Specificity,
 };
-use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
+use edge_ir::{PathMatch, RouteMatch, ValueMatch, ValueMatcher};
 use std::{
     cmp::{Ordering, Reverse},
     sync::Arc,
@@ -24,6 +25,8 @@ pub(crate) struct Rank {
     method: usize,
     n_headers: usize,
     n_exact_headers: usize,
+    n_cookies: u16,
+    n_exact_cookies: u16,
     n_query: usize,
     n_exact_query: usize,
 }
@@ -57,7 +60,19 @@ impl Rank {
         }
     }
 
-    /// The rank of a match.
+    /// The same rank for a match that asks for cookies besides.
+    #[must_use]
+    pub(crate) fn with_cookies(self, cookies: &[ValueMatch]) -> Self {
+        let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+        let exact = cookies.iter().filter(|c| matches!(c.value, ValueMatcher::Exact(_)));
+        Self {
+            n_cookies: count(cookies.len()),
+            n_exact_cookies: count(exact.count()),
+            ..self
+        }
+    }
+
+    /// The rank of a match, its cookies left aside.
     pub(crate) fn of(matches: &RouteMatch) -> Self {
         let (path, path_length) = match &matches.path {
             PathMatch::Any => (PathKind::Prefix, 0),
@@ -72,6 +87,8 @@ impl Rank {
             method: usize::from(matches.method.is_some()),
             n_headers: matches.headers.len(),
             n_exact_headers: matches.headers.iter().filter(exact).count(),
+            n_cookies: 0,
+            n_exact_cookies: 0,
             n_query: matches.query.len(),
             n_exact_query: matches.query.iter().filter(exact).count(),
         }
@@ -140,7 +157,6 @@ pub(crate) struct Precedence<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_ir::ValueMatch;
 
     fn path(path: PathMatch) -> RouteMatch {
         RouteMatch {
@@ -148,6 +164,7 @@ mod tests {
             method: None,
             headers: vec![],
             query: vec![],
+            cookies: Box::default(),
         }
     }
 
@@ -180,12 +197,15 @@ mod tests {
             }),
             with(|m| m.headers = vec![value("a", ValueMatcher::Exact("x".into()))]),
             with(|m| m.headers = vec![value("a", ValueMatcher::Regex("x".into()))]),
+            with(|m| m.cookies = [value("a", ValueMatcher::Exact("x".into()))].into()),
+            with(|m| m.cookies = [value("a", ValueMatcher::Regex("x".into()))].into()),
             with(|m| m.query = vec![value("a", ValueMatcher::Exact("x".into()))]),
             with(|m| m.query = vec![value("a", ValueMatcher::Regex("x".into()))]),
             any(),
         ];
+        let rank = |matches: &RouteMatch| Rank::of(matches).with_cookies(&matches.cookies);
         for pair in falling.windows(2) {
-            assert!(Rank::of(&pair[0]) > Rank::of(&pair[1]), "{pair:?}");
+            assert!(rank(&pair[0]) > rank(&pair[1]), "{pair:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod bound;
+pub(crate) mod credential;
 pub(crate) mod host;
 pub(crate) mod overlap;
 pub(crate) mod rules;

@@ -63,6 +63,11 @@ impl World {
                 places.push((Kind::Gateway, self.id(namespace, &parent.name)));
                 self.point_certificates(own, &set.spec.listeners, &mut places);
             }
+            Some(Object::Backend(backend)) => {
+                let tls = backend.spec.tls.as_deref();
+                let shown = tls.and_then(|tls| tls.client_certificate_ref.as_deref());
+                places.extend(shown.and_then(|reference| self.secret_at(&backend.metadata.namespace, reference)));
+            }
             Some(Object::BackendTlsPolicy(policy)) => {
                 let target = |t: &api::PolicyTargetRef| {
                     let kind = BackendKind::of(&t.group, &t.kind)?.kind();

@@ -1,8 +1,8 @@
 //! What must hold of every fleet, whatever the world looks like.
 
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, Fleet, HttpManager, Network, Origins, Route,
-    RouteAction, SecretContent, ServerNames, StreamProxy, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, HttpManager, Network,
+    Origins, Route, RouteAction, SecretContent, ServerNames, ServerNaming, StreamProxy, UpstreamTls, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,10 +84,19 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     let upstream = || fleet.clusters.iter().filter_map(|c| c.tls.as_ref());
     used.extend(
         upstream()
-            .flat_map(|t| t.client_certificate.iter().chain([&t.authorities]))
+            .flat_map(|t| t.client_certificate.iter().chain(&t.authorities))
             .map(|s| &**s),
     );
-    if upstream().any(|t| t.subjects.is_empty()) {
+    let managers = chains(fleet).filter_map(|c| match &c.network {
+        Network::Http(manager) => Some(manager),
+        Network::Tcp(_) => None,
+    });
+    used.extend(managers.flat_map(|m| &m.filters).filter_map(|f| match &f.settings {
+        FilterSettings::Credential(credential) => Some(&*credential.secret),
+        FilterSettings::OfRoutes => None,
+    }));
+    let verifies = |t: &UpstreamTls| t.naming != ServerNaming::Fixed || !t.subjects.is_empty();
+    if upstream().any(|t| t.authorities.is_none() || !verifies(t)) {
         wrong.push("a cluster takes any certificate".to_owned());
     }
     let secrets: BTreeSet<&str> = fleet.secrets.iter().map(|s| &*s.name).collect();
@@ -119,7 +128,9 @@ fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = 
         }
     }
     of_use.extend(needed.iter().cloned());
-    let there: BTreeSet<_> = manager.filters.iter().cloned().collect();
+    // It is for what the clusters of routes are, which no route says.
+    of_use.insert(FilterId::shared(FilterKind::DynamicForwardProxy));
+    let there: BTreeSet<_> = manager.filters.iter().map(|f| f.id.clone()).collect();
     let is_right = needed.is_subset(&there) && there.is_subset(&of_use);
     (!is_right).then(|| format!("{chain}: filters {there:?} for routes that need {needed:?}"))
 }
@@ -186,7 +197,7 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
     }
     let eds = clusters.values().filter_map(|c| match &c.discovery {
         Discovery::Endpoints(set) => Some(&**set),
-        Discovery::Dns(_) => None,
+        Discovery::Dns(_) | Discovery::OfRequest => None,
     });
     let wanted: BTreeSet<&str> = eds.collect();
     let sets: BTreeSet<&str> = fleet.endpoints.iter().map(|e| &*e.name).collect();

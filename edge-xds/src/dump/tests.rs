@@ -9,8 +9,8 @@ use serde_json::json;
 
 fn dump(kind: DumpKind, fleet: &edge_ir::Fleet) -> Value {
     let bootstrap = default_bootstrap(&BootstrapSettings::default());
-    let codec = codec([&bootstrap]).unwrap();
     let snapshot = Lowering::new().lower(fleet);
+    let codec = codec([&bootstrap], [&snapshot]).unwrap();
     Dump::new(&codec, kind, &fleet.key, &snapshot, &bootstrap)
         .unwrap()
         .to_value()
@@ -124,8 +124,8 @@ fn kinds_are_read_by_name() {
 /// Two writers must agree: the dump's own, and the reflection library's.
 #[test]
 fn what_is_written_is_what_the_library_would_write() {
-    let codec = codec([]).unwrap();
     let snapshot = Lowering::new().lower(&fleet());
+    let codec = codec([], [&snapshot]).unwrap();
     for kind in [
         ResourceType::Listener,
         ResourceType::Routes,
@@ -162,7 +162,11 @@ fn every_filter_of_a_manager_can_be_shown() {
         ..
     }) = &mut listener.default_chain
     {
-        manager.filters = kinds.map(FilterId::shared).to_vec();
+        let shared = |kind| edge_ir::FilterInstance {
+            id: FilterId::shared(kind),
+            settings: edge_ir::FilterSettings::OfRoutes,
+        };
+        manager.filters = kinds.map(shared).to_vec();
     }
     fleet.listeners = std::sync::Arc::new(vec![std::sync::Arc::new(listener)]);
     let dump = dump(DumpKind::Listener, &fleet).to_string();

@@ -45,6 +45,8 @@ impl Serialize for Message<'_> {
             "google.protobuf.Struct" => self.write_struct(serializer),
             "google.protobuf.Value" => self.write_value(serializer),
             "google.protobuf.ListValue" => self.write_list(serializer),
+            // It says that there is a setting, and not which; the library finds no type in it.
+            "google.protobuf.Any" if self.message.fields().next().is_none() => serializer.serialize_map(Some(0))?.end(),
             name if name.starts_with("google.protobuf.") => {
                 self.message.serialize_with_options(serializer, self.options)
             }

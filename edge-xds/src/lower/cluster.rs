@@ -7,7 +7,7 @@ use super::{
     upstream_tls,
 };
 use crate::snapshot::{Body, Entry};
-use edge_ir::{AppProtocol, Cluster, Discovery, LoadBalancing, Locality, ZoneRouting};
+use edge_ir::{AppProtocol, Cluster, Discovery, LoadBalancing, Locality, ServerNaming, UpstreamTls, ZoneRouting};
 use envoy_types::{
     pb::{
         envoy::{
@@ -17,14 +17,21 @@ use envoy_types::{
                     circuit_breakers::Thresholds,
                     cluster::{
                         ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig,
+                        LbPolicy,
                     },
                     load_balancing_policy::Policy,
                 },
-                core::v3::{Http2ProtocolOptions, TypedExtensionConfig},
+                core::v3::{
+                    Http1ProtocolOptions, Http2ProtocolOptions, TypedExtensionConfig, UpstreamHttpProtocolOptions,
+                },
                 endpoint::v3::ClusterLoadAssignment,
             },
             extensions::{
-                clusters::{common::dns::v3 as dns, dns::v3::DnsCluster},
+                clusters::{
+                    common::dns::v3 as dns,
+                    dns::v3::DnsCluster,
+                    dynamic_forward_proxy::v3::{self as dynamic, cluster_config::ClusterImplementationSpecifier},
+                },
                 load_balancing_policies::{
                     common::v3::{
                         LocalityLbConfig,
@@ -91,11 +98,12 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
             });
         }
         Discovery::Dns(localities) => lower_dns(&mut message, localities),
+        Discovery::OfRequest => lower_of_request(&mut message, cluster.tls.as_ref()),
     }
     message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
-    if cluster.protocol == AppProtocol::Http2 {
+    if let Some(options) = http_options(cluster) {
         message.typed_extension_protocol_options =
-            std::iter::once((HTTP_OPTIONS.to_owned(), pack_any(http2()))).collect();
+            std::iter::once((HTTP_OPTIONS.to_owned(), pack_any(options))).collect();
     }
     let mut out = message.encode_to_vec();
     put_metadata(&mut out, METADATA, &cluster.origins);
@@ -103,20 +111,50 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
     Entry { warmed_by, ..entry }
 }
 
-/// HTTP/2 with prior knowledge.
-fn http2() -> HttpProtocolOptions {
-    let options = Http2ProtocolOptions {
-        initial_stream_window_size: number(65_536),
-        initial_connection_window_size: number(1_048_576),
-        ..Default::default()
+/// What a cluster says about HTTP; HTTP/1.1 in clear needs no word.
+fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
+    let of_request = cluster.tls.as_ref().filter(|tls| tls.naming == ServerNaming::OfRequest);
+    let config = match cluster.protocol {
+        AppProtocol::Http1 if of_request.is_none() => return None,
+        AppProtocol::Http1 => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
+        // With prior knowledge.
+        AppProtocol::Http2 => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
+            initial_stream_window_size: number(65_536),
+            initial_connection_window_size: number(1_048_576),
+            ..Default::default()
+        }),
     };
     let explicit = ExplicitHttpConfig {
-        protocol_config: Some(ProtocolConfig::Http2ProtocolOptions(options)),
+        protocol_config: Some(config),
     };
-    HttpProtocolOptions {
+    Some(HttpProtocolOptions {
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
+        upstream_http_protocol_options: of_request.map(|tls| UpstreamHttpProtocolOptions {
+            auto_sni: true,
+            auto_san_validation: tls.authorities.is_some(),
+            ..Default::default()
+        }),
         ..Default::default()
-    }
+    })
+}
+
+/// Endpoints are what the host of each request resolves to. The filter on the chain has the same cache.
+fn lower_of_request(message: &mut pb::Cluster, tls: Option<&UpstreamTls>) {
+    let config = dynamic::ClusterConfig {
+        // A proxy wants to be told that a name other than the one resolved is asked for, or that none is verified.
+        allow_insecure_cluster_options: tls
+            .is_some_and(|tls| tls.naming != ServerNaming::OfRequest || tls.authorities.is_none()),
+        cluster_implementation_specifier: Some(ClusterImplementationSpecifier::DnsCacheConfig(
+            super::filter::dns_cache(),
+        )),
+        ..Default::default()
+    };
+    message.cluster_discovery_type = Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
+        name: "envoy.clusters.dynamic_forward_proxy".to_owned(),
+        typed_config: Some(pack_any(config)),
+    }));
+    message.lb_policy = LbPolicy::ClusterProvided.into();
+    message.load_balancing_policy = None;
 }
 
 fn lower_dns(message: &mut pb::Cluster, localities: &[Locality]) {

@@ -53,6 +53,7 @@ fn lower_endpoint(endpoint: &Endpoint) -> LbEndpoint {
         load_balancing_weight: number(1),
         host_identifier: Some(HostIdentifier::Endpoint(pb::Endpoint {
             address: Some(endpoint_address(&endpoint.address)),
+            hostname: endpoint.hostname.as_deref().unwrap_or_default().to_owned(),
             ..Default::default()
         })),
         ..Default::default()

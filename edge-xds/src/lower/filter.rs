@@ -1,9 +1,31 @@
 //! HTTP filters: their names, and what a route makes of them.
 
-use super::{cors, session};
+use super::{
+    common::{extension, secret_from_ads},
+    cors, session,
+};
 use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_message, put_str};
-use edge_ir::{FilterEffect, FilterId, RouteFilter};
-use envoy_types::util::pack_any;
+use edge_ir::{ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, RouteFilter};
+use envoy_types::{
+    pb::{
+        envoy::{
+            config::{cluster::v3::cluster::DnsLookupFamily, route::v3::FilterConfig},
+            extensions::{
+                common::dynamic_forward_proxy::v3::DnsCacheConfig,
+                filters::http::{
+                    credential_injector::v3::CredentialInjector,
+                    dynamic_forward_proxy::v3::{
+                        FilterConfig as DynamicForwardProxy, PerRouteConfig, filter_config::ImplementationSpecifier,
+                        per_route_config::HostRewriteSpecifier,
+                    },
+                },
+                http::injected_credentials::generic::v3::Generic,
+            },
+        },
+        google::protobuf::Any,
+    },
+    util::pack_any,
+};
 
 /// What the names of all filters begin with.
 const PREFIX: &str = "envoy.filters.http.";
@@ -18,9 +40,61 @@ pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
     let settings = match &filter.effect {
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
         FilterEffect::Session(session) => pack_any(session::lower(session)),
+        FilterEffect::On => pack_any(switched_on()),
+        FilterEffect::Resolve(host) => pack_any(resolved_host(host)),
     };
     put_message(out, field, |out| {
         put_str(out, MAP_KEY, &name(&filter.id));
         put_generated(out, MAP_VALUE, &settings);
     });
+}
+
+/// Switches on, for a route, an instance that the chain has switched off.
+fn switched_on() -> FilterConfig {
+    FilterConfig {
+        config: Some(Any::default()),
+        ..Default::default()
+    }
+}
+
+/// An injector of a credential. A request that it has no credential for is refused: it would be somebody else's.
+pub(super) fn credential_injector(credential: &InjectedCredential) -> CredentialInjector {
+    let generic = Generic {
+        credential: Some(secret_from_ads(&credential.secret)),
+        header: credential.header.to_string(),
+        ..Default::default()
+    };
+    CredentialInjector {
+        overwrite: credential.existing == ExistingHeader::Replaced,
+        allow_request_without_credential: false,
+        credential: Some(extension("envoy.http.injected_credentials.generic", generic)),
+    }
+}
+
+/// The names that requests ask for, resolved: the filter and the clusters share one cache, so both say the same of it.
+pub(super) fn dns_cache() -> DnsCacheConfig {
+    DnsCacheConfig {
+        name: "dynamic_forward_proxy".to_owned(),
+        dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
+        ..Default::default()
+    }
+}
+
+/// Resolves the host of a request whose cluster has no endpoints of its own, and lets all others pass.
+pub(super) fn dynamic_forward_proxy() -> DynamicForwardProxy {
+    DynamicForwardProxy {
+        implementation_specifier: Some(ImplementationSpecifier::DnsCacheConfig(dns_cache())),
+        ..Default::default()
+    }
+}
+
+/// What a request's host becomes, for the filter that resolves it before the router rewrites it.
+fn resolved_host(host: &HostRewrite) -> PerRouteConfig {
+    PerRouteConfig {
+        host_rewrite_specifier: match host {
+            HostRewrite::Literal(name) => Some(HostRewriteSpecifier::HostRewriteLiteral(name.to_string())),
+            HostRewrite::Header(name) => Some(HostRewriteSpecifier::HostRewriteHeader(name.to_string())),
+            HostRewrite::Endpoint | HostRewrite::Path(_) => None,
+        },
+    }
 }

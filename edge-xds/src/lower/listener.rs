@@ -211,6 +211,8 @@ fn requirement_of(clients: &ClientValidation) -> Option<BoolValue> {
 
 pub(super) fn lower_version(version: TlsVersion) -> TlsProtocol {
     match version {
+        TlsVersion::V1_0 => TlsProtocol::TlSv10,
+        TlsVersion::V1_1 => TlsProtocol::TlSv11,
         TlsVersion::V1_2 => TlsProtocol::TlSv12,
         TlsVersion::V1_3 => TlsProtocol::TlSv13,
     }

@@ -5,7 +5,7 @@ use super::{
     common::{extension, from_ads, number, yes},
     filter, route,
 };
-use edge_ir::{AccessLog, FilterId, FilterKind, FleetSettings, HttpManager};
+use edge_ir::{AccessLog, FilterInstance, FilterKind, FilterSettings, FleetSettings, HttpManager};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -63,7 +63,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             config_source: Some(from_ads()),
             route_config_name: manager.route_table.to_string(),
         })),
-        http_filters: manager.filters.iter().map(neutral).chain([router()]).collect(),
+        http_filters: manager.filters.iter().filter_map(instance).chain([router()]).collect(),
         common_http_protocol_options: Some(HttpProtocolOptions {
             headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
             ..Default::default()
@@ -147,15 +147,24 @@ fn internal_addresses() -> InternalAddressConfig {
 }
 
 /// A filter that does nothing by itself: a route's own settings, or that the request is a call, say what it does.
-fn neutral(id: &FilterId) -> HttpFilter {
-    let name = filter::name(id);
-    match id.kind {
-        FilterKind::Cors => http_filter(&name, Cors::default()),
-        FilterKind::StatefulSession => http_filter(&name, StatefulSession::default()),
-        FilterKind::GrpcWeb => http_filter(&name, GrpcWeb::default()),
+fn instance(instance: &FilterInstance) -> Option<HttpFilter> {
+    let name = filter::name(&instance.id);
+    Some(match (&instance.settings, instance.id.kind) {
+        (FilterSettings::Credential(credential), _) => HttpFilter {
+            disabled: true,
+            ..http_filter(&name, filter::credential_injector(credential))
+        },
+        (FilterSettings::OfRoutes, FilterKind::Cors) => http_filter(&name, Cors::default()),
+        (FilterSettings::OfRoutes, FilterKind::StatefulSession) => http_filter(&name, StatefulSession::default()),
+        (FilterSettings::OfRoutes, FilterKind::GrpcWeb) => http_filter(&name, GrpcWeb::default()),
         // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
-        FilterKind::GrpcStats => http_filter(&name, GrpcStats::default()),
-    }
+        (FilterSettings::OfRoutes, FilterKind::GrpcStats) => http_filter(&name, GrpcStats::default()),
+        (FilterSettings::OfRoutes, FilterKind::DynamicForwardProxy) => {
+            http_filter(&name, filter::dynamic_forward_proxy())
+        }
+        // A proxy refuses one that has nothing to inject.
+        (FilterSettings::OfRoutes, FilterKind::CredentialInjector) => return None,
+    })
 }
 
 /// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told

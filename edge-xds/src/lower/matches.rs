@@ -4,19 +4,24 @@ use crate::wire::{put_message, put_str, put_text};
 use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern};
 
-/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.path_separated_prefix`.
+/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.path_separated_prefix`,
+/// `.cookies`.
 const PREFIX: u32 = 1;
 const PATH: u32 = 2;
 const HEADERS: u32 = 6;
 const QUERY_PARAMETERS: u32 = 7;
 const SAFE_REGEX: u32 = 10;
 const PATH_SEPARATED_PREFIX: u32 = 14;
+const COOKIES: u32 = 17;
 /// `HeaderMatcher.name`, `.string_match`.
 const HEADER_NAME: u32 = 1;
 const HEADER_STRING_MATCH: u32 = 13;
 /// `QueryParameterMatcher.name`, `.string_match`.
 const QUERY_NAME: u32 = 1;
 const QUERY_STRING_MATCH: u32 = 5;
+/// `CookieMatcher.name`, `.string_match`.
+const COOKIE_NAME: u32 = 1;
+const COOKIE_STRING_MATCH: u32 = 2;
 /// `StringMatcher.exact`, `.safe_regex`.
 const STRING_EXACT: u32 = 1;
 const STRING_SAFE_REGEX: u32 = 5;
@@ -48,6 +53,12 @@ pub(super) fn put_match(out: &mut Vec<u8>, matches: &RouteMatch) {
         put_message(out, QUERY_PARAMETERS, |out| {
             put_text(out, QUERY_NAME, &query.name);
             put_message(out, QUERY_STRING_MATCH, |out| put_value(out, &query.value));
+        });
+    }
+    for cookie in &matches.cookies {
+        put_message(out, COOKIES, |out| {
+            put_text(out, COOKIE_NAME, &cookie.name);
+            put_message(out, COOKIE_STRING_MATCH, |out| put_value(out, &cookie.value));
         });
     }
 }

@@ -3,7 +3,7 @@
 //! A prefix is replaced by whole segments and `//` never appears (Gateway API, HTTPPathModifier). A plain prefix
 //! rewrite does so as long as neither side is the root; the other cases need an expression.
 
-use edge_ir::{PathRewrite, Redirect, RedirectPort};
+use edge_ir::{PathRewrite, Redirect, RedirectPort, RegexRewrite};
 use envoy_types::pb::envoy::{
     config::route::v3::{
         RedirectAction,
@@ -28,6 +28,15 @@ pub(super) fn lower_path(rewrite: &PathRewrite) -> Lowered {
         // The pattern takes all of the path; the query is not part of what is matched.
         PathRewrite::Full(path) => Lowered::Regex(substitute("^/.*$".to_owned(), path)),
         PathRewrite::Prefix { matched, replacement } => lower_prefix(matched, replacement),
+        PathRewrite::Regex(rewrite) => Lowered::Regex(lower_regex(rewrite)),
+    }
+}
+
+/// What an expression finds becomes something else; groups are written alike on both sides.
+pub(super) fn lower_regex(rewrite: &RegexRewrite) -> RegexMatchAndSubstitute {
+    RegexMatchAndSubstitute {
+        pattern: Some(matcher(rewrite.pattern.to_string())),
+        substitution: rewrite.substitution.to_string(),
     }
 }
 
@@ -40,6 +49,7 @@ pub(super) fn lower_redirect(redirect: &Redirect, listener_port: u16) -> Redirec
             Lowered::Prefix(prefix) => Some(PathRewriteSpecifier::PrefixRewrite(prefix)),
             Lowered::Regex(regex) => Some(PathRewriteSpecifier::RegexRewrite(regex)),
         },
+        PathRewrite::Regex(rewrite) => Some(PathRewriteSpecifier::RegexRewrite(lower_regex(rewrite))),
     });
     RedirectAction {
         scheme_rewrite_specifier: redirect
@@ -95,12 +105,16 @@ fn lower_prefix(matched: &str, replacement: &str) -> Lowered {
 
 fn substitute(regex: String, substitution: &str) -> RegexMatchAndSubstitute {
     RegexMatchAndSubstitute {
-        pattern: Some(RegexMatcher {
-            regex,
-            ..Default::default()
-        }),
+        pattern: Some(matcher(regex)),
         // A backslash introduces a captured group.
         substitution: substitution.replace('\\', r"\\"),
+    }
+}
+
+fn matcher(regex: String) -> RegexMatcher {
+    RegexMatcher {
+        regex,
+        ..Default::default()
     }
 }
 

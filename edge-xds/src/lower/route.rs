@@ -12,13 +12,16 @@ use super::{
 };
 use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
-    BackendShare, Destination, DirectResponse, Forward, Fraction, HeaderEdits, HostRewrite, Mirror, RetryPolicy, Route,
-    RouteAction as Action, Timeout, VirtualHost,
+    BackendShare, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdits, HostRewrite, Mirror,
+    ResponseBody, RetryPolicy, Route, RouteAction as Action, Timeout, VirtualHost,
 };
 use envoy_types::{
     pb::envoy::{
         config::{
-            core::v3::{DataSource, RuntimeFractionalPercent, data_source::Specifier},
+            core::v3::{
+                DataSource, RuntimeFractionalPercent, SubstitutionFormatString, data_source::Specifier,
+                substitution_format_string::Format,
+            },
             route::v3::{
                 self as pb,
                 retry_policy::{RetryBackOff, RetryHostPredicate, retry_host_predicate},
@@ -64,12 +67,15 @@ mod action {
     pub(super) const WEIGHTED_CLUSTERS: u32 = 3;
     pub(super) const PREFIX_REWRITE: u32 = 5;
     pub(super) const HOST_REWRITE_LITERAL: u32 = 6;
+    pub(super) const AUTO_HOST_REWRITE: u32 = 7;
     pub(super) const TIMEOUT: u32 = 8;
     pub(super) const RETRY_POLICY: u32 = 9;
     pub(super) const CLUSTER_NOT_FOUND_RESPONSE_CODE: u32 = 20;
     pub(super) const UPGRADE_CONFIGS: u32 = 25;
+    pub(super) const HOST_REWRITE_HEADER: u32 = 29;
     pub(super) const REQUEST_MIRROR_POLICIES: u32 = 30;
     pub(super) const REGEX_REWRITE: u32 = 32;
+    pub(super) const HOST_REWRITE_PATH_REGEX: u32 = 35;
     pub(super) const APPEND_X_FORWARDED_HOST: u32 = 38;
     /// `UpgradeConfig.upgrade_type`.
     pub(super) const UPGRADE_TYPE: u32 = 1;
@@ -85,8 +91,9 @@ mod share {
     pub(super) const RESPONSE_HEADERS_TO_ADD: u32 = 5;
     pub(super) const RESPONSE_HEADERS_TO_REMOVE: u32 = 6;
     pub(super) const REQUEST_HEADERS_TO_REMOVE: u32 = 9;
+    pub(super) const TYPED_PER_FILTER_CONFIG: u32 = 10;
     pub(super) const HOST_REWRITE_LITERAL: u32 = 11;
-    /// `UInt32Value.value`.
+    /// `UInt32Value.value`, `BoolValue.value`.
     pub(super) const VALUE: u32 = 1;
 }
 
@@ -120,7 +127,7 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
 /// Length of the body that a route answers with by itself.
 pub(super) fn body_len(route: &Route) -> usize {
     match &route.action {
-        Action::Respond(DirectResponse { body: Some(body), .. }) => body.len(),
+        Action::Respond(DirectResponse { body: Some(body), .. }) => body.text().len(),
         _ => 0,
     }
 }
@@ -139,10 +146,7 @@ fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits) {
     if let Lowered::Prefix(prefix) = &path {
         put_text(out, action::PREFIX_REWRITE, prefix);
     }
-    let host = rewritten_host(forward.host_rewrite.as_ref(), edits);
-    if let Some(host) = host {
-        put_str(out, action::HOST_REWRITE_LITERAL, host);
-    }
+    let is_rewritten = put_host_rewrite(out, forward.host_rewrite.as_ref(), edits);
     if let Some(timeout) = forward.timeout {
         put_generated(out, action::TIMEOUT, &duration(timeout));
     }
@@ -160,15 +164,26 @@ fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits) {
     if let Lowered::Regex(regex) = &path {
         put_generated(out, action::REGEX_REWRITE, regex);
     }
-    put_varint(out, action::APPEND_X_FORWARDED_HOST, host.is_some());
+    let is_told = is_rewritten && forward.forwarded_host == ForwardedHost::Told;
+    put_varint(out, action::APPEND_X_FORWARDED_HOST, is_told);
 }
 
-/// The host that the backend sees, if it is not the one of the request.
-fn rewritten_host<'a>(rewrite: Option<&'a HostRewrite>, edits: &'a HeaderEdits) -> Option<&'a str> {
-    match rewrite {
-        Some(HostRewrite::Literal(host)) => Some(&**host),
-        None => host_edit(edits),
+/// Writes what becomes of the host; returns whether anything does. All forms stand where the first of them does, as
+/// generated types write them.
+fn put_host_rewrite(out: &mut Vec<u8>, rewrite: Option<&HostRewrite>, edits: &HeaderEdits) -> bool {
+    match (rewrite, host_edit(edits)) {
+        (Some(HostRewrite::Literal(host)), _) => put_str(out, action::HOST_REWRITE_LITERAL, host),
+        (Some(HostRewrite::Header(header)), _) => put_str(out, action::HOST_REWRITE_HEADER, header),
+        (Some(HostRewrite::Endpoint), _) => put_message(out, action::AUTO_HOST_REWRITE, |out| {
+            put_varint(out, share::VALUE, true);
+        }),
+        (Some(HostRewrite::Path(regex)), _) => {
+            put_generated(out, action::HOST_REWRITE_PATH_REGEX, &rewrite::lower_regex(regex));
+        }
+        (None, Some(host)) => put_str(out, action::HOST_REWRITE_LITERAL, host),
+        (None, None) => return false,
     }
+    true
 }
 
 /// Writes where to; returns what a cluster that isn't there is answered with.
@@ -202,7 +217,10 @@ fn put_share(out: &mut Vec<u8>, share: &BackendShare) {
     put_to_add(out, share::RESPONSE_HEADERS_TO_ADD, &share.response_headers);
     put_to_remove(out, share::RESPONSE_HEADERS_TO_REMOVE, &share.response_headers);
     put_to_remove(out, share::REQUEST_HEADERS_TO_REMOVE, &share.request_headers);
-    if let Some(host) = rewritten_host(share.host_rewrite.as_ref(), &share.request_headers) {
+    for used in share.filters.iter() {
+        filter::put_effect(out, share::TYPED_PER_FILTER_CONFIG, used);
+    }
+    if let Some(host) = share.host_rewrite.as_deref().or(host_edit(&share.request_headers)) {
         put_str(out, share::HOST_REWRITE_LITERAL, host);
     }
 }
@@ -258,13 +276,24 @@ fn lower_mirror(mirror: &Mirror) -> RequestMirrorPolicy {
 
 /// An answer given by the proxy itself.
 pub(super) fn lower_response(response: &DirectResponse) -> pb::DirectResponseAction {
-    let body = response.body.as_ref().map(|body| DataSource {
-        specifier: Some(Specifier::InlineString(body.to_string())),
+    let inline = |text: &str| DataSource {
+        specifier: Some(Specifier::InlineString(text.to_owned())),
         ..Default::default()
-    });
+    };
+    let (body, body_format) = match &response.body {
+        None => (None, None),
+        Some(ResponseBody::Text(text)) => (Some(inline(text)), None),
+        Some(ResponseBody::Format(format)) => (
+            None,
+            Some(SubstitutionFormatString {
+                format: Some(Format::TextFormatSource(inline(format))),
+                ..Default::default()
+            }),
+        ),
+    };
     pb::DirectResponseAction {
         status: response.status.into(),
         body,
-        ..Default::default()
+        body_format,
     }
 }

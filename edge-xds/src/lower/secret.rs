@@ -4,7 +4,9 @@ use crate::snapshot::{Body, Entry};
 use edge_ir::{Secret, SecretContent};
 use envoy_types::pb::envoy::{
     config::core::v3::{DataSource, data_source::Specifier},
-    extensions::transport_sockets::tls::v3::{self as pb, CertificateValidationContext, TlsCertificate, secret::Type},
+    extensions::transport_sockets::tls::v3::{
+        self as pb, CertificateValidationContext, GenericSecret, TlsCertificate, secret::Type,
+    },
 };
 use prost::Message;
 
@@ -17,6 +19,10 @@ pub(super) fn encode_secret(secret: &Secret) -> Entry {
         SecretContent::Certificate { chain, key } => Type::TlsCertificate(TlsCertificate {
             certificate_chain: Some(inline(chain.as_bytes())),
             private_key: Some(inline(key.expose())),
+            ..Default::default()
+        }),
+        SecretContent::Generic { value } => Type::GenericSecret(GenericSecret {
+            secret: Some(inline(value.expose())),
             ..Default::default()
         }),
         SecretContent::Authorities { bundle } => Type::ValidationContext(CertificateValidationContext {

@@ -31,6 +31,7 @@ fn forward(destination: Destination) -> Forward {
         retry: None,
         path_rewrite: None,
         host_rewrite: None,
+        forwarded_host: Default::default(),
         mirrors: Vec::new(),
     }
 }
@@ -92,6 +93,7 @@ fn an_unresolved_share_goes_to_a_cluster_that_is_never_there() {
         request_headers: HeaderEdits::default(),
         response_headers: HeaderEdits::default(),
         host_rewrite: None,
+        filters: Default::default(),
     };
     let route = lowered_route(|route| {
         let destination = Destination::Weighted {
@@ -181,7 +183,7 @@ fn a_long_direct_response_raises_the_limit_of_its_table() {
     let body_of = |len: usize| {
         let response = DirectResponse {
             status: 200,
-            body: Some("x".repeat(len).into()),
+            body: Some((*"x".repeat(len)).into()),
         };
         let route = sample::route_with("r", "/", RouteAction::Respond(response));
         let snapshot = lower(&sample::fleet(vec![sample::host("*", vec![route])], &[]));

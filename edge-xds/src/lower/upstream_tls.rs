@@ -1,7 +1,7 @@
 //! TLS towards backends.
 
-use super::{common::secret_from_ads, matches::string_matcher};
-use edge_ir::{SubjectName, UpstreamTls, ValueMatcher};
+use super::{common::secret_from_ads, listener::lower_version, matches::string_matcher};
+use edge_ir::{ServerNaming, SubjectName, TlsParameters as Parameters, TlsVersion, UpstreamTls, ValueMatcher};
 use envoy_types::{
     pb::envoy::{
         config::core::v3::{TransportSocket, transport_socket},
@@ -18,32 +18,49 @@ use std::sync::Arc;
 
 /// The transport socket of a cluster that is spoken to in TLS.
 pub(super) fn lower(tls: &UpstreamTls) -> TransportSocket {
-    let validation = CombinedCertificateValidationContext {
-        default_validation_context: Some(CertificateValidationContext {
-            match_typed_subject_alt_names: tls.subjects.iter().map(subject).collect(),
-            ..Default::default()
-        }),
-        validation_context_sds_secret_config: Some(secret_from_ads(&tls.authorities)),
-        ..Default::default()
-    };
-    let context = UpstreamTlsContext {
-        common_tls_context: Some(CommonTlsContext {
-            // Left to itself a client of Envoy stops at TLS 1.2.
-            tls_params: Some(TlsParameters {
-                tls_maximum_protocol_version: TlsProtocol::TlSv13.into(),
+    let validation = tls
+        .authorities
+        .as_ref()
+        .map(|authorities| CombinedCertificateValidationContext {
+            default_validation_context: Some(CertificateValidationContext {
+                match_typed_subject_alt_names: tls.subjects.iter().map(subject).collect(),
                 ..Default::default()
             }),
+            validation_context_sds_secret_config: Some(secret_from_ads(authorities)),
+            ..Default::default()
+        });
+    // The name that is asked for is the one that is looked for.
+    let of_endpoint = tls.naming == ServerNaming::OfEndpoint;
+    let context = UpstreamTlsContext {
+        common_tls_context: Some(CommonTlsContext {
+            tls_params: Some(parameters(&tls.parameters)),
             alpn_protocols: tls.alpn.iter().map(|protocol| protocol.to_string()).collect(),
             tls_certificate_sds_secret_configs: tls.client_certificate.iter().map(secret_from_ads).collect(),
-            validation_context_type: Some(ValidationContextType::CombinedValidationContext(validation)),
+            validation_context_type: validation.map(ValidationContextType::CombinedValidationContext),
             ..Default::default()
         }),
         sni: tls.server_name.to_string(),
+        auto_host_sni: of_endpoint,
+        auto_sni_san_validation: of_endpoint && tls.authorities.is_some(),
         ..Default::default()
     };
     TransportSocket {
         name: "envoy.transport_sockets.tls".to_owned(),
         config_type: Some(transport_socket::ConfigType::TypedConfig(pack_any(context))),
+    }
+}
+
+/// What may be agreed on. Left to itself a client of Envoy stops at TLS 1.2.
+fn parameters(parameters: &Parameters) -> TlsParameters {
+    let texts = |list: &[Arc<str>]| list.iter().map(|text| text.to_string()).collect();
+    let version = |version: Option<TlsVersion>| version.map_or(TlsProtocol::TlsAuto, lower_version);
+    TlsParameters {
+        tls_minimum_protocol_version: version(parameters.min_version).into(),
+        tls_maximum_protocol_version: parameters.max_version.map_or(TlsProtocol::TlSv13, lower_version).into(),
+        cipher_suites: texts(&parameters.ciphers),
+        ecdh_curves: texts(&parameters.curves),
+        signature_algorithms: texts(&parameters.signature_algorithms),
+        ..Default::default()
     }
 }
 
@@ -74,16 +91,18 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_is_always_checked() {
+    fn the_certificate_is_checked_by_authority_and_name() {
         let tls = UpstreamTls {
+            naming: ServerNaming::Fixed,
             server_name: "app.internal".into(),
-            authorities: "ca".into(),
+            authorities: Some("ca".into()),
             subjects: vec![
                 SubjectName::Dns("app.internal".into()),
                 SubjectName::Uri("spiffe://x".into()),
             ],
             client_certificate: Some("mine".into()),
             alpn: vec!["h2".into()],
+            parameters: Parameters::default(),
         };
         let context = lowered(&tls);
         let Some(ValidationContextType::CombinedValidationContext(validation)) = context.validation_context_type else {

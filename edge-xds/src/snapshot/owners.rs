@@ -6,7 +6,10 @@
 //! instead of keeping an index.
 
 use super::{Entry, ResourceType, Snapshot, Source};
-use edge_ir::{Cluster, Destination, Listener, Network, Origin, Origins, Route, RouteAction, SecretName, StreamProxy};
+use edge_ir::{
+    Cluster, Destination, FilterChain, FilterSettings, Listener, Network, Origin, Origins, Route, RouteAction,
+    SecretName, StreamProxy,
+};
 use std::collections::BTreeSet;
 
 /// The objects that a resource came from and those that refer to it, sorted, each once.
@@ -62,12 +65,12 @@ fn users_of_secret(snapshot: &Snapshot, secret: &str, found: &mut BTreeSet<Origi
         let chains = listener.chains.iter().chain(&listener.default_chain);
         let shows = |certificates: &[SecretName]| certificates.iter().any(|name| &**name == secret);
         chains
-            .filter(|chain| chain.tls.as_ref().is_some_and(|tls| shows(&tls.certificates)))
+            .filter(|chain| chain.tls.as_ref().is_some_and(|tls| shows(&tls.certificates)) || injects(chain, secret))
             .for_each(|chain| add(found, &chain.origins));
     }
     let uses = |cluster: &Cluster| {
         let tls = cluster.tls.iter();
-        let mut names = tls.flat_map(|tls| std::iter::once(&tls.authorities).chain(&tls.client_certificate));
+        let mut names = tls.flat_map(|tls| tls.authorities.iter().chain(&tls.client_certificate));
         names.any(|name| &**name == secret)
     };
     let clusters = entries(snapshot, ResourceType::Cluster).filter(|entry| match &entry.source {
@@ -75,6 +78,17 @@ fn users_of_secret(snapshot: &Snapshot, secret: &str, found: &mut BTreeSet<Origi
         _ => false,
     });
     users_of_clusters(snapshot, &clusters.map(|entry| &*entry.name).collect(), found);
+}
+
+/// Whether a filter of a chain puts a secret into requests.
+fn injects(chain: &FilterChain, secret: &str) -> bool {
+    let Network::Http(manager) = &chain.network else {
+        return false;
+    };
+    manager.filters.iter().any(|filter| match &filter.settings {
+        FilterSettings::Credential(credential) => &*credential.secret == secret,
+        FilterSettings::OfRoutes => false,
+    })
 }
 
 fn streams_of(listener: &Listener) -> impl Iterator<Item = &StreamProxy> {

@@ -1,4 +1,6 @@
-//! How a backend is spoken to inside TLS: the BackendTLSPolicy that is in force on a port, and whom it trusts.
+//! How a backend is spoken to inside TLS: the BackendTLSPolicy that is in force on a port, or what a Backend says of
+//! itself, and whom that trusts. A policy takes the place of what a Backend says about names and trust, and of nothing
+//! else.
 //!
 //! A policy on a port's name beats one on the whole Service; of several on the same the oldest is in force, whether it
 //! can be honoured or not. A policy that can't be honoured refuses the backend: what wants TLS is never spoken to in
@@ -15,8 +17,12 @@ use crate::{
         precedence::Seniority,
     },
 };
-use edge_ir::{Secret, SecretContent, SecretName, SubjectName, UpstreamTls};
+use edge_ir::{Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::{cmp::Reverse, sync::Arc};
+
+mod own;
+
+pub(crate) use own::parameters_problem;
 
 /// How a backend is spoken to.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +41,11 @@ pub(crate) struct Trust {
     /// As the cluster has it.
     pub(crate) tls: UpstreamTls,
     /// What its `authorities` name.
-    pub(crate) authorities: Arc<Secret>,
+    pub(crate) authorities: Option<Arc<Secret>>,
+    /// The certificate that the backend itself asks for, by its Secret.
+    pub(crate) client_certificate: Option<Id>,
+    /// Protocols that the backend itself says it offers.
+    pub(crate) alpn: Option<Vec<Arc<str>>>,
 }
 
 /// Name of the authorities that the proxy's system trusts.
@@ -51,31 +61,51 @@ pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<Back
             reader.backend(port.target.id)?;
         }
     }
-    let Some((id, policy)) = in_force(reader, port) else {
-        return Some(BackendTls::Clear);
+    let own = own::settings(reader, port);
+    let trust = match in_force(reader, port) {
+        Some(policy) => by_policy(reader, policy),
+        None => match &own {
+            None => return Some(BackendTls::Clear),
+            Some(own) => own::trust(reader, own),
+        },
     };
-    let found = authorities(reader, id, policy);
-    let Some(authorities) = found.authorities else {
-        let messages: Vec<String> = found.problems.into_iter().map(|p| p.message).collect();
-        return Some(BackendTls::Refused(messages.join(" ")));
-    };
-    Some(match subjects(policy) {
+    let trust = trust.and_then(|trust| match &own {
+        Some(own) => own::complete(reader, own, trust),
+        None => Ok(trust),
+    });
+    Some(match trust {
+        Ok(trust) => BackendTls::Tls(Arc::new(trust)),
         Err(message) => BackendTls::Refused(message),
-        Ok(subjects) => BackendTls::Tls(Arc::new(Trust {
-            tls: UpstreamTls {
-                server_name: (&*policy.spec.validation.hostname).into(),
-                authorities: authorities.name.clone(),
-                subjects,
-                client_certificate: None,
-                alpn: Vec::new(),
-            },
-            authorities,
-        })),
     })
 }
 
+fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, String> {
+    let found = authorities(reader, &Holder::of_policy(policy));
+    let authorities = found.authorities.ok_or_else(|| told(found.problems))?;
+    Ok(Trust {
+        tls: UpstreamTls {
+            naming: ServerNaming::Fixed,
+            server_name: (&*policy.spec.validation.hostname).into(),
+            authorities: Some(authorities.name.clone()),
+            subjects: subjects(policy)?,
+            client_certificate: None,
+            alpn: Vec::new(),
+            parameters: TlsParameters::default(),
+        },
+        authorities: Some(authorities),
+        client_certificate: None,
+        alpn: None,
+    })
+}
+
+/// Why there is nothing to trust.
+fn told(problems: Vec<AuthorityProblem>) -> String {
+    let messages: Vec<String> = problems.into_iter().map(|p| p.message).collect();
+    messages.join(" ")
+}
+
 /// The policy that decides about a port.
-fn in_force<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<(Id, &'a BackendTlsPolicy)> {
+fn in_force<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'a BackendTlsPolicy> {
     let name = endpoints::port_name(reader, port);
     let policies = reader.tls_policies(port.target).filter_map(|id| {
         let policy = &**reader.backend_tls_policy(id)?;
@@ -85,10 +115,10 @@ fn in_force<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<(Id, &'a Backe
             .iter()
             .filter(|t| target_of(reader, policy, t) == Some(port.target) && covers(port.target.kind, t, name));
         let specific = covering.map(|t| t.section_name.is_some()).max()?;
-        Some((specific, Reverse(Seniority::of(&policy.metadata)), id, policy))
+        Some((specific, Reverse(Seniority::of(&policy.metadata)), policy))
     });
-    let best = policies.max_by(|(a, older, ..), (b, other, ..)| (a, older).cmp(&(b, other)))?;
-    Some((best.2, best.3))
+    let best = policies.max_by(|(a, older, _), (b, other, _)| (a, older).cmp(&(b, other)))?;
+    Some(best.2)
 }
 
 /// The backend that a policy points at; none for kinds that can't be backends.
@@ -148,15 +178,39 @@ pub(crate) struct Authorities {
     pub(crate) problems: Vec<AuthorityProblem>,
 }
 
-/// Follows a policy's references to authorities.
-pub(crate) fn authorities(reader: &Reader<'_>, id: Id, policy: &BackendTlsPolicy) -> Authorities {
-    let metadata = &policy.metadata;
-    let validation = &policy.spec.validation;
-    if validation.ca_certificate_refs.is_empty() {
-        return well_known(validation.well_known_ca_certificates.as_ref());
+/// An object that says whom to trust.
+pub(crate) struct Holder<'a> {
+    /// Its kind.
+    pub(crate) kind: Kind,
+    /// Namespace and name.
+    pub(crate) metadata: &'a api::Metadata,
+    /// What it refers to.
+    pub(crate) references: &'a [api::LocalObjectRef],
+    /// Or what exists already.
+    pub(crate) well_known: Option<&'a WellKnownCa>,
+}
+
+impl<'a> Holder<'a> {
+    /// A policy.
+    pub(crate) fn of_policy(policy: &'a BackendTlsPolicy) -> Self {
+        let validation = &policy.spec.validation;
+        Self {
+            kind: Kind::BackendTlsPolicy,
+            metadata: &policy.metadata,
+            references: &validation.ca_certificate_refs,
+            well_known: validation.well_known_ca_certificates.as_ref(),
+        }
+    }
+}
+
+/// Follows references to authorities.
+pub(crate) fn authorities(reader: &Reader<'_>, holder: &Holder<'_>) -> Authorities {
+    let metadata = holder.metadata;
+    if holder.references.is_empty() {
+        return well_known(holder.well_known);
     }
     let (mut bundle, mut problems) = (String::new(), Vec::new());
-    for reference in &validation.ca_certificate_refs {
+    for reference in holder.references {
         let source = authorities::Source {
             group: &reference.group,
             kind: &reference.kind,
@@ -168,16 +222,9 @@ pub(crate) fn authorities(reader: &Reader<'_>, id: Id, policy: &BackendTlsPolicy
             Err(unusable) => problems.push(problem(unusable)),
         }
     }
-    let name = format!(
-        "backendtlspolicy/{}/{}/ca.crt",
-        reader.text(id.namespace),
-        reader.text(id.name)
-    );
-    let origin = origin::origin(
-        Kind::BackendTlsPolicy,
-        Arc::clone(&metadata.namespace),
-        Arc::clone(&metadata.name),
-    );
+    let kind = holder.kind.as_str().to_ascii_lowercase();
+    let name = format!("{kind}/{}/{}/ca.crt", metadata.namespace, metadata.name);
+    let origin = origin::origin(holder.kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
     let authorities = (!bundle.is_empty()).then(|| {
         Arc::new(Secret {
             name: name.into(),

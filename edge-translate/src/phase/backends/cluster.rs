@@ -55,20 +55,22 @@ fn secure(
     protocol: AppProtocol,
     trust: &Trust,
 ) -> (UpstreamTls, Box<[Arc<Secret>]>) {
-    let shown = client_certificate(reader, fleet);
+    let own = trust.client_certificate.and_then(|id| {
+        let certificate = reader.certificate(id)?.as_ref().ok()?;
+        Some(Arc::clone(&certificate.secret))
+    });
+    let shown = own.or_else(|| client_certificate(reader, fleet));
     let tls = UpstreamTls {
         client_certificate: shown.as_ref().map(|c| c.name.clone()),
         // HTTP/1.1 and bare streams share a cluster, and a stream has no protocol to offer.
-        alpn: match protocol {
-            AppProtocol::Http2 => vec!["h2".into()],
-            AppProtocol::Http1 => Vec::new(),
+        alpn: match (&trust.alpn, protocol) {
+            (Some(alpn), _) => alpn.clone(),
+            (None, AppProtocol::Http2) => vec!["h2".into()],
+            (None, AppProtocol::Http1) => Vec::new(),
         },
         ..trust.tls.clone()
     };
-    (
-        tls,
-        std::iter::once(Arc::clone(&trust.authorities)).chain(shown).collect(),
-    )
+    (tls, trust.authorities.iter().cloned().chain(shown).collect())
 }
 
 /// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
@@ -89,9 +91,12 @@ fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<Arc<Secret>
 
 /// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only.
 fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, set: EndpointSetName) -> Discovery {
+    if endpoints::is_of_request(reader, backend.port) {
+        return Discovery::OfRequest;
+    }
     let found = endpoints::addresses(reader, fleet, backend.port);
     if endpoints::is_dns(&found) {
-        Discovery::Dns(endpoints::localities(&set, found))
+        Discovery::Dns(endpoints::placed(reader, backend.port, &set, found))
     } else {
         Discovery::Endpoints(set)
     }

@@ -2,14 +2,14 @@
 
 use super::backend_tls::BackendTls;
 use crate::{
-    api::{self, AddressFamily, BackendEndpoint, RoutingType},
+    api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType},
     engine::reader::Reader,
     name::{BackendKind, BackendPort, FleetId},
     phase::origin,
     world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origins};
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 /// Whether a backend has endpoints that take traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,12 @@ pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readin
             from_backend(reader, port)
         }
     };
+    if is_of_request(reader, port) {
+        return Some(match reader.backend_tls(port) {
+            Some(BackendTls::Refused(_)) => Readiness::Untrusted,
+            _ => Readiness::Ready,
+        });
+    }
     let is_name = |e: &Endpoint| matches!(e.address, EndpointAddress::Name { .. });
     let n_names = found.iter().filter(|e| is_name(e)).count();
     Some(if n_names > 0 && n_names < found.len() {
@@ -55,11 +61,11 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
         return None;
     }
     let endpoints = addresses(reader, fleet, port);
-    if is_dns(&endpoints) {
+    if is_dns(&endpoints) || is_of_request(reader, port) {
         return Some(None);
     }
     let name = reader.endpoint_set_name(port);
-    let localities = localities(&name, endpoints);
+    let localities = placed(reader, port, &name, endpoints);
     Some(Some(Arc::new(EndpointSet {
         name,
         localities,
@@ -80,6 +86,14 @@ pub(super) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
     }
 }
 
+/// Whether a backend is what the host of each request resolves to.
+pub(crate) fn is_of_request(reader: &Reader<'_>, port: BackendPort) -> bool {
+    port.target.kind == BackendKind::Backend
+        && reader
+            .backend(port.target.id)
+            .is_some_and(|backend| backend.spec.r#type == BackendType::DynamicResolver)
+}
+
 /// Whether the endpoints are names, which the cluster must resolve.
 pub(super) fn is_dns(endpoints: &[Endpoint]) -> bool {
     endpoints
@@ -94,13 +108,56 @@ pub(super) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) ->
     if endpoints.is_empty() {
         return Vec::new();
     }
-    vec![Locality {
+    vec![locality(set, None, 1, endpoints)]
+}
+
+fn locality(set: &EndpointSetName, zone: Option<Arc<str>>, weight: u32, endpoints: Vec<Endpoint>) -> Locality {
+    Locality {
         region: set.clone().into(),
-        zone: None,
+        zone,
         priority: 0,
-        weight: 1,
+        weight,
         endpoints,
-    }]
+    }
+}
+
+/// The localities of a backend, one for each zone that it tells of. Each weighs what it has endpoints, so that telling
+/// zones moves no traffic.
+pub(super) fn placed(
+    reader: &Reader<'_>,
+    port: BackendPort,
+    set: &EndpointSetName,
+    endpoints: Vec<Endpoint>,
+) -> Vec<Locality> {
+    let zones = zones(reader, port);
+    if zones.is_empty() {
+        return localities(set, endpoints);
+    }
+    let mut by_zone: BTreeMap<Option<Arc<str>>, Vec<Endpoint>> = BTreeMap::new();
+    for endpoint in endpoints {
+        let zone = zones.get(&endpoint.address).cloned();
+        by_zone.entry(zone).or_default().push(endpoint);
+    }
+    let placed = by_zone.into_iter().flat_map(|(zone, endpoints)| {
+        let grouped = localities(set, endpoints).into_iter();
+        grouped.map(move |group| Locality {
+            zone: zone.clone(),
+            weight: u32::try_from(group.endpoints.len()).unwrap_or(u32::MAX),
+            ..group
+        })
+    });
+    placed.collect()
+}
+
+/// Zones of the endpoints of a Backend, where it tells any.
+fn zones(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Arc<str>> {
+    let backend = match port.target.kind {
+        BackendKind::Backend => reader.backend(port.target.id),
+        BackendKind::Service | BackendKind::ServiceImport => None,
+    };
+    let endpoints = backend.into_iter().flat_map(|backend| &backend.spec.endpoints);
+    let zoned = endpoints.filter_map(|e| Some((backend_endpoint(e)?.address, Arc::from(&**e.zone.as_ref()?))));
+    zoned.collect()
 }
 
 /// The backend object, for explanation.
@@ -163,7 +220,7 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
                         host: (&**address).into(),
                         port: number,
                     };
-                    Some(Endpoint { address, health })
+                    Some(endpoint_at(address, health))
                 }
                 _ => socket(address, number, health),
             });
@@ -198,10 +255,15 @@ fn health(conditions: &api::EndpointConditions) -> Option<EndpointHealth> {
 
 fn socket(ip: &str, port: u16, health: EndpointHealth) -> Option<Endpoint> {
     let ip: IpAddr = ip.parse().ok()?;
-    Some(Endpoint {
-        address: EndpointAddress::Socket { ip, port },
+    Some(endpoint_at(EndpointAddress::Socket { ip, port }, health))
+}
+
+fn endpoint_at(address: EndpointAddress, health: EndpointHealth) -> Endpoint {
+    Endpoint {
+        address,
+        hostname: None,
         health,
-    })
+    }
 }
 
 fn from_backend(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
@@ -212,22 +274,23 @@ fn from_backend(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
 }
 
 fn backend_endpoint(endpoint: &BackendEndpoint) -> Option<Endpoint> {
-    let health = EndpointHealth::Serving;
-    if let Some(ip) = &endpoint.ip {
-        return socket(&ip.address, ip.port, health);
-    }
-    if let Some(fqdn) = &endpoint.fqdn {
-        let address = EndpointAddress::Name {
+    let address = if let Some(ip) = &endpoint.ip {
+        EndpointAddress::Socket {
+            ip: ip.address.parse().ok()?,
+            port: ip.port,
+        }
+    } else if let Some(fqdn) = &endpoint.fqdn {
+        EndpointAddress::Name {
             host: (&*fqdn.hostname).into(),
             port: fqdn.port,
-        };
-        return Some(Endpoint { address, health });
-    }
-    let unix = endpoint.unix.as_ref()?;
+        }
+    } else {
+        EndpointAddress::Pipe {
+            path: (&*endpoint.unix.as_ref()?.path).into(),
+        }
+    };
     Some(Endpoint {
-        address: EndpointAddress::Pipe {
-            path: (&*unix.path).into(),
-        },
-        health,
+        hostname: endpoint.hostname.as_deref().map(Into::into),
+        ..endpoint_at(address, EndpointHealth::Serving)
     })
 }

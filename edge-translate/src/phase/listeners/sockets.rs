@@ -15,14 +15,12 @@ use crate::{
     phase::{gateways::gateway::transport, hostname, routes::bound},
 };
 use edge_ir::{
-    DownstreamTls, FilterChain, FilterId, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
-    RouteTableName, Secret, SecretName, ServerNames, StreamProxy, TlsVersion,
+    DownstreamTls, FilterChain, FilterId, FilterInstance, HttpManager, IpFamily, Listener, Network, Origin, Origins,
+    PortProtocol, RouteTableName, Secret, SecretName, ServerNames, StreamProxy, TlsVersion,
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
+mod filters;
 mod tls;
 
 /// A socket, and what it names.
@@ -206,17 +204,16 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
 /// The manager of a table: it has the filters that the routes of every listener in the table use.
 fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, served: &[SocketListener]) -> Network {
     let sharers = served.iter().filter(|l| l.table == listener.table);
-    let used: BTreeSet<FilterId> = sharers
-        .flat_map(|l| reader.filters(l.id))
-        .map(|filter| FilterId {
-            kind: filter.kind,
-            owner: reader.text(filter.owner),
-        })
-        .collect();
+    let used = sharers.flat_map(|l| reader.filters(l.id)).map(|key| {
+        let id = reader.filter_id(key);
+        let settings = filters::settings(reader, key);
+        (id.clone(), FilterInstance { id, settings })
+    });
+    let used: BTreeMap<FilterId, FilterInstance> = used.collect();
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        filters: used.into_iter().collect(),
+        filters: used.into_values().collect(),
         client: Arc::default(),
     })
 }
@@ -267,15 +264,14 @@ fn tables(served: &[SocketListener]) -> Vec<(RouteTableName, Origins)> {
 
 fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {
     let named = served.iter().flat_map(|l| &l.certificates);
-    let secrets = named.filter_map(|(id, name)| {
+    let certificates = named.filter_map(|(id, name)| {
         let certificate = reader.certificate(*id)?.as_ref().ok()?;
         Some((name.clone(), Arc::clone(&certificate.secret)))
     });
     let trusted = served.iter().filter_map(|l| l.clients.as_ref());
     let authorities = trusted.map(|trust| (trust.authorities.name.clone(), Arc::clone(&trust.authorities)));
-    secrets
-        .chain(authorities)
-        .collect::<BTreeMap<_, _>>()
-        .into_values()
-        .collect()
+    let used = served.iter().flat_map(|l| reader.filters(l.id));
+    let credentials = used.filter_map(|key| filters::secret(reader, key).map(|secret| (secret.name.clone(), secret)));
+    let secrets = certificates.chain(authorities).chain(credentials);
+    secrets.collect::<BTreeMap<_, _>>().into_values().collect()
 }

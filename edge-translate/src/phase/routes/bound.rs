@@ -16,13 +16,13 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, Context, ContextId, FilterKey, ListenerId, RouteId, RouteKind},
     phase::{
-        backends::settings,
+        backends::{endpoints::is_of_request, settings},
         precedence::{Rank, Seniority},
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterId, FilterKind, Forward, HeaderEdits, Mirror, Route, RouteAction, RouteFilters,
-    StreamProxy, StreamShare,
+    BackendShare, Destination, FilterKind, Forward, HeaderEdits, Mirror, Route, RouteAction, RouteFilters, StreamProxy,
+    StreamShare,
 };
 use smallvec::SmallVec;
 use std::{fmt::Write, sync::Arc};
@@ -207,12 +207,13 @@ impl Binder<'_, '_> {
             true => RouteFilters::default(),
             false => rule.filters,
         };
-        if !rule.matches.is_empty() {
-            let keys = filters.iter().map(|filter| filter_key(self.reader, &filter.id));
-            self.filters.extend(keys);
-            if self.kind == RouteKind::Grpc && !self.is_closed() {
-                let calls = FOR_CALLS.map(|kind| filter_key(self.reader, &FilterId::shared(kind)));
-                self.filters.extend(calls);
+        if !rule.matches.is_empty() && !self.is_closed() {
+            self.filters.append(&mut rule.instances);
+            if self.kind == RouteKind::Grpc {
+                self.filters.extend(FOR_CALLS.map(FilterKey::shared));
+            }
+            if self.backends.iter().any(|used| is_of_request(self.reader, used.port)) {
+                self.filters.push(FilterKey::shared(FilterKind::DynamicForwardProxy));
             }
         }
         // The last match takes what the others get copies of.
@@ -268,6 +269,7 @@ impl Binder<'_, '_> {
                     request_headers: share.request_headers,
                     response_headers: share.response_headers,
                     host_rewrite: share.host_rewrite,
+                    filters: share.filters,
                 });
             }
         }
@@ -296,6 +298,7 @@ impl Binder<'_, '_> {
             retry: rule.retry,
             path_rewrite: rule.path_rewrite,
             host_rewrite: rule.host_rewrite,
+            forwarded_host: rule.forwarded_host,
             mirrors,
         })
     }
@@ -340,21 +343,17 @@ impl Binder<'_, '_> {
 
 /// None when nothing valid is left, or no weight: both answer 500.
 fn destination(mut shares: Vec<BackendShare>, invalid_weight: u32) -> Option<Destination> {
-    let plain =
-        |s: &BackendShare| s.request_headers.is_empty() && s.response_headers.is_empty() && s.host_rewrite.is_none();
+    let plain = |s: &BackendShare| {
+        s.request_headers.is_empty()
+            && s.response_headers.is_empty()
+            && s.host_rewrite.is_none()
+            && s.filters.is_empty()
+    };
     Some(match shares.as_mut_slice() {
         [] => return None,
         [one] if invalid_weight == 0 && plain(one) => Destination::Cluster(one.cluster.clone()),
         _ => Destination::Weighted { shares, invalid_weight },
     })
-}
-
-/// An instance in interned words.
-fn filter_key(reader: &Reader<'_>, id: &FilterId) -> FilterKey {
-    FilterKey {
-        kind: id.kind,
-        owner: reader.sym(&id.owner),
-    }
 }
 
 /// Names of the routes of an object. What they have in common is written once.

@@ -53,6 +53,7 @@ fn misdirected(view: &ListenerView) -> Arc<Route> {
             method: None,
             headers: Vec::new(),
             query: Vec::new(),
+            cookies: Box::default(),
         },
         action: RouteAction::Respond(DirectResponse {
             status: 421,

@@ -3,19 +3,19 @@
 
 use crate::{
     api::{
-        HttpRouteRetry, HttpRouteTimeouts, Metadata, RouteBackendRef, RouteFilter, RouteFilterType, SessionPersistence,
-        StringMap,
+        HttpRouteRetry, HttpRouteTimeouts, Kind, LocalObjectRef, Metadata, RouteBackendRef, RouteFilter,
+        RouteFilterType, SessionPersistence, StringMap,
     },
     engine::reader::Reader,
-    name::{BackendId, BackendPort, RouteId, RouteKind},
+    name::{BackendId, BackendPort, FilterKey, RouteId, RouteKind},
     phase::{
         origin,
         precedence::{Rank, Seniority},
     },
 };
 use edge_ir::{
-    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdits, HostRewrite, Origin, Origins,
-    PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout,
+    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, ForwardedHost, Fraction, HeaderEdits, HostRewrite,
+    Origin, Origins, PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout, ValueMatch,
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, sync::Arc};
@@ -25,6 +25,7 @@ mod backend;
 mod cors;
 mod destination;
 mod expression;
+mod extension;
 mod filter;
 mod grpc_matches;
 mod matches;
@@ -82,6 +83,8 @@ pub(super) struct Rule {
     pub(super) response_headers: HeaderEdits,
     /// Filters that it uses.
     pub(super) filters: RouteFilters,
+    /// The instances that it and its backends use.
+    pub(super) instances: Vec<FilterKey>,
     /// The route and rule.
     pub(super) origins: Origins,
 }
@@ -132,6 +135,8 @@ pub(super) struct Forwarding {
     pub(super) path_rewrite: Option<PathRewrite>,
     /// What becomes of the host.
     pub(super) host_rewrite: Option<HostRewrite>,
+    /// Whether the backend learns of the host that was rewritten.
+    pub(super) forwarded_host: ForwardedHost,
     /// Who gets copies.
     pub(super) mirrors: Vec<Copies>,
 }
@@ -148,7 +153,9 @@ pub(super) struct Share {
     /// Edits to its responses.
     pub(super) response_headers: HeaderEdits,
     /// Replaces the host for requests that go to it.
-    pub(super) host_rewrite: Option<HostRewrite>,
+    pub(super) host_rewrite: Option<Arc<str>>,
+    /// Filters that requests to it use.
+    pub(super) filters: RouteFilters,
 }
 
 /// A backend that gets copies.
@@ -198,6 +205,8 @@ pub(crate) struct RuleFinding {
 pub(crate) enum Effect {
     /// The whole rule answers 500.
     RuleFails,
+    /// A filter that the rule refers to isn't there; the whole rule answers 500.
+    FilterUnresolved,
     /// A reference can't be resolved; its share answers 500.
     RefUnresolved,
     /// The backend's own settings can't be honoured; its share answers 500 wherever no context changes them.
@@ -218,6 +227,8 @@ pub(super) struct Compilation<'a, 'r> {
     targets: SmallVec<[BackendPort; 2]>,
     /// Refused matches of the rule, widened.
     refused: Vec<RankedMatch>,
+    /// Instances of filters that the rule uses.
+    instances: Vec<FilterKey>,
     findings: Vec<RuleFinding>,
     wanting: SmallVec<[(BackendPort, Use); 2]>,
 }
@@ -240,7 +251,7 @@ impl Compilation<'_, '_> {
     fn is_closed(&self) -> bool {
         self.findings
             .iter()
-            .any(|f| f.rule == self.rule && f.effect == Effect::RuleFails)
+            .any(|f| f.rule == self.rule && matches!(f.effect, Effect::RuleFails | Effect::FilterUnresolved))
     }
 }
 
@@ -281,6 +292,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
             n_references: 0,
             targets: SmallVec::new(),
             refused: Vec::new(),
+            instances: Vec::new(),
             findings: Vec::new(),
             wanting: SmallVec::new(),
         }
@@ -371,8 +383,18 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         matches.append(&mut refused);
     }
     let mut filters = filter::compile(c, &parts);
+    match filters.cookies.take() {
+        None => {}
+        Some(Ok(cookies)) => ask_for(&cookies, &mut matches),
+        // What the rule is meant for is narrower than its matches say, and nobody knows by how much.
+        Some(Err(_)) => refused.extend(matches.drain(..).map(|written| RankedMatch {
+            wording: Wording::Widened,
+            ..written
+        })),
+    }
     let action = destination::compile(c, &parts, &mut filters);
     let session = session::compile(c, &parts);
+    let mut instances = std::mem::take(&mut c.instances);
     if c.is_closed() {
         return Rule {
             matches,
@@ -381,17 +403,34 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
             filters: RouteFilters::default(),
+            instances: Vec::new(),
             origins,
         };
     }
+    let filters_used = used(filters.cors, session, [filters.credential, filters.resolved]);
+    instances.extend(
+        filters_used
+            .iter()
+            .filter(|f| f.id.owner.is_empty())
+            .map(|f| FilterKey::shared(f.id.kind)),
+    );
     Rule {
         matches,
         refused,
         action,
         request_headers: filters.request_headers,
         response_headers: filters.response_headers,
-        filters: used(filters.cors, session),
+        filters: filters_used,
+        instances,
         origins,
+    }
+}
+
+/// Adds conditions on cookies to the matches of a rule.
+fn ask_for(cookies: &[ValueMatch], all: &mut [RankedMatch]) {
+    for one in all {
+        one.matches.cookies = cookies.into();
+        one.rank = one.rank.clone().with_cookies(cookies);
     }
 }
 
@@ -399,20 +438,29 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
 /// one of which nobody knows what it does.
 fn may_guard(filter: &RouteFilter) -> bool {
     use RouteFilterType as F;
-    matches!(filter.r#type, F::ExternalAuth | F::ExtensionRef | F::Other(_))
+    let is_ours = |r: &LocalObjectRef| Kind::of(&r.group, &r.kind) == Some(Kind::HttpRouteFilter);
+    match filter.r#type {
+        F::ExternalAuth | F::Other(_) => true,
+        F::ExtensionRef => !filter.extension_ref.as_deref().is_some_and(is_ours),
+        _ => false,
+    }
 }
 
 /// The filters that a rule uses, in the order of their kinds. Nearly all rules use none, and that allocates nothing.
-fn used(cors: Option<Arc<Cors>>, session: Option<Session>) -> RouteFilters {
+fn used(cors: Option<Arc<Cors>>, session: Option<Session>, others: [Option<edge_ir::RouteFilter>; 2]) -> RouteFilters {
     let shared = |kind, effect| edge_ir::RouteFilter {
         id: FilterId::shared(kind),
         effect,
     };
     let cors = cors.map(|rules| shared(FilterKind::Cors, FilterEffect::Cors(rules)));
     let session = session.map(|session| shared(FilterKind::StatefulSession, FilterEffect::Session(Arc::new(session))));
-    match (cors, session) {
-        (None, None) => RouteFilters::default(),
-        (cors, session) => cors.into_iter().chain(session).collect(),
+    match (cors, session, others) {
+        (None, None, [None, None]) => RouteFilters::default(),
+        (cors, session, others) => cors
+            .into_iter()
+            .chain(session)
+            .chain(others.into_iter().flatten())
+            .collect(),
     }
 }
 

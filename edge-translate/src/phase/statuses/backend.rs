@@ -4,6 +4,7 @@ use crate::{
     api::{Backend, BackendEndpoint, BackendType, text::is_dns_subdomain},
     engine::reader::Reader,
     name::Id,
+    phase::backends::backend_tls::parameters_problem,
     settings::{Feature, Platform, Settings},
     status::{Condition, Status, StatusBody},
 };
@@ -61,10 +62,34 @@ pub(crate) fn backend_problem(backend: &Backend, settings: &Settings) -> Option<
         let message = "must specify either CACertificateRefs or WellKnownCACertificates when InsecureSkipVerify is unset or false";
         return problem("InvalidBackendRef", message.into());
     }
-    None
+    if tls.insecure_skip_verify && has_authority {
+        let message =
+            "must not contain either CACertificateRefs or WellKnownCACertificates when InsecureSkipVerify is enabled";
+        return problem("InvalidBackendRef", message.into());
+    }
+    if !tls.ca_certificate_refs.is_empty() && tls.well_known_ca_certificates.is_some() {
+        let message = "must not contain both CACertificateRefs and WellKnownCACertificates";
+        return problem("InvalidBackendRef", message.into());
+    }
+    if tls.auto_sni_from_endpoint_hostname {
+        let nameless = |e: &BackendEndpoint| e.fqdn.is_none() && e.hostname.is_none();
+        if spec.r#type == BackendType::DynamicResolver {
+            let message = "DynamicResolver type cannot use autoSNIFromEndpointHostname";
+            return problem("InvalidBackendRef", message.into());
+        }
+        if spec.endpoints.iter().any(nameless) {
+            let message = "when autoSNIFromEndpointHostname is enabled, IP and Unix endpoints must define a hostname";
+            return problem("InvalidBackendRef", message.into());
+        }
+    }
+    let message = parameters_problem(&backend.metadata.namespace, tls)?;
+    problem("InvalidBackendTLS", message)
 }
 
 fn endpoint_error(endpoint: &BackendEndpoint, platform: Platform) -> Option<String> {
+    if let Some(name) = endpoint.hostname.as_deref().filter(|name| !is_dns_subdomain(name)) {
+        return Some(format!("hostname {name} is not a valid FQDN"));
+    }
     let port = endpoint.ip.as_ref().map(|ip| ip.port);
     if port.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port)) == Some(0) {
         return Some("port 0 is no port of an endpoint: write a number from 1 to 65535".into());

@@ -7,7 +7,7 @@ use crate::{
     name::{Ancestor, BackendPort, Id},
     phase::{
         backends::{
-            backend_tls::{self, Authorities, BackendTls},
+            backend_tls::{self, Authorities, BackendTls, Holder},
             endpoints,
         },
         precedence::Seniority,
@@ -41,7 +41,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     if ancestors.is_empty() {
         return Some(without_target(reader, policy));
     }
-    let found = backend_tls::authorities(reader, id, policy);
+    let found = backend_tls::authorities(reader, &Holder::of_policy(policy));
     let resolved = resolved_refs(&found);
     let entry = |(ancestor, rival): (Ancestor, Option<String>)| ParentStatus {
         parent: Arc::new(written(reader, ancestor)),

@@ -219,7 +219,7 @@ fn shared_conditions(
 fn resolved_refs(rules: &Summary, encryption: Encryption) -> Condition {
     let counts = |effect| match effect {
         Effect::RuleFails | Effect::FallsShort => false,
-        Effect::RefUnresolved => true,
+        Effect::RefUnresolved | Effect::FilterUnresolved => true,
         // What the client encrypts is no business of the backend's settings, be they good or bad.
         Effect::BackendRefused => encryption == Encryption::Proxy,
     };

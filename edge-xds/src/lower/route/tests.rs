@@ -1,8 +1,8 @@
 use super::*;
 use crate::sample;
 use edge_ir::{
-    Cors, FilterEffect, FilterId, FilterKind, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RouteFilter,
-    RouteMatch, ValueMatch, ValueMatcher,
+    Cors, FilterEffect, FilterId, FilterKind, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RegexRewrite,
+    RouteFilter, RouteMatch, ValueMatch, ValueMatcher,
 };
 use prost::Message;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ fn to(destination: Destination) -> Forward {
         retry: None,
         path_rewrite: None,
         host_rewrite: None,
+        forwarded_host: Default::default(),
         mirrors: Vec::new(),
     }
 }
@@ -51,18 +52,16 @@ fn full_route() -> Route {
         add: vec![header("x-empty", ""), header("x-percent", "5%")],
         remove: vec!["x-gone".into()],
     };
-    let share = |cluster: &str, host: Option<HostRewrite>| BackendShare {
+    let share = |cluster: &str, host: Option<&str>| BackendShare {
         cluster: cluster.into(),
         weight: 300,
         request_headers: edits(),
         response_headers: edits(),
-        host_rewrite: host,
+        host_rewrite: host.map(Into::into),
+        filters: Arc::new([cors("")]),
     };
     let mut action = to(Destination::Weighted {
-        shares: vec![
-            share("c", None),
-            share("d", Some(HostRewrite::Literal("d.example".into()))),
-        ],
+        shares: vec![share("c", None), share("d", Some("d.example"))],
         invalid_weight: 7,
     });
     action.timeout = Some(Timeout(1500));
@@ -87,6 +86,7 @@ fn full_route() -> Route {
             method: Some("GET".into()),
             headers: vec![value("x-m", ValueMatcher::Exact("".into()))],
             query: vec![value("q", ValueMatcher::Regex("a.*".into()))],
+            cookies: [value("c", ValueMatcher::Exact("1".into()))].into(),
             ..route.matches
         },
         request_headers: edits(),
@@ -114,6 +114,15 @@ fn routes_are_written_as_generated_types_write_them() {
         matched: "/a".into(),
         replacement: "/b".into(),
     };
+    let rewrite = RegexRewrite {
+        pattern: "^/a/([^/]+)".into(),
+        substitution: r"\1".into(),
+    };
+    let to_host = |host_rewrite| Forward {
+        host_rewrite: Some(host_rewrite),
+        forwarded_host: ForwardedHost::Untold,
+        ..to(Destination::Cluster("c".into()))
+    };
     let redirect = Redirect {
         code: 301,
         scheme: Some("https".into()),
@@ -121,18 +130,18 @@ fn routes_are_written_as_generated_types_write_them() {
         port: RedirectPort::Number(8443),
         path: Some(prefix.clone()),
     };
-    let respond = |body: Option<&str>| {
-        Action::Respond(DirectResponse {
-            status: 404,
-            body: body.map(Into::into),
-        })
-    };
+    let respond = |body: Option<ResponseBody>| Action::Respond(DirectResponse { status: 404, body });
     for route in [
         full_route(),
         edited(&|r| r.action = Action::Forward(by(prefix.clone()))),
+        edited(&|r| r.action = Action::Forward(by(PathRewrite::Regex(rewrite.clone())))),
+        edited(&|r| r.action = Action::Forward(to_host(HostRewrite::Header("x-host".into())))),
+        edited(&|r| r.action = Action::Forward(to_host(HostRewrite::Endpoint))),
+        edited(&|r| r.action = Action::Forward(to_host(HostRewrite::Path(Arc::new(rewrite.clone()))))),
         edited(&|r| r.action = Action::Redirect(redirect.clone())),
         edited(&|r| r.action = respond(None)),
-        edited(&|r| r.action = respond(Some("gone"))),
+        edited(&|r| r.action = respond(Some("gone".into()))),
+        edited(&|r| r.action = respond(Some(ResponseBody::Format("at %START_TIME%".into())))),
         edited(&|r| r.matches.path = PathMatch::Any),
         edited(&|r| r.matches.path = PathMatch::Exact("/".into())),
         edited(&|r| r.matches.path = PathMatch::Regex("/a+".into())),

@@ -37,7 +37,10 @@ impl<'a> Dumps<'a> {
                 bootstrap: bootstrap_of(outcome, key),
             })
             .collect();
-        let codec = dump::codec(fleets.iter().map(|fleet| &fleet.bootstrap))?;
+        let codec = dump::codec(
+            fleets.iter().map(|fleet| &fleet.bootstrap),
+            fleets.iter().map(|fleet| fleet.snapshot),
+        )?;
         Ok(Self { kind, codec, fleets })
     }
 

@@ -2,7 +2,7 @@
 
 use super::Compilation;
 use crate::{
-    api::{self, AppProtocol as OwnProtocol, BackendTarget, BackendTlsSettings, Kind, ServiceType},
+    api::{self, AppProtocol as OwnProtocol, BackendTarget, Kind, ServiceType},
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, Id, RouteKind, Target, VariantId},
     phase::{
@@ -13,7 +13,7 @@ use crate::{
     settings::Feature,
     world::transport,
 };
-use edge_ir::{AppProtocol, PortProtocol};
+use edge_ir::{AppProtocol, PortProtocol, ServerNaming};
 
 /// Why a reference doesn't lead to a backend.
 pub(super) struct Problem {
@@ -24,7 +24,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
@@ -89,8 +89,20 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
             let refused = Some(Problem::new("InvalidBackendTLS", message));
             Ok(Resolved { backend, refused })
         }
-        Readiness::Ready | Readiness::NoEndpoints => Ok(Resolved { backend, refused: None }),
+        Readiness::Ready | Readiness::NoEndpoints => match unnamed(c, backend.port) {
+            Some(problem) => Err(problem),
+            None => Ok(Resolved { backend, refused: None }),
+        },
     }
+}
+
+/// Streams have no host by which a server could be asked for and verified.
+fn unnamed(c: &Compilation<'_, '_>, port: BackendPort) -> Option<Problem> {
+    let Some(BackendTls::Tls(trust)) = c.reader.backend_tls(port) else {
+        return None;
+    };
+    let lacks_name = trust.tls.naming == ServerNaming::OfRequest && !c.kind.is_by_host();
+    lacks_name.then(|| Problem::new("InvalidBackendTLS", "TLS of a stream needs `sni` in the Backend"))
 }
 
 fn kind_of(reference: BackendTarget<'_>) -> Result<BackendKind, Problem> {
@@ -196,19 +208,6 @@ fn usual_protocol(kind: RouteKind) -> AppProtocol {
     }
 }
 
-/// Whether the settings hold nothing but whom to trust under which name.
-fn says_trust_only(tls: &BackendTlsSettings) -> bool {
-    let rest = BackendTlsSettings {
-        ca_certificate_refs: Box::default(),
-        well_known_ca_certificates: None,
-        insecure_skip_verify: false,
-        sni: None,
-        auto_sni_from_endpoint_hostname: false,
-        ..tls.clone()
-    };
-    rest == BackendTlsSettings::default()
-}
-
 /// Whether a policy puts TLS in front of the backend, or would if it could be honoured.
 fn is_secured(c: &Compilation<'_, '_>, port: BackendPort) -> bool {
     !matches!(c.reader.backend_tls(port), None | Some(BackendTls::Clear))
@@ -242,10 +241,10 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Re
             "dynamic resolver is not supported for multiple backendRefs",
         ));
     }
-    if backend.spec.r#type == api::BackendType::DynamicResolver {
+    if backend.spec.r#type == api::BackendType::DynamicResolver && !c.kind.is_by_host() {
         return Err(Problem::new(
             "UnsupportedValue",
-            "dynamic resolver backends are not supported by this version",
+            "dynamic resolver backends take their host from requests, and streams have none",
         ));
     }
     let mut ports = backend.spec.endpoints.iter().filter_map(port_of).peekable();
@@ -259,14 +258,6 @@ fn own_backend(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) -> Re
         port: 0,
         transport: c.kind.transport(),
     };
-    // A policy takes the place of what the Backend says about trust, and of nothing else.
-    let is_replaced = |tls: &BackendTlsSettings| says_trust_only(tls) && is_secured(c, at);
-    if backend.spec.tls.as_deref().is_some_and(|tls| !is_replaced(tls)) {
-        return Err(Problem::new(
-            "InvalidBackendTLS",
-            "TLS to Backend endpoints is not supported by this version",
-        ));
-    }
     if backend.spec.endpoints.iter().any(|e| e.unix.is_some()) {
         return Err(Problem::new(
             "UnsupportedAddressType",

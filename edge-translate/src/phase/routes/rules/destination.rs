@@ -1,15 +1,19 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Action, Compilation, Effect, Forwarding, RuleParts, Share, Use, admissible, backend,
-    filter::{self, Filters, Side},
+    Action, Compilation, Effect, Forwarding, RuleParts, Share, Use, admissible, backend, extension,
+    filter::{self, Filters, Rewrite, Side},
 };
 use crate::{
     api::{DurationText, RouteBackendRef, RouteFilterType},
     name::RouteKind,
+    phase::backends::endpoints::is_of_request,
     status::sentence,
 };
-use edge_ir::{HeaderEdits, PathRewrite, RetryPolicy, RouteAction, Timeout};
+use edge_ir::{
+    FilterEffect, FilterId, FilterKind, ForwardedHost, HeaderEdits, HostRewrite, RetryPolicy, RouteAction,
+    RouteFilters, Timeout,
+};
 
 /// What a rule does with a request.
 pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters: &mut Filters) -> Action {
@@ -17,6 +21,11 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters
     if let Some(redirect) = filters.redirect.take() {
         return Action::Answer(RouteAction::Redirect(redirect));
     }
+    if let Some((answer, headers)) = filters.answer.take() {
+        filter::merge(&mut filters.response_headers, headers);
+        return Action::Answer(RouteAction::Respond(answer));
+    }
+    resolvable(c, &shares, filters);
     let (retry, timeout) = (retry(c, rule), timeout(c, rule));
     let rewrite = filters.rewrite.take().unwrap_or_default();
     Action::Forward(Forwarding {
@@ -24,10 +33,41 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters
         invalid_weight: shares.invalid_weight,
         timeout,
         retry,
-        path_rewrite: shares.path_of_single.or(rewrite.path),
-        host_rewrite: rewrite.host,
+        path_rewrite: shares.of_single.path.or(rewrite.path),
+        host_rewrite: shares.of_single.host.or(rewrite.host),
+        forwarded_host: match shares.of_single.forwarded_host {
+            ForwardedHost::Told => rewrite.forwarded_host,
+            ForwardedHost::Untold => ForwardedHost::Untold,
+        },
         mirrors: std::mem::take(&mut filters.mirrors),
     })
+}
+
+/// A dynamic resolver finds its backend by the host of the request, before that is rewritten: so what resolves must be
+/// told of a rewrite, and can be told of two forms alone.
+fn resolvable(c: &mut Compilation<'_, '_>, shares: &Shares, filters: &mut Filters) {
+    let is_resolved = |share: &&Share| is_of_request(c.reader, share.backend.port);
+    let Some(share) = shares.all.iter().find(is_resolved) else {
+        return;
+    };
+    let of_share = share.host_rewrite.clone().map(HostRewrite::Literal);
+    let of_rule = filters.rewrite.as_ref().and_then(|rewrite| rewrite.host.clone());
+    let Some(host) = of_share.or(shares.of_single.host.clone()).or(of_rule) else {
+        return;
+    };
+    let how = match host {
+        HostRewrite::Literal(_) | HostRewrite::Header(_) => {
+            filters.resolved = Some(edge_ir::RouteFilter {
+                id: FilterId::shared(FilterKind::DynamicForwardProxy),
+                effect: FilterEffect::Resolve(host),
+            });
+            return;
+        }
+        HostRewrite::Path(_) => "path (PathRegex)",
+        HostRewrite::Endpoint => "backend (Backend)",
+    };
+    let message = format!("host rewrite from {how} is not supported with a dynamic resolver backend.");
+    c.note(Effect::FilterUnresolved, "UnsupportedValue", message);
 }
 
 /// The backends of a rule as they come out.
@@ -35,15 +75,15 @@ struct Shares {
     all: Vec<Share>,
     /// Weight of references that lead nowhere.
     invalid_weight: u32,
-    /// A path rewrite of the one backend, which a weighted share can't carry.
-    path_of_single: Option<PathRewrite>,
+    /// What the one backend rewrites and a weighted share can't carry.
+    of_single: Rewrite,
 }
 
 fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
     let mut shares = Shares {
         all: Vec::with_capacity(rule.backend_refs.len()),
         invalid_weight: 0,
-        path_of_single: None,
+        of_single: Rewrite::default(),
     };
     c.n_references = rule.backend_refs.len();
     check_weights(c, rule.backend_refs.iter());
@@ -64,9 +104,10 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
                     request_headers: HeaderEdits::default(),
                     response_headers: HeaderEdits::default(),
                     host_rewrite: None,
+                    filters: RouteFilters::default(),
                 };
-                backend_filters(c, rule, reference, i, &mut share).map(|path| {
-                    shares.path_of_single = path;
+                backend_filters(c, rule, reference, i, &mut share).map(|rewrite| {
+                    shares.of_single = rewrite;
                     share
                 })
             }
@@ -106,15 +147,15 @@ pub(super) fn check_weights<'a>(
     }
 }
 
-/// What the filters of one backendRef make of its share, and of the path; none when they can't be honoured.
+/// What the filters of one backendRef make of its share, and what they rewrite; none when they can't be honoured.
 fn backend_filters(
     c: &mut Compilation<'_, '_>,
     rule: &RuleParts<'_>,
     reference: &RouteBackendRef,
     index: usize,
     share: &mut Share,
-) -> Option<Option<PathRewrite>> {
-    let mut path = None;
+) -> Option<Rewrite> {
+    let mut of_single = Rewrite::default();
     for filter in &reference.filters {
         match (&filter.r#type, filter) {
             (RouteFilterType::RequestHeaderModifier, f) if f.request_header_modifier.is_some() => {
@@ -136,14 +177,23 @@ fn backend_filters(
                     );
                     return None;
                 }
-                share.host_rewrite = rewrite.host;
-                path = rewrite.path;
+                if let Some(HostRewrite::Literal(host)) = rewrite.host {
+                    share.host_rewrite = Some(host);
+                }
+                of_single.path = rewrite.path;
+            }
+            (RouteFilterType::ExtensionRef, f) if f.extension_ref.is_some() => {
+                let done = extension::apply_to_backend(c, f.extension_ref.as_deref()?, &mut of_single, share);
+                if let Err(problem) = done {
+                    refuse(c, index, problem.reason, &problem.message);
+                    return None;
+                }
             }
             _ => {
                 let message = match c.kind {
                     RouteKind::Grpc => {
-                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier and \
-                         ResponseHeaderModifier are supported"
+                        "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
+                         ResponseHeaderModifier and gateway.edge/HTTPRouteFilter are supported"
                     }
                     _ => {
                         "Specific filter is not supported within BackendRef, only RequestHeaderModifier, \
@@ -155,7 +205,7 @@ fn backend_filters(
             }
         }
     }
-    Some(path)
+    Some(of_single)
 }
 
 fn refuse(c: &mut Compilation<'_, '_>, index: usize, reason: &'static str, message: &str) {

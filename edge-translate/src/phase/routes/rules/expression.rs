@@ -45,6 +45,27 @@ pub(super) fn check(pattern: &str) -> Result<(), String> {
     )
 }
 
+/// Whether an expression's match can be replaced by a text, in which `\1` stands for a group and `\\` for itself.
+pub(super) fn check_substitution(pattern: &str, substitution: &str) -> Result<(), String> {
+    if substitution.bytes().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        return Err("it must not hold line breaks".into());
+    }
+    let n_groups = regex::Regex::new(pattern).map_or(0, |regex| regex.captures_len() - 1);
+    let mut bytes = substitution.bytes();
+    while bytes.any(|b| b == b'\\') {
+        match bytes.next() {
+            Some(b'\\') => {}
+            Some(digit @ b'0'..=b'9') if usize::from(digit - b'0') <= n_groups => {}
+            Some(digit @ b'0'..=b'9') => {
+                let group = digit - b'0';
+                return Err(format!("it names group {group}, and the expression has {n_groups}"));
+            }
+            _ => return Err("a backslash must be followed by a digit or another one".into()),
+        }
+    }
+    Ok(())
+}
+
 /// Looks for what RE2 doesn't take.
 struct Re2<'p> {
     pattern: &'p str,

@@ -1,15 +1,19 @@
-//! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules.
+//! Filters of a rule: header edits, redirect, rewrite, mirrors, cross-origin rules, and those that stand in objects of
+//! their own.
 
-use super::{Compilation, Copies, Effect, RuleParts, Use, admissible, backend, cors};
+use super::{Compilation, Copies, Effect, RuleParts, Use, admissible, backend, cors, extension};
 use crate::{
     api::{
-        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, Kind, LocalObjectRef, PathMatchType, PathModifier,
-        PathModifierType, RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
+        HeaderModifier, HttpHeader, HttpPathMatch, HttpRouteRule, PathMatchType, PathModifier, PathModifierType,
+        RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite, text::Hostname,
     },
     name::RouteKind,
     status::sentence,
 };
-use edge_ir::{Cors, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite, Redirect, RedirectPort};
+use edge_ir::{
+    Cors, DirectResponse, ForwardedHost, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite, Redirect,
+    RedirectPort, ValueMatch,
+};
 use std::sync::Arc;
 
 /// What the filters of a rule add up to.
@@ -21,15 +25,29 @@ pub(super) struct Filters {
     pub(super) rewrite: Option<Rewrite>,
     pub(super) mirrors: Vec<Copies>,
     pub(super) cors: Option<Arc<Cors>>,
+    /// An answer of the proxy's own, and headers of it.
+    pub(super) answer: Option<(DirectResponse, HeaderEdits)>,
+    /// Puts a credential into requests.
+    pub(super) credential: Option<edge_ir::RouteFilter>,
+    /// Tells what resolves hosts of a rewrite.
+    pub(super) resolved: Option<edge_ir::RouteFilter>,
+    /// Conditions on cookies, unless one of them can't be told.
+    pub(super) cookies: Option<Result<Vec<ValueMatch>, Unknown>>,
+    /// A urlRewrite of the route itself exists.
+    has_url_rewrite: bool,
     /// A mirror exists, resolved or not.
     has_mirror: bool,
 }
+
+/// What can't be told.
+pub(super) struct Unknown;
 
 /// A rewrite of host and path.
 #[derive(Default, Clone)]
 pub(super) struct Rewrite {
     pub(super) host: Option<HostRewrite>,
     pub(super) path: Option<PathRewrite>,
+    pub(super) forwarded_host: ForwardedHost,
 }
 
 /// Compiles the filters of a rule.
@@ -38,19 +56,55 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Filt
     for filter in rule.filters {
         one(c, filter, rule.prefix, &mut filters);
     }
-    if filters.has_mirror && filters.redirect.is_some() {
-        let message = "RequestMirror filter cannot be used when the rule also configures a RequestRedirect filter.";
+    let pairs = [
+        (
+            filters.has_mirror && filters.redirect.is_some(),
+            "RequestMirror",
+            "RequestRedirect",
+        ),
+        (
+            filters.has_mirror && filters.answer.is_some(),
+            "RequestMirror",
+            "DirectResponse",
+        ),
+        (
+            filters.redirect.is_some() && filters.answer.is_some(),
+            "RequestRedirect",
+            "DirectResponse",
+        ),
+    ];
+    for (_, one, other) in pairs.iter().filter(|(both, ..)| *both) {
+        let message = format!("{one} filter cannot be used when the rule also configures a {other} filter.");
         c.fail("IncompatibleFilters", message);
     }
     filters
 }
 
-/// A filter that may stand once in a rule.
-fn once<T>(c: &mut Compilation<'_, '_>, before: &Option<T>, what: &str) {
-    if before.is_some() {
-        let message = format!("Cannot configure multiple {what} filters for a single HTTPRouteRule.");
-        c.fail("UnsupportedValue", message);
+impl Filters {
+    /// Adds a rewrite of one part to one of the other; two of the same part fail the rule.
+    pub(super) fn add_rewrite(&mut self, c: &mut Compilation<'_, '_>, more: Rewrite) {
+        let all = self.rewrite.get_or_insert_default();
+        if (all.host.is_some() && more.host.is_some()) || (all.path.is_some() && more.path.is_some()) {
+            twice(c, "urlRewrite");
+        }
+        all.host = all.host.take().or(more.host);
+        all.path = all.path.take().or(more.path);
+        if more.forwarded_host == ForwardedHost::Untold {
+            all.forwarded_host = ForwardedHost::Untold;
+        }
     }
+}
+
+/// A filter that may stand once in a rule.
+pub(super) fn once<T>(c: &mut Compilation<'_, '_>, before: &Option<T>, what: &str) {
+    if before.is_some() {
+        twice(c, what);
+    }
+}
+
+fn twice(c: &mut Compilation<'_, '_>, what: &str) {
+    let message = format!("Cannot configure multiple {what} filters for a single HTTPRouteRule.");
+    c.fail("UnsupportedValue", message);
 }
 
 /// Filters that only HTTPRoute has.
@@ -99,8 +153,12 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
                 ..
             },
         ) => {
-            once(c, &filters.rewrite, "urlRewrite");
-            filters.rewrite = Some(rewrite_of(c, rewrite, prefix));
+            if std::mem::replace(&mut filters.has_url_rewrite, true) {
+                twice(c, "urlRewrite");
+            } else {
+                let rewrite = rewrite_of(c, rewrite, prefix);
+                filters.add_rewrite(c, rewrite);
+            }
         }
         (
             RouteFilterType::RequestMirror,
@@ -123,24 +181,12 @@ fn one(c: &mut Compilation<'_, '_>, filter: &RouteFilter, prefix: Option<&str>, 
                 ..
             },
         ) => {
-            c.fail("UnsupportedValue", unknown_extension(reference));
+            extension::apply(c, reference, filters);
         }
         (kind, filter) => {
             let message = unusable(kind, filter);
             c.fail("UnsupportedValue", message);
         }
-    }
-}
-
-fn unknown_extension(reference: &LocalObjectRef) -> String {
-    match Kind::of(&reference.group, &reference.kind) {
-        Some(kind @ Kind::HttpRouteFilter) => {
-            format!("Invalid filter ExtensionRef: kind {kind} is not supported by this version.")
-        }
-        _ => format!(
-            "Invalid filter ExtensionRef: unknown kind {}/{}.",
-            reference.group, reference.kind
-        ),
     }
 }
 
@@ -219,7 +265,7 @@ pub(super) fn header_edits(c: &mut Compilation<'_, '_>, modifier: &HeaderModifie
     edits
 }
 
-fn header_error(header: &HttpHeader, action: &str, side: Side) -> Option<String> {
+pub(super) fn header_error(header: &HttpHeader, action: &str, side: Side) -> Option<String> {
     let (filter, name) = (side.filter(), &*header.name);
     if name.is_empty() {
         return Some(format!("{filter} Filter cannot {action} a header with an empty name."));
@@ -243,7 +289,7 @@ fn is_reserved(name: &str) -> bool {
 }
 
 /// Later filters of a kind add to earlier ones; the first `set` of a name wins.
-fn merge(all: &mut HeaderEdits, more: HeaderEdits) {
+pub(super) fn merge(all: &mut HeaderEdits, more: HeaderEdits) {
     if all.is_empty() {
         *all = more;
         return;
@@ -321,6 +367,7 @@ pub(super) fn rewrite_of(c: &mut Compilation<'_, '_>, rewrite: &UrlRewrite, pref
             .path
             .as_ref()
             .and_then(|p| path_rewrite(c, p, prefix, PathOf::Rewrite)),
+        forwarded_host: ForwardedHost::Told,
     }
 }
 

@@ -48,6 +48,7 @@ pub(super) fn everything() -> RouteMatch {
         method: None,
         headers: vec![],
         query: vec![],
+        cookies: Box::default(),
     }
 }
 
@@ -81,6 +82,7 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
         method,
         headers,
         query,
+        cookies: Box::default(),
     })
 }
 
@@ -137,7 +139,8 @@ fn path(c: &mut Compilation<'_, '_>, path: &HttpPathMatch) -> Option<PathMatch> 
     }
 }
 
-fn value(c: &mut Compilation<'_, '_>, kind: &MatchType, value: &str) -> Option<ValueMatcher> {
+/// What the value of a header, query parameter or cookie must be.
+pub(super) fn value(c: &mut Compilation<'_, '_>, kind: &MatchType, value: &str) -> Option<ValueMatcher> {
     match kind {
         MatchType::Exact => {
             c.admit("value", value, admissible::field_value(value))?;

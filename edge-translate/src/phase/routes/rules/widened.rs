@@ -52,6 +52,7 @@ pub(super) fn request(index: usize, one: &HttpRouteMatch) -> RankedMatch {
         method: one.method.as_ref().map(|m| m.as_str().into()),
         headers: headers.iter().map(value_match).collect(),
         query: query.iter().map(value_match).collect(),
+        cookies: Box::default(),
     };
     let known = |method: &&HttpMethod| !matches!(method, HttpMethod::Other(_));
     let matches = RouteMatch {
@@ -59,6 +60,7 @@ pub(super) fn request(index: usize, one: &HttpRouteMatch) -> RankedMatch {
         method: one.method.as_ref().filter(known).map(|m| m.as_str().into()),
         headers: sound(&headers),
         query: sound(&query),
+        cookies: Box::default(),
     };
     RankedMatch {
         index,

@@ -1,0 +1,29 @@
+//! What instances of filters do by themselves, for the routes that use them.
+
+use crate::{
+    api::Kind,
+    engine::reader::Reader,
+    name::FilterKey,
+    phase::routes::credential::{self, Credential},
+};
+use edge_ir::{FilterSettings, Secret};
+use std::sync::Arc;
+
+/// The settings of an instance.
+pub(super) fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
+    credential(reader, key).map_or(FilterSettings::OfRoutes, |c| FilterSettings::Credential(c.injected))
+}
+
+/// The secret that an instance names.
+pub(super) fn secret(reader: &Reader<'_>, key: FilterKey) -> Option<Arc<Secret>> {
+    credential(reader, key).map(|c| c.secret)
+}
+
+fn credential(reader: &Reader<'_>, key: FilterKey) -> Option<Credential> {
+    let (Kind::HttpRouteFilter, id) = key.owner? else {
+        return None;
+    };
+    let filter = reader.http_route_filter(id)?;
+    // Without one no route uses the instance: their rules fail.
+    credential::credential(reader, filter)?.ok()
+}

@@ -1,0 +1,364 @@
+//! HTTPRouteFilters, which rules and backends refer to by filters of type ExtensionRef.
+
+use super::{
+    Compilation, Effect, Share, admissible,
+    backend::Problem,
+    expression,
+    filter::{self, Filters, Rewrite, Side, Unknown},
+    matches::{check_regex, value},
+};
+use crate::{
+    api::{
+        DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, Kind, LocalObjectRef, RegexPathModifier,
+        RegexPathModifierType, RegexReplacement, ResponseText, ResponseTextType, UrlRewriteFilter,
+    },
+    name::{FilterKey, Id, RouteKind},
+    phase::{operators, routes::credential},
+    status::sentence,
+};
+use edge_ir::{
+    DirectResponse, FilterEffect, FilterKind, ForwardedHost, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
+    RegexRewrite, ResponseBody, ValueMatch,
+};
+use std::sync::Arc;
+
+/// Bytes that an answer may hold: a proxy allows a table no more.
+const MAX_BODY: usize = 1 << 20;
+
+/// What an HTTPRouteFilter makes of the rule that refers to it.
+pub(super) fn apply(c: &mut Compilation<'_, '_>, reference: &LocalObjectRef, filters: &mut Filters) {
+    let (id, filter) = match resolve(c, reference) {
+        Ok(found) => found,
+        Err((effect, message)) => return c.note(effect, "UnsupportedValue", message),
+    };
+    let spec = &filter.spec;
+    if let Some(rewrite) = spec.url_rewrite.as_deref() {
+        let rewrite = rewrite_of(c, rewrite);
+        filters.add_rewrite(c, rewrite);
+    }
+    if let Some(answer) = spec.direct_response.as_deref() {
+        filter::once(c, &filters.answer, "directResponse");
+        filters.answer = answer_of(c, answer);
+    }
+    if spec.credential_injection.is_some() {
+        filter::once(c, &filters.credential, "credentialInjection");
+        match injected(c, id, filter) {
+            Ok(credential) => filters.credential = Some(credential),
+            Err(why) => c.fail("UnsupportedValue", invalid(&why)),
+        }
+    }
+    if !spec.matches.is_empty() {
+        if filters.cookies.is_some() {
+            let message = "Only one HTTPRouteFilter with matches is supported per HTTPRouteRule.";
+            c.fail("UnsupportedValue", message);
+        }
+        filters.cookies = Some(cookies(c, filter));
+    }
+}
+
+/// What an HTTPRouteFilter makes of the backend that refers to it.
+pub(super) fn apply_to_backend(
+    c: &mut Compilation<'_, '_>,
+    reference: &LocalObjectRef,
+    of_single: &mut Rewrite,
+    share: &mut Share,
+) -> Result<(), Problem> {
+    let (id, filter) = resolve(c, reference).map_err(|(_, message)| Problem::new("InvalidBackendFilters", message))?;
+    let spec = &filter.spec;
+    let rewrite = spec.url_rewrite.as_deref();
+    let refused = [
+        (spec.direct_response.is_some(), "directResponse"),
+        (!spec.matches.is_empty(), "matches"),
+        // The host of a share can only be a fixed name, and its path is that of the rule.
+        (
+            rewrite.is_some() && c.n_references > 1,
+            "urlRewrite beside other backends",
+        ),
+    ];
+    if let Some((_, field)) = refused.iter().find(|(is_set, _)| *is_set) {
+        let message = format!("HTTPRouteFilter {field} is not supported within BackendRef");
+        return Err(Problem::new("UnsupportedRefValue", message));
+    }
+    if let Some(rewrite) = rewrite {
+        let rewrite = rewrite_of(c, rewrite);
+        of_single.host = rewrite.host.or(of_single.host.take());
+        of_single.path = rewrite.path.or(of_single.path.take());
+        of_single.forwarded_host = rewrite.forwarded_host;
+    }
+    if spec.credential_injection.is_some() {
+        let credential = injected(c, id, filter).map_err(|why| Problem::new("InvalidBackendFilters", invalid(&why)))?;
+        share.filters = Arc::new([credential]);
+    }
+    Ok(())
+}
+
+/// The filter that a reference names; else what that costs, and why.
+fn resolve<'a>(
+    c: &Compilation<'a, '_>,
+    reference: &LocalObjectRef,
+) -> Result<(Id, &'a HttpRouteFilter), (Effect, String)> {
+    if Kind::of(&reference.group, &reference.kind) != Some(Kind::HttpRouteFilter) {
+        let message = format!(
+            "Invalid filter ExtensionRef: unknown kind {}/{}.",
+            reference.group, reference.kind
+        );
+        return Err((Effect::RuleFails, message));
+    }
+    let id = c.reader.id(c.namespace, &reference.name);
+    match c.reader.http_route_filter(id) {
+        Some(filter) => Ok((id, filter)),
+        None => {
+            let message = format!(
+                "Unable to translate HTTPRouteFilter: {}/{}.",
+                c.namespace, reference.name
+            );
+            Err((Effect::FilterUnresolved, message))
+        }
+    }
+}
+
+fn invalid(why: &str) -> String {
+    format!("Invalid filter HTTPRouteFilter: {}", sentence(why))
+}
+
+fn rewrite_of(c: &mut Compilation<'_, '_>, rewrite: &UrlRewriteFilter) -> Rewrite {
+    Rewrite {
+        host: rewrite.hostname.as_ref().and_then(|host| host_of(c, host)),
+        path: rewrite.path.as_ref().and_then(|path| path_of(c, path)),
+        forwarded_host: match rewrite.append_x_forwarded_host {
+            Some(false) => ForwardedHost::Untold,
+            Some(true) | None => ForwardedHost::Told,
+        },
+    }
+}
+
+fn host_of(c: &mut Compilation<'_, '_>, host: &HostModifier) -> Option<HostRewrite> {
+    match &host.r#type {
+        HostModifierType::Header => {
+            let Some(header) = host.header.as_deref().filter(|header| !header.is_empty()) else {
+                c.fail(
+                    "UnsupportedValue",
+                    "Header must be set when rewrite path type is \"Header\".",
+                );
+                return None;
+            };
+            c.admit("header of urlRewrite.hostname", header, admissible::field_name(header))?;
+            Some(HostRewrite::Header(header.into()))
+        }
+        HostModifierType::Backend => Some(HostRewrite::Endpoint),
+        HostModifierType::PathRegex => {
+            let regex = host.path_regex.as_ref();
+            let Some(regex) = regex.filter(|r| !r.pattern.is_empty() && !r.substitution.is_empty()) else {
+                let message =
+                    "PathRegex Pattern and Substitution must be set when rewrite hostname type is \"PathRegex\".";
+                c.fail("UnsupportedValue", message);
+                return None;
+            };
+            let regex = regex_of(c, regex, "PathRegex must be a valid RE2 regular expression.")?;
+            Some(HostRewrite::Path(Arc::new(regex)))
+        }
+        HostModifierType::Other(kind) => {
+            c.admit(
+                "type of urlRewrite.hostname",
+                kind,
+                Err(one_of(HostModifierType::KNOWN)),
+            )?;
+            None
+        }
+    }
+}
+
+fn path_of(c: &mut Compilation<'_, '_>, path: &RegexPathModifier) -> Option<PathRewrite> {
+    match (&path.r#type, &path.replace_regex_match) {
+        (RegexPathModifierType::ReplaceRegexMatch, Some(regex)) if !regex.pattern.is_empty() => {
+            let regex = regex_of(c, regex, "ReplaceRegexMatch must be a valid RE2 regular expression.")?;
+            Some(PathRewrite::Regex(regex))
+        }
+        (RegexPathModifierType::ReplaceRegexMatch, _) => {
+            let message = "ReplaceRegexMatch Pattern must be set when rewrite path type is \"ReplaceRegexMatch\".";
+            c.fail("UnsupportedValue", message);
+            None
+        }
+        (RegexPathModifierType::Other(kind), _) => {
+            c.admit(
+                "type of urlRewrite.path",
+                kind,
+                Err(one_of(RegexPathModifierType::KNOWN)),
+            )?;
+            None
+        }
+    }
+}
+
+fn one_of(known: &[&str]) -> String {
+    super::matches::one_of(known)
+}
+
+fn regex_of(c: &mut Compilation<'_, '_>, regex: &RegexReplacement, refusal: &str) -> Option<RegexRewrite> {
+    if expression::check(&regex.pattern).is_err() {
+        c.fail("UnsupportedValue", refusal);
+        check_regex(c, &regex.pattern);
+        return None;
+    }
+    let check = expression::check_substitution(&regex.pattern, &regex.substitution);
+    c.admit("substitution", &regex.substitution, check)?;
+    Some(RegexRewrite {
+        pattern: (&*regex.pattern).into(),
+        substitution: (&*regex.substitution).into(),
+    })
+}
+
+fn injected(c: &mut Compilation<'_, '_>, id: Id, filter: &HttpRouteFilter) -> Result<edge_ir::RouteFilter, String> {
+    if let Some(header) = filter
+        .spec
+        .credential_injection
+        .as_deref()
+        .and_then(|i| i.header.as_deref())
+    {
+        admissible::field_name(header).map_err(|why| format!("header \"{header}\" can't be injected: {why}"))?;
+    }
+    if let Some(Err(why)) = credential::credential(c.reader, filter) {
+        return Err(why);
+    }
+    let key = FilterKey {
+        kind: FilterKind::CredentialInjector,
+        owner: Some((Kind::HttpRouteFilter, id)),
+    };
+    c.instances.push(key);
+    Ok(edge_ir::RouteFilter {
+        id: c.reader.filter_id(key),
+        effect: FilterEffect::On,
+    })
+}
+
+/// Conditions on cookies, those that can be told.
+fn cookies(c: &mut Compilation<'_, '_>, filter: &HttpRouteFilter) -> Result<Vec<ValueMatch>, Unknown> {
+    let mut cookies: Vec<ValueMatch> = Vec::new();
+    let mut is_known = true;
+    for cookie in filter.spec.matches.iter().flat_map(|m| &m.cookies) {
+        let name = c.admit("cookie name", &cookie.name, admissible::field_name(&cookie.name));
+        match name.and_then(|()| value(c, &cookie.r#type, &cookie.value)) {
+            Some(value) => cookies.push(ValueMatch {
+                name: (&*cookie.name).into(),
+                value,
+            }),
+            None => is_known = false,
+        }
+    }
+    is_known.then_some(cookies).ok_or(Unknown)
+}
+
+/// An answer and its headers.
+fn answer_of(c: &mut Compilation<'_, '_>, answer: &DirectResponseFilter) -> Option<(DirectResponse, HeaderEdits)> {
+    let code = answer.status_code.unwrap_or(200);
+    let status = u16::try_from(code).ok().filter(|code| (200..=599).contains(code));
+    let Some(status) = status else {
+        c.admit(
+            "statusCode of directResponse",
+            &code.to_string(),
+            Err("it must be from 200 to 599".into()),
+        );
+        return None;
+    };
+    if c.kind == RouteKind::Grpc && status < 300 {
+        let message = "DirectResponse with a 2xx status code is not supported for GRPCRoute.";
+        c.fail("UnsupportedValue", message);
+        return None;
+    }
+    let body = match answer.body.as_ref().map(|body| body_of(c, body)) {
+        None => None,
+        Some(Ok(body)) => body,
+        Some(Err(why)) => {
+            c.fail("UnsupportedValue", invalid(&why));
+            return None;
+        }
+    };
+    let headers = headers_of(c, answer)?;
+    Some((DirectResponse { status, body }, headers))
+}
+
+fn headers_of(c: &mut Compilation<'_, '_>, answer: &DirectResponseFilter) -> Option<HeaderEdits> {
+    let mut edits = HeaderEdits::default();
+    if let Some(content_type) = answer.content_type.as_deref() {
+        c.admit(
+            "contentType of directResponse",
+            content_type,
+            admissible::field_value(content_type),
+        )?;
+        edits.set.push(HeaderEdit {
+            name: "content-type".into(),
+            value: content_type.into(),
+        });
+    }
+    let Some(header) = answer.header.as_deref() else {
+        return Some(edits);
+    };
+    for (is_set, field) in [
+        (!header.remove.is_empty(), "remove"),
+        (!header.remove_on_match.is_empty(), "removeOnMatch"),
+        (!header.add_if_absent.is_empty(), "addIfAbsent"),
+    ] {
+        if is_set {
+            let message = format!("header.{field} is not supported for DirectResponse");
+            c.fail("UnsupportedValue", invalid(&message));
+            return None;
+        }
+    }
+    for (action, list, into) in [
+        ("set", &header.set, &mut edits.set),
+        ("add", &header.add, &mut edits.add),
+    ] {
+        for header in list {
+            if let Some(error) = filter::header_error(header, action, Side::Response) {
+                c.fail("UnsupportedValue", error);
+                return None;
+            }
+            into.push(HeaderEdit {
+                name: (&*header.name).into(),
+                value: (&*header.value).into(),
+            });
+        }
+    }
+    Some(edits)
+}
+
+/// The body of an answer: a text of its own, or of a ConfigMap.
+fn body_of(c: &Compilation<'_, '_>, body: &ResponseText) -> Result<Option<ResponseBody>, String> {
+    let text = match (&body.r#type, body.inline.as_deref(), body.value_ref.as_ref()) {
+        (ResponseTextType::Inline, Some(text), _) => text,
+        (ResponseTextType::Inline, None, _) => return Err("inline must be set for type Inline".to_owned()),
+        (ResponseTextType::ValueRef, _, Some(reference)) => config_text(c, reference)?,
+        (ResponseTextType::ValueRef, _, None) => return Err("valueRef must be set for type ValueRef".to_owned()),
+        (ResponseTextType::Other(kind), ..) => {
+            return Err(format!(
+                "body type {kind} is unknown: {}",
+                one_of(ResponseTextType::KNOWN)
+            ));
+        }
+    };
+    if text.len() > MAX_BODY {
+        return Err(format!("the body has {} bytes, and may have {MAX_BODY}", text.len()));
+    }
+    if text.is_empty() {
+        return Ok(None);
+    }
+    if !text.contains('%') {
+        return Ok(Some(ResponseBody::Text(text.into())));
+    }
+    operators::check(text).map_err(|why| format!("the body can't be filled in: {why}"))?;
+    Ok(Some(ResponseBody::Format(text.into())))
+}
+
+fn config_text<'a>(c: &Compilation<'a, '_>, reference: &LocalObjectRef) -> Result<&'a str, String> {
+    if !reference.group.is_empty() || reference.kind != "ConfigMap" {
+        return Err("only ConfigMap is supported for ValueRef".to_owned());
+    }
+    let (namespace, name) = (c.namespace, &*reference.name);
+    let Some(map) = c.reader.config_map(c.reader.id(namespace, name)) else {
+        return Err(format!("can't find the referenced configmap {namespace}/{name}"));
+    };
+    let named = map.data.get("response.body");
+    let text = named.or_else(|| map.data.values().next());
+    text.map(|text| &**text)
+        .ok_or_else(|| format!("can't find the key response.body in the referenced configmap {namespace}/{name}"))
+}
