@@ -1,6 +1,6 @@
 //! Clusters and their endpoints.
 
-use crate::{ClusterName, EndpointSetName, Origins, SecretName, TlsVersion};
+use crate::{ClusterName, EndpointSetName, LoadBalancing, Origins, SecretName, TlsVersion, UpstreamSettings};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -19,6 +19,9 @@ pub struct Cluster {
     pub tls: Option<UpstreamTls>,
     /// How endpoints are chosen.
     pub load_balancing: LoadBalancing,
+    /// What policies ask of the connections to it; shared by all clusters of whom the same is asked.
+    #[serde(default, skip_serializing_if = "UpstreamSettings::is_usual")]
+    pub upstream: Arc<UpstreamSettings>,
     /// Preference for endpoints in the proxy's own zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZoneRouting>,
@@ -130,17 +133,6 @@ pub enum AppProtocol {
     Http1,
     /// HTTP/2 with prior knowledge (RFC 9113 §3.3).
     Http2,
-}
-
-/// How endpoints are chosen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum LoadBalancing {
-    /// The less loaded of two picked at random.
-    #[default]
-    LeastRequest,
-    /// In turn.
-    RoundRobin,
 }
 
 /// Zone-aware routing.

@@ -1,6 +1,6 @@
 //! Virtual hosts and routes.
 
-use crate::{ClusterName, Domain, Origins, RouteFilters, RouteTableName};
+use crate::{ClusterName, Domain, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub struct Route {
 }
 
 /// Cross-origin rules (the Fetch standard's CORS protocol): the proxy answers preflights and marks responses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cors {
     /// Origins that are let in; any of them must match.
@@ -174,10 +174,13 @@ pub struct Forward {
     /// Copies, fire and forget.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mirrors: Vec<Mirror>,
+    /// What policies ask besides; shared by all routes that a policy covers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Arc<RouteTraffic>>,
 }
 
 /// A time limit in milliseconds; 0 switches the limit off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timeout(
     /// Milliseconds.
@@ -224,23 +227,6 @@ pub struct BackendShare {
     /// What filters of the manager do for requests that go to it, sorted by id.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub filters: RouteFilters,
-}
-
-/// When and how often a request is tried again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RetryPolicy {
-    /// Tries besides the first, > 0.
-    pub retries: u32,
-    /// Also retry on these response codes. Failed connections and refused streams are always retried.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub codes: Vec<u16>,
-    /// Base interval between tries, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backoff: Option<Timeout>,
-    /// Limit for each try.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub per_try_timeout: Option<Timeout>,
 }
 
 /// A change to the path.

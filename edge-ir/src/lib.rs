@@ -24,11 +24,13 @@ mod listener;
 mod name;
 mod origin;
 mod secret;
+mod traffic;
+mod upstream;
 mod workload;
 
 pub use cluster::{
-    AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, LoadBalancing, Locality,
-    ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
+    AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, ServerNaming,
+    SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
 pub use filter::{
     ExistingHeader, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, InjectedCredential,
@@ -38,8 +40,7 @@ pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RegexRewrite,
-    ResponseBody, RetryPolicy, Route, RouteAction, RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher,
-    VirtualHost,
+    ResponseBody, Route, RouteAction, RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,
@@ -52,6 +53,12 @@ pub use listener::{
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use secret::{Secret, SecretBytes, SecretContent};
+pub use traffic::{HashInput, RetryPolicy, RouteTraffic, Tunnel, Upgrade};
+pub use upstream::{
+    CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, Http2Keepalive, Http2Settings, HttpProbe, HttpVersion,
+    LoadBalancing, OutlierDetection, Payload, Preconnect, Probe, ProxyProtocol, ReportedLoad, RetryBudget,
+    TcpKeepalive, UpstreamSettings,
+};
 pub use workload::{
     AutoscalerSettings, BudgetSettings, ClusterSettings, ContainerSettings, ObjectPatch, PodSettings, ServiceKind,
     ServiceSettings, WorkloadKind, WorkloadSettings,

@@ -7,9 +7,11 @@
 //! deliberately absent: they belong to validation, which can name a condition.
 
 pub mod backend;
+pub mod backend_traffic;
 pub mod cluster_settings;
 pub mod core;
 pub mod edge_proxy;
+pub mod fault;
 pub mod gateway;
 pub mod grants;
 pub mod health_check;
@@ -18,6 +20,9 @@ pub mod http_route_filter;
 pub mod load_balancer;
 pub mod meta;
 pub mod object;
+pub mod policy;
+pub mod rate_limit;
+pub mod response;
 pub mod route_filter;
 pub mod routes;
 pub mod secret;
@@ -29,6 +34,7 @@ pub use backend::{
     AppProtocol, Backend, BackendEndpoint, BackendSpec, BackendTlsSettings, BackendType, FqdnEndpoint, IpEndpoint,
     UnixSocket,
 };
+pub use backend_traffic::{BackendTrafficPolicy, BackendTrafficPolicySpec};
 pub use core::{
     AddressFamily, ClusterTrustBundle, ConfigMap, Endpoint, EndpointConditions, EndpointPort, EndpointSlice,
     IpProtocol, Namespace, Service, ServiceImport, ServicePort, ServiceSpec, ServiceType,
@@ -58,6 +64,7 @@ pub use meta::{
     StatusAsRead, StringMap, Timestamp,
 };
 pub use object::{Generic, Kind, Object, ObjectKey, Scope};
+pub use policy::{MergeType, PolicyTargets, TargetNamespaces, TargetRef, TargetSelector, TargetsFrom};
 pub use route_filter::{
     CorsFilter, ExternalAuth, ExternalAuthProtocol, Fraction, HeaderModifier, HttpHeader, MirrorBackendRef,
     PathModifier, PathModifierType, RequestMirror, RequestRedirect, RouteFilter, RouteFilterType, UrlRewrite,

@@ -7,7 +7,9 @@
 mod context;
 mod id;
 
-pub(crate) use context::{Context, ContextId, Decisions, Encryption, Variant, VariantId};
+pub(crate) use context::{
+    Context, ContextId, Decision, Decisions, Encryption, Traffic, TrafficId, Treatment, Variant, VariantId,
+};
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,
     RouteKind, SocketId, Target,

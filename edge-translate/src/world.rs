@@ -8,8 +8,8 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Variant,
-        VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Traffic,
+        TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
@@ -25,7 +25,7 @@ mod policies;
 pub(crate) use covers::Cover;
 use covers::Covers;
 use places::Places;
-pub(crate) use policies::{may_protect, named_targets, policy_of, protects};
+pub(crate) use policies::{is_in_force, may_protect, named_targets, policy_of, protects, written};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -148,6 +148,16 @@ impl World {
     /// The number of a context.
     pub(crate) fn context_id(&self, context: Context) -> ContextId {
         self.decisions.borrow_mut().context_id(context)
+    }
+
+    /// The number of what a policy says of traffic.
+    pub(crate) fn traffic_id(&self, traffic: Traffic) -> TrafficId {
+        self.decisions.borrow_mut().traffic_id(traffic)
+    }
+
+    /// What a policy says of traffic.
+    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
+        self.decisions.borrow().traffic(id)
     }
 
     /// The context behind a number.

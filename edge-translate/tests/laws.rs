@@ -13,6 +13,8 @@
     reason = "a test that can't go on should stop where it stands"
 )]
 
+#[path = "laws/attached.rs"]
+mod attached;
 #[path = "laws/check.rs"]
 mod check;
 #[path = "laws/compare.rs"]

@@ -32,6 +32,7 @@ pub(crate) fn route(name: &str, prefix: &str, cluster: &str) -> Arc<Route> {
             path_rewrite: None,
             host_rewrite: None,
             forwarded_host: Default::default(),
+            traffic: None,
             mirrors: Vec::new(),
         }),
     )
@@ -85,6 +86,7 @@ pub(crate) fn cluster(name: &str) -> Arc<Cluster> {
         protocol: Default::default(),
         tls: None,
         load_balancing: Default::default(),
+        upstream: Default::default(),
         zones: None,
         origins: origins("Service", name),
     })

@@ -46,6 +46,7 @@ topics! {
     attachment "attach",
     backends "backend",
     backend_tls "backend-tls",
+    backend_traffic "backend-traffic",
     bootstraps "bootstrap",
     certificates "certificate",
     classes "class",

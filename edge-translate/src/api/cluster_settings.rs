@@ -2,10 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::health_check::HealthCheck;
-use crate::api::load_balancer::LoadBalancer;
 use crate::api::route_filter::{Fraction, one};
-use crate::api::shape::backend_ref;
+use crate::api::shape::{backend_ref, cluster_settings};
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
 
 backend_ref! {
@@ -20,40 +18,9 @@ backend_ref! {
     }
 }
 
-/// Settings of the connections to a backend.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterSettings {
-    /// How an endpoint is chosen; least request when absent.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub load_balancer: Option<Box<LoadBalancer>>,
-    /// Retries.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub retry: Option<Box<Retry>>,
-    /// PROXY header for the backend.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub proxy_protocol: Option<ProxyProtocol>,
-    /// TCP keepalive.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tcp_keepalive: Option<Box<TcpKeepalive>>,
-    /// Active and passive health checks.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub health_check: Option<Box<HealthCheck>>,
-    /// Limits.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub circuit_breaker: Option<Box<CircuitBreaker>>,
-    /// Time limits.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub timeout: Option<Box<Timeout>>,
-    /// Buffers and preconnecting.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub connection: Option<Box<BackendConnection>>,
-    /// Name resolution.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub dns: Option<Dns>,
-    /// HTTP/2.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub http2: Option<Box<Http2Settings>>,
+cluster_settings! {
+    /// Settings of the connections to a backend.
+    pub struct ClusterSettings {}
 }
 
 /// Retries.
@@ -147,19 +114,19 @@ pub struct TcpKeepalive {
 pub struct CircuitBreaker {
     /// Connections.
     #[serde(default = "limit")]
-    pub max_connections: u32,
+    pub max_connections: i64,
     /// Requests waiting.
     #[serde(default = "limit")]
-    pub max_pending_requests: u32,
+    pub max_pending_requests: i64,
     /// Requests at a time.
     #[serde(default = "limit")]
-    pub max_parallel_requests: u32,
+    pub max_parallel_requests: i64,
     /// Retries at a time.
     #[serde(default = "limit")]
-    pub max_parallel_retries: u32,
+    pub max_parallel_retries: i64,
     /// Requests on one connection; absent means any number.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub max_requests_per_connection: Option<u32>,
+    pub max_requests_per_connection: Option<i64>,
     /// Limits of one endpoint.
     #[serde(default, skip_serializing_if = "is_default")]
     pub per_endpoint: Option<PerEndpointLimits>,
@@ -174,7 +141,7 @@ pub struct CircuitBreaker {
 pub struct PerEndpointLimits {
     /// Connections.
     #[serde(default = "limit")]
-    pub max_connections: u32,
+    pub max_connections: i64,
 }
 
 /// Retries as a share of the requests.
@@ -334,6 +301,6 @@ fn two() -> i32 {
     2
 }
 
-fn limit() -> u32 {
+fn limit() -> i64 {
     1024
 }

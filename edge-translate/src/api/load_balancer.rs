@@ -49,6 +49,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct ConsistentHash {
     /// Which member is set.
+    #[serde(default)]
     pub r#type: ConsistentHashType,
     /// Older form of `headers`.
     #[serde(default, skip_serializing_if = "is_default")]

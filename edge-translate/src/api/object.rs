@@ -1,6 +1,6 @@
 //! Every kind under one roof: `Kind`, `ObjectKey` and `Object`.
 //!
-//! Policies travel as `Generic` (metadata and free spec) until their types exist; a kind that is
+//! Some policies travel as `Generic` (metadata and free spec) until their types exist; a kind that is
 //! not in the table is not an object here at all.
 
 use std::fmt;
@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::api::backend::Backend;
+use crate::api::backend_traffic::BackendTrafficPolicy;
 use crate::api::core::{ClusterTrustBundle, ConfigMap, EndpointSlice, Namespace, Service, ServiceImport};
 use crate::api::edge_proxy::EdgeProxy;
 use crate::api::gateway::{Gateway, GatewayClass, ListenerSet};
@@ -134,7 +135,7 @@ kinds! {
     Backend "Backend" EDGE, Namespaced, &["v1alpha1"], Backend;
     HttpRouteFilter "HTTPRouteFilter" EDGE, Namespaced, &["v1alpha1"], HttpRouteFilter;
     ClientTrafficPolicy "ClientTrafficPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
-    BackendTrafficPolicy "BackendTrafficPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
+    BackendTrafficPolicy "BackendTrafficPolicy" EDGE, Namespaced, &["v1alpha1"], BackendTrafficPolicy;
     SecurityPolicy "SecurityPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
     EdgeExtensionPolicy "EdgeExtensionPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
     EdgePatchPolicy "EdgePatchPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;

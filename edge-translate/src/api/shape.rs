@@ -99,6 +99,49 @@ macro_rules! otlp_collector {
 }
 pub(crate) use otlp_collector;
 
+/// Declares settings of the connections to a backend, with further fields.
+macro_rules! cluster_settings {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($own)*
+            /// How an endpoint is chosen; least request when absent.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub load_balancer: Option<Box<crate::api::load_balancer::LoadBalancer>>,
+            /// Retries.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub retry: Option<Box<crate::api::cluster_settings::Retry>>,
+            /// PROXY header for the backend.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub proxy_protocol: Option<crate::api::cluster_settings::ProxyProtocol>,
+            /// TCP keepalive.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub tcp_keepalive: Option<Box<crate::api::cluster_settings::TcpKeepalive>>,
+            /// Active and passive health checks.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub health_check: Option<Box<crate::api::health_check::HealthCheck>>,
+            /// Limits.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub circuit_breaker: Option<Box<crate::api::cluster_settings::CircuitBreaker>>,
+            /// Time limits.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub timeout: Option<Box<crate::api::cluster_settings::Timeout>>,
+            /// Buffers and preconnecting.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub connection: Option<Box<crate::api::cluster_settings::BackendConnection>>,
+            /// Name resolution.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub dns: Option<crate::api::cluster_settings::Dns>,
+            /// HTTP/2.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub http2: Option<Box<crate::api::cluster_settings::Http2Settings>>,
+        }
+    };
+}
+pub(crate) use cluster_settings;
+
 /// Declares settings of TLS connections, with further fields.
 macro_rules! tls_settings {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {

@@ -3,7 +3,7 @@
 use crate::{
     name::{
         Ancestor, BackendId, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,
-        SocketId,
+        SocketId, Sym,
     },
     phase::{hostname::Specificity, listeners::sockets::SocketListener},
 };
@@ -32,6 +32,19 @@ pub(crate) struct HostRoute {
     pub(crate) context: ContextId,
 }
 
+/// A policy on a route, or on a rule of it, at one of its listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RoutePolicy {
+    /// The listener.
+    pub(crate) listener: ListenerId,
+    /// The route.
+    pub(crate) route: RouteId,
+    /// The rule, where it is for one.
+    pub(crate) rule: Option<Sym>,
+    /// The policy.
+    pub(crate) policy: Id,
+}
+
 /// A port that a Gateway wants.
 pub(crate) type PortClaim = (PortProtocol, u16);
 
@@ -50,6 +63,8 @@ pub(crate) struct Index {
     pub(crate) ancestors: Counts<BackendPort, Ancestor>,
     /// What the targets of a policy are or hang under, by the number of these targets.
     pub(crate) policy_ancestors: Counts<PolicyId, Ancestor>,
+    /// Policies on routes, by the Gateway above.
+    pub(crate) route_policies: Counts<Id, RoutePolicy>,
     /// What routes need of a listener, by the number of those that do.
     pub(crate) filters: Counts<ListenerId, FilterKey>,
     /// Routes with a match in common, as listener and other route, by the number of hosts where that is so.

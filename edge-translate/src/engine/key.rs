@@ -38,6 +38,8 @@ pub(crate) enum Key {
     Ancestors(BackendPort),
     /// Filters that the routes of a listener use.
     Filters(ListenerId),
+    /// Policies on routes below a Gateway, and on their rules.
+    RoutePolicies(Id),
     // Units.
     /// Is this class ours, and what does it say?
     Class(Sym),
@@ -51,6 +53,8 @@ pub(crate) enum Key {
     Listeners(FleetId),
     /// What the EdgeProxy of a fleet decides for all of it.
     FleetShape(FleetId),
+    /// What does this BackendTrafficPolicy say?
+    TrafficPolicy(Id),
     /// Is this backend spoken to in TLS, and whom do we trust?
     BackendTls(BackendPort),
     /// What routes see of a Gateway.

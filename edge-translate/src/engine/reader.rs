@@ -2,7 +2,7 @@
 
 use super::{
     faults::Faults,
-    index::{HostRoutes, Index},
+    index::{HostRoutes, Index, RoutePolicy},
     key::Key,
     memo::Reads,
     unit::Subject,
@@ -13,7 +13,7 @@ use crate::{
     fact::{MachinePort, Question},
     name::{
         Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId,
-        RouteId, RouteKind, SocketId, Sym, Target, Variant, VariantId,
+        RouteId, RouteKind, SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -24,6 +24,7 @@ use crate::{
             sockets::SocketListener,
             view::ListenerViews,
         },
+        policies::traffic::TrafficPolicy,
         reference::{Referent, Referrer, is_permitted},
         routes::{attach::Attachments, bound::Bound},
     },
@@ -85,6 +86,8 @@ objects! {
     backend: Backend -> Backend;
     /// An HTTPRouteFilter.
     http_route_filter: HttpRouteFilter -> HttpRouteFilter;
+    /// A BackendTrafficPolicy.
+    backend_traffic_policy: BackendTrafficPolicy -> BackendTrafficPolicy;
     /// A BackendTLSPolicy.
     backend_tls_policy: BackendTlsPolicy -> BackendTlsPolicy;
     /// A ConfigMap.
@@ -128,6 +131,8 @@ units! {
     listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
     /// What its EdgeProxy decides for all of a fleet; none while it has no Gateway.
     fleet_shape(fleet: FleetId): FleetShape -> Arc<FleetShape>;
+    /// What a BackendTrafficPolicy says; none when it doesn't exist.
+    traffic_policy(id: Id): TrafficPolicy -> Arc<TrafficPolicy>;
     /// How a backend is spoken to; none when it doesn't exist.
     backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.
@@ -184,6 +189,22 @@ impl<'a> Reader<'a> {
         covers.filter(move |Cover { policy, .. }| {
             policy.id.namespace == id.namespace || self.lets_in(policy.kind, policy.id.namespace, kind, id)
         })
+    }
+
+    /// What a policy is over, those of other namespaces as far as a ReferenceGrant lets it in: kind, object, and the
+    /// listener or rule that it names. For its status alone, as with [`Self::host_routes`].
+    pub(crate) fn covered_by(&self, policy: PolicyId) -> impl Iterator<Item = (Kind, Id, Option<Sym>)> {
+        debug_assert_eq!(self.key, Key::Status(policy.kind, policy.id), "only this unit is woken");
+        let covered = self.world.covered_by(policy);
+        covered.filter(move |(kind, id, _)| {
+            policy.id.namespace == id.namespace || self.lets_in(policy.kind, policy.id.namespace, *kind, *id)
+        })
+    }
+
+    /// Policies on routes below a Gateway and on their rules, in no order.
+    pub(crate) fn route_policies(&self, gateway: Id) -> impl Iterator<Item = RoutePolicy> {
+        self.reads.note(Key::RoutePolicies(gateway));
+        self.index.route_policies.of(gateway)
     }
 
     /// Whether a policy protects what it covers in a way that this version can't honour: that must not be open.
@@ -348,6 +369,16 @@ impl<'a> Reader<'a> {
     /// What a number of a context stands for.
     pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
         self.world.context(id)
+    }
+
+    /// The number of what a policy says of traffic.
+    pub(crate) fn traffic_id(&self, traffic: Traffic) -> TrafficId {
+        self.world.traffic_id(traffic)
+    }
+
+    /// What a policy says of traffic.
+    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
+        self.world.traffic(id)
     }
 
     /// The number of what changes about a cluster.

@@ -144,12 +144,14 @@ units! {
     inputs { Settings Object Slices Grants Place Covers Fact }
     indexes {
         1: Members PortClaims;
+        4: RoutePolicies;
         5: ListenerRoutes Attached Ancestors Filters;
     }
     units {
         0 Class(name) lives with { Subject::Object(Kind::GatewayClass, Id { namespace: Interner::EMPTY, name }) };
         0 Certificate(id) lives with { Subject::Certificate(id) };
         1 CertificateView(id) lives with { Subject::Certificate(id) };
+        0 TrafficPolicy(id) lives with { Subject::Object(Kind::BackendTrafficPolicy, id) };
         1 Gateway(id) lives with { Subject::Object(Kind::Gateway, id) };
         2 Listeners(fleet) lives with { Subject::Fleet(fleet) };
         2 BackendTls(port) lives with { Subject::Port(port) };

@@ -5,13 +5,12 @@
 
 use super::{
     Translator,
-    index::{CountChange, HostRoute, PortClaim},
+    index::{CountChange, HostRoute, PortClaim, RoutePolicy},
     key::Key,
     unit::Subject,
     value::{PlacedHost, Value},
 };
 use crate::{
-    api::Kind,
     name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, PolicyId, RouteId},
     phase::{
         gateways::gateway::{Gateway, Member},
@@ -44,6 +43,7 @@ impl Translator {
             Key::Attach(route) => {
                 let (was, now) = (was.and_then(as_attachments), now.and_then(as_attachments));
                 self.keep_hosts(route, was, now);
+                self.keep_route_policies(&route_policies(route, was), &route_policies(route, now));
                 self.keep_policy_ancestors(&ancestors(was), &ancestors(now));
             }
             Key::Bound(route) => self.keep_users(route, was, now),
@@ -163,6 +163,13 @@ impl Translator {
     fn keep_policy_ancestors(&mut self, was: &[(PolicyId, Ancestor)], now: &[(PolicyId, Ancestor)]) {
         for policy in self.index.policy_ancestors.turn(was, now) {
             self.memo.want(Key::Status(policy.kind, policy.id));
+        }
+    }
+
+    /// Who looks from a Gateway's policy at those below it needn't look at every route.
+    fn keep_route_policies(&mut self, was: &[(Id, RoutePolicy)], now: &[(Id, RoutePolicy)]) {
+        for gateway in self.index.route_policies.turn(was, now) {
+            self.memo.touch(Key::RoutePolicies(gateway));
         }
     }
 
@@ -301,8 +308,8 @@ fn ancestors(attachments: Option<&Attachments>) -> SmallVec<[(PolicyId, Ancestor
         .flat_map(|a| a.policies.iter().map(move |policy| (a, *policy)));
     let mut ancestors: SmallVec<_> = policies
         .flat_map(|(attachments, policy)| {
-            let gateways = attachments.parents.iter().map(|parent| parent.gateway);
-            gateways.map(move |gateway| (policy, Ancestor::object(Kind::Gateway, gateway)))
+            let parents = attachments.parents.iter();
+            parents.map(move |parent| (policy, parent.ancestor()))
         })
         .collect();
     ancestors.sort_unstable();
@@ -322,6 +329,31 @@ fn as_attachments(value: &Value) -> Option<&Attachments> {
         Value::Attach(attachments) => Some(attachments),
         _ => None,
     }
+}
+
+/// Policies on a route and its rules, at each of its listeners, by the Gateway above; sorted.
+fn route_policies(route: RouteId, attachments: Option<&Attachments>) -> SmallVec<[(Id, RoutePolicy); 2]> {
+    let mut all = SmallVec::new();
+    let Some((attachments, holders)) = attachments.and_then(|a| Some((a, a.traffic.as_deref()?))) else {
+        return all;
+    };
+    let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
+    for listener in attached.map(|a| a.listener) {
+        let of = |rule, policy| {
+            let policy = RoutePolicy {
+                listener,
+                route,
+                rule,
+                policy,
+            };
+            (listener.gateway, policy)
+        };
+        all.extend(holders.whole.map(|policy| of(None, policy)));
+        all.extend(holders.parts.iter().map(|(rule, policy)| of(Some(*rule), *policy)));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn as_uses(value: &Value) -> Option<&Uses> {

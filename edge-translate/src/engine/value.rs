@@ -11,6 +11,7 @@ use crate::{
             sockets::Socket,
             view::ListenerViews,
         },
+        policies::traffic::TrafficPolicy,
         routes::{attach::Attachments, bound::Bound, overlap::Overlap},
     },
     status::Status,
@@ -33,6 +34,8 @@ pub(crate) enum Value {
     Listeners(Arc<FleetListeners>),
     /// See [`phase::gateways::fleet_shape`](crate::phase::gateways::fleet_shape).
     FleetShape(Arc<FleetShape>),
+    /// See [`phase::policies::traffic`](crate::phase::policies::traffic).
+    TrafficPolicy(Arc<TrafficPolicy>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).
     BackendTls(BackendTls),
     /// What routes see of a Gateway.

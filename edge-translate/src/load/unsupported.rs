@@ -16,8 +16,40 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
         "AccessLog",
         &[("settings", "entries are written as JSON on standard output")],
     ),
+    (
+        "ActiveHealthCheck",
+        &[
+            ("overrides", "endpoints are probed where they serve"),
+            ("healthCheckLog", "nothing is logged of health checks"),
+        ],
+    ),
+    (
+        "BackendConnection",
+        &[(
+            "socketBufferLimit",
+            "buffers of sockets have the size that the system gives them",
+        )],
+    ),
     ("BackendSpec", &[("fallback", "it gets its share at all times")]),
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
+    (
+        "BackendTrafficPolicySpec",
+        &[
+            ("bandwidthLimit", "bytes pass without a limit"),
+            ("faultInjection", "nothing fails on purpose"),
+            ("admissionControl", "requests are let through however few succeed"),
+            ("compression", NO_COMPRESSION),
+            ("compressor", NO_COMPRESSION),
+            ("responseOverride", "responses pass as they are"),
+            ("requestBuffer", "requests go on as they come"),
+            ("telemetry", "traces and metrics are those of all routes"),
+            ("routingType", "requests go where the EdgeProxy says"),
+        ],
+    ),
+    (
+        "BackendUtilization",
+        &[("keepResponseHeaders", "reports of load stay with the proxy")],
+    ),
     (
         "EdgeProxySpec",
         &[
@@ -46,6 +78,10 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("HttpRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("ListenerTls", &[("options", "no option is known")]),
     (
+        "LoadBalancer",
+        &[("zoneAware", "endpoints of all zones are equally near")],
+    ),
+    (
         "ProxyMetrics",
         &[
             ("sinks", "metrics are not pushed, only scraped"),
@@ -73,6 +109,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
 ];
 
+const NO_COMPRESSION: &str = "responses pass as they are";
 const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
 const ALL_METRICS: &str = "metrics are those that the proxy has by default";
 

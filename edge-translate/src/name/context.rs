@@ -1,11 +1,14 @@
 //! What policies decide, as values with numbers: equal decisions have equal numbers, so that whatever is made of them
 //! is made once and compared at a glance.
 //!
-//! A [`Context`] is what all policies together decide for a route at a parent listener, a [`Variant`] the part of it
-//! that enters a cluster. A new kind of policy is a field of one or both. Number 0 stands for "nothing is decided",
+//! A [`Context`] is what all policies together decide for a route at a parent listener, a [`Decision`] for each rule; a
+//! [`Variant`] is the part of it that enters a cluster, [`Traffic`] what a policy makes of requests. A new kind of policy
+//! is a field of one or several. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::PolicyId;
+use super::{PolicyId, Sym};
+use crate::api::RoutingType;
+use edge_ir::{LoadBalancing, RetryPolicy, RouteTraffic, Timeout, UpstreamSettings};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -25,14 +28,68 @@ impl VariantId {
     pub(crate) const OWN: Self = Self(0);
 }
 
-/// What policies decide for a route at a parent listener. It holds for every rule; policies that name a rule
-/// (`sectionName`) would make it a list by rule, of which binding takes the entry that is due.
+/// The number of a [`Traffic`], with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TrafficId(u32);
+
+/// What policies decide for a route at a parent listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Context {
     /// Policies that protect the route and that this version can't honour, sorted: what they cover is closed.
     pub(crate) unhonoured: Box<[PolicyId]>,
+    /// For its rules.
+    pub(crate) decision: Decision,
+    /// For rules that policies name, instead: by name of the rule, sorted.
+    pub(crate) rules: Box<[(Sym, Decision)]>,
+}
+
+impl Context {
+    /// What is decided for a rule, by its name.
+    pub(crate) fn of_rule(&self, name: Option<Sym>) -> Decision {
+        let own = name.and_then(|name| self.rules.iter().find(|(rule, _)| *rule == name));
+        own.map_or(self.decision, |(_, decision)| *decision)
+    }
+}
+
+/// What policies decide for a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Decision {
     /// What changes about the clusters of its backends.
     pub(crate) variant: VariantId,
+    /// What its requests are treated to.
+    pub(crate) treatment: Treatment,
+}
+
+/// What requests are treated to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Treatment {
+    /// What a policy says.
+    Traffic(TrafficId),
+    /// A policy that covers them is invalid, and nobody knows what it would say: they are refused.
+    Refused,
+}
+
+impl Default for Treatment {
+    fn default() -> Self {
+        Self::Traffic(TrafficId::default())
+    }
+}
+
+/// What a BackendTrafficPolicy, or two of them merged, say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Traffic {
+    /// Of the choice among endpoints.
+    pub(crate) load_balancing: LoadBalancing,
+    /// Of connections to backends.
+    pub(crate) upstream: Arc<UpstreamSettings>,
+    /// Where requests go: to pods or to the address of a Service.
+    pub(crate) routing: Option<RoutingType>,
+    /// Of the whole request, where a rule has no limit.
+    pub(crate) timeout: Option<Timeout>,
+    /// Of retries, where a rule says nothing.
+    pub(crate) retry: Option<RetryPolicy>,
+    /// Of what a route says besides.
+    pub(crate) route: Option<Arc<RouteTraffic>>,
 }
 
 /// How a cluster differs from what its backend says of itself. What a policy says of the backend (a BackendTLSPolicy)
@@ -43,6 +100,12 @@ pub(crate) struct Variant {
     /// Who encrypts what goes to the backend.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) encryption: Encryption,
+    /// How endpoints are chosen.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) load_balancing: LoadBalancing,
+    /// What policies ask of the connections.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) upstream: Arc<UpstreamSettings>,
 }
 
 /// Who encrypts what goes to a backend.
@@ -74,6 +137,7 @@ impl Variant {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     contexts: Numbered<Context>,
+    traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
 }
 
@@ -86,6 +150,16 @@ impl Decisions {
     /// The context behind a number.
     pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
         self.contexts.value(id.0)
+    }
+
+    /// The number of what a policy says of traffic.
+    pub(crate) fn traffic_id(&mut self, traffic: Traffic) -> TrafficId {
+        TrafficId(self.traffic.number(traffic))
+    }
+
+    /// What a policy says of traffic.
+    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
+        self.traffic.value(id.0)
     }
 
     /// The number of a variant.
@@ -149,21 +223,27 @@ impl<T: Default + Eq + Hash> Numbered<T> {
 mod tests {
     use super::*;
 
-    const PASSED_ON: Variant = Variant {
-        encryption: Encryption::Client,
-    };
+    fn passed_on() -> Variant {
+        Variant {
+            encryption: Encryption::Client,
+            ..Variant::default()
+        }
+    }
 
     #[test]
     fn equal_decisions_have_one_number_and_none_has_0() {
         let mut decisions = Decisions::default();
         assert_eq!(decisions.context_id(Context::default()), ContextId::default());
         assert_eq!(decisions.variant_id(Variant::default()), VariantId::OWN);
-        let variant = decisions.variant_id(PASSED_ON);
+        let variant = decisions.variant_id(passed_on());
         assert_ne!(variant, VariantId::OWN);
-        assert_eq!(decisions.variant_id(PASSED_ON), variant);
-        assert_eq!(*decisions.variant(variant), PASSED_ON);
+        assert_eq!(decisions.variant_id(passed_on()), variant);
+        assert_eq!(*decisions.variant(variant), passed_on());
         let context = Context {
-            variant,
+            decision: Decision {
+                variant,
+                ..Decision::default()
+            },
             ..Context::default()
         };
         let id = decisions.context_id(context.clone());
@@ -175,7 +255,7 @@ mod tests {
     fn a_name_tells_what_is_set_and_nothing_else() {
         let mut decisions = Decisions::default();
         assert_eq!(decisions.suffix(VariantId::OWN), "");
-        let variant = decisions.variant_id(PASSED_ON);
+        let variant = decisions.variant_id(passed_on());
         // The first 8 digits of `printf '{"encryption":"client"}' | sha256sum`: names outlive a version.
         assert_eq!(decisions.suffix(variant), "~fb6ddc2d");
     }
@@ -184,7 +264,7 @@ mod tests {
     #[should_panic(expected = "out of bounds")]
     fn a_number_that_nobody_gave_out_is_not_taken_for_no_policy() {
         let mut other = Decisions::default();
-        let variant = other.variant_id(PASSED_ON);
+        let variant = other.variant_id(passed_on());
         Decisions::default().variant(variant);
     }
 }

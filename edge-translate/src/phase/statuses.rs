@@ -5,9 +5,11 @@ use crate::{
     engine::reader::Reader,
     name::{Id, RouteId, RouteKind},
     status::Status,
+    world::is_in_force,
 };
 
 mod ancestor;
+mod attached;
 mod backend;
 mod backend_tls_policy;
 mod class;
@@ -18,6 +20,7 @@ mod gateway;
 mod listener_set;
 mod policy;
 mod route;
+mod target;
 mod warning;
 
 pub(crate) use backend::backend_problem;
@@ -50,6 +53,7 @@ fn by_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
         Kind::Backend => backend::status(reader, id),
         Kind::EdgeProxy => edge_proxy::status(reader, id),
         Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
+        kind if is_in_force(kind) => attached::status(reader, kind, id),
         kind if policy::is_policy(kind) => policy::status(reader, kind, id),
         _ => route::status(
             reader,
@@ -72,5 +76,5 @@ pub(crate) fn has_status(kind: Kind) -> bool {
             | Kind::EdgeProxy
             | Kind::BackendTlsPolicy
     );
-    is_own || policy::is_policy(kind) || RouteKind::of(kind).is_some()
+    is_own || is_in_force(kind) || policy::is_policy(kind) || RouteKind::of(kind).is_some()
 }

@@ -7,10 +7,10 @@
 
 use super::{
     Touched, World,
-    policies::{Selector, named_targets, policy_of, selectors},
+    policies::{Selector, Written, is_in_force, written},
 };
 use crate::{
-    api::{Generic, Kind, Object, StringMap},
+    api::{Kind, Object, StringMap},
     engine::key::Key,
     name::{Id, Interner, PolicyId, RouteId, RouteKind, Sym},
 };
@@ -120,6 +120,12 @@ impl World {
         self.covers.over.get(&(kind, id)).map_or(&[], |over| over)
     }
 
+    /// What a policy is over, parts of objects included, sorted.
+    pub(crate) fn covered_by(&self, policy: PolicyId) -> impl Iterator<Item = (Kind, Id, Option<Sym>)> {
+        let covers = self.covers.policies.get(&policy).into_iter().flat_map(|p| &p.covers);
+        covers.map(|((kind, id), cover)| (*kind, *id, cover.section))
+    }
+
     /// Brings the index up to date after an object came, changed or went.
     pub(super) fn turn_covers(
         &mut self,
@@ -137,12 +143,16 @@ impl World {
                 true => Vec::new(),
                 false => self.turn_candidate((kind, id), now.as_ref()),
             }
-        } else if was.or(now).and_then(policy_of).is_some() {
-            self.turn_policy(PolicyId { kind, id }, now.and_then(policy_of))
+        } else if was.or(now).and_then(written).is_some() {
+            self.turn_policy(PolicyId { kind, id }, now.and_then(written))
         } else {
             Vec::new()
         };
-        for (kind, id) in turned {
+        for ((kind, id), policy) in turned {
+            if is_in_force(policy.kind) {
+                // It says what becomes of each of its targets.
+                touched.units.push(Key::Status(policy.kind, policy.id));
+            }
             match RouteKind::of(kind) {
                 Some(kind) => touched.units.push(Key::Attach(RouteId { kind, id })),
                 None => touched.push(Key::Covers(kind, id)),
@@ -151,9 +161,9 @@ impl World {
     }
 
     /// Takes what a policy points at; returns the objects for which that makes a difference.
-    fn turn_policy(&mut self, policy: PolicyId, now: Option<&Generic>) -> Vec<Target> {
+    fn turn_policy(&mut self, policy: PolicyId, now: Option<Written<'_>>) -> Vec<(Target, PolicyId)> {
         let was = self.covers.policies.remove(&policy).unwrap_or_default();
-        let now = now.map(|generic| self.pointing(policy, generic, &was));
+        let now = now.map(|written| self.pointing(policy, written, &was));
         let nothing = BTreeSet::new();
         let covers = now.as_ref().map_or(&nothing, |now| &now.covers);
         let mut turned = Vec::new();
@@ -172,11 +182,11 @@ impl World {
         }
         turned.sort_unstable();
         turned.dedup();
-        turned
+        turned.into_iter().map(|target| (target, policy)).collect()
     }
 
-    fn pointing(&self, policy: PolicyId, generic: &Generic, was: &Pointing) -> Pointing {
-        let selectors: Vec<_> = selectors(&generic.spec).collect();
+    fn pointing(&self, policy: PolicyId, written: Written<'_>, was: &Pointing) -> Pointing {
+        let selectors = written.selectors();
         let mut covers: BTreeSet<_> = match was.selectors == selectors {
             true => was
                 .covers
@@ -186,7 +196,7 @@ impl World {
                 .collect(),
             false => self.choose(policy, &selectors),
         };
-        covers.extend(named_targets(&generic.spec).map(|target| {
+        covers.extend(written.named().into_iter().map(|target| {
             let id = Id {
                 namespace: policy.id.namespace,
                 name: self.sym(target.name),
@@ -220,7 +230,7 @@ impl World {
     }
 
     /// Takes the labels of an object, or that it is gone.
-    fn turn_candidate(&mut self, target: Target, labels: Option<&StringMap>) -> Vec<Target> {
+    fn turn_candidate(&mut self, target: Target, labels: Option<&StringMap>) -> Vec<(Target, PolicyId)> {
         match labels {
             Some(_) => self.covers.candidates.insert(target),
             None => self.covers.candidates.remove(&target),
@@ -239,26 +249,31 @@ impl World {
             .covers
             .choosers_of(target)
             .partition(|policy| labels.is_some_and(|labels| is_chosen(*policy, labels)));
-        let mut turned = false;
+        let mut turned = Vec::new();
         for policy in choosers {
             let pointing = self.covers.policies.get_mut(&policy);
             if pointing.is_some_and(|p| p.covers.insert((target, choosing(policy)))) {
                 self.covers.add(target, choosing(policy));
-                turned = true;
+                turned.push((target, policy));
             }
         }
         for policy in others {
             let pointing = self.covers.policies.get_mut(&policy);
             if pointing.is_some_and(|p| p.covers.remove(&(target, choosing(policy)))) {
                 self.covers.remove(target, choosing(policy));
-                turned = true;
+                turned.push((target, policy));
             }
         }
-        turned.then_some(target).into_iter().collect()
+        turned
     }
 
     /// Takes the labels of a namespace, or that we know nothing of it any more.
-    fn turn_namespace(&mut self, namespace: Sym, was: Option<&StringMap>, now: Option<&StringMap>) -> Vec<Target> {
+    fn turn_namespace(
+        &mut self,
+        namespace: Sym,
+        was: Option<&StringMap>,
+        now: Option<&StringMap>,
+    ) -> Vec<(Target, PolicyId)> {
         let everywhere = self.covers.choosers.iter().filter(|((_, within), _)| within.is_none());
         let concerned = everywhere.filter(|((kind, _), policies)| {
             let mut selectors = policies.iter().flat_map(|policy| self.covers.selectors_of(*policy));

@@ -1,24 +1,92 @@
 //! What policies say of what they cover: whether it must be protected, which objects they name, and which they choose.
 //!
-//! They are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy. Kinds
+//! Most are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy. Kinds
 //! that may protect in a way that this version can't honour close what they cover: a route that somebody put behind
 //! authentication must not be open because we don't know the policy yet. Each leaves [`protects`] when its translation
 //! arrives.
 
 use crate::{
-    api::{Generic, Kind, LabelSelector, Object, StringMap},
+    api::{Generic, Kind, LabelSelector, Object, PolicyTargets, StringMap, TargetRef, TargetSelector, TargetsFrom},
     name::Sym,
 };
 use serde::Deserialize;
 use serde_json::Value;
+use smallvec::SmallVec;
 
-/// The policy behind an object; none where it is of another kind.
+/// What a policy is for, in the form in which its kind is read.
+#[derive(Clone, Copy)]
+pub(crate) enum Written<'a> {
+    /// As it stands there.
+    Raw(&'a Value),
+    /// As its type has it.
+    Typed(PolicyTargets<'a>),
+}
+
+/// Whether policies of a kind are in force; of others only what they might protect counts.
+pub(crate) fn is_in_force(kind: Kind) -> bool {
+    kind == Kind::BackendTrafficPolicy
+}
+
+/// What an object is for, if it is a policy.
+pub(crate) fn written(object: &Object) -> Option<Written<'_>> {
+    match object {
+        Object::BackendTrafficPolicy(policy) => Some(Written::Typed(policy.spec.targets())),
+        other => policy_of(other).map(|policy| Written::Raw(&policy.spec)),
+    }
+}
+
+impl<'a> Written<'a> {
+    /// The targets that it names; kinds that we don't read are left out.
+    pub(crate) fn named(self) -> SmallVec<[NamedTarget<'a>; 1]> {
+        match self {
+            Self::Raw(spec) => named_targets(spec).collect(),
+            Self::Typed(targets) => targets.named.iter().chain(targets.single).filter_map(named).collect(),
+        }
+    }
+
+    /// Its selectors; kinds that we don't read are left out.
+    pub(super) fn selectors(self) -> Vec<Selector> {
+        match self {
+            Self::Raw(spec) => selectors(spec).collect(),
+            Self::Typed(targets) => targets.chosen.iter().filter_map(chosen).collect(),
+        }
+    }
+}
+
+fn named(target: &TargetRef) -> Option<NamedTarget<'_>> {
+    Some(NamedTarget {
+        kind: Kind::of(&target.group, &target.kind)?,
+        name: &target.name,
+        section: target.section_name.as_deref(),
+    })
+}
+
+fn chosen(selector: &TargetSelector) -> Option<Selector> {
+    let namespaces = selector.namespaces.as_deref();
+    Some(Selector {
+        kind: Kind::of(&selector.group, &selector.kind)?,
+        labels: LabelSelector {
+            match_labels: selector.match_labels.clone(),
+            match_expressions: selector.match_expressions.clone(),
+        },
+        from: match namespaces.map(|namespaces| &namespaces.from) {
+            None | Some(TargetsFrom::Same) => Reach::Same,
+            Some(TargetsFrom::Selector) => Reach::Selector,
+            Some(TargetsFrom::All | TargetsFrom::Other(_)) => Reach::All,
+        },
+        namespaces: namespaces
+            .and_then(|n| n.selector.as_deref())
+            .cloned()
+            .unwrap_or_default(),
+    })
+}
+
+/// The policy behind an object whose kind is read as raw fields; none where it is of another kind.
 pub(crate) fn policy_of(object: &Object) -> Option<&Generic> {
     match object {
-        Object::BackendTrafficPolicy(policy)
-        | Object::ClientTrafficPolicy(policy)
-        | Object::EdgeExtensionPolicy(policy)
-        | Object::SecurityPolicy(policy) => Some(policy),
+        Object::ClientTrafficPolicy(policy) | Object::EdgeExtensionPolicy(policy) | Object::SecurityPolicy(policy) => {
+            Some(policy)
+        }
         _ => None,
     }
 }

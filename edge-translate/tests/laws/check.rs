@@ -1,8 +1,9 @@
 //! What must hold of every fleet, whatever the world looks like.
 
 use edge_ir::{
-    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, HttpManager, Network,
-    Origins, Route, RouteAction, SecretContent, ServerNames, ServerNaming, StreamProxy, UpstreamTls, VirtualHost,
+    Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, HttpManager,
+    LoadBalancing, Network, Origins, Route, RouteAction, SecretContent, ServerNames, ServerNaming, StreamProxy,
+    UpstreamSettings, UpstreamTls, VirtualHost,
 };
 use edge_translate::api::{Kind, Object, ObjectKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -207,8 +208,25 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
 }
 
 /// What passes through is encrypted by the client alone: it never goes to a cluster that encrypts; and a cluster that leaves
-/// out what its backend asks for (a variant, `~` in its name) is for nothing else.
+/// out what its backend asks for is for nothing else: a variant (`~` in its name) of which no policy asks anything, or that
+/// doesn't encrypt where the backend's own cluster does.
 fn variants(fleet: &Fleet, wrong: &mut Vec<String>) {
+    let own = |name: &str| name.split('~').next().unwrap_or_default().to_owned();
+    let securely: BTreeSet<String> = fleet
+        .clusters
+        .iter()
+        .filter(|c| c.tls.is_some())
+        .map(|c| own(&c.name))
+        .collect();
+    let in_clear: BTreeSet<&str> = fleet
+        .clusters
+        .iter()
+        .filter(|c| {
+            let is_asked = *c.upstream != UpstreamSettings::default() || c.load_balancing != LoadBalancing::default();
+            c.name.contains('~') && c.tls.is_none() && (!is_asked || securely.contains(&own(&c.name)))
+        })
+        .map(|c| &*c.name)
+        .collect();
     let encrypts: BTreeMap<&str, bool> = fleet.clusters.iter().map(|c| (&*c.name, c.tls.is_some())).collect();
     for stream in streams(fleet) {
         let passes = stream.stat_prefix.starts_with("tls-passthrough-");
@@ -216,13 +234,13 @@ fn variants(fleet: &Fleet, wrong: &mut Vec<String>) {
             if passes && encrypts.get(name) == Some(&true) {
                 wrong.push(format!("{}: TLS in TLS to {name}", stream.stat_prefix));
             }
-            if !passes && name.contains('~') {
+            if !passes && in_clear.contains(name) {
                 wrong.push(format!("{}: {name} is spoken to in clear", stream.stat_prefix));
             }
         }
     }
     for (_, route) in routes(fleet) {
-        let clear = clusters_of(route).into_iter().filter(|name| name.contains('~'));
+        let clear = clusters_of(route).into_iter().filter(|name| in_clear.contains(name));
         wrong.extend(clear.map(|name| format!("{}: {name} is spoken to in clear", route.name)));
     }
 }

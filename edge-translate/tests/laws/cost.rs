@@ -306,9 +306,9 @@ fn labelled(name: &str, team: &str) -> Value {
 fn chooser(kind: &str, namespace: &str, name: &str, note: &str) -> Value {
     let namespaces =
         (namespace != "b").then(|| json!({"from": "Selector", "selector": {"matchLabels": {"team": "x"}}}));
-    json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": {"name": name, "namespace": namespace},
-        "spec": {"targetSelectors": [{"kind": "HTTPRoute", "matchLabels": {"team": "shop"}, "namespaces": namespaces}],
-                 "note": note}})
+    json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "annotations": {"note": note}},
+        "spec": {"targetSelectors": [{"kind": "HTTPRoute", "matchLabels": {"team": "shop"}, "namespaces": namespaces}]}})
 }
 
 /// Policies by label over so many routes: one that closes them, one of another namespace, one that has no effect.
@@ -337,9 +337,9 @@ fn chosen(routes: usize) -> Engine {
 fn policies_with_selectors_cost_what_they_come_to_choose() {
     let changes: Vec<(&str, Edit, &[&str])> = vec![
         (
-            "a route comes that three policies choose",
+            "a route comes that three policies choose, one of which says what becomes of each",
             Edit::Put(read(labelled("new", "shop"))),
-            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×3"],
         ),
         (
             "a route comes that none chooses",
@@ -349,12 +349,12 @@ fn policies_with_selectors_cost_what_they_come_to_choose() {
         (
             "a route bears another label: it is open",
             Edit::Put(read(labelled("shop-0", "news"))),
-            &["Attach×1", "Bound×1", "Host×1", "Status×1"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
         ),
         (
             "a chosen route goes",
             Edit::Remove(ObjectKey::new(Kind::HttpRoute, "b", "shop-0")),
-            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×3"],
         ),
         (
             "a Gateway comes, which none chooses",
@@ -365,9 +365,9 @@ fn policies_with_selectors_cost_what_they_come_to_choose() {
             &["Gateway×1", "ListenerViews×1", "Status×1"],
         ),
         (
-            "a policy without effect is edited",
+            "a policy is edited and says the same",
             Edit::Put(read(chooser("BackendTrafficPolicy", "b", "idle", "edited"))),
-            &["Status×1"],
+            &["TrafficPolicy×1", "Status×1"],
         ),
     ];
     for routes in [3, 30] {

@@ -5,11 +5,12 @@
 //! `Struct` is walked as it is. Other well-known types are left to the library. Keys of maps are sorted, so that the
 //! same message is always the same text.
 
+use super::{full_name, value::Typed};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost_reflect::{DynamicMessage, EnumDescriptor, Kind, MapKey, ReflectMessage, SerializeOptions, Value};
 use serde::{
     Serialize, Serializer,
-    ser::{SerializeMap, SerializeSeq},
+    ser::{Error as _, SerializeMap, SerializeSeq},
 };
 use std::collections::BTreeMap;
 
@@ -45,8 +46,7 @@ impl Serialize for Message<'_> {
             "google.protobuf.Struct" => self.write_struct(serializer),
             "google.protobuf.Value" => self.write_value(serializer),
             "google.protobuf.ListValue" => self.write_list(serializer),
-            // It says that there is a setting, and not which; the library finds no type in it.
-            "google.protobuf.Any" if self.message.fields().next().is_none() => serializer.serialize_map(Some(0))?.end(),
+            "google.protobuf.Any" => self.write_any(serializer),
             name if name.starts_with("google.protobuf.") => {
                 self.message.serialize_with_options(serializer, self.options)
             }
@@ -66,6 +66,36 @@ impl Message<'_> {
             map.serialize_entry(name, &self.field(value, field.kind()))?;
         }
         map.end()
+    }
+
+    /// The message inside, with its type. One without a type says that there is a setting, and not which.
+    fn write_any<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let field = |name| self.message.get_field_by_name(name);
+        let (url, bytes) = (field("type_url"), field("value"));
+        let Some(url) = url.as_deref().and_then(Value::as_str).filter(|url| !url.is_empty()) else {
+            return serializer.serialize_map(Some(0))?.end();
+        };
+        let known = self
+            .message
+            .descriptor()
+            .parent_pool()
+            .get_message_by_name(full_name(url));
+        // Types with a form of their own are left to the library, and so is saying that a type is unknown.
+        let Some(known) = known.filter(|known| !known.full_name().starts_with("google.protobuf.")) else {
+            return self.message.serialize_with_options(serializer, self.options);
+        };
+        let bytes = bytes
+            .as_deref()
+            .and_then(Value::as_bytes)
+            .map(AsRef::as_ref)
+            .unwrap_or_default();
+        let message = DynamicMessage::decode(known, bytes).map_err(S::Error::custom)?;
+        let fields = Message {
+            message: &message,
+            options: self.options,
+            names: self.names,
+        };
+        Typed { type_url: url, fields }.serialize(serializer)
     }
 
     fn write_struct<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,61 +1,37 @@
 //! Clusters.
 
 use super::{
-    common::{CONNECTION_BUFFER, extension, from_ads, number, seconds},
+    common::{duration, from_ads, seconds},
     endpoints::lower_localities,
     metadata::put_metadata,
     upstream_tls,
 };
 use crate::snapshot::{Body, Entry};
-use edge_ir::{AppProtocol, Cluster, Discovery, LoadBalancing, Locality, ServerNaming, UpstreamTls, ZoneRouting};
+use edge_ir::{Cluster, Discovery, DnsFamily, DnsSettings, Locality, ServerNaming, UpstreamTls};
 use envoy_types::{
-    pb::{
-        envoy::{
-            config::{
-                cluster::v3::{
-                    self as pb, CircuitBreakers, LoadBalancingPolicy,
-                    circuit_breakers::Thresholds,
-                    cluster::{
-                        ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig,
-                        LbPolicy,
-                    },
-                    load_balancing_policy::Policy,
-                },
-                core::v3::{
-                    Http1ProtocolOptions, Http2ProtocolOptions, TypedExtensionConfig, UpstreamHttpProtocolOptions,
-                },
-                endpoint::v3::ClusterLoadAssignment,
-            },
-            extensions::{
-                clusters::{
-                    common::dns::v3 as dns,
-                    dns::v3::DnsCluster,
-                    dynamic_forward_proxy::v3::{self as dynamic, cluster_config::ClusterImplementationSpecifier},
-                },
-                load_balancing_policies::{
-                    common::v3::{
-                        LocalityLbConfig,
-                        locality_lb_config::{
-                            LocalityConfigSpecifier, LocalityWeightedLbConfig, ZoneAwareLbConfig,
-                            zone_aware_lb_config::ForceLocalZone,
-                        },
-                    },
-                    least_request::v3::LeastRequest,
-                    round_robin::v3::RoundRobin,
-                },
-                upstreams::http::v3::{
-                    HttpProtocolOptions,
-                    http_protocol_options::{
-                        ExplicitHttpConfig, UpstreamProtocolOptions, explicit_http_config::ProtocolConfig,
-                    },
+    pb::envoy::{
+        config::{
+            cluster::v3::{
+                self as pb,
+                cluster::{
+                    ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy,
                 },
             },
+            endpoint::v3::ClusterLoadAssignment,
         },
-        google::protobuf::UInt64Value,
+        extensions::clusters::{
+            common::dns::v3 as dns,
+            dns::v3::DnsCluster,
+            dynamic_forward_proxy::v3::{self as dynamic, cluster_config::ClusterImplementationSpecifier},
+        },
     },
     util::pack_any,
 };
 use prost::Message;
+
+mod balancing;
+mod health;
+mod settings;
 
 /// `Cluster.metadata`.
 const METADATA: u32 = 25;
@@ -67,19 +43,10 @@ pub(crate) const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpPr
 pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
     let mut message = pb::Cluster {
         name: cluster.name.to_string(),
-        connect_timeout: Some(seconds(10)),
-        per_connection_buffer_limit_bytes: number(CONNECTION_BUFFER),
         dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
-        circuit_breakers: Some(CircuitBreakers {
-            thresholds: vec![Thresholds {
-                max_retries: number(1024),
-                ..Default::default()
-            }],
-            ..Default::default()
-        }),
         // An endpoint that the platform takes away is gone, whatever a health check said last.
         ignore_health_on_host_removal: true,
-        load_balancing_policy: Some(lower_policy(cluster)),
+        load_balancing_policy: Some(balancing::lower(cluster)),
         ..Default::default()
     };
     let mut warmed_by = None;
@@ -97,45 +64,17 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
                 service_name,
             });
         }
-        Discovery::Dns(localities) => lower_dns(&mut message, localities),
+        Discovery::Dns(localities) => lower_dns(&mut message, localities, cluster.upstream.dns.unwrap_or_default()),
         Discovery::OfRequest => lower_of_request(&mut message, cluster.tls.as_ref()),
     }
     message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
-    if let Some(options) = http_options(cluster) {
-        message.typed_extension_protocol_options =
-            std::iter::once((HTTP_OPTIONS.to_owned(), pack_any(options))).collect();
-    }
+    settings::put(&mut message, cluster);
+    let http = settings::http_options(cluster).map(|options| (HTTP_OPTIONS.to_owned(), pack_any(options)));
+    message.typed_extension_protocol_options = http.into_iter().collect();
     let mut out = message.encode_to_vec();
     put_metadata(&mut out, METADATA, &cluster.origins);
     let entry = Entry::new(cluster.name.clone(), Body::Whole(out.into()), cluster.origins.clone());
     Entry { warmed_by, ..entry }
-}
-
-/// What a cluster says about HTTP; HTTP/1.1 in clear needs no word.
-fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
-    let of_request = cluster.tls.as_ref().filter(|tls| tls.naming == ServerNaming::OfRequest);
-    let config = match cluster.protocol {
-        AppProtocol::Http1 if of_request.is_none() => return None,
-        AppProtocol::Http1 => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
-        // With prior knowledge.
-        AppProtocol::Http2 => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions {
-            initial_stream_window_size: number(65_536),
-            initial_connection_window_size: number(1_048_576),
-            ..Default::default()
-        }),
-    };
-    let explicit = ExplicitHttpConfig {
-        protocol_config: Some(config),
-    };
-    Some(HttpProtocolOptions {
-        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)),
-        upstream_http_protocol_options: of_request.map(|tls| UpstreamHttpProtocolOptions {
-            auto_sni: true,
-            auto_san_validation: tls.authorities.is_some(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    })
 }
 
 /// Endpoints are what the host of each request resolves to. The filter on the chain has the same cache.
@@ -157,11 +96,19 @@ fn lower_of_request(message: &mut pb::Cluster, tls: Option<&UpstreamTls>) {
     message.load_balancing_policy = None;
 }
 
-fn lower_dns(message: &mut pb::Cluster, localities: &[Locality]) {
+fn lower_dns(message: &mut pb::Cluster, localities: &[Locality], settings: DnsSettings) {
+    let family = match settings.family {
+        DnsFamily::V4Preferred => dns::DnsLookupFamily::V4Preferred,
+        DnsFamily::V4 => dns::DnsLookupFamily::V4Only,
+        DnsFamily::V6 => dns::DnsLookupFamily::V6Only,
+        // The proxy's word for it: IPv6 is tried first.
+        DnsFamily::V6Preferred => dns::DnsLookupFamily::Auto,
+        DnsFamily::All => dns::DnsLookupFamily::All,
+    };
     let config = DnsCluster {
-        dns_refresh_rate: Some(seconds(30)),
-        respect_dns_ttl: true,
-        dns_lookup_family: dns::DnsLookupFamily::V4Preferred.into(),
+        dns_refresh_rate: Some(settings.refresh.map_or(seconds(30), duration)),
+        respect_dns_ttl: settings.respect_ttl.unwrap_or(true),
+        dns_lookup_family: family.into(),
         ..Default::default()
     };
     message.cluster_discovery_type = Some(ClusterDiscoveryType::ClusterType(CustomClusterType {
@@ -173,47 +120,4 @@ fn lower_dns(message: &mut pb::Cluster, localities: &[Locality]) {
         endpoints: lower_localities(localities),
         ..Default::default()
     });
-}
-
-fn lower_policy(cluster: &Cluster) -> LoadBalancingPolicy {
-    let locality_lb_config = Some(lower_locality_config(cluster.zones));
-    let policy: TypedExtensionConfig = match cluster.load_balancing {
-        LoadBalancing::LeastRequest => extension(
-            "envoy.load_balancing_policies.least_request",
-            LeastRequest {
-                locality_lb_config,
-                ..Default::default()
-            },
-        ),
-        LoadBalancing::RoundRobin => extension(
-            "envoy.load_balancing_policies.round_robin",
-            RoundRobin {
-                locality_lb_config,
-                ..Default::default()
-            },
-        ),
-    };
-    LoadBalancingPolicy {
-        policies: vec![Policy {
-            typed_extension_config: Some(policy),
-        }],
-    }
-}
-
-fn lower_locality_config(zones: Option<ZoneRouting>) -> LocalityLbConfig {
-    let specifier = match zones {
-        None => LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig {}),
-        Some(ZoneRouting { min_endpoints }) => LocalityConfigSpecifier::ZoneAwareLbConfig(ZoneAwareLbConfig {
-            min_cluster_size: Some(UInt64Value {
-                value: min_endpoints.into(),
-            }),
-            force_local_zone: Some(ForceLocalZone {
-                min_size: number(min_endpoints),
-            }),
-            ..Default::default()
-        }),
-    };
-    LocalityLbConfig {
-        locality_config_specifier: Some(specifier),
-    }
 }

@@ -4,13 +4,14 @@ use crate::wire::{put_message, put_str, put_text};
 use edge_ir::{PathMatch, RouteMatch, ValueMatcher};
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern};
 
-/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.path_separated_prefix`,
-/// `.cookies`.
+/// `RouteMatch.prefix`, `.path`, `.headers`, `.query_parameters`, `.safe_regex`, `.connect_matcher`,
+/// `.path_separated_prefix`, `.cookies`.
 const PREFIX: u32 = 1;
 const PATH: u32 = 2;
 const HEADERS: u32 = 6;
 const QUERY_PARAMETERS: u32 = 7;
 const SAFE_REGEX: u32 = 10;
+const CONNECT_MATCHER: u32 = 12;
 const PATH_SEPARATED_PREFIX: u32 = 14;
 const COOKIES: u32 = 17;
 /// `HeaderMatcher.name`, `.string_match`.
@@ -28,9 +29,20 @@ const STRING_SAFE_REGEX: u32 = 5;
 /// `RegexMatcher.regex`.
 const REGEX: u32 = 2;
 
+/// What requests a match is for, besides what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    /// Those with a path.
+    Any,
+    /// CONNECT (RFC 9110 §9.3.6).
+    Connect,
+}
+
 /// Writes the fields of a match.
-pub(super) fn put_match(out: &mut Vec<u8>, matches: &RouteMatch) {
+pub(super) fn put_match(out: &mut Vec<u8>, matches: &RouteMatch, method: Method) {
     match &matches.path {
+        // Calls of this method have no path.
+        _ if method == Method::Connect => put_message(out, CONNECT_MATCHER, |_| {}),
         PathMatch::Any => put_str(out, PREFIX, "/"),
         PathMatch::Prefix(path) if path.is_empty() || &**path == "/" => put_str(out, PREFIX, "/"),
         PathMatch::Prefix(path) => put_str(out, PATH_SEPARATED_PREFIX, path),

@@ -34,6 +34,8 @@ use envoy_types::{
     util::pack_any,
 };
 
+mod traffic;
+
 #[cfg(test)]
 mod tests;
 
@@ -71,14 +73,11 @@ mod action {
     pub(super) const TIMEOUT: u32 = 8;
     pub(super) const RETRY_POLICY: u32 = 9;
     pub(super) const CLUSTER_NOT_FOUND_RESPONSE_CODE: u32 = 20;
-    pub(super) const UPGRADE_CONFIGS: u32 = 25;
     pub(super) const HOST_REWRITE_HEADER: u32 = 29;
     pub(super) const REQUEST_MIRROR_POLICIES: u32 = 30;
     pub(super) const REGEX_REWRITE: u32 = 32;
     pub(super) const HOST_REWRITE_PATH_REGEX: u32 = 35;
     pub(super) const APPEND_X_FORWARDED_HOST: u32 = 38;
-    /// `UpgradeConfig.upgrade_type`.
-    pub(super) const UPGRADE_TYPE: u32 = 1;
 }
 
 /// Fields of `WeightedCluster.ClusterWeight`.
@@ -99,7 +98,9 @@ mod share {
 
 /// Writes the fields of a route of a virtual host.
 pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str, route: &Route) {
-    put_message(out, MATCH, |out| put_match(out, &route.matches));
+    put_message(out, MATCH, |out| {
+        put_match(out, &route.matches, traffic::method(&route.action))
+    });
     match &route.action {
         Action::Forward(forward) if has_destination(forward) => {
             put_message(out, ROUTE, |out| put_forward(out, forward, &route.request_headers));
@@ -154,10 +155,7 @@ fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits) {
         put_generated(out, action::RETRY_POLICY, &lower_retry(retry));
     }
     put_varint(out, action::CLUSTER_NOT_FOUND_RESPONSE_CODE, not_found as u32);
-    // The upgrade is part of every route; a request that doesn't ask for it is not touched.
-    put_message(out, action::UPGRADE_CONFIGS, |out| {
-        put_text(out, action::UPGRADE_TYPE, "websocket");
-    });
+    traffic::put(out, forward.traffic.as_deref());
     for mirror in &forward.mirrors {
         put_generated(out, action::REQUEST_MIRROR_POLICIES, &lower_mirror(mirror));
     }
@@ -232,12 +230,14 @@ fn put_weight(out: &mut Vec<u8>, weight: u32) {
 fn lower_retry(retry: &RetryPolicy) -> pb::RetryPolicy {
     // No `reset` or `5xx`: the request may have had its effect by then (Gateway API, HTTPRouteRetry).
     let mut retry_on = "connect-failure,refused-stream,unavailable".to_owned();
-    if !retry.codes.is_empty() {
+    if !retry.triggers.is_empty() {
+        retry_on = retry.triggers.join(",");
+    } else if !retry.codes.is_empty() {
         retry_on.push_str(",retriable-status-codes");
     }
     let interval = |backoff: Timeout| RetryBackOff {
         base_interval: Some(duration(Timeout(backoff.0.max(1)))),
-        max_interval: None,
+        max_interval: retry.max_backoff.map(duration),
     };
     pb::RetryPolicy {
         retry_on,
@@ -253,6 +253,7 @@ fn lower_retry(retry: &RetryPolicy) -> pb::RetryPolicy {
             ))),
         }],
         host_selection_retry_max_attempts: 5,
+        retry_priority: retry.attempts_per_priority.map(traffic::next_priority),
         ..Default::default()
     }
 }

@@ -33,6 +33,7 @@ fn forward(destination: Destination) -> Forward {
         host_rewrite: None,
         forwarded_host: Default::default(),
         mirrors: Vec::new(),
+        traffic: None,
     }
 }
 
@@ -129,9 +130,12 @@ fn timeouts_retries_and_rewrites_are_lowered() {
         action.timeout = Some(Timeout(1500));
         action.retry = Some(RetryPolicy {
             retries: 2,
+            triggers: Vec::new(),
             codes: vec![503],
             backoff: Some(Timeout(100)),
+            max_backoff: None,
             per_try_timeout: None,
+            attempts_per_priority: None,
         });
         action.path_rewrite = Some(PathRewrite::Full("/b\\1".into()));
         route.action = RouteAction::Forward(action);

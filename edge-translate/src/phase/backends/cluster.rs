@@ -6,7 +6,7 @@ use crate::{
     name::{BackendId, FleetId},
     phase::{listeners::client_certificate, precedence::Seniority},
 };
-use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, LoadBalancing, Secret, UpstreamTls};
+use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, Secret, UpstreamTls};
 use std::sync::Arc;
 
 /// A cluster and the secrets that it names.
@@ -25,7 +25,8 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
     }
     let set = reader.endpoint_set_name(backend.port);
     let discovery = discovery(reader, fleet, backend, set);
-    let settings = settings::settings(reader, backend.port, &reader.variant(backend.variant));
+    let variant = reader.variant(backend.variant);
+    let settings = settings::settings(reader, backend.port, &variant);
     let (tls, secrets) = match settings.ok().and_then(|settings| settings.tls) {
         Some(trust) => {
             let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
@@ -38,7 +39,8 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
         discovery,
         protocol: backend.protocol,
         tls,
-        load_balancing: LoadBalancing::default(),
+        load_balancing: variant.load_balancing.clone(),
+        upstream: Arc::clone(&variant.upstream),
         zones: None,
         origins: endpoints::origins(reader, backend.port),
     };

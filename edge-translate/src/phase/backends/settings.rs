@@ -1,7 +1,8 @@
 //! The settings of a cluster: what its backend says of itself, and what a context changes in that.
 //!
 //! A backend's own settings hold for whoever sends to it: its protocol, and the TLS that a BackendTLSPolicy on it asks
-//! for. What a context changes (that the client encrypts already) is a [`Variant`], which gets a cluster of its own.
+//! for. What a context changes (that the client encrypts already, what a policy asks of connections) is a [`Variant`],
+//! which gets a cluster of its own.
 
 use super::{
     backend_tls::{BackendTls, Trust},
@@ -9,14 +10,20 @@ use super::{
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, BackendPort, Context, Encryption, Variant, VariantId},
+    name::{BackendId, BackendPort, Encryption, Variant, VariantId},
 };
+use edge_ir::{LoadBalancing, UpstreamSettings};
+use std::sync::Arc;
 
 /// How a cluster speaks to its backend.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClusterSettings<'a> {
     /// TLS towards it; none is spoken to in clear, or in what the client says.
     pub(crate) tls: Option<&'a Trust>,
+    /// How its endpoints are chosen.
+    pub(crate) load_balancing: LoadBalancing,
+    /// What policies ask of the connections to it.
+    pub(crate) upstream: Arc<UpstreamSettings>,
 }
 
 /// The backend's own settings can't be honoured, and nothing may go there.
@@ -42,19 +49,29 @@ pub(crate) fn settings<'a>(
             Some(BackendTls::Clear) | None => None,
         },
     };
-    Ok(ClusterSettings { tls })
+    Ok(ClusterSettings {
+        tls,
+        load_balancing: variant.load_balancing.clone(),
+        upstream: Arc::clone(&variant.upstream),
+    })
 }
 
 /// The backend as a context has it; none where nothing may go there. What changes none of its settings is the backend
 /// itself: one cluster, with one set of connections.
-pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, context: &Context) -> Option<BackendId> {
-    if context.variant == VariantId::OWN {
+pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, variant: VariantId) -> Option<BackendId> {
+    if variant == VariantId::OWN {
         return is_usable(reader, backend.port).then_some(backend);
     }
-    let changed = settings(reader, backend.port, &reader.variant(context.variant)).ok()?;
-    let variant = match settings(reader, backend.port, &Variant::default()) {
-        Ok(own) if own == changed => VariantId::OWN,
-        _ => context.variant,
+    let asked = reader.variant(variant);
+    let changed = settings(reader, backend.port, &asked).ok()?;
+    // Who encrypts makes no difference to a backend that is spoken to in clear.
+    let plain = Variant {
+        encryption: Encryption::default(),
+        ..Variant::clone(&asked)
+    };
+    let variant = match settings(reader, backend.port, &plain) {
+        Ok(own) if own == changed => reader.variant_id(plain),
+        _ => variant,
     };
     Some(BackendId { variant, ..backend })
 }

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use edge_ir::{Origins, RouteTableName};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What routes see of a Gateway.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,9 +71,18 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     let listeners = reader.listeners(*fleet)?;
     let all: Vec<&ListenerState> = listeners.all().collect();
     let mine = listeners.gateways.iter().find(|g| g.id == gateway)?;
+    let policies = effective::parent(reader, Kind::Gateway, gateway);
+    let mut of_sets: BTreeMap<Id, effective::Parent> = BTreeMap::new();
     let listeners = mine
         .all()
-        .map(|(state, spec)| view(reader, state, spec, &all))
+        .map(|(state, spec)| {
+            let set = state.id.set.map(|set| {
+                let of_set = || effective::parent(reader, Kind::ListenerSet, set);
+                &*of_sets.entry(set).or_insert_with(of_set)
+            });
+            let inherited = effective::inherited(reader, state.id, spec, &policies, set);
+            view(state, spec, inherited, &all)
+        })
         .collect();
     Some(ListenerViews {
         fleet: *fleet,
@@ -82,7 +91,7 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     })
 }
 
-fn view(reader: &Reader<'_>, state: &ListenerState, spec: &api::Listener, all: &[&ListenerState]) -> ListenerView {
+fn view(state: &ListenerState, spec: &api::Listener, inherited: Inherited, all: &[&ListenerState]) -> ListenerView {
     let rivals = || {
         all.iter().filter(|other| {
             other.id != state.id
@@ -116,7 +125,7 @@ fn view(reader: &Reader<'_>, state: &ListenerState, spec: &api::Listener, all: &
         port: state.port,
         protocol: state.protocol.clone(),
         hostname: Arc::clone(&state.hostname),
-        inherited: effective::inherited(reader, state.id, spec),
+        inherited,
         kinds: state.kinds.clone(),
         namespaces: spec.allowed_routes.namespaces.clone(),
         serving: state.serving,

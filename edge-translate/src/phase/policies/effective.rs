@@ -1,21 +1,26 @@
 //! What policies decide for a route at a parent listener: the one door by which they reach routes.
 //!
 //! What a listener brings (its own mode, the policies on it, its ListenerSet and its Gateway) is put together once a
-//! listener and inherited by every route there; a route adds the policies on itself. The result is a number, so that
-//! routes, hosts and sockets compare decisions and never policies: [`Context`].
+//! listener and inherited by every route there; a route adds the policies on itself and its rules. The result is a
+//! number, so that routes, hosts and sockets compare decisions and never policies: [`Context`].
 //!
 //! | decided by | what | where it acts |
 //! |---|---|---|
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
 //! | a policy that this version can't honour and that protects something (`world/policies.rs` has the list) | closed | the route answers 500, or lets nothing through |
+//! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries, filters; closed when it is invalid | the variant of the clusters, the rules |
 //!
-//! A policy that decides something new is read here, by precedence, and becomes a field of [`Context`] that
+//! A policy that decides something new is read here, by precedence, and becomes a field of [`Decision`] that
 //! `routes/bound` puts into the rules, or of `Variant`, which `backends/settings` puts into the cluster.
 
+use super::{
+    attachment::{self, Holders},
+    traffic,
+};
 use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
-    name::{Ancestor, Context, ContextId, Encryption, Id, ListenerId, PolicyId, RouteId, Variant, VariantId},
+    name::{Ancestor, Context, ContextId, Decision, Encryption, Id, ListenerId, PolicyId, RouteId, Treatment, Variant},
     world::Cover,
 };
 
@@ -27,21 +32,27 @@ pub(crate) type Policies = Box<[PolicyId]>;
 pub(crate) struct Inherited {
     /// Policies that protect the listener and that this version can't honour.
     unhonoured: Policies,
-    /// What changes about clusters.
-    variant: VariantId,
+    /// Who encrypts what goes to backends.
+    encryption: Encryption,
+    /// The BackendTrafficPolicy there.
+    pub(crate) traffic: Option<Id>,
+    /// What is decided for routes that have no policy of their own.
+    decision: Decision,
 }
 
-/// What a listener brings.
-pub(crate) fn inherited(reader: &Reader<'_>, listener: ListenerId, spec: &api::Listener) -> Inherited {
-    let set = listener.set.into_iter();
-    let set = set.flat_map(|set| reader.covers(Kind::ListenerSet, set));
-    let all = reader.covers(Kind::Gateway, listener.gateway).chain(set);
-    let policies = all.map(|cover| cover.policy);
-    Inherited {
+/// Who holds a Gateway or ListenerSet, for all of its listeners.
+#[derive(Clone, Debug)]
+pub(crate) struct Parent {
+    unhonoured: Policies,
+    traffic: Holders,
+}
+
+/// What policies say of a Gateway or ListenerSet.
+pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
+    let policies = reader.covers(kind, id).map(|cover| cover.policy);
+    Parent {
         unhonoured: policies.filter(|policy| reader.protects(*policy)).collect(),
-        variant: reader.variant_id(Variant {
-            encryption: encryption(spec),
-        }),
+        traffic: attachment::holders(reader, Kind::BackendTrafficPolicy, kind, id),
     }
 }
 
@@ -62,6 +73,30 @@ pub(crate) fn covered(reader: &Reader<'_>, gateway: Id) -> Box<[(PolicyId, Ances
     covered.into()
 }
 
+/// What a listener brings, by the Gateway and ListenerSet that it stands in.
+pub(crate) fn inherited(
+    reader: &Reader<'_>,
+    listener: ListenerId,
+    spec: &api::Listener,
+    gateway: &Parent,
+    set: Option<&Parent>,
+) -> Inherited {
+    let own = set.unwrap_or(gateway);
+    let of_own = own.traffic.of_part(listener.name).or(own.traffic.whole);
+    let traffic = of_own.or(gateway.traffic.whole);
+    let unhonoured = gateway
+        .unhonoured
+        .iter()
+        .chain(set.iter().flat_map(|set| set.unhonoured.iter()));
+    let encryption = encryption(spec);
+    Inherited {
+        unhonoured: unhonoured.copied().collect(),
+        encryption,
+        traffic,
+        decision: decide(reader, encryption, alone(reader, traffic)),
+    }
+}
+
 fn encryption(spec: &api::Listener) -> Encryption {
     match spec.tls.as_deref() {
         Some(tls) if spec.protocol == Protocol::Tls && tls.mode == TlsMode::Passthrough => Encryption::Client,
@@ -69,22 +104,75 @@ fn encryption(spec: &api::Listener) -> Encryption {
     }
 }
 
-/// Policies on a route itself, the same under every parent.
-pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Policies {
-    let mut policies: Vec<_> = reader.covers(route.kind.kind(), route.id).map(|c| c.policy).collect();
-    policies.sort_unstable();
-    policies.dedup();
-    policies.into()
+/// What a policy says by itself; nothing where there is none.
+fn alone(reader: &Reader<'_>, policy: Option<Id>) -> Treatment {
+    let policy = policy.and_then(|id| reader.traffic_policy(id));
+    policy.map_or_else(Treatment::default, |policy| treatment(&policy.settled))
+}
+
+fn treatment(settled: &traffic::Settled) -> Treatment {
+    settled
+        .as_ref()
+        .map_or(Treatment::Refused, |traffic| Treatment::Traffic(*traffic))
+}
+
+fn decide(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> Decision {
+    let (load_balancing, upstream) = match treatment {
+        Treatment::Traffic(traffic) => {
+            let traffic = reader.traffic(traffic);
+            (traffic.load_balancing.clone(), traffic.upstream.clone())
+        }
+        Treatment::Refused => Default::default(),
+    };
+    let variant = Variant {
+        encryption,
+        load_balancing,
+        upstream,
+    };
+    Decision {
+        variant: reader.variant_id(variant),
+        treatment,
+    }
+}
+
+/// What policies on a route itself decide, the same under every parent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Own {
+    /// Policies of any kind.
+    pub(crate) all: Policies,
+    /// Who holds it and its rules.
+    pub(crate) traffic: Holders,
+}
+
+/// What policies on a route itself decide.
+pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Own {
+    let kind = route.kind.kind();
+    let mut all: Vec<_> = reader.covers(kind, route.id).map(|c| c.policy).collect();
+    all.sort_unstable();
+    all.dedup();
+    Own {
+        all: all.into(),
+        traffic: attachment::holders(reader, Kind::BackendTrafficPolicy, kind, route.id),
+    }
 }
 
 /// What is decided for a route at a listener.
-pub(crate) fn effective(reader: &Reader<'_>, own: &Policies, inherited: &Inherited) -> ContextId {
-    let own = own.iter().filter(|policy| reader.protects(**policy));
-    let mut unhonoured: Vec<_> = own.chain(&inherited.unhonoured).copied().collect();
+pub(crate) fn effective(reader: &Reader<'_>, own: &Own, inherited: &Inherited) -> ContextId {
+    let protecting = own.all.iter().filter(|policy| reader.protects(**policy));
+    let mut unhonoured: Vec<_> = protecting.chain(&inherited.unhonoured).copied().collect();
     unhonoured.sort_unstable();
     unhonoured.dedup();
+    let of = |policy: Id| {
+        let settled = match traffic::under(reader, policy, inherited.traffic) {
+            Some(settled) => treatment(&settled),
+            None => Treatment::default(),
+        };
+        decide(reader, inherited.encryption, settled)
+    };
+    let rules = own.traffic.parts.iter().map(|(rule, policy)| (*rule, of(*policy)));
     reader.context_id(Context {
         unhonoured: unhonoured.into(),
-        variant: inherited.variant,
+        decision: own.traffic.whole.map_or(inherited.decision, of),
+        rules: rules.collect(),
     })
 }

@@ -2,9 +2,9 @@
 //! decide for it there.
 
 use crate::{
-    api::{FromNamespaces, Metadata, ParentReference, Protocol, text::Hostname},
+    api::{FromNamespaces, Kind, Metadata, ParentReference, Protocol, text::Hostname},
     engine::reader::Reader,
-    name::{ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind},
+    name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind, Sym},
     phase::{
         gateways::gateway::Gateway,
         hostname::{self, Specificity},
@@ -14,7 +14,10 @@ use crate::{
             view::{ListenerView, ListenerViews},
         },
         namespace,
-        policies::effective::{self, Policies},
+        policies::{
+            attachment::Holders,
+            effective::{self, Own, Policies},
+        },
     },
 };
 use edge_ir::RouteTableName;
@@ -31,6 +34,8 @@ pub(crate) struct Attachments {
     pub(crate) lost: Box<[Arc<ParentReference>]>,
     /// Policies on the route itself.
     pub(crate) policies: Policies,
+    /// BackendTrafficPolicies that hold it and its rules; mostly none.
+    pub(crate) traffic: Option<Box<Holders>>,
 }
 
 /// What came of one parentRef.
@@ -42,8 +47,24 @@ pub(crate) struct Parent {
     pub(crate) gateway: Id,
     /// The ListenerSet it names.
     pub(crate) set: Option<Id>,
+    /// The listener it names.
+    pub(crate) section: Option<Sym>,
     /// Listeners that took the route; none if one of the reasons applies.
     pub(crate) verdict: Result<SmallVec<[Attachment; 1]>, Refusal>,
+}
+
+impl Parent {
+    /// The parent as the ancestor of a policy on the route.
+    pub(crate) fn ancestor(&self) -> Ancestor {
+        let (kind, id) = match self.set {
+            Some(set) => (Kind::ListenerSet, set),
+            None => (Kind::Gateway, self.gateway),
+        };
+        Ancestor {
+            section: self.section,
+            ..Ancestor::object(kind, id)
+        }
+    }
 }
 
 /// A listener that took the route.
@@ -93,7 +114,7 @@ struct Subject<'a> {
     parents: &'a [Arc<ParentReference>],
     hostnames: &'a [Box<str>],
     /// Policies on itself.
-    policies: Policies,
+    policies: Own,
 }
 
 /// What a route says about where it attaches: itself, its parents, its hostnames.
@@ -176,7 +197,8 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
     Some(Attachments {
         parents,
         lost,
-        policies: subject.policies,
+        traffic: subject.policies.traffic.boxed(),
+        policies: subject.policies.all,
     })
 }
 
@@ -222,6 +244,7 @@ fn attach_to(
         reference: Arc::clone(reference),
         gateway,
         set,
+        section: reference.section_name.as_deref().map(|name| reader.sym(name)),
         verdict,
     })
 }

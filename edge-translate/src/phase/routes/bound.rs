@@ -9,20 +9,26 @@
 
 use super::{
     attach::Attachments,
-    rules::{self, Action, Compiled, Forwarding, RankedMatch, Rule, Stream, Summary, Wording, internal_error},
+    rules::{
+        self, Action, Compiled, Forwarding, Limits, RankedMatch, Retries, Rule, Stream, Summary, Tries, Wording,
+        internal_error,
+    },
     uses::{Uses, uses},
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, Context, ContextId, FilterKey, ListenerId, RouteId, RouteKind},
+    name::{
+        BackendId, Context, ContextId, Decision, FilterKey, ListenerId, RouteId, RouteKind, Sym, Traffic, Treatment,
+        VariantId,
+    },
     phase::{
         backends::{endpoints::is_of_request, settings},
         precedence::{Rank, Seniority},
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, HeaderEdits, Mirror, Route, RouteAction, RouteFilters, StreamProxy,
-    StreamShare,
+    BackendShare, Destination, FilterKind, Forward, HeaderEdits, Mirror, RetryPolicy, Route, RouteAction, RouteFilters,
+    StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::{fmt::Write, sync::Arc};
@@ -181,10 +187,24 @@ struct Binder<'a, 'r> {
     filters: Vec<FilterKey>,
 }
 
+/// What is decided for a rule that is open.
+struct Due {
+    variant: VariantId,
+    traffic: Arc<Traffic>,
+}
+
 impl Binder<'_, '_> {
-    /// Whether policies that can't be honoured protect the route. Such a route must not be open.
-    fn is_closed(&self) -> bool {
-        !self.context.unhonoured.is_empty()
+    /// What is due to a rule; none where policies that can't be honoured protect the route, or one that covers the rule
+    /// is invalid. Such a rule must not be open.
+    fn due(&self, rule: Option<Sym>) -> Option<Due> {
+        let Decision { variant, treatment } = self.context.of_rule(rule);
+        match treatment {
+            Treatment::Traffic(traffic) if self.context.unhonoured.is_empty() => Some(Due {
+                variant,
+                traffic: self.reader.traffic(traffic),
+            }),
+            Treatment::Traffic(_) | Treatment::Refused => None,
+        }
     }
 
     fn http(&mut self, rules: Vec<Rule>, names: &mut RouteNames) -> Vec<RankedRoute> {
@@ -196,18 +216,20 @@ impl Binder<'_, '_> {
     }
 
     fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
-        if self.is_closed() {
-            rule.matches.append(&mut rule.refused);
-        }
-        let effect = match self.is_closed() {
-            true => (internal_error(), HeaderEdits::default(), HeaderEdits::default()),
-            false => (self.action(rule.action), rule.request_headers, rule.response_headers),
+        let due = self.due(rule.name);
+        let is_open = due.is_some();
+        let (effect, filters) = match due {
+            None => {
+                rule.matches.append(&mut rule.refused);
+                let closed = (internal_error(), HeaderEdits::default(), HeaderEdits::default());
+                (closed, RouteFilters::default())
+            }
+            Some(due) => {
+                let action = self.action(rule.action, &due);
+                ((action, rule.request_headers, rule.response_headers), rule.filters)
+            }
         };
-        let filters = match self.is_closed() {
-            true => RouteFilters::default(),
-            false => rule.filters,
-        };
-        if !rule.matches.is_empty() && !self.is_closed() {
+        if !rule.matches.is_empty() && is_open {
             self.filters.append(&mut rule.instances);
             if self.kind == RouteKind::Grpc {
                 self.filters.extend(FOR_CALLS.map(FilterKey::shared));
@@ -244,20 +266,20 @@ impl Binder<'_, '_> {
         }
     }
 
-    fn action(&mut self, action: Action) -> RouteAction {
+    fn action(&mut self, action: Action, due: &Due) -> RouteAction {
         match action {
-            Action::Forward(forwarding) => self.forward(forwarding),
+            Action::Forward(forwarding) => self.forward(forwarding, due),
             Action::Answer(answer) => answer,
         }
     }
 
     /// Whatever can't be resolved answers 500 for its share.
-    fn forward(&mut self, rule: Forwarding) -> RouteAction {
+    fn forward(&mut self, rule: Forwarding, due: &Due) -> RouteAction {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         let mut shares = Vec::with_capacity(rule.shares.len());
         let mut invalid_weight = rule.invalid_weight;
         for share in rule.shares {
-            let Some(backend) = self.backend(share.backend) else {
+            let Some(backend) = self.backend(share.backend, due) else {
                 invalid_weight = invalid_weight.saturating_add(share.weight);
                 continue;
             };
@@ -280,7 +302,7 @@ impl Binder<'_, '_> {
         let mut mirrors = Vec::with_capacity(rule.mirrors.len());
         for copies in rule.mirrors {
             // A mirror that can't be resolved is left out: the request itself goes on.
-            let Some(backend) = self.backend(copies.backend) else {
+            let Some(backend) = self.backend(copies.backend, due) else {
                 continue;
             };
             used.push(backend);
@@ -292,15 +314,25 @@ impl Binder<'_, '_> {
             }
         }
         self.backends.extend(used);
+        let retry = retry(rule.retry, rule.limits, &due.traffic);
         RouteAction::Forward(Forward {
             destination,
-            timeout: rule.timeout,
-            retry: rule.retry,
+            timeout: self.timeout(rule.limits, retry.as_ref(), &due.traffic),
+            retry,
             path_rewrite: rule.path_rewrite,
             host_rewrite: rule.host_rewrite,
             forwarded_host: rule.forwarded_host,
             mirrors,
+            traffic: due.traffic.route.clone(),
         })
+    }
+
+    /// The limit for the whole exchange: that of the rule, else that of the policy. A GRPCRoute has no field for it, and
+    /// the proxy's own limit would end every stream.
+    fn timeout(&self, limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
+        let tries = retry.map_or(Tries::One, |_| Tries::Several);
+        let unlimited = || (self.kind == RouteKind::Grpc).then_some(Timeout(0));
+        limits.of_exchange(tries).or(traffic.timeout).or_else(unlimited)
     }
 
     /// What can't be resolved is closed for its share.
@@ -311,13 +343,13 @@ impl Binder<'_, '_> {
             invalid_weight: 0,
             origins: stream.origins,
         };
-        if self.is_closed() {
+        let Some(due) = self.due(stream.name) else {
             return proxy;
-        }
+        };
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         for (backend, weight) in stream.shares {
-            let Some(backend) = self.backend(backend) else {
+            let Some(backend) = self.backend(backend, &due) else {
                 proxy.invalid_weight = proxy.invalid_weight.saturating_add(weight);
                 continue;
             };
@@ -336,8 +368,24 @@ impl Binder<'_, '_> {
         proxy
     }
 
-    fn backend(&self, backend: BackendId) -> Option<BackendId> {
-        settings::in_context(self.reader, backend, &self.context)
+    fn backend(&self, backend: BackendId, due: &Due) -> Option<BackendId> {
+        settings::in_context(self.reader, backend, due.variant)
+    }
+}
+
+/// When a request is tried again: what the rule says, else what the policy says, within the rule's limit for a try.
+fn retry(own: Retries, limits: Limits, traffic: &Traffic) -> Option<RetryPolicy> {
+    match own {
+        Retries::When(retry) => Some(retry),
+        Retries::Never => None,
+        Retries::Unsaid => {
+            let retry = traffic.retry.clone()?;
+            let one_try = limits.one_try.filter(|limit| limit.0 > 0);
+            Some(RetryPolicy {
+                per_try_timeout: one_try.or(retry.per_try_timeout),
+                ..retry
+            })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
         RouteFilterType, SessionPersistence, StringMap,
     },
     engine::reader::Reader,
-    name::{BackendId, BackendPort, FilterKey, RouteId, RouteKind},
+    name::{BackendId, BackendPort, FilterKey, RouteId, RouteKind, Sym},
     phase::{
         origin,
         precedence::{Rank, Seniority},
@@ -70,6 +70,8 @@ pub(super) enum Compiled {
 /// One rule of an HTTPRoute or GRPCRoute.
 #[derive(Clone)]
 pub(super) struct Rule {
+    /// Its name.
+    pub(super) name: Option<Sym>,
     /// Its matches.
     pub(super) matches: Vec<RankedMatch>,
     /// Matches that are refused, widened to all that they may be meant for: where the rule is guarded, these requests
@@ -127,10 +129,10 @@ pub(super) struct Forwarding {
     pub(super) shares: Vec<Share>,
     /// Weight of references that lead nowhere.
     pub(super) invalid_weight: u32,
-    /// Limit for the whole exchange.
-    pub(super) timeout: Option<Timeout>,
+    /// Time limits.
+    pub(super) limits: Limits,
     /// When to try again.
-    pub(super) retry: Option<RetryPolicy>,
+    pub(super) retry: Retries,
     /// What becomes of the path.
     pub(super) path_rewrite: Option<PathRewrite>,
     /// What becomes of the host.
@@ -139,6 +141,48 @@ pub(super) struct Forwarding {
     pub(super) forwarded_host: ForwardedHost,
     /// Who gets copies.
     pub(super) mirrors: Vec<Copies>,
+}
+
+/// The time limits that a rule writes.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// For the whole exchange.
+    pub(super) whole: Option<Timeout>,
+    /// For one try.
+    pub(super) one_try: Option<Timeout>,
+}
+
+impl Limits {
+    /// The limit for the whole exchange. Without retries the limit for a try is one for the whole.
+    pub(super) fn of_exchange(self, tries: Tries) -> Option<Timeout> {
+        match (self.whole, self.one_try, tries) {
+            (whole, _, Tries::Several) => whole,
+            (Some(Timeout(0)) | None, Some(one_try), Tries::One) => Some(one_try),
+            (Some(whole), None | Some(Timeout(0)), Tries::One) => Some(whole),
+            (Some(whole), Some(one_try), Tries::One) => Some(whole.min(one_try)),
+            (None, None, Tries::One) => None,
+        }
+    }
+}
+
+/// How often a request is tried.
+#[derive(Clone, Copy)]
+pub(super) enum Tries {
+    /// Once.
+    One,
+    /// Again, after some failures.
+    Several,
+}
+
+/// What a rule says of retries.
+#[derive(Clone)]
+pub(super) enum Retries {
+    /// Nothing.
+    Unsaid,
+    /// That there are none, whatever policies say.
+    Never,
+    /// When.
+    When(RetryPolicy),
 }
 
 /// A backend of a rule.
@@ -170,6 +214,8 @@ pub(super) struct Copies {
 /// Where connections or datagrams go.
 #[derive(Clone)]
 pub(super) struct Stream {
+    /// The name of the rule, where there is one rule.
+    pub(super) name: Option<Sym>,
     /// Backends with their weights.
     pub(super) shares: Vec<(BackendId, u32)>,
     /// Weight of references that lead nowhere.
@@ -382,6 +428,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
     if parts.filters.iter().chain(of_backends).any(may_guard) {
         matches.append(&mut refused);
     }
+    let name = parts.name.map(|name| c.reader.sym(name));
     let mut filters = filter::compile(c, &parts);
     match filters.cookies.take() {
         None => {}
@@ -397,6 +444,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
     let mut instances = std::mem::take(&mut c.instances);
     if c.is_closed() {
         return Rule {
+            name,
             matches,
             refused,
             action: Action::Answer(internal_error()),
@@ -415,6 +463,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
             .map(|f| FilterKey::shared(f.id.kind)),
     );
     Rule {
+        name,
         matches,
         refused,
         action,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub(super) fn is_policy(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::BackendTrafficPolicy | Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy | Kind::SecurityPolicy
+        Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy | Kind::SecurityPolicy
     )
 }
 

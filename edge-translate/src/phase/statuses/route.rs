@@ -180,7 +180,7 @@ fn failures(rules: &Summary) -> impl Iterator<Item = &RuleFinding> {
 
 /// Who encrypts what the parent's listeners send on; where they differ, what is said is what the proxy needs.
 fn encryption(reader: &Reader<'_>, parent: &Parent) -> Encryption {
-    let of = |context| reader.variant(reader.context(context).variant).encryption;
+    let of = |context| reader.variant(reader.context(context).decision.variant).encryption;
     match &parent.verdict {
         Ok(attached) if attached.iter().all(|a| of(a.context) == Encryption::Client) => Encryption::Client,
         _ => Encryption::Proxy,

@@ -23,6 +23,7 @@ fn to(destination: Destination) -> Forward {
         host_rewrite: None,
         forwarded_host: Default::default(),
         mirrors: Vec::new(),
+        traffic: None,
     }
 }
 
@@ -67,9 +68,12 @@ fn full_route() -> Route {
     action.timeout = Some(Timeout(1500));
     action.retry = Some(RetryPolicy {
         retries: 2,
+        triggers: Vec::new(),
         codes: vec![503],
         backoff: Some(Timeout(100)),
+        max_backoff: None,
         per_try_timeout: Some(Timeout(0)),
+        attempts_per_priority: None,
     });
     action.path_rewrite = Some(PathRewrite::Full("/b".into()));
     action.mirrors = vec![Mirror {

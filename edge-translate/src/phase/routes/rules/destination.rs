@@ -1,7 +1,7 @@
 //! Where a rule's requests go: weighted backends, time limits, retries.
 
 use super::{
-    Action, Compilation, Effect, Forwarding, RuleParts, Share, Use, admissible, backend, extension,
+    Action, Compilation, Effect, Forwarding, Limits, Retries, RuleParts, Share, Use, admissible, backend, extension,
     filter::{self, Filters, Rewrite, Side},
 };
 use crate::{
@@ -26,12 +26,13 @@ pub(super) fn compile(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, filters
         return Action::Answer(RouteAction::Respond(answer));
     }
     resolvable(c, &shares, filters);
-    let (retry, timeout) = (retry(c, rule), timeout(c, rule));
+    let limits = limits(c, rule);
+    let retry = retry(c, rule, limits);
     let rewrite = filters.rewrite.take().unwrap_or_default();
     Action::Forward(Forwarding {
         shares: shares.all,
         invalid_weight: shares.invalid_weight,
-        timeout,
+        limits,
         retry,
         path_rewrite: shares.of_single.path.or(rewrite.path),
         host_rewrite: shares.of_single.host.or(rewrite.host),
@@ -224,53 +225,38 @@ pub(super) fn millis(c: &mut Compilation<'_, '_>, field: &str, text: &DurationTe
     }
 }
 
-/// The limit for the whole exchange. Without retries the limit for a try is one for the whole. A GRPCRoute has no field
-/// for it, and the proxy's own limit would end every stream.
-fn timeout(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<Timeout> {
-    let Some(timeouts) = rule.timeouts else {
-        return (c.kind == RouteKind::Grpc).then_some(Timeout(0));
+/// The time limits that a rule writes.
+fn limits(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Limits {
+    let request = rule.timeouts.and_then(|t| t.request.as_ref());
+    let per_try = rule.timeouts.and_then(|t| t.backend_request.as_ref());
+    Limits {
+        whole: request.and_then(|t| millis(c, "timeouts.request", t)),
+        one_try: per_try.and_then(|t| millis(c, "timeouts.backendRequest", t)),
+    }
+}
+
+fn retry(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>, limits: Limits) -> Retries {
+    let Some(retry) = rule.retry else {
+        return Retries::Unsaid;
     };
-    let request = timeouts.request.as_ref().and_then(|t| millis(c, "timeouts.request", t));
-    let per_try = timeouts
-        .backend_request
-        .as_ref()
-        .and_then(|t| millis(c, "timeouts.backendRequest", t));
-    if has_retries(rule) {
-        return request;
-    }
-    match (request, per_try) {
-        (Some(Timeout(0)), Some(per_try)) | (None, Some(per_try)) => Some(per_try),
-        (Some(request), None | Some(Timeout(0))) => Some(request),
-        (Some(request), Some(per_try)) => Some(request.min(per_try)),
-        (None, None) => None,
-    }
-}
-
-fn has_retries(rule: &RuleParts<'_>) -> bool {
-    rule.retry.is_some_and(|r| r.attempts > 0)
-}
-
-fn retry(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Option<RetryPolicy> {
-    let retry = rule.retry?;
     for code in &retry.codes {
         c.admit("retry code", &code.to_string(), admissible::retry_code(*code));
     }
     if retry.attempts == 0 {
-        return None;
+        return Retries::Never;
     }
     let backoff = retry
         .backoff
         .as_ref()
         .and_then(|b| millis(c, "retry.backoff", b))
         .filter(|b| b.0 > 0);
-    let per_try = rule.timeouts.and_then(|t| t.backend_request.as_ref());
-    let per_try_timeout = per_try
-        .and_then(|t| millis(c, "timeouts.backendRequest", t))
-        .filter(|t| t.0 > 0);
-    Some(RetryPolicy {
+    Retries::When(RetryPolicy {
         retries: retry.attempts,
+        triggers: Vec::new(),
         codes: retry.codes.to_vec(),
         backoff,
-        per_try_timeout,
+        max_backoff: None,
+        per_try_timeout: limits.one_try.filter(|limit| limit.0 > 0),
+        attempts_per_priority: None,
     })
 }

@@ -21,6 +21,10 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
     let kind = c.kind.kind();
     let origin = origin::origin(kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
     let mut stream = Stream {
+        name: match rules {
+            [rule] => rule.name.as_deref().map(|name| c.reader.sym(name)),
+            _ => None,
+        },
         shares: Vec::new(),
         invalid_weight: 0,
         origins: Arc::new([origin]),

@@ -1,0 +1,190 @@
+//! Other responses in place of some.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::meta::LocalObjectRef;
+use crate::api::route_filter::HttpHeader;
+use crate::api::text::{is_default, open_enum};
+
+/// Another response in place of some.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResponseOverride {
+    /// In place of which.
+    pub r#match: ResponseMatch,
+    /// A response.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub response: Option<Box<OtherResponse>>,
+    /// A redirect.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub redirect: Option<Box<OtherLocation>>,
+    /// Whose responses count.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub source: Option<ResponseSource>,
+}
+
+open_enum! {
+    /// Whose responses count.
+    pub enum ResponseSource {
+        All = "All",
+        Local = "Local",
+        Backend = "Backend",
+    }
+}
+
+/// Conditions on a response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResponseMatch {
+    /// Its code, any of these.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub status_codes: Box<[StatusCodeMatch]>,
+    /// Its headers, all of these.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub response_headers: Box<[ResponseHeaderMatch]>,
+}
+
+/// A code or a range of codes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusCodeMatch {
+    /// Which member is set.
+    #[serde(default)]
+    pub r#type: StatusCodeMatchType,
+    /// One code.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub value: Option<i32>,
+    /// A range, its ends included.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub range: Option<StatusCodeRange>,
+}
+
+open_enum! {
+    /// Which member is set.
+    pub enum StatusCodeMatchType {
+        Value = "Value",
+        Range = "Range",
+    }
+}
+
+/// A range of codes, its ends included.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusCodeRange {
+    /// The first.
+    pub start: i32,
+    /// The last.
+    pub end: i32,
+}
+
+/// A condition on a header of a response.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResponseHeaderMatch {
+    /// Its name.
+    pub name: Box<str>,
+    /// What it must be.
+    pub value: TextMatch,
+}
+
+/// A condition on a text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TextMatch {
+    /// How it is compared.
+    #[serde(default)]
+    pub r#type: TextMatchType,
+    /// The text or expression.
+    pub value: Box<str>,
+}
+
+open_enum! {
+    /// How a text is compared.
+    pub enum TextMatchType {
+        Exact = "Exact",
+        Prefix = "Prefix",
+        Suffix = "Suffix",
+        RegularExpression = "RegularExpression",
+    }
+}
+
+/// The other response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherResponse {
+    /// Type of its body.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub content_type: Option<Box<str>>,
+    /// Its body.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub body: Option<OtherBody>,
+    /// Its code; unchanged when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub status_code: Option<u16>,
+    /// Its headers.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub header: Option<Box<OtherHeaders>>,
+}
+
+/// A body, or where it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherBody {
+    /// Which member is set.
+    #[serde(default)]
+    pub r#type: OtherBodyType,
+    /// The text.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub inline: Option<Box<str>>,
+    /// A ConfigMap with the text.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub value_ref: Option<LocalObjectRef>,
+}
+
+open_enum! {
+    /// Which member is set.
+    pub enum OtherBodyType {
+        Inline = "Inline",
+        ValueRef = "ValueRef",
+    }
+}
+
+/// Headers of the other response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherHeaders {
+    /// Replace or create.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub set: Box<[HttpHeader]>,
+    /// Append.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub add: Box<[HttpHeader]>,
+    /// Create where missing.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub add_if_absent: Box<[HttpHeader]>,
+}
+
+/// A redirect in place of a response.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherLocation {
+    /// Scheme; that of the request when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scheme: Option<Box<str>>,
+    /// Host; that of the request when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hostname: Option<Box<str>>,
+    /// Path; that of the request when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub path: Option<crate::api::route_filter::PathModifier>,
+    /// Port; that of the scheme when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub port: Option<u16>,
+    /// 301 or 302.
+    #[serde(default = "found")]
+    pub status_code: u16,
+}
+
+fn found() -> u16 {
+    302
+}

@@ -1,0 +1,188 @@
+//! What a BackendTrafficPolicy says: read once for each policy and interned, so that ten thousand routes under a
+//! Gateway's policy share one number.
+//!
+//! Whatever can't be honoured as it is written makes the policy invalid as a whole, with a sentence for each field; what
+//! it covers is closed then. Fields of which this version merely does less are listed with those of other kinds
+//! (`load/unsupported`).
+
+use super::merge;
+use crate::{
+    api::{BackendTrafficPolicySpec, DurationText, MergeType, Quantity},
+    engine::reader::Reader,
+    name::{Id, Traffic, TrafficId},
+    phase::precedence::Seniority,
+};
+use edge_ir::Timeout;
+use std::{fmt::Display, sync::Arc};
+
+mod balancing;
+mod connection;
+mod health;
+mod route;
+
+/// What a policy says, or why it is invalid.
+pub(crate) type Settled = Result<TrafficId, Arc<str>>;
+
+/// A policy, read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TrafficPolicy {
+    /// Age and name, which decide between policies for the same.
+    pub(crate) seniority: Seniority,
+    /// How it merges into that of a parent; it stands alone where this is absent.
+    pub(crate) merge: Option<MergeType>,
+    /// What it says by itself.
+    pub(crate) settled: Settled,
+}
+
+/// Reads a policy; none when it doesn't exist.
+pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<TrafficPolicy> {
+    let object = reader.backend_traffic_policy(id)?;
+    let spec = &object.spec;
+    Some(TrafficPolicy {
+        seniority: Seniority::of(&object.metadata),
+        merge: spec.merge_type.clone(),
+        settled: settle(reader, spec),
+    })
+}
+
+/// What a policy says under that of a parent, if it merges with one.
+pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Settled> {
+    let own = reader.traffic_policy(policy)?;
+    let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
+        return Some(own.settled.clone());
+    };
+    let below = &reader.backend_traffic_policy(parent)?.spec;
+    let above = &reader.backend_traffic_policy(policy)?.spec;
+    let both = merge::merged(below, above, how);
+    Some(match both {
+        Some(both) => settle(reader, &both),
+        None => Err("The policies can't be merged.".into()),
+    })
+}
+
+fn settle(reader: &Reader<'_>, spec: &BackendTrafficPolicySpec) -> Settled {
+    let mut problems = Problems::default();
+    let traffic = read(spec, &mut problems);
+    match problems.0.is_empty() {
+        true => Ok(reader.traffic_id(traffic)),
+        false => Err(problems.0.join("\n").into()),
+    }
+}
+
+fn read(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Traffic {
+    match &spec.merge_type {
+        None | Some(MergeType::StrategicMerge | MergeType::JsonMerge) => {}
+        Some(other) => problems.add("MergeType", format_args!("{other} is not StrategicMerge or JSONMerge")),
+    }
+    route::refuse(spec, problems);
+    Traffic {
+        load_balancing: balancing::balancing(spec, problems),
+        upstream: Arc::new(connection::upstream(spec, problems)),
+        routing: spec.routing_type.clone(),
+        timeout: route::timeout(spec, problems),
+        retry: route::retry(spec, problems),
+        route: route::route(spec, problems),
+    }
+}
+
+/// What is wrong with a policy, a sentence each.
+#[derive(Default)]
+struct Problems(Vec<String>);
+
+impl Problems {
+    /// Something is wrong in an area of the spec.
+    fn add(&mut self, area: &str, what: impl Display) {
+        self.0.push(format!("{area}: {what}."));
+    }
+
+    /// Milliseconds of a duration.
+    fn millis(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
+        match text?.parse() {
+            Ok(duration) => Some(Timeout(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))),
+            Err(_) => {
+                self.add(area, format_args!("invalid {field} value {}", text?.as_str()));
+                None
+            }
+        }
+    }
+
+    /// Milliseconds of a duration that must not be 0.
+    fn positive(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
+        let millis = self.millis(area, field, text)?;
+        if millis.0 == 0 {
+            self.add(area, format_args!("invalid {field} value {}", text?.as_str()));
+        }
+        Some(millis)
+    }
+
+    /// A number of bytes within bounds.
+    fn bytes(
+        &mut self,
+        area: &str,
+        field: &str,
+        text: Option<&Quantity>,
+        bounds: std::ops::RangeInclusive<u32>,
+    ) -> Option<u32> {
+        let text = text?;
+        // The grammar of the field is narrower than that of quantities: whole numbers with a unit of at least 1000.
+        let is_written_so = text.as_str().bytes().next().is_some_and(|digit| digit.is_ascii_digit())
+            && !text.as_str().ends_with(['m', 'u', 'n'])
+            && !text.as_str().contains('.');
+        let Some(value) = text.parse().ok().filter(|_| is_written_so) else {
+            self.add(area, format_args!("invalid {field} value {}", text.as_str()));
+            return None;
+        };
+        let within = u32::try_from(value).ok().filter(|value| bounds.contains(value));
+        if within.is_none() {
+            let (low, high) = bounds.into_inner();
+            self.add(
+                area,
+                format_args!(
+                    "{field} value {} is out of range, must be between {low} and {high}",
+                    text.as_str()
+                ),
+            );
+        }
+        within
+    }
+
+    /// A number within bounds.
+    fn number(&mut self, area: &str, field: &str, value: u32, bounds: std::ops::RangeInclusive<u32>) -> u32 {
+        if !bounds.contains(&value) {
+            let (low, high) = bounds.into_inner();
+            self.add(
+                area,
+                format_args!("{field} value {value} is out of range, must be between {low} and {high}"),
+            );
+        }
+        value
+    }
+
+    /// A list of status codes.
+    fn codes(&mut self, area: &str, field: &str, codes: &[u16]) -> Vec<u16> {
+        for code in codes.iter().filter(|code| !(100..600).contains(*code)) {
+            self.add(
+                area,
+                format_args!("{field} value {code} is out of range, must be between 100 and 599"),
+            );
+        }
+        codes.to_vec()
+    }
+
+    /// A name as HTTP has it for headers (RFC 9110 §5.6.2).
+    fn token(&mut self, area: &str, field: &str, name: &str) -> Arc<str> {
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_token) {
+            self.add(area, format_args!("{field} {name:?} is not a valid name"));
+        }
+        name.into()
+    }
+
+    /// A text that may stand in a header: no control characters.
+    fn text(&mut self, area: &str, field: &str, text: &str) -> Arc<str> {
+        if text.chars().any(char::is_control) {
+            self.add(area, format_args!("{field} {text:?} holds control characters"));
+        }
+        text.into()
+    }
+}

@@ -1,0 +1,216 @@
+//! Connections to backends: limits, times, buffers, and what is spoken on them.
+
+use super::{Problems, balancing, health};
+use crate::api::{
+    BackendTrafficPolicySpec,
+    cluster_settings::{self as api, BackendConnection, DnsLookupFamily, InvalidMessageAction, ProxyProtocolVersion},
+};
+use edge_ir::{
+    CircuitBreaker, DnsFamily, DnsSettings, Http2Keepalive, Http2Settings, HttpVersion, Preconnect, ProxyProtocol,
+    RetryBudget, TcpKeepalive, Timeout, UpstreamSettings,
+};
+
+/// Windows of HTTP/2 (RFC 9113 §6.9.2): the proxy takes no smaller one than the protocol's own.
+const WINDOWS: std::ops::RangeInclusive<u32> = 65_535..=2_147_483_647;
+
+/// What a policy asks of connections.
+pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> UpstreamSettings {
+    let breaker = spec.circuit_breaker.as_deref();
+    let timeout = spec.timeout.as_deref();
+    let tcp = timeout.and_then(|timeout| timeout.tcp.as_ref());
+    let http = timeout.and_then(|timeout| timeout.http.as_deref());
+    let connection = spec.connection.as_deref();
+    let check = spec.health_check.as_deref();
+    UpstreamSettings {
+        endpoint_headers: balancing::endpoint_headers(spec, problems),
+        slow_start: balancing::slow_start(spec, problems),
+        health_check: health::probes(check, problems),
+        outlier_detection: health::outliers(check, problems),
+        panic_threshold: health::panic_threshold(check, problems),
+        circuit_breaker: breaker.map(|breaker| circuit_breaker(breaker, problems)),
+        connect_timeout: problems.positive(
+            "Timeout",
+            "ConnectTimeout",
+            tcp.and_then(|tcp| tcp.connect_timeout.as_ref()),
+        ),
+        idle_timeout: problems.millis(
+            "Timeout",
+            "HTTP ConnectionIdleTimeout",
+            http.and_then(|http| http.connection_idle_timeout.as_ref()),
+        ),
+        max_connection_duration: problems.millis(
+            "Timeout",
+            "MaxConnectionDuration",
+            http.and_then(|http| http.max_connection_duration.as_ref()),
+        ),
+        max_requests_per_connection: breaker
+            .and_then(|breaker| breaker.max_requests_per_connection)
+            .and_then(|value| limit("MaxRequestsPerConnection", value, problems)),
+        keepalive: keepalive(spec, problems),
+        proxy_protocol: spec
+            .proxy_protocol
+            .as_ref()
+            .and_then(|p| proxy_protocol(&p.version, problems)),
+        buffer_limit: problems.bytes(
+            "BackendConnection",
+            "BufferLimit",
+            connection.and_then(|connection| connection.buffer_limit.as_ref()),
+            0..=u32::MAX,
+        ),
+        preconnect: preconnect(connection, problems),
+        dns: spec.dns.as_ref().map(|dns| names(dns, problems)),
+        http2: spec.http2.as_deref().map(|settings| http2(settings, problems)),
+        http_version: match spec.use_client_protocol {
+            Some(true) => HttpVersion::Client,
+            Some(false) | None => HttpVersion::Backend,
+        },
+    }
+}
+
+fn limit(field: &str, value: i64, problems: &mut Problems) -> Option<u32> {
+    let limit = u32::try_from(value);
+    if limit.is_err() {
+        problems.add("CircuitBreaker", format_args!("invalid {field} value {value}"));
+    }
+    limit.ok()
+}
+
+fn circuit_breaker(breaker: &api::CircuitBreaker, problems: &mut Problems) -> CircuitBreaker {
+    let mut number = |field: &str, value: i64| limit(field, value, problems).unwrap_or_default();
+    CircuitBreaker {
+        max_connections: number("MaxConnections", breaker.max_connections),
+        max_pending_requests: number("MaxPendingRequests", breaker.max_pending_requests),
+        max_requests: number("MaxParallelRequests", breaker.max_parallel_requests),
+        max_retries: number("MaxParallelRetries", breaker.max_parallel_retries),
+        max_connections_per_endpoint: breaker.per_endpoint.as_ref().map(|per_endpoint| {
+            limit(
+                "PerEndpoint.MaxConnections",
+                per_endpoint.max_connections.into(),
+                problems,
+            )
+            .unwrap_or_default()
+        }),
+        retry_budget: breaker
+            .retry_budget
+            .as_ref()
+            .map(|budget| retry_budget(budget, problems)),
+    }
+}
+
+fn retry_budget(budget: &api::RetryBudget, problems: &mut Problems) -> RetryBudget {
+    let (numerator, denominator) = (
+        u64::from(budget.percent.numerator),
+        u64::from(budget.percent.denominator),
+    );
+    if denominator == 0 || numerator > denominator {
+        problems.add("CircuitBreaker", "RetryBudget.Percent must be a fraction from 0 to 1");
+    }
+    let share = (numerator * 1_000_000).checked_div(denominator).unwrap_or_default();
+    RetryBudget {
+        share: u32::try_from(share).unwrap_or_default(),
+        min_concurrency: budget.min_retry_concurrency,
+    }
+}
+
+/// Keepalive of the system, which counts in seconds.
+fn keepalive(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<TcpKeepalive> {
+    let keepalive = spec.tcp_keepalive.as_deref()?;
+    let seconds = |Timeout(millis)| u32::try_from(millis.div_ceil(1000)).unwrap_or(u32::MAX);
+    let mut of = |field, text| problems.millis("TCPKeepalive", field, text).map(seconds);
+    Some(TcpKeepalive {
+        probes: keepalive.probes,
+        idle_seconds: of("IdleTime", keepalive.idle_time.as_ref()),
+        interval_seconds: of("Interval", keepalive.interval.as_ref()),
+    })
+}
+
+fn proxy_protocol(version: &ProxyProtocolVersion, problems: &mut Problems) -> Option<ProxyProtocol> {
+    match version {
+        ProxyProtocolVersion::V1 => Some(ProxyProtocol::V1),
+        ProxyProtocolVersion::V2 => Some(ProxyProtocol::V2),
+        ProxyProtocolVersion::Other(other) => {
+            problems.add("ProxyProtocol", format_args!("unsupported version {other}"));
+            None
+        }
+    }
+}
+
+fn preconnect(connection: Option<&BackendConnection>, problems: &mut Problems) -> Option<Preconnect> {
+    let preconnect = connection?.preconnect.as_ref()?;
+    let mut percent =
+        |field, value: Option<u32>| value.map(|value| problems.number("BackendConnection", field, value, 100..=300));
+    Some(Preconnect {
+        per_endpoint_percent: percent("PerEndpointPercent", preconnect.per_endpoint_percent),
+        predictive_percent: percent("PredictivePercent", preconnect.predictive_percent),
+    })
+}
+
+fn names(dns: &api::Dns, problems: &mut Problems) -> DnsSettings {
+    DnsSettings {
+        refresh: problems.positive("DNS", "DNSRefreshRate", dns.dns_refresh_rate.as_ref()),
+        respect_ttl: dns.respect_dns_ttl,
+        family: match &dns.lookup_family {
+            None | Some(DnsLookupFamily::Ipv4Preferred) => DnsFamily::V4Preferred,
+            Some(DnsLookupFamily::Ipv4) => DnsFamily::V4,
+            Some(DnsLookupFamily::Ipv6) => DnsFamily::V6,
+            Some(DnsLookupFamily::Ipv6Preferred) => DnsFamily::V6Preferred,
+            Some(DnsLookupFamily::Ipv4AndIpv6) => DnsFamily::All,
+            Some(DnsLookupFamily::Other(other)) => {
+                problems.add("DNS", format_args!("unsupported lookup family {other}"));
+                DnsFamily::default()
+            }
+        },
+    }
+}
+
+fn http2(settings: &api::Http2Settings, problems: &mut Problems) -> Http2Settings {
+    const AREA: &str = "HTTP2";
+    Http2Settings {
+        stream_window: problems.bytes(
+            AREA,
+            "InitialStreamWindowSize",
+            settings.initial_stream_window_size.as_ref(),
+            WINDOWS,
+        ),
+        connection_window: problems.bytes(
+            AREA,
+            "InitialConnectionWindowSize",
+            settings.initial_connection_window_size.as_ref(),
+            WINDOWS,
+        ),
+        max_concurrent_streams: settings
+            .max_concurrent_streams
+            .map(|streams| problems.number(AREA, "MaxConcurrentStreams", streams, 1..=2_147_483_647)),
+        override_stream_error: match &settings.on_invalid_message {
+            None => None,
+            Some(InvalidMessageAction::TerminateConnection) => Some(false),
+            Some(InvalidMessageAction::TerminateStream) => Some(true),
+            Some(InvalidMessageAction::Other(other)) => {
+                problems.add(AREA, format_args!("unsupported action {other} on an invalid message"));
+                None
+            }
+        },
+        keepalive: settings
+            .connection_keepalive
+            .as_deref()
+            .map(|pings| keepalive_by_pings(pings, problems)),
+    }
+}
+
+fn keepalive_by_pings(pings: &api::Http2Keepalive, problems: &mut Problems) -> Http2Keepalive {
+    const AREA: &str = "HTTP2";
+    let keepalive = Http2Keepalive {
+        interval: problems.positive(AREA, "ConnectionKeepalive.Interval", pings.interval.as_ref()),
+        timeout: problems.positive(AREA, "ConnectionKeepalive.Timeout", pings.timeout.as_ref()),
+        jitter_percent: pings
+            .interval_jitter
+            .map(|percent| problems.number(AREA, "ConnectionKeepalive.IntervalJitter", percent, 0..=100)),
+        idle_interval: problems.positive(AREA, "ConnectionKeepalive.IdleInterval", pings.idle_interval.as_ref()),
+    };
+    if let (Some(interval), Some(timeout)) = (keepalive.interval, keepalive.timeout)
+        && timeout >= interval
+    {
+        problems.add(AREA, "timeout must be less than interval");
+    }
+    keepalive
+}

@@ -1,0 +1,267 @@
+//! Policies in force, under each Gateway and ListenerSet that their targets hang under: whether one is accepted there,
+//! who replaces it or is merged with it, and what of it is old.
+//!
+//! The same for every kind: what is for whom is asked of `policies/attachment`, what is above or below of the index of
+//! policies on routes, so that the policy of a Gateway with ten thousand routes looks at those alone that have their own.
+
+use super::{
+    ancestor::{order, written},
+    target::{Target, ancestors_of, has_section},
+};
+use crate::{
+    api::{Kind, MergeType, Object},
+    engine::reader::Reader,
+    name::{Ancestor, Id, PolicyId, RouteId},
+    phase::policies::{
+        attachment::{self, Holders, may_target},
+        traffic,
+    },
+    status::{Condition, ParentStatus, Status, StatusBody},
+    world,
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+mod deprecated;
+mod overridden;
+
+/// What is said under an ancestor; the first word about acceptance that isn't good stays.
+#[derive(Default)]
+struct Said {
+    accepted: Option<Condition>,
+    overridden: Option<Condition>,
+    merged: Option<Condition>,
+}
+
+/// A policy whose status is made.
+struct Subject<'a, 'r> {
+    reader: &'r Reader<'a>,
+    kind: Kind,
+    id: Id,
+    ancestors: BTreeMap<Ancestor, Said>,
+}
+
+/// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.
+pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
+    let object = reader.object(kind, id)?;
+    let mut subject = Subject {
+        reader,
+        kind,
+        id,
+        ancestors: BTreeMap::new(),
+    };
+    let policy = PolicyId { kind, id };
+    let targets = reader
+        .covered_by(policy)
+        .map(|(kind, id, section)| Target { kind, id, section });
+    targets
+        .filter(|target| may_target(kind, target.kind))
+        .for_each(|target| subject.judge(target));
+    let observed_generation = object.metadata().generation;
+    if subject.ancestors.is_empty() {
+        let reasons = without_target(reader, kind, id, object);
+        let body = StatusBody::Unattached(reasons);
+        return Some(has_reasons(&body).then_some(Status {
+            observed_generation,
+            body,
+        }));
+    }
+    let warning = deprecated::warning(object);
+    let entry = |(ancestor, said): (Ancestor, Said)| {
+        let conditions = [said.accepted, said.overridden, said.merged, warning.clone()];
+        ParentStatus {
+            parent: Arc::new(written(reader, ancestor)),
+            conditions: conditions.into_iter().flatten().collect(),
+        }
+    };
+    let mut ancestors: Vec<_> = subject.ancestors.into_iter().map(entry).collect();
+    ancestors.sort_by(|a, b| order(&a.parent).cmp(&order(&b.parent)));
+    let body = StatusBody::Ancestors {
+        controller_name: reader.settings().controller_name.clone(),
+        ancestors,
+    };
+    Some(Some(Status {
+        observed_generation,
+        body,
+    }))
+}
+
+fn has_reasons(body: &StatusBody) -> bool {
+    matches!(body, StatusBody::Unattached(reasons) if !reasons.is_empty())
+}
+
+/// Why a policy is for nothing.
+fn without_target(reader: &Reader<'_>, kind: Kind, id: Id, object: &Object) -> Vec<String> {
+    let namespace = reader.text(id.namespace);
+    let targets = world::written(object)
+        .map(|written| written.named())
+        .unwrap_or_default();
+    let reasons = targets.into_iter().filter_map(|target| {
+        if !may_target(kind, target.kind) {
+            return Some(format!("spec.targetRefs: a {kind} can't be for a {}", target.kind));
+        }
+        let of = Id {
+            name: reader.sym(target.name),
+            ..id
+        };
+        let is_missing = reader.object(target.kind, of).is_none();
+        is_missing.then(|| {
+            format!(
+                "spec.targetRefs: there is no {} {namespace}/{}",
+                target.kind, target.name
+            )
+        })
+    });
+    reasons.collect()
+}
+
+impl Subject<'_, '_> {
+    fn said(&mut self, ancestor: Ancestor) -> &mut Said {
+        self.ancestors.entry(ancestor).or_default()
+    }
+
+    fn accept(&mut self, ancestor: Ancestor, accepted: Condition) {
+        let said = self.said(ancestor);
+        let is_good = |known: &Condition| known.reason == "Accepted";
+        if said.accepted.as_ref().is_none_or(is_good) {
+            said.accepted = Some(accepted);
+        }
+    }
+
+    /// What is to be said about one target.
+    fn judge(&mut self, target: Target) {
+        let ancestors = ancestors_of(self.reader, target);
+        if ancestors.is_empty() {
+            return;
+        }
+        let refusal = self.missing_section(target).or_else(|| self.conflict(target));
+        if let Some(refusal) = refusal {
+            ancestors
+                .into_iter()
+                .for_each(|ancestor| self.accept(ancestor, refusal.clone()));
+            return;
+        }
+        let invalid = self.invalid(None);
+        let accepted = invalid.unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
+        let overridden = overridden::condition(self.reader, self.kind, self.id, target);
+        for ancestor in ancestors {
+            self.accept(ancestor, accepted.clone());
+            if let Some(overridden) = &overridden {
+                self.said(ancestor).overridden = Some(overridden.clone());
+            }
+        }
+        match target.route() {
+            Some(route) => self.under_parents(route),
+            None => self.over_routes(target),
+        }
+    }
+
+    fn missing_section(&self, target: Target) -> Option<Condition> {
+        let section = target
+            .section
+            .filter(|section| !has_section(self.reader, target, *section))?;
+        let section = self.reader.text(section);
+        let (namespace, name) = (self.reader.text(target.id.namespace), self.reader.text(target.id.name));
+        let message = format!("No section name {section} found for {} {namespace}/{name}", target.kind);
+        Some(Condition::no("Accepted", "TargetNotFound", message))
+    }
+
+    /// Whether an older policy holds the target.
+    fn conflict(&self, target: Target) -> Option<Condition> {
+        if holders(self.reader, self.kind, target).of(target.section) == Some(self.id) {
+            return None;
+        }
+        let name = self.reader.text(target.id.name);
+        let section = target.section.map(|section| self.reader.text(section));
+        let what = match (section, target.route()) {
+            (None, _) => format!("{} {name}", target.kind),
+            (Some(rule), Some(_)) => format!("RouteRule {name}/{rule}"),
+            (Some(listener), None) => format!("Listener {name}/{listener}"),
+        };
+        let message = format!(
+            "Unable to target {what}, another {} has already attached to it",
+            self.kind
+        );
+        Some(Condition::no("Accepted", "Conflicted", message))
+    }
+
+    /// Why the policy, merged into that of a parent if there is one, is invalid.
+    fn invalid(&self, parent: Option<Id>) -> Option<Condition> {
+        let settled = traffic::under(self.reader, self.id, parent)?;
+        let message = settled.err()?.to_string();
+        Some(Condition::no("Accepted", "Invalid", message))
+    }
+
+    /// For each listener of a route with a policy that this one merges into: with whom, and what comes of it.
+    fn under_parents(&mut self, route: RouteId) {
+        let Some(attachments) = self.merges(self.id).then(|| self.reader.attachments(route)).flatten() else {
+            return;
+        };
+        for parent in &attachments.parents {
+            for attached in parent.verdict.iter().flatten() {
+                let listener = attached.listener;
+                let views = self.reader.listener_views(listener.gateway);
+                let view = views.and_then(|views| views.listeners.iter().find(|view| view.id == listener));
+                let Some(above) = view.and_then(|view| view.inherited.traffic) else {
+                    continue;
+                };
+                let (kind, id) = match listener.set {
+                    Some(set) => (Kind::ListenerSet, set),
+                    None => (Kind::Gateway, listener.gateway),
+                };
+                let ancestor = Ancestor {
+                    section: Some(listener.name),
+                    ..Ancestor::object(kind, id)
+                };
+                if let Some(invalid) = self.invalid(Some(above)) {
+                    self.accept(ancestor, invalid);
+                }
+                let message = format!("Merged with policy {}", self.name_of(above));
+                self.said(ancestor).merged = Some(Condition::yes("Merged", "Merged", message));
+            }
+        }
+    }
+
+    /// For a policy over routes: which of them merge theirs into it.
+    fn over_routes(&mut self, target: Target) {
+        let merging = overridden::merging(self.reader, self.id, target, |policy| self.merges(policy));
+        if merging.is_empty() {
+            return;
+        }
+        let message = format!(
+            "This policy is being merged by other {} for these routes: [{}]",
+            overridden::plural(self.kind),
+            merging.join(" ")
+        );
+        for ancestor in ancestors_of(self.reader, target) {
+            self.said(ancestor).merged = Some(Condition::yes("Merged", "Merged", message.clone()));
+        }
+    }
+
+    fn merges(&self, policy: Id) -> bool {
+        merges(self.reader, policy)
+    }
+
+    fn name_of(&self, id: Id) -> String {
+        format!("{}/{}", self.reader.text(id.namespace), self.reader.text(id.name))
+    }
+}
+
+/// Whether a policy merges into that of a parent.
+fn merges(reader: &Reader<'_>, policy: Id) -> bool {
+    let how = reader.traffic_policy(policy).and_then(|policy| policy.merge.clone());
+    matches!(how, Some(MergeType::StrategicMerge | MergeType::JsonMerge))
+}
+
+/// Who holds a target. What a route says of itself stands with its attachments.
+fn holders(reader: &Reader<'_>, policy: Kind, target: Target) -> Holders {
+    match target.route() {
+        Some(route) => {
+            let attachments = reader.attachments(route);
+            attachments
+                .and_then(|a| a.traffic.as_deref())
+                .cloned()
+                .unwrap_or_default()
+        }
+        None => attachment::holders(reader, policy, target.kind, target.id),
+    }
+}

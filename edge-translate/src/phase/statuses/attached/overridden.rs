@@ -1,0 +1,140 @@
+//! Who replaces a policy, and who merges into it, by what they are for.
+
+use super::{super::target::Target, holders, merges};
+use crate::{
+    api::Kind,
+    engine::{index::RoutePolicy, reader::Reader},
+    name::Id,
+    phase::listeners::listener_set,
+    status::Condition,
+};
+use std::collections::BTreeSet;
+
+/// Policies of a kind, in the words of messages.
+pub(super) fn plural(kind: Kind) -> &'static str {
+    match kind {
+        Kind::BackendTrafficPolicy => "backendTrafficPolicies",
+        _ => "policies",
+    }
+}
+
+/// What a policy is replaced for; each in order of name.
+#[derive(Default)]
+struct Scopes {
+    gateway_listeners: BTreeSet<String>,
+    sets: BTreeSet<String>,
+    set_listeners: BTreeSet<String>,
+    routes: BTreeSet<String>,
+    rules: BTreeSet<String>,
+}
+
+/// The condition of a policy that others replace for a part of a target; none where nobody does.
+pub(super) fn condition(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Option<Condition> {
+    let scopes = scopes(reader, kind, policy, target);
+    let lists = [
+        ("gateway listeners", scopes.gateway_listeners),
+        ("listenersets", scopes.sets),
+        ("listenerset listeners", scopes.set_listeners),
+        ("routes", scopes.routes),
+        ("route rules", scopes.rules),
+    ];
+    let written: Vec<String> = lists
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(scope, names)| format!("{scope}: [{}]", names.into_iter().collect::<Vec<_>>().join(" ")))
+        .collect();
+    (!written.is_empty()).then(|| {
+        let message = format!(
+            "This policy is being overridden by other {} for these {}",
+            plural(kind),
+            written.join(" and these ")
+        );
+        Condition::yes("Overridden", "Overridden", message)
+    })
+}
+
+fn scopes(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Scopes {
+    let mut scopes = Scopes::default();
+    let whole = |kind: Kind, id: Id| Target {
+        kind,
+        id,
+        section: None,
+    };
+    let parts = |of: Kind, id: Id| {
+        let holders = holders(reader, kind, whole(of, id));
+        let names = holders.parts.into_iter().filter(|(_, by)| *by != policy);
+        names.map(|(part, _)| reader.text(part).to_string())
+    };
+    match (target.kind, target.section) {
+        (Kind::Gateway, None) => {
+            scopes.gateway_listeners.extend(parts(Kind::Gateway, target.id));
+            for set in reader.listener_sets(target.id) {
+                let name = name(reader, set);
+                if holders(reader, kind, whole(Kind::ListenerSet, set)).whole.is_some() {
+                    scopes.sets.insert(name.clone());
+                }
+                let listeners = parts(Kind::ListenerSet, set).map(|listener| format!("{name}/{listener}"));
+                scopes.set_listeners.extend(listeners);
+            }
+        }
+        (Kind::ListenerSet, None) => scopes.set_listeners.extend(parts(Kind::ListenerSet, target.id)),
+        (_, Some(_)) => {}
+        (of, None) => scopes.rules.extend(parts(of, target.id)),
+    }
+    for below in below(reader, target).filter(|below| below.policy != policy && !merges(reader, below.policy)) {
+        let route = name(reader, below.route.id);
+        match below.rule {
+            None => scopes.routes.insert(route),
+            Some(rule) => scopes.rules.insert(format!("{route}/{}", reader.text(rule))),
+        };
+    }
+    scopes
+}
+
+/// Routes below a target that merge their policy into that of the target.
+pub(super) fn merging(reader: &Reader<'_>, policy: Id, target: Target, merges: impl Fn(Id) -> bool) -> Vec<String> {
+    let merging: Vec<RoutePolicy> = below(reader, target).filter(|below| merges(below.policy)).collect();
+    let Some(views) = merging
+        .first()
+        .and_then(|one| reader.listener_views(one.listener.gateway))
+    else {
+        return Vec::new();
+    };
+    let heirs: BTreeSet<_> = views
+        .listeners
+        .iter()
+        .filter(|view| view.inherited.traffic == Some(policy))
+        .map(|view| view.id)
+        .collect();
+    let routes = merging.iter().filter(|below| heirs.contains(&below.listener));
+    let names: BTreeSet<String> = routes.map(|below| name(reader, below.route.id)).collect();
+    names.into_iter().collect()
+}
+
+/// Policies on routes below a Gateway, a ListenerSet or one of their listeners.
+fn below<'r>(reader: &'r Reader<'_>, target: Target) -> impl Iterator<Item = RoutePolicy> + use<'r> {
+    let (gateway, set) = match target.kind {
+        Kind::Gateway => (Some(target.id), None),
+        Kind::ListenerSet => {
+            let gateway = reader
+                .listener_set(target.id)
+                .and_then(|set| listener_set::parent(reader, set));
+            (gateway, Some(target.id))
+        }
+        _ => (None, None),
+    };
+    let section = target.section;
+    let policies: Vec<RoutePolicy> = gateway
+        .into_iter()
+        .flat_map(|gateway| reader.route_policies(gateway))
+        .collect();
+    policies.into_iter().filter(move |policy| {
+        // A Gateway's policy is for its ListenerSets too, that of its listener is not.
+        let in_set = policy.listener.set == set || (set.is_none() && section.is_none());
+        in_set && section.is_none_or(|section| policy.listener.name == section)
+    })
+}
+
+fn name(reader: &Reader<'_>, id: Id) -> String {
+    format!("{}/{}", reader.text(id.namespace), reader.text(id.name))
+}

@@ -1,0 +1,87 @@
+//! What policies are for, and what their statuses hang under.
+
+use crate::{
+    api::Kind,
+    engine::reader::Reader,
+    name::{Ancestor, Id, RouteId, RouteKind, Sym},
+    phase::{gateways::gateway::Gateway, listeners::listener_set},
+};
+
+/// A target of a policy.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    pub(super) kind: Kind,
+    pub(super) id: Id,
+    /// A listener or rule of it.
+    pub(super) section: Option<Sym>,
+}
+
+impl Target {
+    /// The route that it is.
+    pub(super) fn route(self) -> Option<RouteId> {
+        RouteKind::of(self.kind).map(|kind| RouteId { kind, id: self.id })
+    }
+}
+
+/// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is
+/// ours, with the listener that it names.
+pub(super) fn ancestors_of(reader: &Reader<'_>, target: Target) -> Vec<Ancestor> {
+    let is_ours = |gateway: Id| {
+        let gateway = reader.gateway(gateway);
+        gateway.is_some_and(|gateway| matches!(**gateway, Gateway::Member(_)))
+    };
+    let itself = || Ancestor {
+        section: target.section,
+        ..Ancestor::object(target.kind, target.id)
+    };
+    match target.route() {
+        Some(route) => {
+            let attachments = reader.attachments(route);
+            let parents = attachments.into_iter().flat_map(|a| &a.parents);
+            parents.map(|parent| parent.ancestor()).collect()
+        }
+        None => {
+            let gateway = match target.kind {
+                Kind::ListenerSet => reader
+                    .listener_set(target.id)
+                    .and_then(|set| listener_set::parent(reader, set)),
+                _ => Some(target.id),
+            };
+            gateway
+                .filter(|gateway| is_ours(*gateway))
+                .map(|_| itself())
+                .into_iter()
+                .collect()
+        }
+    }
+}
+
+/// Whether a target has the part that a policy names.
+pub(super) fn has_section(reader: &Reader<'_>, target: Target, section: Sym) -> bool {
+    let section = reader.text(section);
+    let is_it = |name: Option<&str>| name == Some(&*section);
+    match target.kind {
+        Kind::Gateway => reader
+            .gateway_object(target.id)
+            .is_some_and(|gateway| gateway.spec.listeners.iter().any(|l| is_it(Some(&l.name)))),
+        Kind::ListenerSet => reader
+            .listener_set(target.id)
+            .is_some_and(|set| set.spec.listeners.iter().any(|l| is_it(Some(&l.name)))),
+        Kind::HttpRoute => reader
+            .http_route(target.id)
+            .is_some_and(|route| route.spec.rules.iter().any(|rule| is_it(rule.name.as_deref()))),
+        Kind::GrpcRoute => reader
+            .grpc_route(target.id)
+            .is_some_and(|route| route.spec.rules.iter().any(|rule| is_it(rule.name.as_deref()))),
+        Kind::TlsRoute => reader
+            .tls_route(target.id)
+            .is_some_and(|route| route.spec.rules.iter().any(|rule| is_it(rule.name.as_deref()))),
+        Kind::TcpRoute => reader
+            .tcp_route(target.id)
+            .is_some_and(|route| route.spec.rules.iter().any(|rule| is_it(rule.name.as_deref()))),
+        Kind::UdpRoute => reader
+            .udp_route(target.id)
+            .is_some_and(|route| route.spec.rules.iter().any(|rule| is_it(rule.name.as_deref()))),
+        _ => false,
+    }
+}

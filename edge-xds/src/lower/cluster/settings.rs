@@ -1,0 +1,206 @@
+//! Limits and habits of the connections of a cluster.
+
+use super::super::common::{CONNECTION_BUFFER, duration, number, seconds};
+use super::health;
+use edge_ir::{
+    AppProtocol, CircuitBreaker, Cluster, Http2Keepalive, Http2Settings, HttpVersion, Preconnect, ProxyProtocol,
+    ServerNaming, TcpKeepalive,
+};
+use envoy_types::{
+    pb::{
+        envoy::{
+            config::{
+                cluster::v3::{
+                    self as pb, CircuitBreakers, UpstreamConnectionOptions,
+                    circuit_breakers::{Thresholds, thresholds::RetryBudget},
+                    cluster::{CommonLbConfig, PreconnectPolicy},
+                },
+                core::v3::{
+                    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as Common, KeepaliveSettings,
+                    ProxyProtocolConfig, TransportSocket, UpstreamHttpProtocolOptions, proxy_protocol_config::Version,
+                    transport_socket::ConfigType,
+                },
+            },
+            extensions::{
+                transport_sockets::{proxy_protocol::v3::ProxyProtocolUpstreamTransport, raw_buffer::v3::RawBuffer},
+                upstreams::http::v3::{
+                    HttpProtocolOptions,
+                    http_protocol_options::{
+                        ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig,
+                        explicit_http_config::ProtocolConfig,
+                    },
+                },
+            },
+            r#type::v3::Percent,
+        },
+        google::protobuf::{BoolValue, DoubleValue},
+    },
+    util::pack_any,
+};
+
+/// Seconds that a connection may take to come about, where nothing says otherwise.
+const CONNECT_SECONDS: i64 = 10;
+
+/// Puts into a cluster what its settings say.
+pub(super) fn put(message: &mut pb::Cluster, cluster: &Cluster) {
+    let settings = &*cluster.upstream;
+    message.connect_timeout = Some(settings.connect_timeout.map_or(seconds(CONNECT_SECONDS), duration));
+    message.per_connection_buffer_limit_bytes = number(settings.buffer_limit.unwrap_or(CONNECTION_BUFFER));
+    message.circuit_breakers = Some(limits(settings.circuit_breaker.as_ref()));
+    let probes = settings.health_check.iter();
+    message.health_checks = probes.filter_map(|check| health::probes(check, cluster)).collect();
+    message.outlier_detection = settings.outlier_detection.as_ref().map(health::outliers);
+    message.common_lb_config = settings.panic_threshold.map(|percent| CommonLbConfig {
+        healthy_panic_threshold: Some(Percent { value: percent.into() }),
+        ..Default::default()
+    });
+    message.upstream_connection_options = settings.keepalive.map(|keepalive| UpstreamConnectionOptions {
+        tcp_keepalive: Some(lower_keepalive(keepalive)),
+        ..Default::default()
+    });
+    message.preconnect_policy = settings.preconnect.map(preconnect);
+    if let Some(version) = settings.proxy_protocol {
+        message.transport_socket = Some(behind_proxy_header(version, message.transport_socket.take()));
+    }
+}
+
+fn limits(breaker: Option<&CircuitBreaker>) -> CircuitBreakers {
+    let Some(breaker) = breaker else {
+        return CircuitBreakers {
+            thresholds: vec![Thresholds {
+                max_retries: number(1024),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+    };
+    let per_host = |connections| Thresholds {
+        max_connections: number(connections),
+        ..Default::default()
+    };
+    CircuitBreakers {
+        thresholds: vec![Thresholds {
+            max_connections: number(breaker.max_connections),
+            max_pending_requests: number(breaker.max_pending_requests),
+            max_requests: number(breaker.max_requests),
+            max_retries: number(breaker.max_retries),
+            retry_budget: breaker.retry_budget.map(|budget| RetryBudget {
+                budget_percent: Some(Percent {
+                    value: f64::from(budget.share) / 10_000.0,
+                }),
+                min_retry_concurrency: budget.min_concurrency.and_then(number),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }],
+        per_host_thresholds: breaker.max_connections_per_endpoint.map(per_host).into_iter().collect(),
+    }
+}
+
+fn lower_keepalive(keepalive: TcpKeepalive) -> envoy_types::pb::envoy::config::core::v3::TcpKeepalive {
+    envoy_types::pb::envoy::config::core::v3::TcpKeepalive {
+        keepalive_probes: keepalive.probes.and_then(number),
+        keepalive_time: keepalive.idle_seconds.and_then(number),
+        keepalive_interval: keepalive.interval_seconds.and_then(number),
+    }
+}
+
+fn preconnect(preconnect: Preconnect) -> PreconnectPolicy {
+    let ratio = |percent: u32| DoubleValue {
+        value: f64::from(percent) / 100.0,
+    };
+    PreconnectPolicy {
+        per_upstream_preconnect_ratio: preconnect.per_endpoint_percent.map(ratio),
+        predictive_preconnect_ratio: preconnect.predictive_percent.map(ratio),
+        ..Default::default()
+    }
+}
+
+/// The header goes in front of whatever the connection carries, TLS included.
+fn behind_proxy_header(version: ProxyProtocol, inner: Option<TransportSocket>) -> TransportSocket {
+    let clear = || TransportSocket {
+        name: "envoy.transport_sockets.raw_buffer".to_owned(),
+        config_type: Some(ConfigType::TypedConfig(pack_any(RawBuffer {}))),
+    };
+    let version = match version {
+        ProxyProtocol::V1 => Version::V1,
+        ProxyProtocol::V2 => Version::V2,
+    };
+    let transport = ProxyProtocolUpstreamTransport {
+        config: Some(ProxyProtocolConfig {
+            version: version.into(),
+            ..Default::default()
+        }),
+        transport_socket: Some(inner.unwrap_or_else(clear)),
+        ..Default::default()
+    };
+    TransportSocket {
+        name: "envoy.transport_sockets.upstream_proxy_protocol".to_owned(),
+        config_type: Some(ConfigType::TypedConfig(pack_any(transport))),
+    }
+}
+
+/// HTTP towards the backend; none where the proxy's defaults are meant.
+pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
+    let settings = &cluster.upstream;
+    let max_requests = settings.max_requests_per_connection;
+    let common = Common {
+        idle_timeout: settings.idle_timeout.map(duration),
+        max_connection_duration: settings.max_connection_duration.map(duration),
+        max_requests_per_connection: max_requests.and_then(number),
+        ..Default::default()
+    };
+    let common = (common != Common::default()).then_some(common);
+    let of_request = cluster.tls.as_ref().filter(|tls| tls.naming == ServerNaming::OfRequest);
+    let explicit = |config| {
+        UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
+            protocol_config: Some(config),
+        })
+    };
+    let protocol = match (settings.http_version, cluster.protocol) {
+        (HttpVersion::Client, _) => UpstreamProtocolOptions::UseDownstreamProtocolConfig(UseDownstreamHttpConfig {
+            http_protocol_options: Some(Http1ProtocolOptions::default()),
+            http2_protocol_options: Some(http2(settings.http2.unwrap_or_default())),
+            ..Default::default()
+        }),
+        (HttpVersion::Backend, AppProtocol::Http2) => explicit(ProtocolConfig::Http2ProtocolOptions(http2(
+            settings.http2.unwrap_or_default(),
+        ))),
+        (HttpVersion::Backend, AppProtocol::Http1) if common.is_none() && of_request.is_none() => return None,
+        (HttpVersion::Backend, AppProtocol::Http1) => {
+            explicit(ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()))
+        }
+    };
+    Some(HttpProtocolOptions {
+        common_http_protocol_options: common,
+        upstream_protocol_options: Some(protocol),
+        upstream_http_protocol_options: of_request.map(|tls| UpstreamHttpProtocolOptions {
+            auto_sni: true,
+            auto_san_validation: tls.authorities.is_some(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    })
+}
+
+fn http2(settings: Http2Settings) -> Http2ProtocolOptions {
+    Http2ProtocolOptions {
+        initial_stream_window_size: number(settings.stream_window.unwrap_or(65_536)),
+        initial_connection_window_size: number(settings.connection_window.unwrap_or(1_048_576)),
+        max_concurrent_streams: settings.max_concurrent_streams.and_then(number),
+        override_stream_error_on_invalid_http_message: settings.override_stream_error.map(|value| BoolValue { value }),
+        connection_keepalive: settings.keepalive.map(pings),
+        ..Default::default()
+    }
+}
+
+fn pings(keepalive: Http2Keepalive) -> KeepaliveSettings {
+    KeepaliveSettings {
+        interval: keepalive.interval.map(duration),
+        timeout: keepalive.timeout.map(duration),
+        interval_jitter: keepalive
+            .jitter_percent
+            .map(|percent| Percent { value: percent.into() }),
+        connection_idle_interval: keepalive.idle_interval.map(duration),
+    }
+}
