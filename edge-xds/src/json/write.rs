@@ -5,7 +5,7 @@
 //! `Struct` is walked as it is. Other well-known types are left to the library. Keys of maps are sorted, so that the
 //! same message is always the same text.
 
-use super::{full_name, value::Typed};
+use super::full_name;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost_reflect::{DynamicMessage, EnumDescriptor, Kind, MapKey, ReflectMessage, SerializeOptions, Value};
 use serde::{
@@ -58,6 +58,11 @@ impl Serialize for Message<'_> {
 impl Message<'_> {
     fn write_fields<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        self.write_entries(&mut map)?;
+        map.end()
+    }
+
+    fn write_entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for (field, value) in self.message.fields() {
             let name = match self.names {
                 super::Names::Proto => field.name(),
@@ -65,7 +70,7 @@ impl Message<'_> {
             };
             map.serialize_entry(name, &self.field(value, field.kind()))?;
         }
-        map.end()
+        Ok(())
     }
 
     /// The message inside, with its type. One without a type says that there is a setting, and not which.
@@ -95,7 +100,10 @@ impl Message<'_> {
             options: self.options,
             names: self.names,
         };
-        Typed { type_url: url, fields }.serialize(serializer)
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("@type", url)?;
+        fields.write_entries(&mut map)?;
+        map.end()
     }
 
     fn write_struct<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
