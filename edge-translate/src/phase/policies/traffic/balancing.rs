@@ -59,7 +59,7 @@ pub(super) fn balancing(spec: &BackendTrafficPolicySpec, problems: &mut Problems
 
 /// Whether a number within the bounds of a table is a prime, which Maglev needs to reach every place of it.
 fn is_prime(number: u64) -> bool {
-    let has_divisor = || (2..).take_while(|d| d * d <= number).any(|d| number % d == 0);
+    let has_divisor = || (2..).take_while(|d| d * d <= number).any(|d| number.is_multiple_of(d));
     (2..=MAX_TABLE).contains(&number) && !has_divisor()
 }
 

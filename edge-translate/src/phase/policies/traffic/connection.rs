@@ -83,12 +83,7 @@ fn circuit_breaker(breaker: &api::CircuitBreaker, problems: &mut Problems) -> Ci
         max_requests: number("MaxParallelRequests", breaker.max_parallel_requests),
         max_retries: number("MaxParallelRetries", breaker.max_parallel_retries),
         max_connections_per_endpoint: breaker.per_endpoint.as_ref().map(|per_endpoint| {
-            limit(
-                "PerEndpoint.MaxConnections",
-                per_endpoint.max_connections.into(),
-                problems,
-            )
-            .unwrap_or_default()
+            limit("PerEndpoint.MaxConnections", per_endpoint.max_connections, problems).unwrap_or_default()
         }),
         retry_budget: breaker
             .retry_budget
