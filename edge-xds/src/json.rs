@@ -177,10 +177,12 @@ impl Codec {
             message,
         };
         let message = DynamicMessage::decode(descriptor, bytes).map_err(|error| malformed(error.to_string()))?;
-        let options = options(names);
-        message
-            .serialize_with_options(serializer, &options)
-            .map_err(|error| malformed(error.to_string()))
+        let form = write::Message {
+            message: &message,
+            options: &options(names),
+            names,
+        };
+        form.serialize(serializer).map_err(|error| malformed(error.to_string()))
     }
 
     /// Writes an encoded message with its type in `@type`, like an `Any`. A new name replaces its field `name`, for
