@@ -70,13 +70,34 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 3] = [
+const EXPECTED: [(&str, &str); 12] = [
     ("class/parameters-slip", "Unsupported value"),
     ("gateway/parameters-slip", "Unsupported value"),
     (
         "custom-backend/mixed",
         "fqdn addresses cannot be mixed with other address types",
     ),
+    (
+        "custom-backend/tls-refused",
+        "minVersion must be smaller or equal to maxVersion",
+    ),
+    ("custom-backend/tls-refused", "when InsecureSkipVerify is enabled"),
+    ("backend-traffic/invalid", "should be greater than or equal to 0"),
+    ("backend-traffic/stream", "should be greater than or equal to 0"),
+    ("route-filter/rewrite-invalid", "pattern: Required value"),
+    (
+        "route-filter/rewrite-invalid",
+        "header must be specified for Header type",
+    ),
+    (
+        "route-filter/rewrite-invalid",
+        "pathRegex must be specified for PathRegex type",
+    ),
+    (
+        "route-filter/answer-refused",
+        "header.remove is not supported for DirectResponse",
+    ),
+    ("route-filter/answer", "duplicate entries for key"),
 ];
 
 #[test]
