@@ -27,6 +27,7 @@ pub mod route_filter;
 pub mod routes;
 pub mod secret;
 pub mod shape;
+pub mod string_match;
 pub mod text;
 pub mod tls;
 

@@ -116,7 +116,7 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
             () = writer.events.ended() => {}
             () = super::at(due) => writer.refresh(),
             () = super::at(again) => writer.try_again(),
-            () = super::at(counted) => writer.queue.append(&mut writer.counts.take_due(Instant::now())),
+            () = super::at(counted) => writer.queue.append(&mut writer.counts.due_at(Instant::now())),
         }
         writer.write();
     }

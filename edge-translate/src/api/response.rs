@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::meta::LocalObjectRef;
-use crate::api::route_filter::HttpHeader;
+use crate::api::http_route_filter::{ResponseHeaders, ResponseText};
+use crate::api::string_match::StringMatch;
 use crate::api::text::{is_default, open_enum};
 
 /// Another response in place of some.
@@ -84,28 +84,7 @@ pub struct ResponseHeaderMatch {
     /// Its name.
     pub name: Box<str>,
     /// What it must be.
-    pub value: TextMatch,
-}
-
-/// A condition on a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TextMatch {
-    /// How it is compared.
-    #[serde(default)]
-    pub r#type: TextMatchType,
-    /// The text or expression.
-    pub value: Box<str>,
-}
-
-open_enum! {
-    /// How a text is compared.
-    pub enum TextMatchType {
-        Exact = "Exact",
-        Prefix = "Prefix",
-        Suffix = "Suffix",
-        RegularExpression = "RegularExpression",
-    }
+    pub value: StringMatch,
 }
 
 /// The other response.
@@ -117,51 +96,13 @@ pub struct OtherResponse {
     pub content_type: Option<Box<str>>,
     /// Its body.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub body: Option<OtherBody>,
+    pub body: Option<ResponseText>,
     /// Its code; unchanged when absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub status_code: Option<u16>,
     /// Its headers.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub header: Option<Box<OtherHeaders>>,
-}
-
-/// A body, or where it is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OtherBody {
-    /// Which member is set.
-    #[serde(default)]
-    pub r#type: OtherBodyType,
-    /// The text.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub inline: Option<Box<str>>,
-    /// A ConfigMap with the text.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub value_ref: Option<LocalObjectRef>,
-}
-
-open_enum! {
-    /// Which member is set.
-    pub enum OtherBodyType {
-        Inline = "Inline",
-        ValueRef = "ValueRef",
-    }
-}
-
-/// Headers of the other response.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct OtherHeaders {
-    /// Replace or create.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub set: Box<[HttpHeader]>,
-    /// Append.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub add: Box<[HttpHeader]>,
-    /// Create where missing.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub add_if_absent: Box<[HttpHeader]>,
+    pub header: Option<Box<ResponseHeaders>>,
 }
 
 /// A redirect in place of a response.

@@ -7,7 +7,6 @@
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
 use super::{PolicyId, Sym};
-use crate::api::RoutingType;
 use edge_ir::{LoadBalancing, RetryPolicy, RouteTraffic, Timeout, UpstreamSettings};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -82,8 +81,6 @@ pub(crate) struct Traffic {
     pub(crate) load_balancing: LoadBalancing,
     /// Of connections to backends.
     pub(crate) upstream: Arc<UpstreamSettings>,
-    /// Where requests go: to pods or to the address of a Service.
-    pub(crate) routing: Option<RoutingType>,
     /// Of the whole request, where a rule has no limit.
     pub(crate) timeout: Option<Timeout>,
     /// Of retries, where a rule says nothing.

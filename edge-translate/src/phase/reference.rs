@@ -1,6 +1,10 @@
 //! References across namespaces: allowed only by a ReferenceGrant in the namespace referred to (GEP-709).
 
-use crate::{engine::reader::Reader, name::Sym};
+use crate::{
+    api::{Kind, SecretRef},
+    engine::reader::Reader,
+    name::{Id, Sym},
+};
 
 /// Who refers.
 #[derive(Clone, Copy, Debug)]
@@ -42,4 +46,36 @@ pub(crate) fn is_permitted(reader: &Reader<'_>, from: Referrer<'_>, to: Referent
         };
         grant.spec.from.iter().any(by) && grant.spec.to.iter().any(of)
     })
+}
+
+/// Why a reference to a Secret isn't followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SecretRefusal {
+    /// It names something other than a Secret.
+    Kind,
+    /// No ReferenceGrant lets it.
+    NotPermitted,
+}
+
+/// The Secret that an object of a kind and namespace names, whether or not it exists.
+pub(crate) fn secret(reader: &Reader<'_>, from: Kind, own: &str, reference: &SecretRef) -> Result<Id, SecretRefusal> {
+    if !reference.group.is_empty() || reference.kind != "Secret" {
+        return Err(SecretRefusal::Kind);
+    }
+    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
+    let from = Referrer {
+        group: from.group(),
+        kind: from.as_str(),
+        namespace: own,
+    };
+    let to = Referent {
+        group: "",
+        kind: "Secret",
+        namespace,
+        name,
+    };
+    match is_permitted(reader, from, to) {
+        true => Ok(reader.id(namespace, name)),
+        false => Err(SecretRefusal::NotPermitted),
+    }
 }

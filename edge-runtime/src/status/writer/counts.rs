@@ -64,8 +64,8 @@ impl Counts {
         self.0.values().filter_map(Counted::due).min()
     }
 
-    /// What is to be written now.
-    pub(super) fn take_due(&self, now: Instant) -> BTreeSet<ObjectKey> {
+    /// What is to be written by now, for as long as nobody says that it is [over](Self::over).
+    pub(super) fn due_at(&self, now: Instant) -> BTreeSet<ObjectKey> {
         let is_due = |counted: &Counted| counted.due().is_some_and(|due| due <= now);
         let due = self.0.iter().filter(|(_, counted)| is_due(counted));
         due.map(|(key, _)| key.clone()).collect()
@@ -94,7 +94,7 @@ mod tests {
         let (mut counts, mut written) = (Counts::default(), Vec::new());
         let mut due = |counts: &mut Counts, until: Instant| {
             while let Some(due) = counts.due().filter(|due| *due <= until) {
-                assert_eq!(counts.take_due(due), [key.clone()].into());
+                assert_eq!(counts.due_at(due), [key.clone()].into());
                 assert!(counts.may_be_written(&key, due), "it is due");
                 written.push(due);
             }

@@ -6,6 +6,7 @@ use crate::api::edge_proxy::tracing::ProxyTracing;
 use crate::api::meta::StringMap;
 use crate::api::route_filter::HttpHeader;
 use crate::api::shape::{collector, otlp_collector};
+use crate::api::string_match::StringMatch;
 use crate::api::text::{Quantity, is_default, open_enum};
 
 /// Access logs, traces, metrics and request ids.
@@ -283,27 +284,6 @@ otlp_collector! {
         /// Attributes of the resource.
         #[serde(default, skip_serializing_if = "is_default")]
         pub resource_attributes: StringMap,
-    }
-}
-
-/// A condition on a text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StringMatch {
-    /// How it is compared.
-    #[serde(default)]
-    pub r#type: StringMatchType,
-    /// Text or expression.
-    pub value: Box<str>,
-}
-
-open_enum! {
-    /// How a text is compared.
-    pub enum StringMatchType {
-        Exact = "Exact",
-        Prefix = "Prefix",
-        Suffix = "Suffix",
-        RegularExpression = "RegularExpression",
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     name::Id,
     phase::{
         hostname, origin,
-        reference::{Referent, Referrer, is_permitted},
+        reference::{self, SecretRefusal},
     },
     status::{Condition, sentence},
 };
@@ -217,25 +217,11 @@ pub(super) fn referenced<'a>(
     own: &str,
     reference: &SecretRef,
 ) -> Result<&'a Arc<CertificateView>, Unusable<'a>> {
-    if !reference.group.is_empty() || reference.kind != "Secret" {
-        return Err(Unusable::Kind);
-    }
-    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
-    let from = Referrer {
-        group: from.group(),
-        kind: from.as_str(),
-        namespace: own,
-    };
-    let to = Referent {
-        group: "",
-        kind: "Secret",
-        namespace,
-        name,
-    };
-    if !is_permitted(reader, from, to) {
-        return Err(Unusable::NotPermitted);
-    }
-    match reader.certificate_view(reader.id(namespace, name)) {
+    let id = reference::secret(reader, from, own, reference).map_err(|refusal| match refusal {
+        SecretRefusal::Kind => Unusable::Kind,
+        SecretRefusal::NotPermitted => Unusable::NotPermitted,
+    })?;
+    match reader.certificate_view(id) {
         Some(Ok(certificate)) => Ok(certificate),
         Some(Err(error)) => Err(Unusable::Malformed(error)),
         None => Err(Unusable::Missing),

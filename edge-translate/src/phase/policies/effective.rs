@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
 //! | a policy that this version can't honour and that protects something (`world/policies.rs` has the list) | closed | the route answers 500, or lets nothing through |
-//! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries, filters; closed when it is invalid | the variant of the clusters, the rules |
+//! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
 //! A policy that decides something new is read here, by precedence, and becomes a field of [`Decision`] that
 //! `routes/bound` puts into the rules, or of `Variant`, which `backends/settings` puts into the cluster.

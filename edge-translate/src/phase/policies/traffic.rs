@@ -78,7 +78,6 @@ fn read(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Traffic {
     Traffic {
         load_balancing: balancing::balancing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
-        routing: spec.routing_type.clone(),
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems),
         route: route::route(spec, problems),

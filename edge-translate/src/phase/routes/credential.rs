@@ -4,11 +4,11 @@
 //! carry it out.
 
 use crate::{
-    api::{HttpRouteFilter, Kind},
+    api::{HttpRouteFilter, Kind, SecretRef},
     engine::reader::Reader,
     phase::{
         origin,
-        reference::{Referent, Referrer, is_permitted},
+        reference::{self, SecretRefusal},
     },
 };
 use edge_ir::{ExistingHeader, InjectedCredential, Secret, SecretBytes, SecretContent};
@@ -35,7 +35,8 @@ pub(crate) fn credential(reader: &Reader<'_>, filter: &HttpRouteFilter) -> Optio
         true => ExistingHeader::Replaced,
         false => ExistingHeader::Kept,
     };
-    Some(secret(reader, filter).map(|secret| Credential {
+    let found = secret(reader, &filter.metadata.namespace, &injection.credential.value_ref);
+    Some(found.map(|secret| Credential {
         injected: InjectedCredential {
             header: header.into(),
             existing,
@@ -45,37 +46,17 @@ pub(crate) fn credential(reader: &Reader<'_>, filter: &HttpRouteFilter) -> Optio
     }))
 }
 
-/// The Secret that a filter names. Permission comes before existence.
-fn secret(reader: &Reader<'_>, filter: &HttpRouteFilter) -> Result<Arc<Secret>, String> {
-    let own = &filter.metadata.namespace;
-    let Some(injection) = filter.spec.credential_injection.as_deref() else {
-        return Err("it injects nothing".to_owned());
-    };
-    let reference = &injection.credential.value_ref;
-    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
-    if !reference.group.is_empty() || reference.kind != "Secret" {
-        return Err(format!(
-            "a credential must be in a Secret, and {}/{} is none",
-            reference.group, reference.kind
-        ));
-    }
-    let from = Referrer {
-        group: Kind::HttpRouteFilter.group(),
-        kind: Kind::HttpRouteFilter.as_str(),
-        namespace: own,
-    };
-    let to = Referent {
-        group: "",
-        kind: "Secret",
-        namespace,
-        name,
-    };
-    if !is_permitted(reader, from, to) {
-        return Err(format!(
-            "ref to Secret {namespace}/{name} not permitted by any ReferenceGrant"
-        ));
-    }
-    let Some(object) = reader.secret(reader.id(namespace, name)) else {
+/// The Secret that a filter of a namespace names. Permission comes before existence.
+fn secret(reader: &Reader<'_>, own: &str, reference: &SecretRef) -> Result<Arc<Secret>, String> {
+    let (group, kind, name) = (&reference.group, &reference.kind, &*reference.name);
+    let namespace = reference.namespace.as_deref().unwrap_or(own);
+    let id = reference::secret(reader, Kind::HttpRouteFilter, own, reference).map_err(|refusal| match refusal {
+        SecretRefusal::Kind => format!("a credential must be in a Secret, and {group}/{kind} is none"),
+        SecretRefusal::NotPermitted => {
+            format!("ref to Secret {namespace}/{name} not permitted by any ReferenceGrant")
+        }
+    })?;
+    let Some(object) = reader.secret(id) else {
         return Err(format!("secret {namespace}/{name} does not exist"));
     };
     let value = object.data.get(KEY).map(|bytes| &*bytes.0).unwrap_or_default();

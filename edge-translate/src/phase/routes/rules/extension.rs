@@ -5,7 +5,7 @@ use super::{
     backend::Problem,
     expression,
     filter::{self, Filters, Rewrite, Side, Unknown},
-    matches::{check_regex, value},
+    matches::{check_regex, one_of, value},
 };
 use crate::{
     api::{
@@ -188,10 +188,6 @@ fn path_of(c: &mut Compilation<'_, '_>, path: &RegexPathModifier) -> Option<Path
             None
         }
     }
-}
-
-fn one_of(known: &[&str]) -> String {
-    super::matches::one_of(known)
 }
 
 fn regex_of(c: &mut Compilation<'_, '_>, regex: &RegexReplacement, refusal: &str) -> Option<RegexRewrite> {
