@@ -42,7 +42,7 @@ pub(crate) struct RoutePolicy {
     /// The rule, where it is for one.
     pub(crate) rule: Option<Sym>,
     /// The policy.
-    pub(crate) policy: Id,
+    pub(crate) policy: PolicyId,
 }
 
 /// A port that a Gateway wants.

@@ -334,12 +334,12 @@ fn as_attachments(value: &Value) -> Option<&Attachments> {
 /// Policies on a route and its rules, at each of its listeners, by the Gateway above; sorted.
 fn route_policies(route: RouteId, attachments: Option<&Attachments>) -> SmallVec<[(Id, RoutePolicy); 2]> {
     let mut all = SmallVec::new();
-    let Some((attachments, holders)) = attachments.and_then(|a| Some((a, a.traffic.as_deref()?))) else {
+    let Some((attachments, held)) = attachments.and_then(|a| Some((a, a.held.as_deref()?))) else {
         return all;
     };
     let attached = attachments.parents.iter().flat_map(|p| p.verdict.iter().flatten());
     for listener in attached.map(|a| a.listener) {
-        let of = |rule, policy| {
+        all.extend(held.all().map(|(rule, policy)| {
             let policy = RoutePolicy {
                 listener,
                 route,
@@ -347,9 +347,7 @@ fn route_policies(route: RouteId, attachments: Option<&Attachments>) -> SmallVec
                 policy,
             };
             (listener.gateway, policy)
-        };
-        all.extend(holders.whole.map(|policy| of(None, policy)));
-        all.extend(holders.parts.iter().map(|(rule, policy)| of(Some(*rule), *policy)));
+        }));
     }
     all.sort_unstable();
     all.dedup();

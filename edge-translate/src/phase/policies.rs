@@ -3,14 +3,17 @@
 //! | module | answers |
 //! |---|---|
 //! | `attachment` | who holds a target: the one table of what each kind may be for, selectors and grants, the oldest first |
+//! | `policy` | what every policy answers, whatever its kind |
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
 //! | `merge` | what two policies say together |
 //! | `effective` | what is decided for each rule of a route at a listener, by precedence |
 //!
-//! The next kind of policy is a row in `attachment`, a module that reads it as `traffic` does, and a field of
-//! [`Decision`](crate::name::Decision) that `effective` fills. Its status (`statuses/attached`) needs nothing new.
+//! The next kind of policy is a row in `attachment`, a module that reads it as `traffic` does, its arms in `policy`, and
+//! a field of [`Decision`](crate::name::Decision) that `effective` fills. Its status (`statuses/attached`) needs nothing
+//! new.
 
 pub(crate) mod attachment;
 pub(crate) mod effective;
 mod merge;
+pub(crate) mod policy;
 pub(crate) mod traffic;

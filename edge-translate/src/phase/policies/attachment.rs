@@ -5,6 +5,7 @@
 //! rule. Of several policies of a kind for the same the oldest holds it, then the first by name (GEP-713); the others are
 //! conflicted.
 
+use super::policy;
 use crate::{
     api::Kind,
     engine::reader::Reader,
@@ -40,65 +41,106 @@ pub(crate) fn may_target(policy: Kind, target: Kind) -> bool {
         .any(|row| row.policy == policy && row.targets.contains(&target))
 }
 
-/// Who holds a target.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Holders {
-    /// The whole of it.
-    pub(crate) whole: Option<Id>,
-    /// Parts of it by name, sorted: listeners of a Gateway or ListenerSet, rules of a route.
-    pub(crate) parts: SmallVec<[(Sym, Id); 1]>,
+/// Kinds of policies that say something of routes, which inherit those above them.
+pub(super) fn of_routes() -> impl Iterator<Item = Kind> {
+    let kinds = TABLE.iter().map(|row| row.policy);
+    kinds.filter(|policy| may_target(*policy, Kind::HttpRoute))
 }
 
-impl Holders {
-    /// Who holds a part, and nobody the whole.
-    pub(crate) fn of_part(&self, part: Sym) -> Option<Id> {
-        self.parts
+/// Who holds a target, of the policies of a kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Holders {
+    /// The whole of it.
+    whole: Option<Id>,
+    /// Parts of it by name, sorted: listeners of a Gateway or ListenerSet, rules of a route.
+    parts: SmallVec<[(Sym, Id); 1]>,
+}
+
+/// Who holds a target, by kind of policy; kinds of which nobody does are left out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Held(SmallVec<[(Kind, Holders); 1]>);
+
+impl Held {
+    fn by(&self, policy: Kind) -> Option<&Holders> {
+        self.0
             .iter()
-            .find(|(name, _)| *name == part)
-            .map(|(_, policy)| *policy)
+            .find(|(kind, _)| *kind == policy)
+            .map(|(_, holders)| holders)
+    }
+
+    /// Which policy of a kind holds the whole.
+    pub(crate) fn whole(&self, policy: Kind) -> Option<Id> {
+        self.by(policy)?.whole
+    }
+
+    /// Which policy of a kind holds a part; none where it holds the whole alone.
+    pub(crate) fn part(&self, policy: Kind, part: Sym) -> Option<Id> {
+        let parts = &self.by(policy)?.parts;
+        parts.iter().find(|(name, _)| *name == part).map(|(_, id)| *id)
+    }
+
+    /// Which policy of a kind holds what was named: the whole, or a part.
+    pub(crate) fn of(&self, policy: Kind, section: Option<Sym>) -> Option<Id> {
+        section.map_or_else(|| self.whole(policy), |part| self.part(policy, part))
+    }
+
+    /// Parts that policies of a kind hold, each with its holder, sorted.
+    pub(crate) fn parts(&self, policy: Kind) -> &[(Sym, Id)] {
+        self.by(policy).map_or(&[], |holders| &holders.parts)
+    }
+
+    /// Parts that policies of any kind hold, sorted.
+    pub(super) fn named_parts(&self) -> SmallVec<[Sym; 2]> {
+        let parts = self.0.iter().flat_map(|(_, holders)| &holders.parts);
+        let mut names: SmallVec<_> = parts.map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Every holder, with the part that it holds.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<Sym>, PolicyId)> {
+        self.0.iter().flat_map(|(kind, holders)| {
+            let whole = holders.whole.map(|id| (None, id));
+            let parts = holders.parts.iter().map(|(name, id)| (Some(*name), *id));
+            let all = whole.into_iter().chain(parts);
+            all.map(|(part, id)| (part, PolicyId { kind: *kind, id }))
+        })
     }
 
     /// The same for who keeps many of them, nearly all empty.
     pub(crate) fn boxed(self) -> Option<Box<Self>> {
-        let is_empty = self.whole.is_none() && self.parts.is_empty();
-        (!is_empty).then(|| Box::new(self))
-    }
-
-    /// Who holds what was named: the whole, or a part.
-    pub(crate) fn of(&self, section: Option<Sym>) -> Option<Id> {
-        section.map_or(self.whole, |part| self.of_part(part))
+        (!self.0.is_empty()).then(|| Box::new(self))
     }
 }
 
 /// Who holds an object. Of a route for its attachment alone, which everybody else asks (`Reader::covers`).
-pub(crate) fn holders(reader: &Reader<'_>, policy: Kind, target: Kind, id: Id) -> Holders {
-    let covers = reader.covers(target, id).filter(|cover| cover.policy.kind == policy);
-    let mut claims: Vec<(Option<Sym>, Seniority, Id)> = covers
+pub(crate) fn held(reader: &Reader<'_>, target: Kind, id: Id) -> Held {
+    let covers = reader.covers(target, id);
+    let mut claims: Vec<(Kind, Option<Sym>, &Seniority, Id)> = covers
+        .filter(|cover| may_target(cover.policy.kind, target))
         .filter_map(|cover| {
-            let seniority = seniority(reader, cover.policy)?;
-            Some((cover.section, seniority, cover.policy.id))
+            // From what is read of it, so that an edit which changes nothing of that wakes no route.
+            let profile = policy::profile(reader, cover.policy)?;
+            Some((cover.policy.kind, cover.section, profile.seniority, cover.policy.id))
         })
         .collect();
-    if claims.is_empty() || !may_target(policy, target) {
+    let mut held = Held::default();
+    if claims.is_empty() {
         // Nearly all routes.
-        return Holders::default();
+        return held;
     }
-    claims.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-    claims.dedup_by_key(|(section, ..)| *section);
-    let mut holders = Holders::default();
-    for (section, _, by) in claims {
-        match section {
-            None => holders.whole = Some(by),
-            Some(part) => holders.parts.push((part, by)),
+    claims.sort_unstable();
+    claims.dedup_by_key(|(kind, section, ..)| (*kind, *section));
+    for claims in claims.chunk_by(|a, b| a.0 == b.0) {
+        let mut holders = Holders::default();
+        for (_, section, _, by) in claims {
+            match section {
+                None => holders.whole = Some(*by),
+                Some(part) => holders.parts.push((*part, *by)),
+            }
         }
+        held.0.push((claims[0].0, holders));
     }
-    holders
-}
-
-/// Age and name of a policy; from what is read of it, so that an edit which changes nothing of that wakes no route.
-fn seniority(reader: &Reader<'_>, policy: PolicyId) -> Option<Seniority> {
-    match policy.kind {
-        Kind::BackendTrafficPolicy => Some(reader.traffic_policy(policy.id)?.seniority.clone()),
-        _ => None,
-    }
+    held
 }

@@ -14,7 +14,7 @@
 //! `routes/bound` puts into the rules, or of `Variant`, which `backends/settings` puts into the cluster.
 
 use super::{
-    attachment::{self, Holders},
+    attachment::{self, Held},
     traffic,
 };
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
     name::{Ancestor, Context, ContextId, Decision, Encryption, Id, ListenerId, PolicyId, RouteId, Treatment, Variant},
     world::Cover,
 };
+use smallvec::SmallVec;
 
 /// Policies, each once, in no order that can be seen.
 pub(crate) type Policies = Box<[PolicyId]>;
@@ -34,17 +35,25 @@ pub(crate) struct Inherited {
     unhonoured: Policies,
     /// Who encrypts what goes to backends.
     encryption: Encryption,
-    /// The BackendTrafficPolicy there.
-    pub(crate) traffic: Option<Id>,
+    /// The policies there, one of a kind.
+    policies: SmallVec<[PolicyId; 1]>,
     /// What is decided for routes that have no policy of their own.
     decision: Decision,
+}
+
+impl Inherited {
+    /// The policy of a kind there.
+    pub(crate) fn policy(&self, kind: Kind) -> Option<Id> {
+        let policy = self.policies.iter().find(|policy| policy.kind == kind);
+        policy.map(|policy| policy.id)
+    }
 }
 
 /// Who holds a Gateway or ListenerSet, for all of its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Parent {
     unhonoured: Policies,
-    traffic: Holders,
+    held: Held,
 }
 
 /// What policies say of a Gateway or ListenerSet.
@@ -52,7 +61,7 @@ pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
     let policies = reader.covers(kind, id).map(|cover| cover.policy);
     Parent {
         unhonoured: policies.filter(|policy| reader.protects(*policy)).collect(),
-        traffic: attachment::holders(reader, Kind::BackendTrafficPolicy, kind, id),
+        held: attachment::held(reader, kind, id),
     }
 }
 
@@ -81,9 +90,15 @@ pub(crate) fn inherited(
     gateway: &Parent,
     set: Option<&Parent>,
 ) -> Inherited {
-    let own = set.unwrap_or(gateway);
-    let of_own = own.traffic.of_part(listener.name).or(own.traffic.whole);
-    let traffic = of_own.or(gateway.traffic.whole);
+    let own = &set.unwrap_or(gateway).held;
+    let policies: SmallVec<[PolicyId; 1]> = attachment::of_routes()
+        .filter_map(|kind| {
+            let of_own = own.part(kind, listener.name).or(own.whole(kind));
+            let id = of_own.or(gateway.held.whole(kind))?;
+            Some(PolicyId { kind, id })
+        })
+        .collect();
+    let traffic = policies.iter().find(|policy| policy.kind == Kind::BackendTrafficPolicy);
     let unhonoured = gateway
         .unhonoured
         .iter()
@@ -92,8 +107,8 @@ pub(crate) fn inherited(
     Inherited {
         unhonoured: unhonoured.copied().collect(),
         encryption,
-        traffic,
-        decision: decide(reader, encryption, alone(reader, traffic)),
+        decision: decide(reader, encryption, alone(reader, traffic.map(|policy| policy.id))),
+        policies,
     }
 }
 
@@ -141,7 +156,7 @@ pub(crate) struct Own {
     /// Policies of any kind.
     pub(crate) all: Policies,
     /// Who holds it and its rules.
-    pub(crate) traffic: Holders,
+    pub(crate) held: Held,
 }
 
 /// What policies on a route itself decide.
@@ -152,7 +167,7 @@ pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Own {
     all.dedup();
     Own {
         all: all.into(),
-        traffic: attachment::holders(reader, Kind::BackendTrafficPolicy, kind, route.id),
+        held: attachment::held(reader, kind, route.id),
     }
 }
 
@@ -162,17 +177,26 @@ pub(crate) fn effective(reader: &Reader<'_>, own: &Own, inherited: &Inherited) -
     let mut unhonoured: Vec<_> = protecting.chain(&inherited.unhonoured).copied().collect();
     unhonoured.sort_unstable();
     unhonoured.dedup();
-    let of = |policy: Id| {
-        let settled = match traffic::under(reader, policy, inherited.traffic) {
+    let above = inherited.policy(Kind::BackendTrafficPolicy);
+    let decided = |by: Option<Id>| {
+        let Some(policy) = by else {
+            return inherited.decision;
+        };
+        let settled = match traffic::under(reader, policy, above) {
             Some(settled) => treatment(&settled),
             None => Treatment::default(),
         };
         decide(reader, inherited.encryption, settled)
     };
-    let rules = own.traffic.parts.iter().map(|(rule, policy)| (*rule, of(*policy)));
+    let whole = own.held.whole(Kind::BackendTrafficPolicy);
+    let rules = own.held.named_parts();
+    let rules = rules.into_iter().map(|rule| {
+        let own = own.held.part(Kind::BackendTrafficPolicy, rule);
+        (rule, decided(own.or(whole)))
+    });
     reader.context_id(Context {
         unhonoured: unhonoured.into(),
-        decision: own.traffic.whole.map_or(inherited.decision, of),
+        decision: decided(whole),
         rules: rules.collect(),
     })
 }

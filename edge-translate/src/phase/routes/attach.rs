@@ -15,7 +15,7 @@ use crate::{
         },
         namespace,
         policies::{
-            attachment::Holders,
+            attachment::Held,
             effective::{self, Own, Policies},
         },
     },
@@ -34,8 +34,8 @@ pub(crate) struct Attachments {
     pub(crate) lost: Box<[Arc<ParentReference>]>,
     /// Policies on the route itself.
     pub(crate) policies: Policies,
-    /// BackendTrafficPolicies that hold it and its rules; mostly none.
-    pub(crate) traffic: Option<Box<Holders>>,
+    /// Those that hold it and its rules; mostly none.
+    pub(crate) held: Option<Box<Held>>,
 }
 
 /// What came of one parentRef.
@@ -197,7 +197,7 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
     Some(Attachments {
         parents,
         lost,
-        traffic: subject.policies.traffic.boxed(),
+        held: subject.policies.held.boxed(),
         policies: subject.policies.all,
     })
 }

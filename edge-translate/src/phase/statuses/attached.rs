@@ -9,12 +9,12 @@ use super::{
     target::{Target, ancestors_of, has_section},
 };
 use crate::{
-    api::{Kind, MergeType, Object},
+    api::{Kind, Object},
     engine::reader::Reader,
     name::{Ancestor, Id, PolicyId, RouteId},
     phase::policies::{
-        attachment::{self, Holders, may_target},
-        traffic,
+        attachment::{self, Held, may_target},
+        policy,
     },
     status::{Condition, ParentStatus, Status, StatusBody},
     world,
@@ -35,21 +35,19 @@ struct Said {
 /// A policy whose status is made.
 struct Subject<'a, 'r> {
     reader: &'r Reader<'a>,
-    kind: Kind,
-    id: Id,
+    policy: PolicyId,
     ancestors: BTreeMap<Ancestor, Said>,
 }
 
 /// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.
 pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
     let object = reader.object(kind, id)?;
+    let policy = PolicyId { kind, id };
     let mut subject = Subject {
         reader,
-        kind,
-        id,
+        policy,
         ancestors: BTreeMap::new(),
     };
-    let policy = PolicyId { kind, id };
     let targets = reader
         .covered_by(policy)
         .map(|(kind, id, section)| Target { kind, id, section });
@@ -142,7 +140,7 @@ impl Subject<'_, '_> {
         }
         let invalid = self.invalid(None);
         let accepted = invalid.unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
-        let overridden = overridden::condition(self.reader, self.kind, self.id, target);
+        let overridden = overridden::condition(self.reader, self.policy, target);
         for ancestor in ancestors {
             self.accept(ancestor, accepted.clone());
             if let Some(overridden) = &overridden {
@@ -167,7 +165,8 @@ impl Subject<'_, '_> {
 
     /// Whether an older policy holds the target.
     fn conflict(&self, target: Target) -> Option<Condition> {
-        if holders(self.reader, self.kind, target).of(target.section) == Some(self.id) {
+        let holder = held(self.reader, target).of(self.policy.kind, target.section);
+        if holder == Some(self.policy.id) {
             return None;
         }
         let name = self.reader.text(target.id.name);
@@ -179,21 +178,23 @@ impl Subject<'_, '_> {
         };
         let message = format!(
             "Unable to target {what}, another {} has already attached to it",
-            self.kind
+            self.policy.kind
         );
         Some(Condition::no("Accepted", "Conflicted", message))
     }
 
     /// Why the policy, merged into that of a parent if there is one, is invalid.
     fn invalid(&self, parent: Option<Id>) -> Option<Condition> {
-        let settled = traffic::under(self.reader, self.id, parent)?;
-        let message = settled.err()?.to_string();
-        Some(Condition::no("Accepted", "Invalid", message))
+        let fault = policy::fault(self.reader, self.policy, parent)?;
+        Some(Condition::no("Accepted", "Invalid", fault.to_string()))
     }
 
     /// For each listener of a route with a policy that this one merges into: with whom, and what comes of it.
     fn under_parents(&mut self, route: RouteId) {
-        let Some(attachments) = self.merges(self.id).then(|| self.reader.attachments(route)).flatten() else {
+        let Some(attachments) = policy::merges(self.reader, self.policy)
+            .then(|| self.reader.attachments(route))
+            .flatten()
+        else {
             return;
         };
         for parent in &attachments.parents {
@@ -201,7 +202,7 @@ impl Subject<'_, '_> {
                 let listener = attached.listener;
                 let views = self.reader.listener_views(listener.gateway);
                 let view = views.and_then(|views| views.listeners.iter().find(|view| view.id == listener));
-                let Some(above) = view.and_then(|view| view.inherited.traffic) else {
+                let Some(above) = view.and_then(|view| view.inherited.policy(self.policy.kind)) else {
                     continue;
                 };
                 let (kind, id) = match listener.set {
@@ -223,13 +224,13 @@ impl Subject<'_, '_> {
 
     /// For a policy over routes: which of them merge theirs into it.
     fn over_routes(&mut self, target: Target) {
-        let merging = overridden::merging(self.reader, self.id, target, |policy| self.merges(policy));
+        let merging = overridden::merging(self.reader, self.policy, target);
         if merging.is_empty() {
             return;
         }
         let message = format!(
             "This policy is being merged by other {} for these routes: [{}]",
-            overridden::plural(self.kind),
+            overridden::plural(self.policy.kind),
             merging.join(" ")
         );
         for ancestor in ancestors_of(self.reader, target) {
@@ -237,31 +238,18 @@ impl Subject<'_, '_> {
         }
     }
 
-    fn merges(&self, policy: Id) -> bool {
-        merges(self.reader, policy)
-    }
-
     fn name_of(&self, id: Id) -> String {
         format!("{}/{}", self.reader.text(id.namespace), self.reader.text(id.name))
     }
 }
 
-/// Whether a policy merges into that of a parent.
-fn merges(reader: &Reader<'_>, policy: Id) -> bool {
-    let how = reader.traffic_policy(policy).and_then(|policy| policy.merge.clone());
-    matches!(how, Some(MergeType::StrategicMerge | MergeType::JsonMerge))
-}
-
 /// Who holds a target. What a route says of itself stands with its attachments.
-fn holders(reader: &Reader<'_>, policy: Kind, target: Target) -> Holders {
+fn held(reader: &Reader<'_>, target: Target) -> Held {
     match target.route() {
         Some(route) => {
             let attachments = reader.attachments(route);
-            attachments
-                .and_then(|a| a.traffic.as_deref())
-                .cloned()
-                .unwrap_or_default()
+            attachments.and_then(|a| a.held.as_deref()).cloned().unwrap_or_default()
         }
-        None => attachment::holders(reader, policy, target.kind, target.id),
+        None => attachment::held(reader, target.kind, target.id),
     }
 }

@@ -1,11 +1,11 @@
 //! Who replaces a policy, and who merges into it, by what they are for.
 
-use super::{super::target::Target, holders, merges};
+use super::{super::target::Target, held};
 use crate::{
     api::Kind,
     engine::{index::RoutePolicy, reader::Reader},
-    name::Id,
-    phase::listeners::listener_set,
+    name::{Id, PolicyId},
+    phase::{listeners::listener_set, policies::policy::merges},
     status::Condition,
 };
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ struct Scopes {
 }
 
 /// The condition of a policy that others replace for a part of a target; none where nobody does.
-pub(super) fn condition(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Option<Condition> {
-    let scopes = scopes(reader, kind, policy, target);
+pub(super) fn condition(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Option<Condition> {
+    let scopes = scopes(reader, policy, target);
     let lists = [
         ("gateway listeners", scopes.gateway_listeners),
         ("listenersets", scopes.sets),
@@ -46,14 +46,14 @@ pub(super) fn condition(reader: &Reader<'_>, kind: Kind, policy: Id, target: Tar
     (!written.is_empty()).then(|| {
         let message = format!(
             "This policy is being overridden by other {} for these {}",
-            plural(kind),
+            plural(policy.kind),
             written.join(" and these ")
         );
         Condition::yes("Overridden", "Overridden", message)
     })
 }
 
-fn scopes(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Scopes {
+fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
     let mut scopes = Scopes::default();
     let whole = |kind: Kind, id: Id| Target {
         kind,
@@ -61,19 +61,22 @@ fn scopes(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Scopes
         section: None,
     };
     let parts = |of: Kind, id: Id| {
-        let holders = holders(reader, kind, whole(of, id));
-        let names = holders.parts.into_iter().filter(|(_, by)| *by != policy);
-        names.map(|(part, _)| reader.text(part).to_string())
+        let held = held(reader, whole(of, id));
+        let names = held.parts(policy.kind).iter().filter(|(_, by)| *by != policy.id);
+        let names: Vec<String> = names.map(|(part, _)| reader.text(*part).to_string()).collect();
+        names
     };
     match (target.kind, target.section) {
         (Kind::Gateway, None) => {
             scopes.gateway_listeners.extend(parts(Kind::Gateway, target.id));
             for set in reader.listener_sets(target.id) {
                 let name = name(reader, set);
-                if holders(reader, kind, whole(Kind::ListenerSet, set)).whole.is_some() {
+                if held(reader, whole(Kind::ListenerSet, set)).whole(policy.kind).is_some() {
                     scopes.sets.insert(name.clone());
                 }
-                let listeners = parts(Kind::ListenerSet, set).map(|listener| format!("{name}/{listener}"));
+                let listeners = parts(Kind::ListenerSet, set)
+                    .into_iter()
+                    .map(|listener| format!("{name}/{listener}"));
                 scopes.set_listeners.extend(listeners);
             }
         }
@@ -81,7 +84,8 @@ fn scopes(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Scopes
         (_, Some(_)) => {}
         (of, None) => scopes.rules.extend(parts(of, target.id)),
     }
-    for below in below(reader, target).filter(|below| below.policy != policy && !merges(reader, below.policy)) {
+    let below = below(reader, policy.kind, target);
+    for below in below.filter(|below| below.policy != policy && !merges(reader, below.policy)) {
         let route = name(reader, below.route.id);
         match below.rule {
             None => scopes.routes.insert(route),
@@ -92,8 +96,9 @@ fn scopes(reader: &Reader<'_>, kind: Kind, policy: Id, target: Target) -> Scopes
 }
 
 /// Routes below a target that merge their policy into that of the target.
-pub(super) fn merging(reader: &Reader<'_>, policy: Id, target: Target, merges: impl Fn(Id) -> bool) -> Vec<String> {
-    let merging: Vec<RoutePolicy> = below(reader, target).filter(|below| merges(below.policy)).collect();
+pub(super) fn merging(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Vec<String> {
+    let below = below(reader, policy.kind, target);
+    let merging: Vec<RoutePolicy> = below.filter(|below| merges(reader, below.policy)).collect();
     let Some(views) = merging
         .first()
         .and_then(|one| reader.listener_views(one.listener.gateway))
@@ -103,7 +108,7 @@ pub(super) fn merging(reader: &Reader<'_>, policy: Id, target: Target, merges: i
     let heirs: BTreeSet<_> = views
         .listeners
         .iter()
-        .filter(|view| view.inherited.traffic == Some(policy))
+        .filter(|view| view.inherited.policy(policy.kind) == Some(policy.id))
         .map(|view| view.id)
         .collect();
     let routes = merging.iter().filter(|below| heirs.contains(&below.listener));
@@ -111,8 +116,8 @@ pub(super) fn merging(reader: &Reader<'_>, policy: Id, target: Target, merges: i
     names.into_iter().collect()
 }
 
-/// Policies on routes below a Gateway, a ListenerSet or one of their listeners.
-fn below<'r>(reader: &'r Reader<'_>, target: Target) -> impl Iterator<Item = RoutePolicy> + use<'r> {
+/// Policies of a kind on routes below a Gateway, a ListenerSet or one of their listeners.
+fn below<'r>(reader: &'r Reader<'_>, kind: Kind, target: Target) -> impl Iterator<Item = RoutePolicy> + use<'r> {
     let (gateway, set) = match target.kind {
         Kind::Gateway => (Some(target.id), None),
         Kind::ListenerSet => {
@@ -127,6 +132,7 @@ fn below<'r>(reader: &'r Reader<'_>, target: Target) -> impl Iterator<Item = Rou
     let policies: Vec<RoutePolicy> = gateway
         .into_iter()
         .flat_map(|gateway| reader.route_policies(gateway))
+        .filter(|below| below.policy.kind == kind)
         .collect();
     policies.into_iter().filter(move |policy| {
         // A Gateway's policy is for its ListenerSets too, that of its listener is not.

@@ -1,0 +1,46 @@
+//! What every policy answers, whatever its kind: what attachment and statuses ask.
+
+use super::traffic;
+use crate::{
+    api::{Kind, MergeType},
+    engine::reader::Reader,
+    name::{Id, PolicyId},
+    phase::precedence::Seniority,
+};
+use std::sync::Arc;
+
+/// What decides how a policy stands to others.
+pub(crate) struct Profile<'a> {
+    /// Age and name, which decide between policies for the same.
+    pub(crate) seniority: &'a Seniority,
+    /// How it merges into that of a parent; it stands alone where this is absent.
+    merge: Option<&'a MergeType>,
+}
+
+/// How a policy stands to others; none when it doesn't exist or its kind isn't in force.
+pub(crate) fn profile<'a>(reader: &Reader<'a>, policy: PolicyId) -> Option<Profile<'a>> {
+    match policy.kind {
+        Kind::BackendTrafficPolicy => {
+            let policy = reader.traffic_policy(policy.id)?;
+            Some(Profile {
+                seniority: &policy.seniority,
+                merge: policy.merge.as_ref(),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether a policy merges into that of a parent.
+pub(crate) fn merges(reader: &Reader<'_>, policy: PolicyId) -> bool {
+    let how = profile(reader, policy).and_then(|profile| profile.merge);
+    matches!(how, Some(MergeType::StrategicMerge | MergeType::JsonMerge))
+}
+
+/// Why a policy, merged into that of a parent if it merges with one, is invalid; none where it is valid.
+pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -> Option<Arc<str>> {
+    match policy.kind {
+        Kind::BackendTrafficPolicy => traffic::under(reader, policy.id, parent)?.err(),
+        _ => None,
+    }
+}
