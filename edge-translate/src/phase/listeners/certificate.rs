@@ -100,7 +100,7 @@ struct RefError {
 
 /// Resolves the certificates of a listener that terminates TLS.
 pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
-    if !candidate.is_sound() || !matches!(candidate.spec().protocol, Protocol::Https | Protocol::Tls) {
+    if !matches!(candidate.spec().protocol, Protocol::Https | Protocol::Tls) {
         return;
     }
     let holder = candidate.holder.clone();

@@ -42,7 +42,7 @@ const NONE_LEFT: &str = "NoValidCACertificate";
 
 /// Resolves whom a listener trusts, and says on it what can't be used.
 pub(crate) fn check(reader: &Reader<'_>, candidate: &mut Candidate) {
-    if !candidate.is_sound() || candidate.spec().protocol != Protocol::Https {
+    if candidate.spec().protocol != Protocol::Https {
         return;
     }
     let holder = candidate.holder.clone();

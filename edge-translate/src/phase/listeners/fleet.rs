@@ -189,9 +189,10 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
         .collect();
     // Certificates come before conflicts, other than in the order in which the API tells of them: a listener that can't
     // serve for want of a certificate must not take the hostname from a neighbour that can.
-    for candidate in &mut candidates {
-        certificate::check(reader, candidate);
+    for candidate in candidates.iter_mut().filter(|candidate| candidate.is_sound()) {
+        // Each is judged for itself, whatever becomes of the other: one round of mending is enough then.
         client_validation::check(reader, candidate);
+        certificate::check(reader, candidate);
     }
     conflict::check(&mut candidates);
     bound_ports::check(reader, fleet, &mut candidates);

@@ -27,6 +27,7 @@ const fn cluster(name: &'static str) -> Feature {
 const FEATURES: &[Feature] = &[
     everywhere("BackendTLSPolicy"),
     everywhere("BackendTLSPolicySANValidation"),
+    everywhere("ClusterTrustBundle"),
     everywhere("GRPCRoute"),
     everywhere("GRPCRouteNamedRouteRule"),
     everywhere("GRPCRouteRequestHeaderModifier"),
