@@ -9,10 +9,16 @@ use crate::{Cors, HostRewrite, SecretName, Timeout};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
+mod fault;
+
+pub use fault::{AbortStatus, Fault, FaultAbort, FaultDelay};
+
 /// Kinds of filters, in the order in which a request meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilterKind {
+    /// Failures on purpose.
+    Fault,
     /// Cross-origin rules.
     Cors,
     /// Leads a client back to the endpoint that answered it.
@@ -31,6 +37,7 @@ impl FilterKind {
     /// The kind as a word; the name of an instance begins with it.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Fault => "fault",
             Self::Cors => "cors",
             Self::StatefulSession => "stateful_session",
             Self::GrpcWeb => "grpc_web",
@@ -74,7 +81,7 @@ impl fmt::Display for FilterId {
 }
 
 /// An instance on a chain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FilterInstance {
     /// Which one.
@@ -86,7 +93,7 @@ pub struct FilterInstance {
 }
 
 /// What an instance does for the routes that use it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FilterSettings {
     /// What each route says; for others nothing.
@@ -103,7 +110,7 @@ impl FilterSettings {
 }
 
 /// A credential that the proxy adds to requests. A request is refused as long as the proxy doesn't have it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InjectedCredential {
     /// The header.
@@ -115,7 +122,7 @@ pub struct InjectedCredential {
 }
 
 /// What becomes of a header that the client sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ExistingHeader {
     /// It stays, and nothing is added.
@@ -125,7 +132,7 @@ pub enum ExistingHeader {
 }
 
 /// What a route makes of an instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteFilter {
     /// The instance.
@@ -135,9 +142,11 @@ pub struct RouteFilter {
 }
 
 /// What a filter does for a route.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FilterEffect {
+    /// Which requests fail on purpose.
+    Fault(Arc<Fault>),
     /// Which other origins browsers may let their scripts call the route from.
     Cors(Arc<Cors>),
     /// How a client is led back to its endpoint.
@@ -149,7 +158,7 @@ pub enum FilterEffect {
 }
 
 /// Where a client keeps the endpoint that answered it. The proxy writes it there, and reads it from there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Session {
     /// In a cookie.
@@ -159,7 +168,7 @@ pub enum Session {
 }
 
 /// A cookie that holds a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCookie {
     /// Its name.

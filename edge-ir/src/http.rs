@@ -247,7 +247,7 @@ pub enum PathRewrite {
 }
 
 /// What an expression finds becomes something else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegexRewrite {
     /// An RE2 expression.
@@ -257,7 +257,7 @@ pub struct RegexRewrite {
 }
 
 /// A change to the host that the backend sees.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HostRewrite {
     /// This name.
@@ -298,7 +298,7 @@ pub struct Mirror {
 }
 
 /// A fraction with a denominator of a million.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fraction(
     /// Parts in a million, at most 1,000,000.

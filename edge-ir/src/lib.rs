@@ -33,8 +33,8 @@ pub use cluster::{
     SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
 pub use filter::{
-    ExistingHeader, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, InjectedCredential,
-    RouteFilter, RouteFilters, Session, SessionCookie,
+    AbortStatus, ExistingHeader, Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind,
+    FilterSettings, InjectedCredential, RouteFilter, RouteFilters, Session, SessionCookie,
 };
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{

@@ -8,7 +8,8 @@ mod context;
 mod id;
 
 pub(crate) use context::{
-    Context, ContextId, Decision, Decisions, Encryption, Traffic, TrafficId, Treatment, Variant, VariantId,
+    Context, ContextId, Decision, Decisions, Encryption, PolicyFilters, Traffic, TrafficId, Treatment, Variant,
+    VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,

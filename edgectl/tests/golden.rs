@@ -75,6 +75,7 @@ topics! {
     streams "stream",
     timeouts "timeout",
     tls_routes "tls",
+    traffic_filters "traffic-filter",
     unsupported "unsupported",
 }
 
@@ -179,7 +180,7 @@ fn xds(topic: &str, outcome: &Outcome) -> String {
     let parts = match topic {
         "bootstrap" => &[DumpKind::Bootstrap][..],
         "certificate" | "class" | "client-validation" | "conflict" | "credential" | "gateway" | "isolation"
-        | "listener" | "session" | "stream" => &[DumpKind::Listener, DumpKind::Route],
+        | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };
     let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();

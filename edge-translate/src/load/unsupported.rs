@@ -36,7 +36,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
         "BackendTrafficPolicySpec",
         &[
             ("bandwidthLimit", "bytes pass without a limit"),
-            ("faultInjection", "nothing fails on purpose"),
             ("admissionControl", "requests are let through however few succeed"),
             ("compression", NO_COMPRESSION),
             ("compressor", NO_COMPRESSION),

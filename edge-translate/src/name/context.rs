@@ -6,8 +6,8 @@
 //! is a field of one or several. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::{PolicyId, Sym};
-use edge_ir::{LoadBalancing, RetryPolicy, RouteTraffic, Timeout, UpstreamSettings};
+use super::{FilterKey, PolicyId, Sym};
+use edge_ir::{LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout, UpstreamSettings};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -87,6 +87,18 @@ pub(crate) struct Traffic {
     pub(crate) retry: Option<RetryPolicy>,
     /// Of what a route says besides.
     pub(crate) route: Option<Arc<RouteTraffic>>,
+    /// Filters for requests and responses.
+    pub(crate) filters: PolicyFilters,
+}
+
+/// The filters that a policy of any kind puts on routes. A rule's own filter of a kind stands in place of the policy's
+/// (`routes/filters`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct PolicyFilters {
+    /// What they do for a route, sorted by id: all routes share the list.
+    pub(crate) effects: RouteFilters,
+    /// Instances on the chains of its listeners that these are for.
+    pub(crate) instances: Arc<[FilterKey]>,
 }
 
 /// How a cluster differs from what its backend says of itself. What a policy says of the backend (a BackendTLSPolicy)

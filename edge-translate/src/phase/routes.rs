@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod bound;
 pub(crate) mod credential;
+mod filters;
 pub(crate) mod host;
 pub(crate) mod overlap;
 pub(crate) mod rules;

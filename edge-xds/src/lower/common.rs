@@ -1,6 +1,6 @@
 //! Small messages that many resources use.
 
-use edge_ir::{EndpointAddress, SecretName, Timeout};
+use edge_ir::{EndpointAddress, Fraction, SecretName, Timeout};
 use envoy_types::{
     pb::{
         envoy::{
@@ -9,6 +9,7 @@ use envoy_types::{
                 address::Address as AddressKind, config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
             },
             extensions::transport_sockets::tls::v3::SdsSecretConfig,
+            r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
         },
         google::protobuf::{Any, BoolValue, Duration, UInt32Value},
     },
@@ -82,6 +83,14 @@ pub(super) fn duration(timeout: Timeout) -> Duration {
 /// Whole seconds as a protobuf duration.
 pub(super) fn seconds(seconds: i64) -> Duration {
     Duration { seconds, nanos: 0 }
+}
+
+/// Parts in a million.
+pub(super) fn fractional(fraction: Fraction) -> FractionalPercent {
+    FractionalPercent {
+        numerator: fraction.0,
+        denominator: DenominatorType::Million.into(),
+    }
 }
 
 /// A present number.

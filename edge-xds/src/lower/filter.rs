@@ -27,6 +27,8 @@ use envoy_types::{
     util::pack_any,
 };
 
+mod fault;
+
 /// What the names of all filters begin with.
 const PREFIX: &str = "envoy.filters.http.";
 
@@ -38,6 +40,7 @@ pub(super) fn name(id: &FilterId) -> String {
 /// Writes the entry of a map from filter to its settings for a route.
 pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
     let settings = match &filter.effect {
+        FilterEffect::Fault(fault) => pack_any(fault::lower(fault)),
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
         FilterEffect::Session(session) => pack_any(session::lower(session)),
         FilterEffect::On => pack_any(switched_on()),

@@ -20,7 +20,7 @@ use envoy_types::pb::{
         },
         extensions::filters::{
             http::{
-                cors::v3::Cors, grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb,
+                cors::v3::Cors, fault::v3::HttpFault, grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb,
                 health_check::v3::HealthCheck, router::v3::Router, stateful_session::v3::StatefulSession,
             },
             network::http_connection_manager::v3::{
@@ -154,6 +154,7 @@ fn instance(instance: &FilterInstance) -> Option<HttpFilter> {
             disabled: true,
             ..http_filter(&name, filter::credential_injector(credential))
         },
+        (FilterSettings::OfRoutes, FilterKind::Fault) => http_filter(&name, HttpFault::default()),
         (FilterSettings::OfRoutes, FilterKind::Cors) => http_filter(&name, Cors::default()),
         (FilterSettings::OfRoutes, FilterKind::StatefulSession) => http_filter(&name, StatefulSession::default()),
         (FilterSettings::OfRoutes, FilterKind::GrpcWeb) => http_filter(&name, GrpcWeb::default()),

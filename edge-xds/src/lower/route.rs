@@ -3,7 +3,7 @@
 //! Written field by field, because there are so many; what few routes have is built of generated types.
 
 use super::{
-    common::{duration, number},
+    common::{duration, fractional, number},
     filter,
     headers::{host_edit, put_to_add, put_to_remove},
     matches::put_match,
@@ -12,8 +12,8 @@ use super::{
 };
 use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
-    BackendShare, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdits, HostRewrite, Mirror,
-    ResponseBody, RetryPolicy, Route, RouteAction as Action, Timeout, VirtualHost,
+    BackendShare, Destination, DirectResponse, Forward, ForwardedHost, HeaderEdits, HostRewrite, Mirror, ResponseBody,
+    RetryPolicy, Route, RouteAction as Action, Timeout, VirtualHost,
 };
 use envoy_types::{
     pb::envoy::{
@@ -29,7 +29,6 @@ use envoy_types::{
             },
         },
         extensions::retry::host::previous_hosts::v3::PreviousHostsPredicate,
-        r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
     util::pack_any,
 };
@@ -259,17 +258,13 @@ fn lower_retry(retry: &RetryPolicy) -> pb::RetryPolicy {
 }
 
 fn lower_mirror(mirror: &Mirror) -> RequestMirrorPolicy {
-    let Fraction(numerator) = mirror.fraction;
     let fraction = RuntimeFractionalPercent {
-        default_value: Some(FractionalPercent {
-            numerator,
-            denominator: DenominatorType::Million.into(),
-        }),
+        default_value: Some(fractional(mirror.fraction)),
         ..Default::default()
     };
     RequestMirrorPolicy {
         cluster: mirror.cluster.to_string(),
-        runtime_fraction: (numerator < 1_000_000).then_some(fraction),
+        runtime_fraction: (mirror.fraction.0 < 1_000_000).then_some(fraction),
         disable_shadow_host_suffix_append: true,
         ..Default::default()
     }

@@ -12,11 +12,12 @@ use crate::{
     name::{Id, Traffic, TrafficId},
     phase::precedence::Seniority,
 };
-use edge_ir::Timeout;
+use edge_ir::{Fraction, Timeout};
 use std::{fmt::Display, sync::Arc};
 
 mod balancing;
 mod connection;
+mod filters;
 mod health;
 mod route;
 
@@ -81,6 +82,7 @@ fn read(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Traffic {
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems),
         route: route::route(spec, problems),
+        filters: filters::filters(spec, problems),
     }
 }
 
@@ -155,6 +157,23 @@ impl Problems {
             );
         }
         value
+    }
+
+    /// A percentage, as a fraction.
+    fn percent(&mut self, area: &str, field: &str, percent: f64) -> Fraction {
+        if !(0.0..=100.0).contains(&percent) {
+            self.add(
+                area,
+                format_args!("{field} value {percent} is out of range, must be between 0 and 100"),
+            );
+            return Fraction(0);
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "at most a million, and never below 0"
+        )]
+        Fraction((percent * 10_000.0).round() as u32)
     }
 
     /// A list of status codes.

@@ -9,6 +9,7 @@
 
 use super::{
     attach::Attachments,
+    filters::{merged, needed},
     rules::{
         self, Action, Compiled, Forwarding, Limits, RankedMatch, Retries, Rule, Stream, Summary, Tries, Wording,
         internal_error,
@@ -18,8 +19,8 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, Context, ContextId, Decision, FilterKey, ListenerId, RouteId, RouteKind, Sym, Traffic, Treatment,
-        VariantId,
+        BackendId, Context, ContextId, Decision, FilterKey, ListenerId, PolicyFilters, RouteId, RouteKind, Sym,
+        Traffic, Treatment, VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -193,6 +194,13 @@ struct Due {
     traffic: Arc<Traffic>,
 }
 
+impl Due {
+    /// Filters of the policies that cover it, one entry a kind of policy.
+    fn filters(&self) -> [&PolicyFilters; 1] {
+        [&self.traffic.filters]
+    }
+}
+
 impl Binder<'_, '_> {
     /// What is due to a rule; none where policies that can't be honoured protect the route, or one that covers the rule
     /// is invalid. Such a rule must not be open.
@@ -226,7 +234,11 @@ impl Binder<'_, '_> {
             }
             Some(due) => {
                 let action = self.action(rule.action, &due);
-                ((action, rule.request_headers, rule.response_headers), rule.filters)
+                if !rule.matches.is_empty() {
+                    self.filters.extend(needed(&rule.filters, due.filters()));
+                }
+                let filters = merged(rule.filters, due.filters());
+                ((action, rule.request_headers, rule.response_headers), filters)
             }
         };
         if !rule.matches.is_empty() && is_open {

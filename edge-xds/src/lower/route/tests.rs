@@ -1,8 +1,8 @@
 use super::*;
 use crate::sample;
 use edge_ir::{
-    Cors, FilterEffect, FilterId, FilterKind, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort, RegexRewrite,
-    RouteFilter, RouteMatch, ValueMatch, ValueMatcher,
+    Cors, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort,
+    RegexRewrite, RouteFilter, RouteMatch, ValueMatch, ValueMatcher,
 };
 use prost::Message;
 use std::sync::Arc;
