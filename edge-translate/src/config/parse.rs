@@ -86,10 +86,10 @@ fn read(root: &Node<'_>) -> Result<EdgeGateway, Vec<Fault>> {
     if faults.is_empty() { Ok(config) } else { Err(faults) }
 }
 
-/// Why a field is not known; the fields around the settings themselves are fine.
+/// Why a field is not known; metadata, as resources have them, are fine.
 fn unknown(path: &str, meant: Option<&str>) -> Option<String> {
     match path {
-        "apiVersion" | "kind" | "metadata" => None,
+        "metadata" => None,
         "spec" => Some("spec: EdgeGateway has no spec: move its fields to the top".to_owned()),
         _ => Some(match meant {
             Some(meant) => format!("{path}: EdgeGateway has no such field: did you mean `{meant}`?"),

@@ -139,6 +139,13 @@ pub(crate) enum Path<'p> {
     Index(&'p Path<'p>, usize),
 }
 
+impl Path<'_> {
+    /// Whether it is one of the fields by which the kind was told already: no type has them, and every object does.
+    fn is_identity(&self) -> bool {
+        matches!(self, Path::Field(Path::Root, "apiVersion" | "kind"))
+    }
+}
+
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -324,6 +331,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de, '_, '_> {
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         if let (Some(Field { owner, known, at }), Path::Field(_, name)) = (self.field, &self.path)
+            && !self.path.is_identity()
             && !silent(owner, name)
         {
             let meant = nearest(name, known);

@@ -197,9 +197,7 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
         });
         return Read { object: None, remarks };
     }
-    for odd in odd.into_inner() {
-        remarks.extend(odd_remark(kind, odd));
-    }
+    remarks.extend(odd.into_inner().into_iter().map(|odd| odd_remark(kind, odd)));
     if !remarks.is_empty() {
         let key = object.key();
         remarks.iter_mut().for_each(|remark| remark.object = Some(key.clone()));
@@ -211,10 +209,9 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
 }
 
 /// What to say about something odd in an object of a kind.
-fn odd_remark(kind: Kind, odd: Odd) -> Option<Remark> {
+fn odd_remark(kind: Kind, odd: Odd) -> Remark {
     let Odd { at, path, what } = odd;
     let (severity, message) = match what {
-        What::Unknown(_) if matches!(path.as_str(), "apiVersion" | "kind") => return None,
         What::Unknown(unknown) => unknown_field(kind, &path, unknown),
         What::Unsupported(instead) => (Severity::Warning, unsupported::field(&path, instead)),
         What::Unquoted => (
@@ -222,7 +219,7 @@ fn odd_remark(kind: Kind, odd: Odd) -> Option<Remark> {
             format!("{path}: this is read as text: put it in quotes"),
         ),
     };
-    Some(remark(severity, at, message, None))
+    remark(severity, at, message, None)
 }
 
 fn unknown_field(kind: Kind, path: &str, unknown: Unknown) -> (Severity, String) {
