@@ -27,6 +27,7 @@ pub mod route_filter;
 pub mod routes;
 pub mod secret;
 pub mod shape;
+mod string_map;
 pub mod string_match;
 pub mod text;
 pub mod tls;
@@ -62,7 +63,7 @@ pub use http_route_filter::{
 };
 pub use meta::{
     LabelOperator, LabelRequirement, LabelSelector, LocalObjectRef, Metadata, ObjectRef, ParentReference, SecretRef,
-    StatusAsRead, StringMap, Timestamp,
+    StatusAsRead, Timestamp,
 };
 pub use object::{Generic, Kind, Object, ObjectKey, Scope};
 pub use policy::{MergeType, PolicyTargets, TargetNamespaces, TargetRef, TargetSelector, TargetsFrom};
@@ -76,5 +77,6 @@ pub use routes::{
 };
 pub use secret::{Secret, SecretBytes};
 pub use shape::BackendTarget;
+pub use string_map::StringMap;
 pub use text::{DurationText, Hostname, IntOrText, Quantity, Symbol, TextError};
 pub use tls::{AlpnProtocol, BackendTlsConfig, TlsFingerprint, TlsVersion};

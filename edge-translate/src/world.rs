@@ -16,7 +16,7 @@ use crate::{
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{cell::RefCell, collections::BTreeMap, sync::Arc};
+use std::{cell::RefCell, sync::Arc};
 
 mod covers;
 mod places;
@@ -32,8 +32,8 @@ const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// Label of an EndpointSlice that names its ServiceImport.
 const IMPORT_NAME: &str = "multicluster.kubernetes.io/service-name";
 
-/// Objects of one group, by namespace and name where both count, in order of name.
-type ByName<T> = BTreeMap<Arc<str>, Arc<T>>;
+/// Objects of one group in order of name. Nearly all groups have one.
+type ByName<T> = SmallVec<[(Arc<str>, Arc<T>); 1]>;
 
 /// What a change touched.
 #[derive(Default)]
@@ -233,12 +233,16 @@ impl World {
 
     /// All ReferenceGrants in a namespace, by name.
     pub(crate) fn grants(&self, namespace: Sym) -> impl Iterator<Item = &Arc<ReferenceGrant>> {
-        self.grants.get(&namespace).into_iter().flat_map(BTreeMap::values)
+        self.grants
+            .get(&namespace)
+            .into_iter()
+            .flatten()
+            .map(|(_, object)| object)
     }
 
     /// All EndpointSlices of a backend, by name.
     pub(crate) fn slices(&self, target: Target) -> impl Iterator<Item = &Arc<EndpointSlice>> {
-        self.slices.get(&target).into_iter().flat_map(BTreeMap::values)
+        self.slices.get(&target).into_iter().flatten().map(|(_, object)| object)
     }
 
     /// Every object that units are made for; in no order.
@@ -248,8 +252,8 @@ impl World {
 
     /// Every object, in no order.
     pub(crate) fn everything(&self) -> impl Iterator<Item = Object> {
-        let grants = self.grants.values().flat_map(BTreeMap::values);
-        let slices = self.slices.values().flat_map(BTreeMap::values);
+        let grants = self.grants.values().flatten().map(|(_, object)| object);
+        let slices = self.slices.values().flatten().map(|(_, object)| object);
         let objects = self.objects.values().cloned();
         objects
             .chain(grants.map(|grant| Object::ReferenceGrant(Arc::clone(grant))))
@@ -429,14 +433,20 @@ pub(crate) fn transport(protocol: &api::IpProtocol) -> Option<PortProtocol> {
 
 /// Puts or removes one entry; says whether that made a difference.
 fn replace<T: PartialEq>(group: &mut ByName<T>, name: &Arc<str>, value: Option<Arc<T>>) -> bool {
-    match value {
-        Some(value) => match group.get(name) {
-            Some(old) if *old == value => false,
-            _ => {
-                group.insert(Arc::clone(name), value);
-                true
-            }
-        },
-        None => group.remove(name).is_some(),
+    match (group.binary_search_by(|(known, _)| known.cmp(name)), value) {
+        (Ok(place), Some(value)) if group[place].1 == value => false,
+        (Ok(place), Some(value)) => {
+            group[place].1 = value;
+            true
+        }
+        (Ok(place), None) => {
+            group.remove(place);
+            true
+        }
+        (Err(place), Some(value)) => {
+            group.insert(place, (Arc::clone(name), value));
+            true
+        }
+        (Err(_), None) => false,
     }
 }

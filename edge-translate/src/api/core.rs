@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::meta::{Metadata, StringMap};
+use crate::api::meta::Metadata;
+use crate::api::string_map::StringMap;
 use crate::api::text::{IntOrText, is_default, open_enum};
 
 /// A name and ports for a set of endpoints.

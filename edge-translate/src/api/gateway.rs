@@ -4,8 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StatusAsRead, StringMap};
+use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StatusAsRead};
 use crate::api::route_filter::RouteFilter;
+use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum};
 
 /// A class of Gateways and the controller that serves it.

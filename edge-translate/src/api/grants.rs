@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::meta::{LocalObjectRef, Metadata, StatusAsRead, StringMap};
+use crate::api::meta::{LocalObjectRef, Metadata, StatusAsRead};
+use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum};
 
 /// Lets objects elsewhere refer to objects of its namespace.

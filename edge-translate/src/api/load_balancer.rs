@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::meta::StringMap;
+use crate::api::string_map::StringMap;
 use crate::api::text::{DurationText, is_default, open_enum};
 
 /// How an endpoint is chosen.

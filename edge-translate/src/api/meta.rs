@@ -1,15 +1,12 @@
 //! Metadata and the references that every kind uses.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum, visit_text};
-
-/// Strings by name, in order.
-pub type StringMap = BTreeMap<Box<str>, Box<str>>;
 
 /// What is kept of an object's metadata; `resourceVersion`, `managedFields` and the like are not read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -210,9 +207,10 @@ impl LabelSelector {
             .all(|(key, value)| labels.get(key) == Some(value));
         for requirement in &self.match_expressions {
             let value = labels.get(&requirement.key);
+            let is_listed = |value: &str| requirement.values.iter().any(|listed| **listed == *value);
             all &= match requirement.operator {
-                LabelOperator::In => value.is_some_and(|v| requirement.values.contains(v)),
-                LabelOperator::NotIn => !value.is_some_and(|v| requirement.values.contains(v)),
+                LabelOperator::In => value.is_some_and(is_listed),
+                LabelOperator::NotIn => !value.is_some_and(is_listed),
                 LabelOperator::Exists => value.is_some(),
                 LabelOperator::DoesNotExist => value.is_none(),
                 LabelOperator::Other(_) => return None,

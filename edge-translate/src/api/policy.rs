@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::meta::{LabelRequirement, LabelSelector, StringMap};
+use crate::api::meta::{LabelRequirement, LabelSelector};
+use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum};
 
 /// A target that a policy names, in its own namespace.

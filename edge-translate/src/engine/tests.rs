@@ -54,7 +54,7 @@ fn put(translator: &mut Translator, text: &str) {
 fn tripping(reader: &Reader<'_>) -> Option<Value> {
     if let Key::Bound(id) = reader.key
         && let Some(route) = reader.http_route(id.id)
-        && route.metadata.annotations.values().any(|text| &**text == "boom")
+        && route.metadata.annotations.values().any(|text| text == "boom")
     {
         panic!("tripped over {}", route.metadata.name);
     }

@@ -36,7 +36,7 @@ pub(crate) fn bundle<'a>(reader: &Reader<'a>, source: Source<'_>) -> Result<&'a 
         ("", "ConfigMap") => {
             let map = reader.config_map(reader.id(namespace, name));
             let map = map.ok_or_else(|| missing("Configmap"))?;
-            let texts = map.data.iter().map(|(key, text)| (&**key, text.as_bytes()));
+            let texts = map.data.iter().map(|(key, text)| (key, text.as_bytes()));
             ("configmap", certificates_in(texts))
         }
         ("", "Secret") => {

@@ -114,7 +114,7 @@ fn labels<'a>(objects: &'a Objects, key: &ObjectKey) -> Option<&'a StringMap> {
 
 /// Whether a selector means these labels, as far as that can be told.
 fn may_mean(selector: &Value, labels: &StringMap) -> bool {
-    let has = |key: &str, value: &Value| labels.get(key).is_some_and(|own| value == &**own);
+    let has = |key: &str, value: &Value| labels.get(key).is_some_and(|own| value == own);
     let by_labels = selector["matchLabels"].as_object();
     let by_expressions = each(&selector["matchExpressions"]);
     by_labels.is_none_or(|wanted| wanted.iter().all(|(key, value)| has(key, value)))

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::edge_proxy::MergeType;
-use crate::api::meta::StringMap;
+use crate::api::string_map::StringMap;
 use crate::api::text::{IntOrText, is_default, open_enum};
 
 /// Settings of the objects made in the cluster.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::edge_proxy::tracing::ProxyTracing;
-use crate::api::meta::StringMap;
 use crate::api::route_filter::HttpHeader;
 use crate::api::shape::{collector, otlp_collector};
+use crate::api::string_map::StringMap;
 use crate::api::string_match::StringMatch;
 use crate::api::text::{Quantity, is_default, open_enum};
 

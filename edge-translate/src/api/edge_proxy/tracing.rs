@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::meta::StringMap;
 use crate::api::route_filter::{Fraction, HttpHeader};
 use crate::api::shape::otlp_collector;
+use crate::api::string_map::StringMap;
 use crate::api::text::{is_default, open_enum};
 
 /// Traces of requests.

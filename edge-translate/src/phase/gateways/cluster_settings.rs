@@ -153,6 +153,6 @@ fn text(text: &Option<Box<str>>) -> Option<Arc<str>> {
 
 fn strings(map: &api::StringMap) -> StringMap {
     map.iter()
-        .map(|(key, value)| (Arc::from(&**key), Arc::from(&**value)))
+        .map(|(key, value)| (Arc::from(key), Arc::from(value)))
         .collect()
 }

@@ -99,8 +99,8 @@ fn stands_for(gateway: &api::Gateway) -> Origin {
 
 fn copy(map: Option<&api::StringMap>) -> StringMap {
     map.into_iter()
-        .flatten()
-        .map(|(key, value)| (Arc::from(&**key), Arc::from(&**value)))
+        .flat_map(api::StringMap::iter)
+        .map(|(key, value)| (Arc::from(key), Arc::from(value)))
         .collect()
 }
 

@@ -416,8 +416,7 @@ fn own_annotations(all: &StringMap) -> Arc<[(Arc<str>, Arc<str>)]> {
         // Nearly all objects, and this allocates nothing.
         return Arc::default();
     }
-    own.map(|(key, value)| (Arc::from(&**key), Arc::from(&**value)))
-        .collect()
+    own.map(|(key, value)| (Arc::from(key), Arc::from(value))).collect()
 }
 
 fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins: Origins) -> Rule {

@@ -355,6 +355,5 @@ fn config_text<'a>(c: &Compilation<'a, '_>, reference: &LocalObjectRef) -> Resul
     };
     let named = map.data.get("response.body");
     let text = named.or_else(|| map.data.values().next());
-    text.map(|text| &**text)
-        .ok_or_else(|| format!("can't find the key response.body in the referenced configmap {namespace}/{name}"))
+    text.ok_or_else(|| format!("can't find the key response.body in the referenced configmap {namespace}/{name}"))
 }
