@@ -35,7 +35,7 @@ pub struct VirtualHost {
 }
 
 /// One match of one rule, and what to do with what matches. Shared by all virtual hosts that the rule is in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
     /// `httproute/<namespace>/<name>/rule/<i>/match/<j>`. The lowering puts `/<host>` behind it.
@@ -43,7 +43,16 @@ pub struct Route {
     /// All conditions must hold.
     #[serde(rename = "match")]
     pub matches: RouteMatch,
-    /// What happens then.
+    /// What becomes of what matches.
+    #[serde(flatten)]
+    pub effect: Arc<RouteEffect>,
+}
+
+/// What a rule does with a request that one of its matches takes. All matches of the rule share it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteEffect {
+    /// What happens.
     pub action: RouteAction,
     /// Edits to the request before it goes to the backend.
     #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
@@ -56,6 +65,19 @@ pub struct Route {
     pub filters: RouteFilters,
     /// The route object and rule.
     pub origins: Origins,
+}
+
+impl RouteEffect {
+    /// An action and nothing besides.
+    pub fn new(action: RouteAction, origins: Origins) -> Self {
+        Self {
+            action,
+            request_headers: HeaderEdits::default(),
+            response_headers: HeaderEdits::default(),
+            filters: RouteFilters::default(),
+            origins,
+        }
+    }
 }
 
 /// Cross-origin rules (the Fetch standard's CORS protocol): the proxy answers preflights and marks responses.
@@ -91,14 +113,27 @@ pub struct RouteMatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<MethodName>,
     /// On header values; names are lower case.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub headers: Vec<ValueMatch>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub headers: Box<[ValueMatch]>,
     /// On query parameters; the first value of a repeated one counts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub query: Vec<ValueMatch>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub query: Box<[ValueMatch]>,
     /// On cookies (RFC 6265 §4.2); names count with case, and the first value of a repeated one.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub cookies: Box<[ValueMatch]>,
+}
+
+impl RouteMatch {
+    /// A condition on the path and no other.
+    pub fn on_path(path: PathMatch) -> Self {
+        Self {
+            path,
+            method: None,
+            headers: Box::default(),
+            query: Box::default(),
+            cookies: Box::default(),
+        }
+    }
 }
 
 /// An HTTP method in capitals.
@@ -139,7 +174,7 @@ pub enum ValueMatcher {
 }
 
 /// What is done with a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RouteAction {
     /// Send it to a backend.
@@ -151,7 +186,7 @@ pub enum RouteAction {
 }
 
 /// How a request is sent on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forward {
     /// Where to.
@@ -161,7 +196,7 @@ pub struct Forward {
     pub timeout: Option<Timeout>,
     /// When to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
     /// What becomes of the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_rewrite: Option<PathRewrite>,
@@ -188,7 +223,7 @@ pub struct Timeout(
 );
 
 /// The backends of a rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
     /// All traffic to one cluster.
@@ -208,7 +243,7 @@ fn is_zero(n: &u32) -> bool {
 }
 
 /// One weighted backend, and what is edited only for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendShare {
     /// The backend's cluster.

@@ -40,7 +40,8 @@ pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RegexRewrite,
-    ResponseBody, Route, RouteAction, RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher, VirtualHost,
+    ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher,
+    VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,

@@ -204,7 +204,7 @@ fn all_closed(routes: &[Arc<Route>]) -> bool {
 }
 
 fn is_closed(route: &Route) -> bool {
-    matches!(&route.action, RouteAction::Respond(answer) if answer.status == 500)
+    matches!(&route.effect.action, RouteAction::Respond(answer) if answer.status == 500)
 }
 
 #[test]

@@ -366,7 +366,8 @@ fn assert_touches_route_only(
     // Calls and cross-origin rules need filters on the listener.
     let is_call = prefix.starts_with("grpcroute/");
     let asks_for_filters = before.fleets.values().chain(engine.fleets().values()).any(|fleet| {
-        check::routes(fleet).any(|(_, route)| route.name.starts_with(prefix) && (is_call || !route.filters.is_empty()))
+        check::routes(fleet)
+            .any(|(_, route)| route.name.starts_with(prefix) && (is_call || !route.effect.filters.is_empty()))
     });
     prop_assert!(
         moved.settings.is_empty() && (moved.listeners.is_empty() || asks_for_filters),
@@ -526,7 +527,10 @@ fn generated_worlds_are_worth_looking_at() {
             hosts().any(|h| !h.routes.is_empty() && h.origins.iter().any(|o| &*o.kind == "ListenerSet")),
         );
         let routes = || fleets.iter().flat_map(|f| check::routes(f));
-        note("cross-origin rules", routes().any(|(_, r)| !r.filters.is_empty()));
+        note(
+            "cross-origin rules",
+            routes().any(|(_, r)| !r.effect.filters.is_empty()),
+        );
         note(
             "misdirected requests",
             routes().any(|(_, r)| &*r.name == "misdirected-request"),

@@ -14,7 +14,7 @@ use crate::{
     lower::{encode_host_alone, replace_hosts},
     snapshot::{Entry, ResourceType, Section, Snapshot, Source},
 };
-use edge_ir::{Origin, Origins, Route, RouteAction, VirtualHost};
+use edge_ir::{Origin, Origins, Route, RouteAction, RouteEffect, VirtualHost};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A piece of a route table that can be kept back alone.
@@ -156,7 +156,7 @@ pub(crate) fn rule_of(route: &Route) -> &str {
 /// The objects that a rule came from. One that has no name goes by its number.
 pub(crate) fn origins_of(host: &VirtualHost, rule: &str) -> Origins {
     let route = host.routes.iter().find(|route| rule_of(route) == rule);
-    let origins = route.map(|route| Arc::clone(&route.origins)).unwrap_or_default();
+    let origins = route.map(|route| Arc::clone(&route.effect.origins)).unwrap_or_default();
     let number = rule.rfind("/rule/").and_then(|at| rule.get(at + 1..));
     let with_section = |origin: &Origin| Origin {
         section: origin.section.clone().or_else(|| number.map(Arc::from)),
@@ -258,10 +258,9 @@ fn closed(route: &Route) -> Route {
     Route {
         name: Arc::clone(&route.name),
         matches: route.matches.clone(),
-        action: RouteAction::Respond(crate::lower::INTERNAL_ERROR),
-        request_headers: Default::default(),
-        response_headers: Default::default(),
-        filters: Default::default(),
-        origins: Arc::clone(&route.origins),
+        effect: Arc::new(RouteEffect::new(
+            RouteAction::Respond(crate::lower::INTERNAL_ERROR),
+            Arc::clone(&route.effect.origins),
+        )),
     }
 }

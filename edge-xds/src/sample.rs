@@ -3,8 +3,8 @@
 use edge_ir::{
     Cluster, Destination, Discovery, DownstreamTls, Endpoint, EndpointAddress, EndpointSet, FilterChain, Fleet,
     FleetSettings, Forward, HttpManager, IpFamily, Listener, Locality, Network, Origin, Origins, PathMatch,
-    ReadyListener, Route, RouteAction, RouteMatch, RouteTable, Secret, SecretBytes, SecretContent, ServerNames,
-    TlsVersion, VirtualHost,
+    ReadyListener, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Secret, SecretBytes, SecretContent,
+    ServerNames, TlsVersion, VirtualHost,
 };
 use std::sync::Arc;
 
@@ -42,18 +42,8 @@ pub(crate) fn route(name: &str, prefix: &str, cluster: &str) -> Arc<Route> {
 pub(crate) fn route_with(name: &str, prefix: &str, action: RouteAction) -> Arc<Route> {
     Arc::new(Route {
         name: format!("httproute/default/{name}/rule/0/match/0").into(),
-        matches: RouteMatch {
-            path: PathMatch::Prefix(prefix.into()),
-            method: None,
-            headers: Vec::new(),
-            query: Vec::new(),
-            cookies: Box::default(),
-        },
-        action,
-        request_headers: Default::default(),
-        response_headers: Default::default(),
-        filters: Default::default(),
-        origins: origins("HTTPRoute", name),
+        matches: RouteMatch::on_path(PathMatch::Prefix(prefix.into())),
+        effect: Arc::new(RouteEffect::new(action, origins("HTTPRoute", name))),
     })
 }
 

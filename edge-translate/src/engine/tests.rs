@@ -156,10 +156,10 @@ spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: ba
     };
     assert_eq!(admin.matches.path, PathMatch::Prefix("/admin".into()));
     assert!(
-        matches!(&admin.action, RouteAction::Respond(answer) if answer.status == 500),
+        matches!(&admin.effect.action, RouteAction::Respond(answer) if answer.status == 500),
         "{admin:?}"
     );
-    assert!(matches!(&broad.action, RouteAction::Forward(_)), "{broad:?}");
+    assert!(matches!(&broad.effect.action, RouteAction::Forward(_)), "{broad:?}");
 }
 
 #[test]

@@ -20,15 +20,15 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     path: PathKind,
-    path_length: usize,
+    path_length: u32,
     /// Of HTTP: 1 if there is one. Of gRPC: its characters.
-    method: usize,
-    n_headers: usize,
-    n_exact_headers: usize,
+    method: u32,
+    n_headers: u16,
+    n_exact_headers: u16,
     n_cookies: u16,
     n_exact_cookies: u16,
-    n_query: usize,
-    n_exact_query: usize,
+    n_query: u16,
+    n_exact_query: u16,
 }
 
 /// Kinds of path match, the weakest first.
@@ -49,11 +49,11 @@ impl Rank {
             (PathMatch::Regex(_), None, Some(method)) => Self {
                 path: PathKind::Prefix,
                 path_length: 0,
-                method: method.len(),
+                method: size(method.len()),
                 ..rank
             },
             (PathMatch::Prefix(_), Some(service), _) => Self {
-                path_length: service.len(),
+                path_length: size(service.len()),
                 ..rank
             },
             _ => rank,
@@ -63,11 +63,10 @@ impl Rank {
     /// The same rank for a match that asks for cookies besides.
     #[must_use]
     pub(crate) fn with_cookies(self, cookies: &[ValueMatch]) -> Self {
-        let count = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
-        let exact = cookies.iter().filter(|c| matches!(c.value, ValueMatcher::Exact(_)));
+        let (n_cookies, n_exact_cookies) = count(cookies);
         Self {
-            n_cookies: count(cookies.len()),
-            n_exact_cookies: count(exact.count()),
+            n_cookies,
+            n_exact_cookies,
             ..self
         }
     }
@@ -80,19 +79,32 @@ impl Rank {
             PathMatch::Regex(r) => (PathKind::Regex, r.len()),
             PathMatch::Exact(p) => (PathKind::Exact, p.len()),
         };
-        let exact = |m: &&edge_ir::ValueMatch| matches!(m.value, ValueMatcher::Exact(_));
+        let (n_headers, n_exact_headers) = count(&matches.headers);
+        let (n_query, n_exact_query) = count(&matches.query);
         Self {
             path,
-            path_length,
-            method: usize::from(matches.method.is_some()),
-            n_headers: matches.headers.len(),
-            n_exact_headers: matches.headers.iter().filter(exact).count(),
+            path_length: size(path_length),
+            method: u32::from(matches.method.is_some()),
+            n_headers,
+            n_exact_headers,
             n_cookies: 0,
             n_exact_cookies: 0,
-            n_query: matches.query.len(),
-            n_exact_query: matches.query.iter().filter(exact).count(),
+            n_query,
+            n_exact_query,
         }
     }
+}
+
+/// A length or index as it is kept: every virtual host has many.
+fn size(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// How many conditions there are, and how many of these ask for one value.
+fn count(all: &[ValueMatch]) -> (u16, u16) {
+    let exact = all.iter().filter(|one| matches!(one.value, ValueMatcher::Exact(_)));
+    let number = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
+    (number(all.len()), number(exact.count()))
 }
 
 /// Who comes first when everything else is equal: the older object, then by name.
@@ -139,6 +151,17 @@ impl PartialOrd for Seniority {
     }
 }
 
+/// Index of a rule, and of a match in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position(u32, u32);
+
+impl Position {
+    /// Of indexes.
+    pub(crate) fn new(rule: usize, index: usize) -> Self {
+        Self(size(rule), size(index))
+    }
+}
+
 /// The place of one match in a virtual host. Greater is tried first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Precedence<'a> {
@@ -151,7 +174,7 @@ pub(crate) struct Precedence<'a> {
     /// Of the route: two kinds may share age and name.
     pub(crate) kind: Reverse<RouteKind>,
     /// Index of rule and match in the route.
-    pub(crate) position: Reverse<(usize, usize)>,
+    pub(crate) position: Reverse<Position>,
 }
 
 #[cfg(test)]
@@ -159,13 +182,7 @@ mod tests {
     use super::*;
 
     fn path(path: PathMatch) -> RouteMatch {
-        RouteMatch {
-            path,
-            method: None,
-            headers: vec![],
-            query: vec![],
-            cookies: Box::default(),
-        }
+        RouteMatch::on_path(path)
     }
 
     fn value(name: &str, value: ValueMatcher) -> ValueMatch {
@@ -190,17 +207,18 @@ mod tests {
             path(PathMatch::Prefix("/a".into())),
             with(|m| m.method = Some("GET".into())),
             with(|m| {
-                m.headers = vec![
+                m.headers = [
                     value("a", ValueMatcher::Regex("x".into())),
                     value("b", ValueMatcher::Regex("x".into())),
                 ]
+                .into()
             }),
-            with(|m| m.headers = vec![value("a", ValueMatcher::Exact("x".into()))]),
-            with(|m| m.headers = vec![value("a", ValueMatcher::Regex("x".into()))]),
+            with(|m| m.headers = [value("a", ValueMatcher::Exact("x".into()))].into()),
+            with(|m| m.headers = [value("a", ValueMatcher::Regex("x".into()))].into()),
             with(|m| m.cookies = [value("a", ValueMatcher::Exact("x".into()))].into()),
             with(|m| m.cookies = [value("a", ValueMatcher::Regex("x".into()))].into()),
-            with(|m| m.query = vec![value("a", ValueMatcher::Exact("x".into()))]),
-            with(|m| m.query = vec![value("a", ValueMatcher::Regex("x".into()))]),
+            with(|m| m.query = [value("a", ValueMatcher::Exact("x".into()))].into()),
+            with(|m| m.query = [value("a", ValueMatcher::Regex("x".into()))].into()),
             any(),
         ];
         let rank = |matches: &RouteMatch| Rank::of(matches).with_cookies(&matches.cookies);

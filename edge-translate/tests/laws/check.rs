@@ -120,10 +120,10 @@ fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = 
     let of_calls = [FilterKind::GrpcWeb, FilterKind::GrpcStats].map(FilterId::shared);
     let (mut needed, mut of_use) = (BTreeSet::new(), BTreeSet::new());
     for route in routes {
-        needed.extend(route.filters.iter().map(|filter| filter.id.clone()));
+        needed.extend(route.effect.filters.iter().map(|filter| filter.id.clone()));
         if route.name.starts_with("grpcroute/") {
             of_use.extend(of_calls.clone());
-            if matches!(route.action, RouteAction::Forward(_)) {
+            if matches!(route.effect.action, RouteAction::Forward(_)) {
                 needed.extend(of_calls.clone());
             }
         }
@@ -175,7 +175,7 @@ fn backends(fleet: &Fleet, wrong: &mut Vec<String>) {
                 host.name, route.name
             ));
         }
-        if let RouteAction::Forward(forward) = &route.action
+        if let RouteAction::Forward(forward) = &route.effect.action
             && let Destination::Weighted { shares, .. } = &forward.destination
             && (shares.is_empty() || shares.iter().any(|s| s.weight == 0))
         {
@@ -253,7 +253,7 @@ pub(crate) fn routes(fleet: &Fleet) -> impl Iterator<Item = (&VirtualHost, &Rout
 
 /// The clusters that a route sends to, mirrors included.
 pub(crate) fn clusters_of(route: &Route) -> Vec<&str> {
-    let RouteAction::Forward(forward) = &route.action else {
+    let RouteAction::Forward(forward) = &route.effect.action else {
         return Vec::new();
     };
     let mut names: Vec<&str> = forward.mirrors.iter().map(|m| &*m.cluster).collect();
@@ -301,7 +301,7 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
             "misdirected-request" => &["Gateway", "ListenerSet"],
             _ => &["HTTPRoute", "GRPCRoute"],
         };
-        ask(&route.name, &route.origins, kinds);
+        ask(&route.name, &route.effect.origins, kinds);
     }
     for stream in streams(fleet).filter(|s| !s.origins.is_empty() || !s.shares.is_empty()) {
         ask(

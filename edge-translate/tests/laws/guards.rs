@@ -13,8 +13,9 @@ pub(crate) fn open(fleet: &Fleet, objects: &Objects) -> Vec<String> {
     let mut wrong = Vec::new();
     for (host, route) in check::routes(fleet) {
         // Or 421, where the request belongs to another listener.
-        let refuses = matches!(&route.action, RouteAction::Respond(answer) if matches!(answer.status, 421 | 500));
-        if !refuses && is_covered(objects, [&host.origins, &route.origins]) {
+        let refuses =
+            matches!(&route.effect.action, RouteAction::Respond(answer) if matches!(answer.status, 421 | 500));
+        if !refuses && is_covered(objects, [&host.origins, &route.effect.origins]) {
             wrong.push(format!("{} in {} is open", route.name, host.name));
         }
     }

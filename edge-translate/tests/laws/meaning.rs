@@ -147,7 +147,7 @@ pub(crate) fn by_tables(fleet: &Fleet, socket: &Listener, request: &Request) -> 
     let Some(route) = host.routes.iter().find(|route| accepts(&route.matches, request)) else {
         return Answer::Nobody;
     };
-    match &route.action {
+    match &route.effect.action {
         RouteAction::Respond(answer) if answer.status == 421 => Answer::Misdirected,
         _ => Answer::Rule(route.name.to_string()),
     }

@@ -19,7 +19,7 @@ use std::{
 
 /// The route object that a route of a table comes from.
 fn object(route: &Route) -> Option<ObjectKey> {
-    let origin = route.origins.first()?;
+    let origin = route.effect.origins.first()?;
     let kind = Kind::ALL.iter().copied().find(|kind| kind.as_str() == &*origin.kind)?;
     Some(ObjectKey::new(
         kind,

@@ -306,7 +306,7 @@ impl Trial {
 
     fn held_host(&self, host: &VirtualHost, detail: &Arc<str>) -> Held {
         // The domain comes from the listener and the routes.
-        let routes = host.routes.iter().flat_map(|route| route.origins.iter());
+        let routes = host.routes.iter().flat_map(|route| route.effect.origins.iter());
         let objects: BTreeSet<Origin> = host.origins.iter().chain(routes).cloned().collect();
         Held {
             table: Arc::clone(&self.target.name),

@@ -97,22 +97,23 @@ mod share {
 
 /// Writes the fields of a route of a virtual host.
 pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str, route: &Route) {
+    let effect = &*route.effect;
     put_message(out, MATCH, |out| {
-        put_match(out, &route.matches, traffic::method(&route.action))
+        put_match(out, &route.matches, traffic::method(&effect.action))
     });
-    match &route.action {
+    match &effect.action {
         Action::Forward(forward) if has_destination(forward) => {
-            put_message(out, ROUTE, |out| put_forward(out, forward, &route.request_headers));
+            put_message(out, ROUTE, |out| put_forward(out, forward, &effect.request_headers));
         }
         Action::Forward(_) => put_generated(out, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
         Action::Redirect(redirect) => put_generated(out, REDIRECT, &rewrite::lower_redirect(redirect, host.port)),
         Action::Respond(response) => put_generated(out, DIRECT_RESPONSE, &lower_response(response)),
     }
-    put_to_add(out, REQUEST_HEADERS_TO_ADD, &route.request_headers);
-    put_to_add(out, RESPONSE_HEADERS_TO_ADD, &route.response_headers);
-    put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, &route.response_headers);
-    put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, &route.request_headers);
-    for used in route.filters.iter() {
+    put_to_add(out, REQUEST_HEADERS_TO_ADD, &effect.request_headers);
+    put_to_add(out, RESPONSE_HEADERS_TO_ADD, &effect.response_headers);
+    put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, &effect.response_headers);
+    put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, &effect.request_headers);
+    for used in effect.filters.iter() {
         filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used);
     }
     // A string has the form of a message, and this one is put together in place.
@@ -121,12 +122,12 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
         out.push(b'/');
         out.extend_from_slice(host_suffix.as_bytes());
     });
-    put_metadata(out, METADATA, &route.origins);
+    put_metadata(out, METADATA, &effect.origins);
 }
 
 /// Length of the body that a route answers with by itself.
 pub(super) fn body_len(route: &Route) -> usize {
-    match &route.action {
+    match &route.effect.action {
         Action::Respond(DirectResponse { body: Some(body), .. }) => body.text().len(),
         _ => 0,
     }

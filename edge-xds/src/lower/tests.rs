@@ -101,7 +101,7 @@ fn an_unresolved_share_goes_to_a_cluster_that_is_never_there() {
             shares: vec![share],
             invalid_weight: 1,
         };
-        route.action = RouteAction::Forward(forward(destination));
+        Arc::make_mut(&mut route.effect).action = RouteAction::Forward(forward(destination));
     });
     assert_eq!(
         route["route"]["cluster_not_found_response_code"],
@@ -119,7 +119,8 @@ fn a_destination_without_shares_answers_500() {
         shares: Vec::new(),
         invalid_weight: 2,
     };
-    let route = lowered_route(|route| route.action = RouteAction::Forward(forward(destination)));
+    let route =
+        lowered_route(|route| Arc::make_mut(&mut route.effect).action = RouteAction::Forward(forward(destination)));
     assert_eq!(route["direct_response"], json!({"status": 500}));
 }
 
@@ -128,7 +129,7 @@ fn timeouts_retries_and_rewrites_are_lowered() {
     let route = lowered_route(|route| {
         let mut action = forward(Destination::Cluster("c".into()));
         action.timeout = Some(Timeout(1500));
-        action.retry = Some(RetryPolicy {
+        action.retry = Some(Box::new(RetryPolicy {
             retries: 2,
             triggers: Vec::new(),
             codes: vec![503],
@@ -136,9 +137,9 @@ fn timeouts_retries_and_rewrites_are_lowered() {
             max_backoff: None,
             per_try_timeout: None,
             attempts_per_priority: None,
-        });
+        }));
         action.path_rewrite = Some(PathRewrite::Full("/b\\1".into()));
-        route.action = RouteAction::Forward(action);
+        Arc::make_mut(&mut route.effect).action = RouteAction::Forward(action);
     });
     let action = &route["route"];
     assert_eq!(action["timeout"], "1.500s");
@@ -165,7 +166,7 @@ fn header_values_are_literal_and_removal_comes_last() {
         value: value.into(),
     };
     let route = lowered_route(|route| {
-        route.request_headers = HeaderEdits {
+        Arc::make_mut(&mut route.effect).request_headers = HeaderEdits {
             set: vec![edit("x-a", "50%"), edit("Host", "b.example"), edit("x-gone", "1")],
             add: vec![edit("x-empty", "")],
             remove: vec!["X-Gone".into(), ":path".into()],

@@ -45,7 +45,7 @@ fn users_of_clusters(snapshot: &Snapshot, clusters: &BTreeSet<&str>, found: &mut
         let routes = table.hosts.iter().flat_map(|host| &host.routes);
         routes
             .filter(|route| clusters_of(route).any(|cluster| clusters.contains(cluster)))
-            .for_each(|route| add(found, &route.origins));
+            .for_each(|route| add(found, &route.effect.origins));
     }
     for entry in entries(snapshot, ResourceType::Listener) {
         let Source::Listener(listener) = &entry.source else {
@@ -102,7 +102,7 @@ fn streams_of(listener: &Listener) -> impl Iterator<Item = &StreamProxy> {
 
 /// Every cluster that a route may send to.
 fn clusters_of(route: &Route) -> impl Iterator<Item = &str> {
-    let forward = match &route.action {
+    let forward = match &route.effect.action {
         RouteAction::Forward(forward) => Some(forward),
         RouteAction::Redirect(_) | RouteAction::Respond(_) => None,
     };

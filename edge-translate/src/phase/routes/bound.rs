@@ -11,8 +11,7 @@ use super::{
     attach::Attachments,
     filters::{merged, needed},
     rules::{
-        self, Action, Compiled, Forwarding, Limits, RankedMatch, Retries, Rule, Stream, Summary, Tries, Wording,
-        internal_error,
+        self, Action, Compiled, Forwarding, Limits, Retries, Rule, Stream, Summary, Tries, Wording, internal_error,
     },
     uses::{Uses, uses},
 };
@@ -24,15 +23,15 @@ use crate::{
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
-        precedence::{Rank, Seniority},
+        precedence::{Position, Rank, Seniority},
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, HeaderEdits, Mirror, RetryPolicy, Route, RouteAction, RouteFilters,
-    StreamProxy, StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, Mirror, RetryPolicy, Route, RouteAction, RouteEffect, StreamProxy,
+    StreamShare, Timeout,
 };
 use smallvec::SmallVec;
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
 /// A route, bound.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +55,7 @@ pub(crate) struct Binding {
     /// Backends that they send traffic to, mirrors included, sorted.
     pub(crate) backends: SmallVec<[BackendId; 2]>,
     /// Filters that they need on the chains of whoever serves them, sorted.
-    pub(crate) filters: Vec<FilterKey>,
+    pub(crate) filters: Box<[FilterKey]>,
 }
 
 /// What bound rules do.
@@ -73,8 +72,8 @@ pub(crate) enum Serves {
 pub(crate) struct RankedRoute {
     /// Rank of its match.
     pub(crate) rank: Rank,
-    /// Index of the rule, and of the match in it.
-    pub(crate) position: (usize, usize),
+    /// Where it stands.
+    pub(crate) position: Position,
     /// Whose words its match is in.
     pub(crate) wording: Wording,
     /// The route.
@@ -172,7 +171,7 @@ fn bind(
     Binding {
         serves,
         backends,
-        filters,
+        filters: filters.into(),
     }
 }
 
@@ -226,19 +225,23 @@ impl Binder<'_, '_> {
     fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
         let due = self.due(rule.name);
         let is_open = due.is_some();
-        let (effect, filters) = match due {
+        let effect = match due {
             None => {
                 rule.matches.append(&mut rule.refused);
-                let closed = (internal_error(), HeaderEdits::default(), HeaderEdits::default());
-                (closed, RouteFilters::default())
+                RouteEffect::new(internal_error(), rule.origins)
             }
             Some(due) => {
                 let action = self.action(rule.action, &due);
                 if !rule.matches.is_empty() {
                     self.filters.extend(needed(&rule.filters, due.filters()));
                 }
-                let filters = merged(rule.filters, due.filters());
-                ((action, rule.request_headers, rule.response_headers), filters)
+                RouteEffect {
+                    action,
+                    request_headers: rule.request_headers,
+                    response_headers: rule.response_headers,
+                    filters: merged(rule.filters, due.filters()),
+                    origins: rule.origins,
+                }
             }
         };
         if !rule.matches.is_empty() && is_open {
@@ -250,29 +253,17 @@ impl Binder<'_, '_> {
                 self.filters.push(FilterKey::shared(FilterKind::DynamicForwardProxy));
             }
         }
-        // The last match takes what the others get copies of.
-        let effects = std::iter::repeat_n(effect, rule.matches.len());
-        for (one, effect) in rule.matches.into_iter().zip(effects) {
-            let RankedMatch {
-                index,
-                matches,
-                rank,
-                wording,
-            } = one;
-            let (action, request_headers, response_headers) = effect;
+        let effect = Arc::new(effect);
+        for one in rule.matches {
             let route = Arc::new(Route {
-                name: names.of(i, index),
-                matches,
-                action,
-                request_headers,
-                response_headers,
-                filters: Arc::clone(&filters),
-                origins: Arc::clone(&rule.origins),
+                name: names.of(i, one.index),
+                matches: one.matches,
+                effect: Arc::clone(&effect),
             });
             routes.push(RankedRoute {
-                rank,
-                position: (i, index),
-                wording,
+                rank: one.rank,
+                position: Position::new(i, one.index),
+                wording: one.wording,
                 route,
             });
         }
@@ -330,7 +321,7 @@ impl Binder<'_, '_> {
         RouteAction::Forward(Forward {
             destination,
             timeout: self.timeout(rule.limits, retry.as_ref(), &due.traffic),
-            retry,
+            retry: retry.map(Box::new),
             path_rewrite: rule.path_rewrite,
             host_rewrite: rule.host_rewrite,
             forwarded_host: rule.forwarded_host,
@@ -438,8 +429,19 @@ impl RouteNames {
 
     fn of(&mut self, rule: usize, match_index: usize) -> Arc<str> {
         self.text.truncate(self.object);
-        // Writing to a string can't fail.
-        let _ = write!(self.text, "/rule/{rule}/match/{match_index}");
+        self.text.push_str("/rule/");
+        push_number(&mut self.text, rule);
+        self.text.push_str("/match/");
+        push_number(&mut self.text, match_index);
         Arc::from(&*self.text)
     }
+}
+
+/// Writes a number in decimal. Three times for a usual route, where the formatter would cost more than all the rest of a
+/// name.
+fn push_number(text: &mut String, number: usize) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }

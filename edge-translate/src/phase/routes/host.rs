@@ -10,7 +10,7 @@ use crate::{
     name::{FleetId, HostId, RouteId},
     phase::{listeners::view::ListenerView, precedence::Precedence},
 };
-use edge_ir::{DirectResponse, Domain, HeaderEdits, PathMatch, Route, RouteAction, RouteMatch, VirtualHost};
+use edge_ir::{DirectResponse, Domain, PathMatch, Route, RouteAction, RouteEffect, RouteMatch, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
 
 /// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
@@ -39,7 +39,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
         fleet: views.fleet,
         table: view.table.clone(),
         host: Arc::new(host),
-        overlaps,
+        overlaps: overlaps.into(),
     })
 }
 
@@ -48,21 +48,14 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
 fn misdirected(view: &ListenerView) -> Arc<Route> {
     Arc::new(Route {
         name: "misdirected-request".into(),
-        matches: RouteMatch {
-            path: PathMatch::Any,
-            method: None,
-            headers: Vec::new(),
-            query: Vec::new(),
-            cookies: Box::default(),
-        },
-        action: RouteAction::Respond(DirectResponse {
-            status: 421,
-            body: None,
-        }),
-        request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
-        filters: Arc::default(),
-        origins: Arc::clone(&view.origins),
+        matches: RouteMatch::on_path(PathMatch::Any),
+        effect: Arc::new(RouteEffect::new(
+            RouteAction::Respond(DirectResponse {
+                status: 421,
+                body: None,
+            }),
+            Arc::clone(&view.origins),
+        )),
     })
 }
 
@@ -139,10 +132,7 @@ fn collect(reader: &Reader<'_>, fleet: FleetId, routes: &[HostRoute]) -> (Vec<Ar
 
 fn closed(route: &Route) -> Route {
     Route {
-        action: internal_error(),
-        request_headers: HeaderEdits::default(),
-        response_headers: HeaderEdits::default(),
-        filters: Arc::default(),
+        effect: Arc::new(RouteEffect::new(internal_error(), Arc::clone(&route.effect.origins))),
         ..route.clone()
     }
 }

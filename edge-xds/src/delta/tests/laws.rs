@@ -79,7 +79,9 @@ impl World {
         let mut rule = Route::clone(&sample::route(&name, "/", &format!("c{cluster}")));
         match fault {
             Fault::Nothing | Fault::Domain => {}
-            Fault::Action => rule.action = RouteAction::Respond(DirectResponse { status: 99, body: None }),
+            Fault::Action => {
+                Arc::make_mut(&mut rule.effect).action = RouteAction::Respond(DirectResponse { status: 99, body: None })
+            }
             Fault::Match => rule.matches.path = PathMatch::Exact("bad".into()),
         }
         let good = sample::route(&format!("good{n}"), "/good", &format!("c{cluster}"));

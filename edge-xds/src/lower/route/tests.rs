@@ -2,7 +2,7 @@ use super::*;
 use crate::sample;
 use edge_ir::{
     Cors, FilterEffect, FilterId, FilterKind, Fraction, HeaderEdit, PathMatch, PathRewrite, Redirect, RedirectPort,
-    RegexRewrite, RouteFilter, RouteMatch, ValueMatch, ValueMatcher,
+    RegexRewrite, RouteEffect, RouteFilter, RouteMatch, ValueMatch, ValueMatcher,
 };
 use prost::Message;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn full_route() -> Route {
         invalid_weight: 7,
     });
     action.timeout = Some(Timeout(1500));
-    action.retry = Some(RetryPolicy {
+    action.retry = Some(Box::new(RetryPolicy {
         retries: 2,
         triggers: Vec::new(),
         codes: vec![503],
@@ -74,7 +74,7 @@ fn full_route() -> Route {
         max_backoff: None,
         per_try_timeout: Some(Timeout(0)),
         attempts_per_priority: None,
-    });
+    }));
     action.path_rewrite = Some(PathRewrite::Full("/b".into()));
     action.mirrors = vec![Mirror {
         cluster: "m".into(),
@@ -88,17 +88,20 @@ fn full_route() -> Route {
     Route {
         matches: RouteMatch {
             method: Some("GET".into()),
-            headers: vec![value("x-m", ValueMatcher::Exact("".into()))],
-            query: vec![value("q", ValueMatcher::Regex("a.*".into()))],
+            headers: [value("x-m", ValueMatcher::Exact("".into()))].into(),
+            query: [value("q", ValueMatcher::Regex("a.*".into()))].into(),
             cookies: [value("c", ValueMatcher::Exact("1".into()))].into(),
             ..route.matches
         },
-        request_headers: edits(),
-        response_headers: edits(),
-        // A generated map has no order: more than one entry has a test of its own.
-        filters: Arc::new([cors("")]),
-        // A generated Struct is a map without order.
-        origins: Arc::new([]),
+        effect: Arc::new(RouteEffect {
+            request_headers: edits(),
+            response_headers: edits(),
+            // A generated map has no order: more than one entry has a test of its own.
+            filters: Arc::new([cors("")]),
+            // A generated Struct is a map without order.
+            origins: Arc::new([]),
+            ..RouteEffect::clone(&route.effect)
+        }),
         ..route
     }
 }
@@ -110,6 +113,7 @@ fn routes_are_written_as_generated_types_write_them() {
         edit(&mut route);
         route
     };
+    let acting = |action: Action| edited(&|r| Arc::make_mut(&mut r.effect).action = action.clone());
     let by = |path_rewrite| Forward {
         path_rewrite: Some(path_rewrite),
         ..to(Destination::Cluster("c".into()))
@@ -137,15 +141,15 @@ fn routes_are_written_as_generated_types_write_them() {
     let respond = |body: Option<ResponseBody>| Action::Respond(DirectResponse { status: 404, body });
     for route in [
         full_route(),
-        edited(&|r| r.action = Action::Forward(by(prefix.clone()))),
-        edited(&|r| r.action = Action::Forward(by(PathRewrite::Regex(rewrite.clone())))),
-        edited(&|r| r.action = Action::Forward(to_host(HostRewrite::Header("x-host".into())))),
-        edited(&|r| r.action = Action::Forward(to_host(HostRewrite::Endpoint))),
-        edited(&|r| r.action = Action::Forward(to_host(HostRewrite::Path(Arc::new(rewrite.clone()))))),
-        edited(&|r| r.action = Action::Redirect(redirect.clone())),
-        edited(&|r| r.action = respond(None)),
-        edited(&|r| r.action = respond(Some("gone".into()))),
-        edited(&|r| r.action = respond(Some(ResponseBody::Format("at %START_TIME%".into())))),
+        acting(Action::Forward(by(prefix.clone()))),
+        acting(Action::Forward(by(PathRewrite::Regex(rewrite.clone())))),
+        acting(Action::Forward(to_host(HostRewrite::Header("x-host".into())))),
+        acting(Action::Forward(to_host(HostRewrite::Endpoint))),
+        acting(Action::Forward(to_host(HostRewrite::Path(Arc::new(rewrite.clone()))))),
+        acting(Action::Redirect(redirect.clone())),
+        acting(respond(None)),
+        acting(respond(Some("gone".into()))),
+        acting(respond(Some(ResponseBody::Format("at %START_TIME%".into())))),
         edited(&|r| r.matches.path = PathMatch::Any),
         edited(&|r| r.matches.path = PathMatch::Exact("/".into())),
         edited(&|r| r.matches.path = PathMatch::Regex("/a+".into())),
@@ -161,10 +165,8 @@ fn routes_are_written_as_generated_types_write_them() {
 
 #[test]
 fn a_route_names_every_instance_that_it_uses() {
-    let route = Route {
-        filters: Arc::new([cors(""), cors("securitypolicy/default/p")]),
-        ..full_route()
-    };
+    let mut route = full_route();
+    Arc::make_mut(&mut route.effect).filters = Arc::new([cors(""), cors("securitypolicy/default/p")]);
     let mut bytes = Vec::new();
     put_route(&mut bytes, &sample::host("a.example", Vec::new()), "a_example", &route);
     let settings = pb::Route::decode(&*bytes).unwrap().typed_per_filter_config;

@@ -98,11 +98,15 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
 
 /// Streams have no host by which a server could be asked for and verified.
 fn unnamed(c: &Compilation<'_, '_>, port: BackendPort) -> Option<Problem> {
+    // Nearly all routes, and these needn't run again for what they don't ask.
+    if c.kind.is_by_host() {
+        return None;
+    }
     let Some(BackendTls::Tls(trust)) = c.reader.backend_tls(port) else {
         return None;
     };
-    let lacks_name = trust.tls.naming == ServerNaming::OfRequest && !c.kind.is_by_host();
-    lacks_name.then(|| Problem::new("InvalidBackendTLS", "TLS of a stream needs `sni` in the Backend"))
+    (trust.tls.naming == ServerNaming::OfRequest)
+        .then(|| Problem::new("InvalidBackendTLS", "TLS of a stream needs `sni` in the Backend"))
 }
 
 fn kind_of(reference: BackendTarget<'_>) -> Result<BackendKind, Problem> {

@@ -43,13 +43,7 @@ impl HostRule for HttpRouteRule {
 
 /// Every request.
 pub(super) fn everything() -> RouteMatch {
-    RouteMatch {
-        path: PathMatch::Any,
-        method: None,
-        headers: vec![],
-        query: vec![],
-        cookies: Box::default(),
-    }
+    RouteMatch::on_path(PathMatch::Any)
 }
 
 fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<RouteMatch> {
@@ -81,7 +75,7 @@ fn compile_one(c: &mut Compilation<'_, '_>, one: &HttpRouteMatch) -> Option<Rout
         path,
         method,
         headers,
-        query,
+        query: query.into(),
         cookies: Box::default(),
     })
 }
@@ -95,7 +89,7 @@ pub(super) fn one_of(known: &[&str]) -> String {
 pub(super) fn headers<'a>(
     c: &mut Compilation<'_, '_>,
     all: impl ExactSizeIterator<Item = (&'a MatchType, &'a str, &'a str)>,
-) -> Option<Vec<ValueMatch>> {
+) -> Option<Box<[ValueMatch]>> {
     let mut headers: Vec<ValueMatch> = Vec::with_capacity(all.len());
     for (kind, name, text) in all {
         c.admit("header name", name, admissible::field_name(name))?;
@@ -109,7 +103,7 @@ pub(super) fn headers<'a>(
             });
         }
     }
-    Some(headers)
+    Some(headers.into())
 }
 
 fn path(c: &mut Compilation<'_, '_>, path: &HttpPathMatch) -> Option<PathMatch> {

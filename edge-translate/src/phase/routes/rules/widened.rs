@@ -113,7 +113,7 @@ fn value_match(condition: &Condition<'_>) -> ValueMatch {
 }
 
 /// Those conditions that can be kept.
-fn sound(all: &[Condition<'_>]) -> Vec<ValueMatch> {
+fn sound(all: &[Condition<'_>]) -> Box<[ValueMatch]> {
     let is_sound = |condition: &&Condition<'_>| {
         admissible::field_name(&condition.name).is_ok()
             && match condition.kind {
