@@ -217,8 +217,10 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),
         Key::Attach(route) => Value::Attach(Arc::new(phase::routes::attach::attach(reader, route)?)),
         Key::Bound(route) => Value::Bound(Arc::new(phase::routes::bound::bound(reader, route)?)),
-        Key::Host(id) => Value::Host(phase::routes::host::host(reader, id)?),
-        Key::Cluster(fleet, backend) => Value::Cluster(phase::backends::cluster::cluster(reader, fleet, backend)?),
+        Key::Host(id) => Value::Host(Arc::new(phase::routes::host::host(reader, id)?)),
+        Key::Cluster(fleet, backend) => {
+            Value::Cluster(Arc::new(phase::backends::cluster::cluster(reader, fleet, backend)?))
+        }
         Key::Endpoints(fleet, port) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, port)?),
         Key::Socket(socket) => Value::Socket(Arc::new(phase::listeners::sockets::socket(reader, socket)?)),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),

@@ -82,7 +82,7 @@ impl<T: Named> SortedList<T> {
         let mut pending = std::mem::take(&mut self.pending);
         pending.sort_by(|a, b| a.name().cmp(b.name()));
         let mut merged: Vec<Arc<T>> = Vec::with_capacity(self.items.len() + pending.len());
-        let mut old = self.items.iter().peekable();
+        let mut rest = self.items.as_slice();
         let mut changed = false;
         for steps in pending.chunk_by(|a, b| a.name() == b.name()) {
             let name = steps[0].name();
@@ -90,10 +90,10 @@ impl<T: Named> SortedList<T> {
                 Step::Here(item) => Some(item),
                 Step::Gone(_) => None,
             });
-            while let Some(item) = old.next_if(|item| item.name() < name) {
-                merged.push(Arc::clone(item));
-            }
-            let before = old.next_if(|item| item.name() == name);
+            let (earlier, later) = rest.split_at(rank(rest, name));
+            merged.extend_from_slice(earlier);
+            let before = later.first().filter(|item| item.name() == name);
+            rest = &later[usize::from(before.is_some())..];
             match (before, new) {
                 (Some(before), Some(new)) if before == new => merged.push(Arc::clone(before)),
                 (before, new) => {
@@ -102,12 +102,25 @@ impl<T: Named> SortedList<T> {
                 }
             }
         }
-        merged.extend(old.cloned());
+        merged.extend_from_slice(rest);
         if changed {
             self.items = Arc::new(merged);
         }
         changed
     }
+}
+
+/// How many pieces of a sorted list come before a name. It looks further and further ahead: an edit reads a few names of
+/// ten thousand, and many edits hardly more than all of them.
+fn rank<T: Named>(items: &[Arc<T>], name: &str) -> usize {
+    let is_before = |item: &Arc<T>| item.name() < name;
+    let mut end = 1;
+    while items.get(end - 1).is_some_and(is_before) {
+        end *= 2;
+    }
+    let begin = end / 2;
+    let end = end.min(items.len());
+    begin + items[begin..end].partition_point(is_before)
 }
 
 /// A table of virtual hosts on its way.
@@ -159,10 +172,10 @@ struct Frame {
 
 impl FleetParts {
     /// Replaces a cluster, and the secrets that it brought by those that it brings.
-    fn change_cluster(&mut self, was: Option<ClusterParts>, now: Option<ClusterParts>) {
-        let secrets = |parts: &Option<ClusterParts>| parts.as_ref().map(|b| b.secrets.clone()).unwrap_or_default();
-        self.change_secrets(&secrets(&was), &secrets(&now));
-        self.clusters.change(was.map(|b| b.cluster), now.map(|b| b.cluster));
+    fn change_cluster(&mut self, was: Option<&ClusterParts>, now: Option<&ClusterParts>) {
+        self.change_secrets(was.map_or(&[], |b| &b.secrets), now.map_or(&[], |b| &b.secrets));
+        let cluster = |parts: &ClusterParts| Arc::clone(&parts.cluster);
+        self.clusters.change(was.map(cluster), now.map(cluster));
     }
 
     /// Replaces a socket, and what it named by what it names.
@@ -307,20 +320,23 @@ impl Assembly {
     }
 
     /// Replaces a cluster of a fleet.
-    pub(super) fn change_cluster(&mut self, id: FleetId, was: Option<ClusterParts>, now: Option<ClusterParts>) {
+    pub(super) fn change_cluster(&mut self, id: FleetId, was: Option<&ClusterParts>, now: Option<&ClusterParts>) {
         self.fleet(id).change_cluster(was, now);
     }
 
     /// Moves a virtual host.
-    pub(super) fn place_host(&mut self, was: Option<PlacedHost>, now: Option<PlacedHost>) {
+    pub(super) fn place_host(&mut self, was: Option<&PlacedHost>, now: Option<&PlacedHost>) {
         if let Some(was) = was {
-            let table = self.fleet(was.fleet).tables.entry(was.table).or_default();
-            table.hosts.change(Some(was.host), None);
+            self.table(was).hosts.change(Some(Arc::clone(&was.host)), None);
         }
         if let Some(now) = now {
-            let table = self.fleet(now.fleet).tables.entry(now.table).or_default();
-            table.hosts.change(None, Some(now.host));
+            self.table(now).hosts.change(None, Some(Arc::clone(&now.host)));
         }
+    }
+
+    /// The table that a host stands in.
+    fn table(&mut self, host: &PlacedHost) -> &mut Table {
+        self.fleet(host.fleet).tables.entry(host.table.clone()).or_default()
     }
 
     /// Sets what makes a fleet; with none, it goes.

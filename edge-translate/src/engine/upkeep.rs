@@ -13,6 +13,7 @@ use super::{
 use crate::{
     name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, PolicyId, RouteId},
     phase::{
+        backends::cluster::ClusterParts,
         gateways::gateway::{Gateway, Member},
         hostname::Specificity,
         listeners::{fleet::Serving, sockets, view::ListenerViews},
@@ -225,19 +226,10 @@ impl Translator {
 
     fn keep_assembly(&mut self, key: Key, was: Option<&Value>, now: Option<&Value>) {
         match key {
-            Key::Host(_) => {
-                let placed = |v: Option<&Value>| match v {
-                    Some(Value::Host(placed)) => Some(PlacedHost::clone(placed)),
-                    _ => None,
-                };
-                self.assembly.place_host(placed(was), placed(now));
-            }
+            Key::Host(_) => self.assembly.place_host(was.and_then(as_host), now.and_then(as_host)),
             Key::Cluster(fleet, _) => {
-                let built = |v: Option<&Value>| match v {
-                    Some(Value::Cluster(built)) => Some(built.clone()),
-                    _ => None,
-                };
-                self.assembly.change_cluster(fleet, built(was), built(now));
+                let (was, now) = (was.and_then(as_cluster), now.and_then(as_cluster));
+                self.assembly.change_cluster(fleet, was, now);
             }
             Key::Endpoints(fleet, _) => {
                 let set = |v: Option<&Value>| match v {
@@ -288,12 +280,22 @@ fn member_of(value: Option<&Value>) -> Option<&Member> {
 }
 
 fn overlaps(listener: ListenerId, value: Option<&Value>) -> SmallVec<[(RouteId, (ListenerId, RouteId)); 4]> {
+    let overlaps = value.and_then(as_host).map_or(&[][..], |placed| &placed.overlaps);
+    let at = |(route, other): &(RouteId, RouteId)| (*route, (listener, *other));
+    overlaps.iter().map(at).collect()
+}
+
+fn as_host(value: &Value) -> Option<&PlacedHost> {
     match value {
-        Some(Value::Host(placed)) => {
-            let overlaps = placed.overlaps.iter();
-            overlaps.map(|(route, other)| (*route, (listener, *other))).collect()
-        }
-        _ => SmallVec::new(),
+        Value::Host(placed) => Some(placed),
+        _ => None,
+    }
+}
+
+fn as_cluster(value: &Value) -> Option<&ClusterParts> {
+    match value {
+        Value::Cluster(parts) => Some(parts),
+        _ => None,
     }
 }
 

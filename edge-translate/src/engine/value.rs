@@ -19,7 +19,8 @@ use crate::{
 use edge_ir::{EndpointSet, Infra, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
-/// The value of a unit; the variant is that of its key.
+/// The value of a unit; the variant is that of its key. Every node of the memo has room for the largest, so what is large
+/// stands behind a pointer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// See [`phase::gateways::class`](crate::phase::gateways::class).
@@ -47,9 +48,9 @@ pub(crate) enum Value {
     /// See [`phase::routes::bound`](crate::phase::routes::bound).
     Bound(Arc<Bound>),
     /// A virtual host and the table it stands in.
-    Host(PlacedHost),
+    Host(Arc<PlacedHost>),
     /// A cluster and the secrets it names.
-    Cluster(ClusterParts),
+    Cluster(Arc<ClusterParts>),
     /// A set of endpoints; none when the backend resolves by itself (DNS).
     Endpoints(Option<Arc<EndpointSet>>),
     /// See [`phase::listeners::sockets`](crate::phase::listeners::sockets).
@@ -70,5 +71,5 @@ pub(crate) struct PlacedHost {
     /// The host.
     pub(crate) host: Arc<VirtualHost>,
     /// Routes of it that have matches in common, sorted.
-    pub(crate) overlaps: Vec<Overlap>,
+    pub(crate) overlaps: Box<[Overlap]>,
 }

@@ -34,7 +34,7 @@ pub(super) struct EncodedHost {
     host: Arc<VirtualHost>,
     piece: Arc<Piece>,
     /// Where each route stands, counted from the end of the piece: the length in front of it all may have any size.
-    routes: Vec<(u32, u32)>,
+    routes: Box<[(u32, u32)]>,
     /// Length of the longest body that one of its routes answers with.
     longest_body: usize,
 }

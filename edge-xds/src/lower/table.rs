@@ -22,7 +22,8 @@ pub(super) struct Tables {
 #[derive(Debug)]
 struct EncodedTable {
     table: Arc<RouteTable>,
-    hosts: Vec<Arc<EncodedHost>>,
+    /// In the order of the table.
+    hosts: Vec<EncodedHost>,
     entry: Arc<Entry>,
 }
 
@@ -54,56 +55,72 @@ fn same_entries(a: &Section, b: &Section) -> bool {
     a.entries().len() == b.entries().len() && a.entries().iter().zip(b.entries()).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
+/// Encodes what differs from the hosts before; keeps the entry if nothing does.
 fn lower_table(buffer: &mut Vec<u8>, table: &Arc<RouteTable>, before: Option<EncodedTable>) -> EncodedTable {
     let Some(before) = before else {
-        return encode_table(buffer, table, &[], None);
+        let encoded = |host| encode_host(buffer, host, None);
+        let hosts: Vec<_> = table.hosts.iter().map(encoded).collect();
+        return assembled(table, hosts);
     };
     if Arc::ptr_eq(&before.table, table) {
         return before;
     }
-    encode_table(buffer, table, &before.hosts, Some((&before.table, &before.entry)))
-}
-
-/// Encodes what differs from the hosts before; keeps the entry if nothing does.
-fn encode_table(
-    buffer: &mut Vec<u8>,
-    table: &Arc<RouteTable>,
-    hosts_before: &[Arc<EncodedHost>],
-    before: Option<(&Arc<RouteTable>, &Arc<Entry>)>,
-) -> EncodedTable {
-    let mut kept = hosts_before.iter().peekable();
-    let mut hosts = Vec::with_capacity(table.hosts.len());
-    let mut unchanged = hosts_before.len() == table.hosts.len();
-    for host in table.hosts.iter() {
+    let EncodedTable {
+        table: old,
+        mut hosts,
+        entry,
+    } = before;
+    // What is the same at both ends stays where it is and isn't looked at: of ten thousand hosts an edit leaves nearly all.
+    let same = same_ends(&old.hosts, &table.hosts);
+    let behind = hosts.split_off(old.hosts.len() - same.behind);
+    let between = hosts.split_off(same.ahead);
+    let others = &table.hosts[same.ahead..table.hosts.len() - same.behind];
+    let mut unchanged = between.len() == others.len();
+    let mut kept = between.into_iter().peekable();
+    for host in others {
         let found = seek(&mut kept, &host.name, |kept| &kept.host().name);
         hosts.push(match found {
-            Some(found) if found.is_for(host) => Arc::clone(found),
+            Some(found) if found.is_for(host) => found,
             found => {
                 unchanged = false;
-                Arc::new(encode_host(buffer, host, found.map(|found| &**found)))
+                encode_host(buffer, host, found.as_ref())
             }
         });
     }
-    let entry = match before {
-        Some((old, entry)) if unchanged && (&old.name, &old.origins) == (&table.name, &table.origins) => {
-            Arc::clone(entry)
-        }
-        _ => Arc::new(assemble(table, &hosts).made_from(Source::Table(Arc::clone(table)))),
-    };
-    EncodedTable {
-        table: Arc::clone(table),
-        hosts,
-        entry,
+    hosts.extend(behind);
+    if unchanged && (&old.name, &old.origins) == (&table.name, &table.origins) {
+        let table = Arc::clone(table);
+        return EncodedTable { table, hosts, entry };
     }
+    assembled(table, hosts)
 }
 
-fn assemble(table: &RouteTable, hosts: &[Arc<EncodedHost>]) -> Entry {
-    let longest_body = hosts.iter().map(|host| host.longest_body()).max().unwrap_or(0);
+/// How many elements two lists share at both ends.
+struct SameEnds {
+    ahead: usize,
+    behind: usize,
+}
+
+fn same_ends<T>(a: &[Arc<T>], b: &[Arc<T>]) -> SameEnds {
+    let is_same = |(a, b): &(&Arc<T>, &Arc<T>)| Arc::ptr_eq(a, b);
+    let ahead = a.iter().zip(b).take_while(is_same).count();
+    let (a, b) = (&a[ahead..], &b[ahead..]);
+    let behind = a.iter().rev().zip(b.iter().rev()).take_while(is_same).count();
+    SameEnds { ahead, behind }
+}
+
+fn assembled(table: &Arc<RouteTable>, hosts: Vec<EncodedHost>) -> EncodedTable {
+    let longest_body = hosts.iter().map(EncodedHost::longest_body).max().unwrap_or(0);
     let header: Arc<Piece> = Arc::new(encode_header(table, longest_body));
     let pieces = std::iter::once(header)
         .chain(hosts.iter().map(|host| Arc::clone(host.piece())))
         .collect();
-    Entry::new(table.name.as_str(), Body::rope(pieces), Arc::clone(&table.origins))
+    let entry = Entry::new(table.name.as_str(), Body::rope(pieces), Arc::clone(&table.origins));
+    EncodedTable {
+        table: Arc::clone(table),
+        hosts,
+        entry: Arc::new(entry.made_from(Source::Table(Arc::clone(table)))),
+    }
 }
 
 /// The entry of a table with some of its hosts replaced, or left out where there is none. The others keep their bytes.
