@@ -391,7 +391,19 @@ impl Quantity {
 
 /// True for a lower-case DNS subdomain (RFC 1123) of at most 253 characters.
 pub fn is_dns_subdomain(text: &str) -> bool {
-    (1..=253).contains(&text.len()) && text.split('.').all(is_dns_label_body)
+    // In one pass: every object has names, and every route hostnames.
+    let mut before = b'.';
+    let is_fine = text.bytes().all(|byte| {
+        let is_fine = match byte {
+            b'a'..=b'z' | b'0'..=b'9' => true,
+            b'-' => before != b'.',
+            b'.' => before != b'.' && before != b'-',
+            _ => false,
+        };
+        before = byte;
+        is_fine
+    });
+    is_fine && text.len() <= 253 && before != b'.' && before != b'-'
 }
 
 /// True for a lower-case DNS label (RFC 1123) of at most 63 characters.

@@ -4,14 +4,13 @@ use crate::api::Kind;
 use edge_ir::Origin;
 use std::sync::{Arc, LazyLock};
 
-/// Names of kinds, shared: every piece of a fleet carries one.
+/// Names of kinds in their order, shared: every piece of a fleet carries one.
 static KINDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| Kind::ALL.iter().map(|kind| kind.as_str().into()).collect());
 
 /// An object as an origin.
 pub(crate) fn origin(kind: Kind, namespace: Arc<str>, name: Arc<str>) -> Origin {
-    let index = Kind::ALL.iter().position(|k| *k == kind).unwrap_or_default();
     Origin {
-        kind: Arc::clone(&KINDS[index]),
+        kind: Arc::clone(&KINDS[kind as usize]),
         namespace,
         name,
         section: None,

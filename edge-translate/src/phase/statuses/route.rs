@@ -30,25 +30,20 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
     // A route without rules is one that our own code failed at.
     let rules = reader.bound(route).map(|bound| &bound.summary);
     let names = attach::bad_hostnames(reader, route);
-    let shared = |by| {
-        rules
-            .map(|rules| shared_conditions(reader, rules, by, &names))
-            .unwrap_or_default()
-    };
-    let by_proxy = shared(Encryption::Proxy);
     let warning = warning(&lost, rules);
     let kind = route.kind.kind().as_str();
     let parents = attachments
         .parents
         .iter()
         .map(|parent| {
-            let shared = match encryption(reader, parent) {
-                Encryption::Proxy => Cow::Borrowed(&by_proxy),
-                Encryption::Client => Cow::Owned(shared(Encryption::Client)),
-            };
-            let mut conditions = Vec::with_capacity(1 + shared.len());
-            conditions.extend(rules.map(|rules| accepted(parent, rules, kind, &names)));
-            conditions.extend(shared.iter().cloned());
+            // Nearly all routes have two.
+            let mut conditions = Vec::with_capacity(2);
+            if let Some(rules) = rules {
+                conditions.push(accepted(parent, rules, kind, &names));
+                conditions.push(resolved_refs(rules, encryption(reader, parent)));
+                conditions.extend(partially_invalid(rules, &names));
+                conditions.extend(backends_available(reader, rules));
+            }
             conditions.extend(closed(reader, route, parent));
             conditions.extend(overlap(reader, route, parent));
             conditions.extend(warning.clone());
@@ -187,33 +182,19 @@ fn encryption(reader: &Reader<'_>, parent: &Parent) -> Encryption {
     }
 }
 
-/// Conditions that are the same under every parent whose listeners encrypt alike.
-fn shared_conditions(
-    reader: &Reader<'_>,
-    rules: &Summary,
-    encryption: Encryption,
-    bad_hostnames: &[&str],
-) -> Vec<Condition> {
-    let mut conditions = vec![resolved_refs(rules, encryption)];
+/// Where only a part of the route is of use.
+fn partially_invalid(rules: &Summary, bad_hostnames: &[&str]) -> Option<Condition> {
     let failed = failed_rules(rules);
     let mut dropped = String::new();
-    let mut reason = "UnsupportedValue".to_owned();
+    let mut reason = Cow::Borrowed("UnsupportedValue");
     if !failed.is_empty() && failed.len() < rules.n_rules {
         let (of_rules, message) = joined(failures(rules));
         let list: Vec<String> = failed.iter().map(usize::to_string).collect();
         dropped = format!("Dropped Rule(s) [{}]: {message}", list.join(" "));
-        reason = of_rules;
+        reason = of_rules.into();
     }
     dropped.extend(bad_hostnames.iter().map(|name| no_dns_name(name)));
-    if !dropped.is_empty() {
-        conditions.push(Condition::yes(
-            "PartiallyInvalid",
-            reason,
-            dropped.trim_start().to_owned(),
-        ));
-    }
-    conditions.extend(backends_available(reader, rules));
-    conditions
+    (!dropped.is_empty()).then(|| Condition::yes("PartiallyInvalid", reason, dropped.trim_start().to_owned()))
 }
 
 fn resolved_refs(rules: &Summary, encryption: Encryption) -> Condition {

@@ -58,6 +58,9 @@ fn quoted(text: &str) -> String {
 
 /// A path of a match of type Exact or PathPrefix (CRD: HTTPPathMatch).
 pub(super) fn path(path: &str) -> Result<(), String> {
+    if is_plain(path) {
+        return Ok(());
+    }
     let no = |why: &str| Err(why.to_owned());
     if !path.starts_with('/') {
         return no("it must start with '/'");
@@ -77,6 +80,21 @@ pub(super) fn path(path: &str) -> Result<(), String> {
         return Err(format!("it must not end in '{end}'"));
     }
     path_characters(path)
+}
+
+/// Whether a path needs no closer look, as nearly all: segments of unreserved letters that don't begin with a dot.
+fn is_plain(path: &str) -> bool {
+    let mut before = b' ';
+    path.starts_with('/')
+        && path.len() <= MAX_PATH
+        && path.bytes().all(|byte| {
+            let is_fine = match byte {
+                b'/' | b'.' => before != b'/',
+                _ => byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~'),
+            };
+            before = byte;
+            is_fine
+        })
 }
 
 /// Letters of a path, others percent-encoded (RFC 3986 §3.3).
