@@ -5,7 +5,7 @@
 //! for calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call
 //! is.
 
-use crate::{Cors, HostRewrite, SecretName, Timeout};
+use crate::{AccessRules, ApiKeyAuth, BasicAuth, Cors, HostRewrite, SecretName, Timeout};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -21,8 +21,14 @@ pub enum FilterKind {
     Fault,
     /// Cross-origin rules.
     Cors,
+    /// Asks for a key.
+    ApiKeyAuth,
+    /// Asks for a user and a password.
+    BasicAuth,
     /// Leads a client back to the endpoint that answered it.
     StatefulSession,
+    /// Lets those through that rules allow.
+    Rbac,
     /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
     GrpcWeb,
     /// Counts gRPC calls by their own status.
@@ -39,7 +45,10 @@ impl FilterKind {
         match self {
             Self::Fault => "fault",
             Self::Cors => "cors",
+            Self::ApiKeyAuth => "api_key_auth",
+            Self::BasicAuth => "basic_auth",
             Self::StatefulSession => "stateful_session",
+            Self::Rbac => "rbac",
             Self::GrpcWeb => "grpc_web",
             Self::GrpcStats => "grpc_stats",
             Self::CredentialInjector => "credential_injector",
@@ -99,6 +108,8 @@ pub enum FilterSettings {
     /// What each route says; for others nothing.
     #[default]
     OfRoutes,
+    /// Tells the backend the name of the user in a header of this name, for the routes that say which users there are.
+    UserHeader(Arc<str>),
     /// Puts a credential into a header, for the routes that switch it on.
     Credential(InjectedCredential),
 }
@@ -149,8 +160,14 @@ pub enum FilterEffect {
     Fault(Arc<Fault>),
     /// Which other origins browsers may let their scripts call the route from.
     Cors(Arc<Cors>),
+    /// Keys that requests carry.
+    ApiKeyAuth(Arc<ApiKeyAuth>),
+    /// Users that send requests.
+    BasicAuth(Arc<BasicAuth>),
     /// How a client is led back to its endpoint.
     Session(Arc<Session>),
+    /// Who may send what.
+    Access(Arc<AccessRules>),
     /// The instance does what it is set to.
     On,
     /// Resolves what the host becomes, not what the request says.

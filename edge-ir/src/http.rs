@@ -97,7 +97,8 @@ pub struct Cors {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exposed_headers: Vec<Arc<str>>,
     /// Seconds that a preflight's answer may be kept.
-    pub max_age: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<u32>,
     /// Cookies and the like may come along. The answer then names what it lets in, never `*`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub credentials: bool,

@@ -15,6 +15,7 @@
 //! Absent on purpose: defaults of the data plane (they belong to the lowering) and anything unresolved. A backend
 //! that could not be resolved is no name waiting to be looked up but a share of traffic that answers 500.
 
+mod access;
 mod cluster;
 mod filter;
 mod fleet;
@@ -28,6 +29,10 @@ mod traffic;
 mod upstream;
 mod workload;
 
+pub use access::{
+    Access, AccessCondition, AccessRule, AccessRules, AddressRange, ApiKey, ApiKeyAuth, BasicAuth, ClaimCondition,
+    ClaimForm, KeySeen, KeySource,
+};
 pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, ServerNaming,
     SubjectName, TlsParameters, UpstreamTls, ZoneRouting,

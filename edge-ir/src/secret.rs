@@ -43,7 +43,7 @@ pub enum SecretContent {
 
 /// Bytes that must not be shown. Debug prints their length; so does serialisation, because IR is written for people:
 /// a secret reaches a proxy by xDS only.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SecretBytes(Arc<[u8]>);
 
 impl SecretBytes {

@@ -26,6 +26,7 @@ pub mod response;
 pub mod route_filter;
 pub mod routes;
 pub mod secret;
+pub mod security;
 pub mod shape;
 mod string_map;
 pub mod string_match;

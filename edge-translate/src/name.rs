@@ -8,12 +8,12 @@ mod context;
 mod id;
 
 pub(crate) use context::{
-    Context, ContextId, Decision, Decisions, Encryption, PolicyFilters, Traffic, TrafficId, Treatment, Variant,
-    VariantId,
+    Context, ContextId, Decision, Decisions, Encryption, PolicyFilters, Protection, Security, SecurityId, Streams,
+    Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
-    Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,
-    RouteKind, SocketId, Target,
+    Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,
+    RouteId, RouteKind, SocketId, Target,
 };
 
 use rustc_hash::FxHashMap;

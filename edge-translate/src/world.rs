@@ -8,8 +8,8 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Sym, Target, Traffic,
-        TrafficId, Variant, VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Security, SecurityId, Sym,
+        Target, Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
@@ -148,6 +148,16 @@ impl World {
     /// The number of a context.
     pub(crate) fn context_id(&self, context: Context) -> ContextId {
         self.decisions.borrow_mut().context_id(context)
+    }
+
+    /// The number of what a policy says of security.
+    pub(crate) fn security_id(&self, security: Security) -> SecurityId {
+        self.decisions.borrow_mut().security_id(security)
+    }
+
+    /// What a policy says of security.
+    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
+        self.decisions.borrow().security(id)
     }
 
     /// The number of what a policy says of traffic.

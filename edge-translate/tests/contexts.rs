@@ -56,9 +56,9 @@ spec:
 
 const GUARD: &str = r"
 apiVersion: gateway.edge/v1alpha1
-kind: SecurityPolicy
+kind: EdgeExtensionPolicy
 metadata: {name: guard}
-spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: far}]}
+spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: Gateway, name: far}], lua: [{}]}
 ";
 
 /// A Gateway that passes TLS through on two ports, and a route under both.
@@ -231,11 +231,11 @@ fn a_policy_over_one_parent_closes_the_route_there_and_nowhere_else() {
     assert_eq!(engine.clusters("default/far"), [""; 0]);
     let status = engine.status(Kind::HttpRoute, "r");
     assert_eq!(
-        status.matches("Protected by SecurityPolicy default/guard").count(),
+        status.matches("Protected by EdgeExtensionPolicy default/guard").count(),
         1,
         "{status}"
     );
-    engine.remove(Kind::SecurityPolicy, "guard");
+    engine.remove(Kind::EdgeExtensionPolicy, "guard");
     assert_eq!(engine.routes("default/far"), open);
 }
 

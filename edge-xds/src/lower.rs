@@ -8,6 +8,7 @@
 //! content) is not encoded again and keeps its [`Entry`], so that a change costs what it touches and a walk over
 //! pointers. What comes out never depends on what is remembered: it is byte for byte what a new `Lowering` gives.
 
+mod access;
 mod access_log;
 mod cluster;
 mod common;

@@ -70,6 +70,7 @@ topics! {
     precedence "precedence",
     retries "retry",
     route_filters "route-filter",
+    security "security",
     security_policies "security-policy",
     sessions "session",
     streams "stream",
@@ -181,6 +182,7 @@ fn xds(topic: &str, outcome: &Outcome) -> String {
         "bootstrap" => &[DumpKind::Bootstrap][..],
         "certificate" | "class" | "client-validation" | "conflict" | "credential" | "gateway" | "isolation"
         | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
+        "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };
     let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();

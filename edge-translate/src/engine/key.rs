@@ -53,6 +53,8 @@ pub(crate) enum Key {
     Listeners(FleetId),
     /// What the EdgeProxy of a fleet decides for all of it.
     FleetShape(FleetId),
+    /// What does this SecurityPolicy say?
+    SecurityPolicy(Id),
     /// What does this BackendTrafficPolicy say?
     TrafficPolicy(Id),
     /// Is this backend spoken to in TLS, and whom do we trust?

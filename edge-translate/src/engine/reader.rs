@@ -12,8 +12,9 @@ use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::{MachinePort, Question},
     name::{
-        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId,
-        RouteId, RouteKind, SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId,
+        PolicyId, RouteId, RouteKind, Security, SecurityId, SocketId, Sym, Target, Traffic, TrafficId, Variant,
+        VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -24,7 +25,7 @@ use crate::{
             sockets::SocketListener,
             view::ListenerViews,
         },
-        policies::traffic::TrafficPolicy,
+        policies::{security::SecurityPolicy, traffic::TrafficPolicy},
         reference::{Referent, Referrer, is_permitted},
         routes::{attach::Attachments, bound::Bound},
     },
@@ -133,6 +134,8 @@ units! {
     fleet_shape(fleet: FleetId): FleetShape -> Arc<FleetShape>;
     /// What a BackendTrafficPolicy says; none when it doesn't exist.
     traffic_policy(id: Id): TrafficPolicy -> Arc<TrafficPolicy>;
+    /// What a SecurityPolicy says; none when it doesn't exist.
+    security_policy(id: Id): SecurityPolicy -> Arc<SecurityPolicy>;
     /// How a backend is spoken to; none when it doesn't exist.
     backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.
@@ -371,6 +374,16 @@ impl<'a> Reader<'a> {
         self.world.context(id)
     }
 
+    /// The number of what a policy says of security.
+    pub(crate) fn security_id(&self, security: Security) -> SecurityId {
+        self.world.security_id(security)
+    }
+
+    /// What a policy says of security.
+    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
+        self.world.security(id)
+    }
+
     /// The number of what a policy says of traffic.
     pub(crate) fn traffic_id(&self, traffic: Traffic) -> TrafficId {
         self.world.traffic_id(traffic)
@@ -403,13 +416,16 @@ impl<'a> Reader<'a> {
 
     /// The identity of a filter's instance, as the data plane has it.
     pub(crate) fn filter_id(&self, key: FilterKey) -> FilterId {
-        let owner = key.owner.map(|(kind, id)| {
-            let kind = kind.as_str().to_ascii_lowercase();
-            format!("{kind}/{}/{}", self.text(id.namespace), self.text(id.name))
+        let owner = key.owner.map(|owner| match owner {
+            FilterOwner::Object(kind, id) => {
+                let kind = kind.as_str().to_ascii_lowercase();
+                format!("{kind}/{}/{}", self.text(id.namespace), self.text(id.name)).into()
+            }
+            FilterOwner::Header(name) => self.text(name),
         });
         FilterId {
             kind: key.kind,
-            owner: owner.unwrap_or_default().into(),
+            owner: owner.unwrap_or_default(),
         }
     }
 

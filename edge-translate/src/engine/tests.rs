@@ -136,7 +136,9 @@ fn rules_that_cannot_be_bound_as_policies_now_want_are_closed() {
 apiVersion: gateway.edge/v1alpha1
 kind: SecurityPolicy
 metadata: {name: guard, namespace: default}
-spec: {targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: bad}]}
+spec:
+  targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: bad}]
+  authorization: {defaultAction: Deny}
 ";
     let mut translator = tripping_translator();
     put(&mut translator, &route("broad", "/", "fine"));

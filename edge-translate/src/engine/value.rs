@@ -11,7 +11,7 @@ use crate::{
             sockets::Socket,
             view::ListenerViews,
         },
-        policies::traffic::TrafficPolicy,
+        policies::{security::SecurityPolicy, traffic::TrafficPolicy},
         routes::{attach::Attachments, bound::Bound, overlap::Overlap},
     },
     status::Status,
@@ -35,6 +35,8 @@ pub(crate) enum Value {
     Listeners(Arc<FleetListeners>),
     /// See [`phase::gateways::fleet_shape`](crate::phase::gateways::fleet_shape).
     FleetShape(Arc<FleetShape>),
+    /// See [`phase::policies::security`](crate::phase::policies::security).
+    SecurityPolicy(Arc<SecurityPolicy>),
     /// See [`phase::policies::traffic`](crate::phase::policies::traffic).
     TrafficPolicy(Arc<TrafficPolicy>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).

@@ -31,6 +31,10 @@ impl VariantId {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TrafficId(u32);
 
+/// The number of a [`Security`], with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct SecurityId(u32);
+
 /// What policies decide for a route at a parent listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Context {
@@ -57,6 +61,42 @@ pub(crate) struct Decision {
     pub(crate) variant: VariantId,
     /// What its requests are treated to.
     pub(crate) treatment: Treatment,
+    /// Who may send them.
+    pub(crate) protection: Protection,
+}
+
+/// Who may send requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Protection {
+    /// Whom a policy lets.
+    Policy(SecurityId),
+    /// Nobody: a policy that covers them is invalid.
+    Refused,
+}
+
+impl Default for Protection {
+    fn default() -> Self {
+        Self::Policy(SecurityId::default())
+    }
+}
+
+/// What a SecurityPolicy, or two of them merged, say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Security {
+    /// Filters for requests.
+    pub(crate) filters: PolicyFilters,
+    /// What becomes of connections whose requests nobody reads.
+    pub(crate) streams: Streams,
+}
+
+/// What a SecurityPolicy says of connections whose requests nobody reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Streams {
+    /// Nothing: they pass.
+    #[default]
+    Open,
+    /// It asks for what nobody can check there: they are closed.
+    Closed,
 }
 
 /// What requests are treated to.
@@ -146,6 +186,7 @@ impl Variant {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     contexts: Numbered<Context>,
+    security: Numbered<Security>,
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
 }
@@ -159,6 +200,16 @@ impl Decisions {
     /// The context behind a number.
     pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
         self.contexts.value(id.0)
+    }
+
+    /// The number of what a policy says of security.
+    pub(crate) fn security_id(&mut self, security: Security) -> SecurityId {
+        SecurityId(self.security.number(security))
+    }
+
+    /// What a policy says of security.
+    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
+        self.security.value(id.0)
     }
 
     /// The number of what a policy says of traffic.

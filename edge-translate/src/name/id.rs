@@ -54,7 +54,16 @@ pub(crate) struct FilterKey {
     /// Its kind.
     pub(crate) kind: FilterKind,
     /// Whose it is; nobody's is the one that all routes share.
-    pub(crate) owner: Option<(Kind, Id)>,
+    pub(crate) owner: Option<FilterOwner>,
+}
+
+/// Whose an instance of a filter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FilterOwner {
+    /// An object's.
+    Object(Kind, Id),
+    /// All routes' that have it set a header of this name.
+    Header(Sym),
 }
 
 impl FilterKey {

@@ -5,6 +5,7 @@
 //! | `attachment` | who holds a target: the one table of what each kind may be for, selectors and grants, the oldest first |
 //! | `policy` | what every policy answers, whatever its kind |
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
+//! | `security` | what a SecurityPolicy says, in the same way |
 //! | `merge` | what two policies say together |
 //! | `effective` | what is decided for each rule of a route at a listener, by precedence |
 //!
@@ -16,4 +17,5 @@ pub(crate) mod attachment;
 pub(crate) mod effective;
 mod merge;
 pub(crate) mod policy;
+pub(crate) mod security;
 pub(crate) mod traffic;

@@ -8,3 +8,5 @@ pub(crate) mod host;
 pub(crate) mod overlap;
 pub(crate) mod rules;
 pub(crate) mod uses;
+
+pub(in crate::phase) use rules::{check_expression, check_path, is_token, origin};

@@ -1,7 +1,7 @@
 //! What policies say of what they cover: whether it must be protected, which objects they name, and which they choose.
 //!
 //! Most are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy. Kinds
-//! that may protect in a way that this version can't honour close what they cover: a route that somebody put behind
+//! that may protect in a way that this version can't honour close what they cover (a SecurityPolicy is read by itself): a route that somebody put behind
 //! authentication must not be open because we don't know the policy yet. Each leaves [`protects`] when its translation
 //! arrives.
 
@@ -24,7 +24,7 @@ pub(crate) enum Written<'a> {
 
 /// Whether policies of a kind are in force; of others only what they might protect counts.
 pub(crate) fn is_in_force(kind: Kind) -> bool {
-    kind == Kind::BackendTrafficPolicy
+    matches!(kind, Kind::BackendTrafficPolicy | Kind::SecurityPolicy)
 }
 
 /// What an object is for, if it is a policy.
@@ -93,16 +93,12 @@ pub(crate) fn policy_of(object: &Object) -> Option<&Generic> {
 
 /// Whether policies of a kind may protect; of others nobody has to ask each one.
 pub(crate) fn may_protect(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::SecurityPolicy | Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy
-    )
+    matches!(kind, Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy)
 }
 
 /// Whether an object is a policy that protects what it covers, so that this must be closed.
 pub(crate) fn protects(object: &Object) -> bool {
     match object {
-        Object::SecurityPolicy(_) => true,
         Object::ClientTrafficPolicy(policy) => validates_clients(&policy.spec),
         Object::EdgeExtensionPolicy(policy) => must_run(&policy.spec),
         _ => false,

@@ -142,7 +142,8 @@ fn slice(namespace: &str, service: &str, addresses: &[&str]) -> Value {
 fn security_policy(namespace: &str, kind: &str, name: &str) -> Value {
     json!({"apiVersion": "gateway.edge/v1alpha1", "kind": "SecurityPolicy",
         "metadata": {"name": "guard", "namespace": namespace},
-        "spec": {"targetRefs": [{"group": "gateway.networking.k8s.io", "kind": kind, "name": name}]}})
+        "spec": {"targetRefs": [{"group": "gateway.networking.k8s.io", "kind": kind, "name": name}],
+                 "authorization": {"defaultAction": "Unheard"}}})
 }
 
 fn grant(to_routes: &str) -> Value {
@@ -200,12 +201,13 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
         (
             "a policy that can't be honoured covers one route: what it decides is asked, the route is bound anew",
             Edit::Put(read(security_policy("b", "HTTPRoute", "guest"))),
-            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+            &["SecurityPolicy×1", "Attach×1", "Bound×1", "Host×1", "Status×2"],
         ),
         (
             "one covers a Gateway: it is asked once a Gateway, and the routes under that one are bound anew",
             Edit::Put(read(security_policy("a", "Gateway", "g"))),
             &[
+                "SecurityPolicy×1",
                 "ListenerViews×1",
                 "Attach×3",
                 "Bound×3",
@@ -306,9 +308,14 @@ fn labelled(name: &str, team: &str) -> Value {
 fn chooser(kind: &str, namespace: &str, name: &str, note: &str) -> Value {
     let namespaces =
         (namespace != "b").then(|| json!({"from": "Selector", "selector": {"matchLabels": {"team": "x"}}}));
-    json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind,
+    let mut policy = json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind,
         "metadata": {"name": name, "namespace": namespace, "annotations": {"note": note}},
-        "spec": {"targetSelectors": [{"kind": "HTTPRoute", "matchLabels": {"team": "shop"}, "namespaces": namespaces}]}})
+        "spec": {"targetSelectors": [{"kind": "HTTPRoute", "matchLabels": {"team": "shop"}, "namespaces": namespaces}]}});
+    if kind == "SecurityPolicy" {
+        // Invalid: what it covers is closed.
+        policy["spec"]["authorization"] = json!({"defaultAction": "Unheard"});
+    }
+    policy
 }
 
 /// Policies by label over so many routes: one that closes them, one of another namespace, one that has no effect.
@@ -337,9 +344,9 @@ fn chosen(routes: usize) -> Engine {
 fn policies_with_selectors_cost_what_they_come_to_choose() {
     let changes: Vec<(&str, Edit, &[&str])> = vec![
         (
-            "a route comes that three policies choose, one of which says what becomes of each",
+            "a route comes that three policies choose, each of which says what becomes of it",
             Edit::Put(read(labelled("new", "shop"))),
-            &["Attach×1", "Bound×1", "Host×1", "Status×3"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×5"],
         ),
         (
             "a route comes that none chooses",
@@ -349,12 +356,12 @@ fn policies_with_selectors_cost_what_they_come_to_choose() {
         (
             "a route bears another label: it is open",
             Edit::Put(read(labelled("shop-0", "news"))),
-            &["Attach×1", "Bound×1", "Host×1", "Status×2"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×4"],
         ),
         (
             "a chosen route goes",
             Edit::Remove(ObjectKey::new(Kind::HttpRoute, "b", "shop-0")),
-            &["Attach×1", "Bound×1", "Host×1", "Status×3"],
+            &["Attach×1", "Bound×1", "Host×1", "Status×5"],
         ),
         (
             "a Gateway comes, which none chooses",
@@ -391,7 +398,7 @@ fn policies_with_selectors_cost_what_they_come_to_choose() {
     let mut turned = chooser("SecurityPolicy", "b", "near", "");
     turned["spec"]["targetSelectors"][0]["matchLabels"]["team"] = json!("news");
     assert_eq!(attached(turned), 5);
-    assert_eq!(attached(chooser("SecurityPolicy", "b", "near", "the same choice")), 4);
+    assert_eq!(attached(chooser("SecurityPolicy", "b", "near", "the same choice")), 0);
     assert_eq!(
         attached(chooser("BackendTrafficPolicy", "b", "idle", "the same choice")),
         0

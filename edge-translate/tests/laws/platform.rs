@@ -376,7 +376,7 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Policies that this version doesn't know how to honour.
+/// Policies that can't be honoured.
 pub(crate) fn policy() -> impl Strategy<Value = Value> {
     const GROUP: &str = "gateway.networking.k8s.io";
     let target = prop_oneof![
@@ -386,7 +386,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
         one_of(SETS).prop_map(|name| json!({"group": GROUP, "kind": "ListenerSet", "name": name})),
     ];
     let chosen = option::weighted(0.4, maybe(&["Same", "All", "All", "Selector"]));
-    let says = prop_oneof![3 => Just(("SecurityPolicy", json!({}))), 2 => extensions()];
+    let says = prop_oneof![3 => Just(("SecurityPolicy", invalid_security())), 2 => extensions()];
     let listless = prop::bool::weighted(0.2);
     let of = one_of(&["HTTPRoute", "HTTPRoute", "GRPCRoute", "Gateway", "ListenerSet"]);
     (
@@ -412,6 +412,11 @@ pub(crate) fn policy() -> impl Strategy<Value = Value> {
                 json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
             },
         )
+}
+
+/// What a SecurityPolicy says that can't be put in force: what it covers is closed.
+fn invalid_security() -> Value {
+    json!({"authorization": {"defaultAction": "Unheard"}})
 }
 
 /// What a selector asks of labels; an operator that nobody knows asks for what can't be told.

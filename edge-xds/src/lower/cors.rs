@@ -13,7 +13,7 @@ pub(super) fn lower(cors: &Cors) -> CorsPolicy {
         allow_methods: joined(&cors.methods),
         allow_headers: joined(&cors.headers),
         expose_headers: joined(&cors.exposed_headers),
-        max_age: cors.max_age.to_string(),
+        max_age: cors.max_age.map(|seconds| seconds.to_string()).unwrap_or_default(),
         allow_credentials: cors.credentials.then_some(BoolValue { value: true }),
         // A preflight is for the gateway; what it doesn't let in the backend needn't see.
         forward_not_matching_preflights: Some(BoolValue { value: false }),
@@ -32,7 +32,7 @@ mod tests {
             methods: vec!["*".into()],
             headers: vec!["x-a".into(), "x-b".into()],
             exposed_headers: vec![],
-            max_age: 5,
+            max_age: Some(5),
             credentials: false,
         };
         edit(&mut cors);

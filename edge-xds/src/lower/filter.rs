@@ -1,6 +1,7 @@
 //! HTTP filters: their names, and what a route makes of them.
 
 use super::{
+    access,
     common::{extension, secret_from_ads},
     cors, session,
 };
@@ -42,6 +43,9 @@ pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
     let settings = match &filter.effect {
         FilterEffect::Fault(fault) => pack_any(fault::lower(fault)),
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
+        FilterEffect::ApiKeyAuth(auth) => pack_any(access::keys(auth)),
+        FilterEffect::BasicAuth(auth) => pack_any(access::users(auth)),
+        FilterEffect::Access(rules) => pack_any(access::rules(rules)),
         FilterEffect::Session(session) => pack_any(session::lower(session)),
         FilterEffect::On => pack_any(switched_on()),
         FilterEffect::Resolve(host) => pack_any(resolved_host(host)),

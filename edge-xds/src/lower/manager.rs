@@ -1,7 +1,7 @@
 //! HTTP connection managers: what a client may do and what it is told.
 
 use super::{
-    access_log,
+    access, access_log,
     common::{extension, from_ads, number, yes},
     filter, route,
 };
@@ -20,8 +20,9 @@ use envoy_types::pb::{
         },
         extensions::filters::{
             http::{
-                cors::v3::Cors, fault::v3::HttpFault, grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb,
-                health_check::v3::HealthCheck, router::v3::Router, stateful_session::v3::StatefulSession,
+                api_key_auth::v3::ApiKeyAuth, cors::v3::Cors, fault::v3::HttpFault,
+                grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb, health_check::v3::HealthCheck,
+                rbac::v3::Rbac, router::v3::Router, stateful_session::v3::StatefulSession,
             },
             network::http_connection_manager::v3::{
                 HttpConnectionManager, HttpFilter, Rds,
@@ -150,12 +151,14 @@ fn internal_addresses() -> InternalAddressConfig {
 fn instance(instance: &FilterInstance) -> Option<HttpFilter> {
     let name = filter::name(&instance.id);
     Some(match (&instance.settings, instance.id.kind) {
-        (FilterSettings::Credential(credential), _) => HttpFilter {
-            disabled: true,
-            ..http_filter(&name, filter::credential_injector(credential))
-        },
+        (FilterSettings::Credential(credential), _) => off(http_filter(&name, filter::credential_injector(credential))),
         (FilterSettings::OfRoutes, FilterKind::Fault) => http_filter(&name, HttpFault::default()),
         (FilterSettings::OfRoutes, FilterKind::Cors) => http_filter(&name, Cors::default()),
+        (FilterSettings::UserHeader(header), _) => off(http_filter(&name, access::users_with_header(header))),
+        // Off but where a route brings its own: by themselves they would let nobody through.
+        (FilterSettings::OfRoutes, FilterKind::BasicAuth) => off(http_filter(&name, access::users_with_header(""))),
+        (FilterSettings::OfRoutes, FilterKind::ApiKeyAuth) => off(http_filter(&name, ApiKeyAuth::default())),
+        (FilterSettings::OfRoutes, FilterKind::Rbac) => http_filter(&name, Rbac::default()),
         (FilterSettings::OfRoutes, FilterKind::StatefulSession) => http_filter(&name, StatefulSession::default()),
         (FilterSettings::OfRoutes, FilterKind::GrpcWeb) => http_filter(&name, GrpcWeb::default()),
         // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
@@ -166,6 +169,14 @@ fn instance(instance: &FilterInstance) -> Option<HttpFilter> {
         // A proxy refuses one that has nothing to inject.
         (FilterSettings::OfRoutes, FilterKind::CredentialInjector) => return None,
     })
+}
+
+/// A filter that a route switches on.
+fn off(filter: HttpFilter) -> HttpFilter {
+    HttpFilter {
+        disabled: true,
+        ..filter
+    }
 }
 
 /// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told

@@ -87,7 +87,7 @@ fn injects(chain: &FilterChain, secret: &str) -> bool {
     };
     manager.filters.iter().any(|filter| match &filter.settings {
         FilterSettings::Credential(credential) => &*credential.secret == secret,
-        FilterSettings::OfRoutes => false,
+        FilterSettings::OfRoutes | FilterSettings::UserHeader(_) => false,
     })
 }
 

@@ -21,18 +21,30 @@ struct Row {
 }
 
 /// The table of attachment.
-const TABLE: &[Row] = &[Row {
-    policy: Kind::BackendTrafficPolicy,
-    targets: &[
-        Kind::Gateway,
-        Kind::ListenerSet,
-        Kind::HttpRoute,
-        Kind::GrpcRoute,
-        Kind::TcpRoute,
-        Kind::UdpRoute,
-        Kind::TlsRoute,
-    ],
-}];
+const TABLE: &[Row] = &[
+    Row {
+        policy: Kind::BackendTrafficPolicy,
+        targets: &[
+            Kind::Gateway,
+            Kind::ListenerSet,
+            Kind::HttpRoute,
+            Kind::GrpcRoute,
+            Kind::TcpRoute,
+            Kind::UdpRoute,
+            Kind::TlsRoute,
+        ],
+    },
+    Row {
+        policy: Kind::SecurityPolicy,
+        targets: &[
+            Kind::Gateway,
+            Kind::ListenerSet,
+            Kind::HttpRoute,
+            Kind::GrpcRoute,
+            Kind::TcpRoute,
+        ],
+    },
+];
 
 /// Whether policies of a kind may be for objects of another.
 pub(crate) fn may_target(policy: Kind, target: Kind) -> bool {

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
 //! | a policy that this version can't honour and that protects something (`world/policies.rs` has the list) | closed | the route answers 500, or lets nothing through |
+//! | the SecurityPolicy, chosen like the BackendTrafficPolicy below | who may send; closed when it is invalid | filters of the rules |
 //! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
 //! A policy that decides something new is read here, by precedence, and becomes a field of [`Decision`] that
@@ -15,12 +16,15 @@
 
 use super::{
     attachment::{self, Held},
-    traffic,
+    security, traffic,
 };
 use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
-    name::{Ancestor, Context, ContextId, Decision, Encryption, Id, ListenerId, PolicyId, RouteId, Treatment, Variant},
+    name::{
+        Ancestor, Context, ContextId, Decision, Encryption, Id, ListenerId, PolicyId, Protection, RouteId, Treatment,
+        Variant, VariantId,
+    },
     world::Cover,
 };
 use smallvec::SmallVec;
@@ -98,17 +102,30 @@ pub(crate) fn inherited(
             Some(PolicyId { kind, id })
         })
         .collect();
-    let traffic = policies.iter().find(|policy| policy.kind == Kind::BackendTrafficPolicy);
     let unhonoured = gateway
         .unhonoured
         .iter()
         .chain(set.iter().flat_map(|set| set.unhonoured.iter()));
     let encryption = encryption(spec);
-    Inherited {
+    let bare = Inherited {
         unhonoured: unhonoured.copied().collect(),
         encryption,
-        decision: decide(reader, encryption, alone(reader, traffic.map(|policy| policy.id))),
+        policies: SmallVec::new(),
+        decision: Decision {
+            variant: variant(reader, encryption, Treatment::default()),
+            ..Decision::default()
+        },
+    };
+    let by = |kind| {
+        policies
+            .iter()
+            .find(|policy| policy.kind == kind)
+            .map(|policy| policy.id)
+    };
+    Inherited {
+        decision: decide(reader, by, &bare),
         policies,
+        ..bare
     }
 }
 
@@ -119,19 +136,24 @@ fn encryption(spec: &api::Listener) -> Encryption {
     }
 }
 
-/// What a policy says by itself; nothing where there is none.
-fn alone(reader: &Reader<'_>, policy: Option<Id>) -> Treatment {
-    let policy = policy.and_then(|id| reader.traffic_policy(id));
-    policy.map_or_else(Treatment::default, |policy| treatment(&policy.settled))
+/// What a policy of traffic decides, merged into that of a parent if it merges with one.
+fn treatment(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Treatment {
+    match traffic::under(reader, policy, parent) {
+        Some(Ok(traffic)) => Treatment::Traffic(traffic),
+        Some(Err(_)) => Treatment::Refused,
+        None => Treatment::default(),
+    }
 }
 
-fn treatment(settled: &traffic::Settled) -> Treatment {
-    settled
-        .as_ref()
-        .map_or(Treatment::Refused, |traffic| Treatment::Traffic(*traffic))
+/// What a policy of security decides. One that is there and can't be read lets nobody through.
+fn protection(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Protection {
+    match security::under(reader, policy, parent) {
+        Some(Ok(security)) => Protection::Policy(security),
+        Some(Err(_)) | None => Protection::Refused,
+    }
 }
 
-fn decide(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> Decision {
+fn variant(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> VariantId {
     let (load_balancing, upstream) = match treatment {
         Treatment::Traffic(traffic) => {
             let traffic = reader.traffic(traffic);
@@ -139,15 +161,24 @@ fn decide(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> 
         }
         Treatment::Refused => Default::default(),
     };
-    let variant = Variant {
+    reader.variant_id(Variant {
         encryption,
         load_balancing,
         upstream,
-    };
-    Decision {
-        variant: reader.variant_id(variant),
-        treatment,
+    })
+}
+
+/// What a policy for each kind decides, and what is inherited where there is none.
+fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inherited) -> Decision {
+    let mut decision = inherited.decision;
+    if let Some(policy) = by(Kind::BackendTrafficPolicy) {
+        decision.treatment = treatment(reader, policy, inherited.policy(Kind::BackendTrafficPolicy));
+        decision.variant = variant(reader, inherited.encryption, decision.treatment);
     }
+    if let Some(policy) = by(Kind::SecurityPolicy) {
+        decision.protection = protection(reader, policy, inherited.policy(Kind::SecurityPolicy));
+    }
+    decision
 }
 
 /// What policies on a route itself decide, the same under every parent.
@@ -177,26 +208,13 @@ pub(crate) fn effective(reader: &Reader<'_>, own: &Own, inherited: &Inherited) -
     let mut unhonoured: Vec<_> = protecting.chain(&inherited.unhonoured).copied().collect();
     unhonoured.sort_unstable();
     unhonoured.dedup();
-    let above = inherited.policy(Kind::BackendTrafficPolicy);
-    let decided = |by: Option<Id>| {
-        let Some(policy) = by else {
-            return inherited.decision;
-        };
-        let settled = match traffic::under(reader, policy, above) {
-            Some(settled) => treatment(&settled),
-            None => Treatment::default(),
-        };
-        decide(reader, inherited.encryption, settled)
-    };
-    let whole = own.held.whole(Kind::BackendTrafficPolicy);
-    let rules = own.held.named_parts();
-    let rules = rules.into_iter().map(|rule| {
-        let own = own.held.part(Kind::BackendTrafficPolicy, rule);
-        (rule, decided(own.or(whole)))
+    let rules = own.held.named_parts().into_iter().map(|rule| {
+        let by = |kind| own.held.part(kind, rule).or(own.held.whole(kind));
+        (rule, decide(reader, by, inherited))
     });
     reader.context_id(Context {
         unhonoured: unhonoured.into(),
-        decision: decided(whole),
+        decision: decide(reader, |kind| own.held.whole(kind), inherited),
         rules: rules.collect(),
     })
 }

@@ -7,7 +7,8 @@ use crate::api::{BackendTrafficPolicySpec, MergeType};
 use serde_json::{Map, Value};
 
 /// Lists whose entries have a key, by name of the field.
-const KEYED: [(&str, &str); 4] = [
+const KEYED: [(&str, &str); 5] = [
+    ("contextExtensions", "name"),
     ("weightedZones", "zone"),
     ("set", "name"),
     ("add", "name"),
@@ -15,7 +16,7 @@ const KEYED: [(&str, &str); 4] = [
 ];
 
 /// Fields that say what a policy is for, and how it stands to others: never merged.
-const OWN: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
+pub(super) const OWN: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
 
 /// The spec of both together; none if it can't be written down, which only a bug could bring about.
 pub(super) fn merged(
@@ -36,7 +37,8 @@ fn fields(spec: &BackendTrafficPolicySpec) -> Option<Map<String, Value>> {
     Some(fields)
 }
 
-fn lay(base: &mut Map<String, Value>, over: Map<String, Value>, how: &MergeType) {
+/// Lays fields over those of a parent.
+pub(super) fn lay(base: &mut Map<String, Value>, over: Map<String, Value>, how: &MergeType) {
     for (field, value) in over {
         match (base.get_mut(&field), value) {
             (Some(Value::Object(below)), Value::Object(above)) => lay(below, above, how),

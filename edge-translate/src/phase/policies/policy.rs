@@ -1,6 +1,6 @@
 //! What every policy answers, whatever its kind: what attachment and statuses ask.
 
-use super::traffic;
+use super::{security, traffic};
 use crate::{
     api::{Kind, MergeType},
     engine::reader::Reader,
@@ -27,6 +27,13 @@ pub(crate) fn profile<'a>(reader: &Reader<'a>, policy: PolicyId) -> Option<Profi
                 merge: policy.merge.as_ref(),
             })
         }
+        Kind::SecurityPolicy => {
+            let policy = reader.security_policy(policy.id)?;
+            Some(Profile {
+                seniority: &policy.seniority,
+                merge: policy.merge.as_ref(),
+            })
+        }
         _ => None,
     }
 }
@@ -41,6 +48,7 @@ pub(crate) fn merges(reader: &Reader<'_>, policy: PolicyId) -> bool {
 pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -> Option<Arc<str>> {
     match policy.kind {
         Kind::BackendTrafficPolicy => traffic::under(reader, policy.id, parent)?.err(),
+        Kind::SecurityPolicy => security::under(reader, policy.id, parent)?.err(),
         _ => None,
     }
 }

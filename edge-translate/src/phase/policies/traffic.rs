@@ -64,9 +64,9 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
 fn settle(reader: &Reader<'_>, spec: &BackendTrafficPolicySpec) -> Settled {
     let mut problems = Problems::default();
     let traffic = read(spec, &mut problems);
-    match problems.0.is_empty() {
+    match problems.is_empty() {
         true => Ok(reader.traffic_id(traffic)),
-        false => Err(problems.0.join("\n").into()),
+        false => Err(problems.joined()),
     }
 }
 
@@ -88,16 +88,26 @@ fn read(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Traffic {
 
 /// What is wrong with a policy, a sentence each.
 #[derive(Default)]
-struct Problems(Vec<String>);
+pub(super) struct Problems(Vec<String>);
 
 impl Problems {
+    /// Whether nothing is.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of it, a line each.
+    pub(super) fn joined(&self) -> Arc<str> {
+        self.0.join("\n").into()
+    }
+
     /// Something is wrong in an area of the spec.
-    fn add(&mut self, area: &str, what: impl Display) {
+    pub(super) fn add(&mut self, area: &str, what: impl Display) {
         self.0.push(format!("{area}: {what}."));
     }
 
     /// Milliseconds of a duration.
-    fn millis(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
+    pub(super) fn millis(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
         match text?.parse() {
             Ok(duration) => Some(Timeout(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))),
             Err(_) => {
@@ -108,7 +118,7 @@ impl Problems {
     }
 
     /// Milliseconds of a duration that must not be 0.
-    fn positive(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
+    pub(super) fn positive(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
         let millis = self.millis(area, field, text)?;
         if millis.0 == 0 {
             self.add(area, format_args!("invalid {field} value {}", text?.as_str()));
@@ -188,7 +198,7 @@ impl Problems {
     }
 
     /// A name as HTTP has it for headers (RFC 9110 §5.6.2).
-    fn token(&mut self, area: &str, field: &str, name: &str) -> Arc<str> {
+    pub(super) fn token(&mut self, area: &str, field: &str, name: &str) -> Arc<str> {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
             self.add(area, format_args!("{field} {name:?} is not a valid name"));
@@ -197,7 +207,7 @@ impl Problems {
     }
 
     /// A text that may stand in a header: no control characters.
-    fn text(&mut self, area: &str, field: &str, text: &str) -> Arc<str> {
+    pub(super) fn text(&mut self, area: &str, field: &str, text: &str) -> Arc<str> {
         if text.chars().any(char::is_control) {
             self.add(area, format_args!("{field} {text:?} holds control characters"));
         }

@@ -18,8 +18,8 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, Context, ContextId, Decision, FilterKey, ListenerId, PolicyFilters, RouteId, RouteKind, Sym,
-        Traffic, Treatment, VariantId,
+        BackendId, Context, ContextId, Decision, FilterKey, ListenerId, PolicyFilters, Protection, RouteId, RouteKind,
+        Security, Streams, Sym, Traffic, Treatment, VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -27,8 +27,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    BackendShare, Destination, FilterKind, Forward, Mirror, RetryPolicy, Route, RouteAction, RouteEffect, StreamProxy,
-    StreamShare, Timeout,
+    BackendShare, Destination, FilterKind, Forward, Mirror, Origins, RetryPolicy, Route, RouteAction, RouteEffect,
+    StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -191,12 +191,18 @@ struct Binder<'a, 'r> {
 struct Due {
     variant: VariantId,
     traffic: Arc<Traffic>,
+    security: Arc<Security>,
 }
 
 impl Due {
     /// Filters of the policies that cover it, one entry a kind of policy.
-    fn filters(&self) -> [&PolicyFilters; 1] {
-        [&self.traffic.filters]
+    fn filters(&self) -> [&PolicyFilters; 2] {
+        [&self.security.filters, &self.traffic.filters]
+    }
+
+    /// Whether not everybody may send requests to it.
+    fn is_guarded(&self) -> bool {
+        *self.security != Security::default()
     }
 }
 
@@ -204,14 +210,21 @@ impl Binder<'_, '_> {
     /// What is due to a rule; none where policies that can't be honoured protect the route, or one that covers the rule
     /// is invalid. Such a rule must not be open.
     fn due(&self, rule: Option<Sym>) -> Option<Due> {
-        let Decision { variant, treatment } = self.context.of_rule(rule);
-        match treatment {
-            Treatment::Traffic(traffic) if self.context.unhonoured.is_empty() => Some(Due {
-                variant,
-                traffic: self.reader.traffic(traffic),
-            }),
-            Treatment::Traffic(_) | Treatment::Refused => None,
-        }
+        let Decision {
+            variant,
+            treatment,
+            protection,
+        } = self.context.of_rule(rule);
+        let (Treatment::Traffic(traffic), Protection::Policy(security), []) =
+            (treatment, protection, &*self.context.unhonoured)
+        else {
+            return None;
+        };
+        Some(Due {
+            variant,
+            traffic: self.reader.traffic(traffic),
+            security: self.reader.security(security),
+        })
     }
 
     fn http(&mut self, rules: Vec<Rule>, names: &mut RouteNames) -> Vec<RankedRoute> {
@@ -224,48 +237,68 @@ impl Binder<'_, '_> {
 
     fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
         let due = self.due(rule.name);
-        let is_open = due.is_some();
+        // What a refused match may have been meant for falls to no wider rule where not everybody may send to this one.
+        let closed = match due.as_ref().is_none_or(Due::is_guarded) {
+            true => std::mem::take(&mut rule.refused),
+            false => Vec::new(),
+        };
+        let matches = std::mem::take(&mut rule.matches);
+        let refuses = |origins: &Origins| RouteEffect::new(internal_error(), Arc::clone(origins));
+        let nobody = (!closed.is_empty()).then(|| refuses(&rule.origins));
         let effect = match due {
-            None => {
-                rule.matches.append(&mut rule.refused);
-                RouteEffect::new(internal_error(), rule.origins)
-            }
+            None => refuses(&rule.origins),
             Some(due) => {
-                let action = self.action(rule.action, &due);
-                if !rule.matches.is_empty() {
-                    self.filters.extend(needed(&rule.filters, due.filters()));
+                let needed = self.needs(&mut rule, &due);
+                let effect = self.effect(rule, &due);
+                if !matches.is_empty() {
+                    self.filters.extend(needed);
+                    self.resolve_hosts();
                 }
-                RouteEffect {
-                    action,
-                    request_headers: rule.request_headers,
-                    response_headers: rule.response_headers,
-                    filters: merged(rule.filters, due.filters()),
-                    origins: rule.origins,
-                }
+                effect
             }
         };
-        if !rule.matches.is_empty() && is_open {
-            self.filters.append(&mut rule.instances);
-            if self.kind == RouteKind::Grpc {
-                self.filters.extend(FOR_CALLS.map(FilterKey::shared));
-            }
-            if self.backends.iter().any(|used| is_of_request(self.reader, used.port)) {
-                self.filters.push(FilterKey::shared(FilterKind::DynamicForwardProxy));
+        for (matches, effect) in [(matches, Some(effect)), (closed, nobody)] {
+            let Some(effect) = effect.map(Arc::new) else { continue };
+            for one in matches {
+                let route = Arc::new(Route {
+                    name: names.of(i, one.index),
+                    matches: one.matches,
+                    effect: Arc::clone(&effect),
+                });
+                routes.push(RankedRoute {
+                    rank: one.rank,
+                    position: Position::new(i, one.index),
+                    wording: one.wording,
+                    route,
+                });
             }
         }
-        let effect = Arc::new(effect);
-        for one in rule.matches {
-            let route = Arc::new(Route {
-                name: names.of(i, one.index),
-                matches: one.matches,
-                effect: Arc::clone(&effect),
-            });
-            routes.push(RankedRoute {
-                rank: one.rank,
-                position: Position::new(i, one.index),
-                wording: one.wording,
-                route,
-            });
+    }
+
+    /// Filters that an open rule needs on chains.
+    fn needs(&self, rule: &mut Rule, due: &Due) -> Vec<FilterKey> {
+        let mut filters = std::mem::take(&mut rule.instances);
+        filters.extend(needed(&rule.filters, due.filters()));
+        if self.kind == RouteKind::Grpc {
+            filters.extend(FOR_CALLS.map(FilterKey::shared));
+        }
+        filters
+    }
+
+    /// A backend that is what a request asks for needs a filter that resolves it.
+    fn resolve_hosts(&mut self) {
+        if self.backends.iter().any(|used| is_of_request(self.reader, used.port)) {
+            self.filters.push(FilterKey::shared(FilterKind::DynamicForwardProxy));
+        }
+    }
+
+    fn effect(&mut self, rule: Rule, due: &Due) -> RouteEffect {
+        RouteEffect {
+            action: self.action(rule.action, due),
+            request_headers: rule.request_headers,
+            response_headers: rule.response_headers,
+            filters: merged(rule.filters, due.filters()),
+            origins: rule.origins,
         }
     }
 
@@ -346,7 +379,8 @@ impl Binder<'_, '_> {
             invalid_weight: 0,
             origins: stream.origins,
         };
-        let Some(due) = self.due(stream.name) else {
+        let open = self.due(stream.name);
+        let Some(due) = open.filter(|due| due.security.streams == Streams::Open) else {
             return proxy;
         };
         proxy.invalid_weight = stream.invalid_weight;

@@ -49,7 +49,7 @@ mod tests {
                 methods: vec![],
                 headers: vec![],
                 exposed_headers: vec![],
-                max_age,
+                max_age: Some(max_age),
                 credentials: false,
             })),
         }

@@ -33,6 +33,11 @@ mod session;
 mod stream;
 mod widened;
 
+// What policies say of requests is judged as what rules say.
+pub(in crate::phase) use admissible::{is_token, path as check_path};
+pub(in crate::phase) use cors::origin;
+pub(in crate::phase) use expression::check as check_expression;
+
 /// A route's rules.
 pub(super) struct Rules {
     /// What holds of them wherever they serve.

@@ -13,10 +13,7 @@ use std::sync::Arc;
 
 /// Whether a kind is such a policy.
 pub(super) fn is_policy(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy | Kind::SecurityPolicy
-    )
+    matches!(kind, Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy)
 }
 
 /// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.

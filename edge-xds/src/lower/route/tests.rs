@@ -34,7 +34,7 @@ fn cors(owner: &str) -> RouteFilter {
         methods: vec!["GET".into()],
         headers: vec![],
         exposed_headers: vec![],
-        max_age: 5,
+        max_age: Some(5),
         credentials: true,
     };
     RouteFilter {

@@ -3,7 +3,7 @@
 use crate::{
     api::Kind,
     engine::reader::Reader,
-    name::FilterKey,
+    name::{FilterKey, FilterOwner},
     phase::routes::credential::{self, Credential},
 };
 use edge_ir::{FilterSettings, Secret};
@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 /// The settings of an instance.
 pub(super) fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
+    if let Some(FilterOwner::Header(name)) = key.owner {
+        return FilterSettings::UserHeader(reader.text(name));
+    }
     credential(reader, key).map_or(FilterSettings::OfRoutes, |c| FilterSettings::Credential(c.injected))
 }
 
@@ -20,7 +23,7 @@ pub(super) fn secret(reader: &Reader<'_>, key: FilterKey) -> Option<Arc<Secret>>
 }
 
 fn credential(reader: &Reader<'_>, key: FilterKey) -> Option<Credential> {
-    let (Kind::HttpRouteFilter, id) = key.owner? else {
+    let FilterOwner::Object(Kind::HttpRouteFilter, id) = key.owner? else {
         return None;
     };
     let filter = reader.http_route_filter(id)?;

@@ -57,7 +57,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A path of a match of type Exact or PathPrefix (CRD: HTTPPathMatch).
-pub(super) fn path(path: &str) -> Result<(), String> {
+pub(in crate::phase) fn path(path: &str) -> Result<(), String> {
     if is_plain(path) {
         return Ok(());
     }
@@ -133,7 +133,7 @@ pub(super) fn replacement(path: &str) -> Result<(), String> {
 }
 
 /// Whether a text can name a header: a token (RFC 9110 §5.6.2).
-pub(super) fn is_token(name: &str) -> bool {
+pub(in crate::phase) fn is_token(name: &str) -> bool {
     let mut bytes = name.bytes();
     !name.is_empty() && bytes.all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }

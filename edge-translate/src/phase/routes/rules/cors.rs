@@ -7,27 +7,33 @@ use std::sync::Arc;
 
 /// Compiles the filter; none when it can't be honoured, and the rule fails.
 pub(super) fn compile(c: &mut Compilation<'_, '_>, filter: &CorsFilter) -> Option<Cors> {
-    let origins: Option<Vec<ValueMatcher>> = filter.allow_origins.iter().map(|text| origin(c, text)).collect();
+    let origins = filter.allow_origins.iter().map(|text| {
+        let origin = origin(text);
+        if origin.is_none() {
+            c.fail("UnsupportedValue", format!("CORS origin \"{text}\" is not an origin."));
+        }
+        origin
+    });
+    let origins: Option<Vec<ValueMatcher>> = origins.collect();
     Some(Cors {
         origins: origins?,
         methods: names(c, &filter.allow_methods)?,
         headers: names(c, &filter.allow_headers)?,
         exposed_headers: names(c, &filter.expose_headers)?,
-        max_age: filter.max_age,
+        max_age: Some(filter.max_age),
         credentials: filter.allow_credentials.unwrap_or(false),
     })
 }
 
 /// An origin is a scheme, a host and a port, never a path; `*.` in front of a host stands for any number of labels.
-fn origin(c: &mut Compilation<'_, '_>, text: &str) -> Option<ValueMatcher> {
+pub(in crate::phase) fn origin(text: &str) -> Option<ValueMatcher> {
     if text == "*" {
         return Some(ValueMatcher::Regex(".*".into()));
     }
     let is_plain = text.bytes().all(|b| b.is_ascii_graphic());
-    let Some((scheme, host)) = text.split_once("://").filter(|(_, host)| is_plain && !host.is_empty()) else {
-        c.fail("UnsupportedValue", format!("CORS origin \"{text}\" is not an origin."));
-        return None;
-    };
+    let (scheme, host) = text
+        .split_once("://")
+        .filter(|(_, host)| is_plain && !host.is_empty())?;
     if host == "*" {
         return Some(ValueMatcher::Regex(format!("{}://.*", regex::escape(scheme)).into()));
     }

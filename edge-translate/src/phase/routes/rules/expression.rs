@@ -20,7 +20,7 @@ const MAX_PROGRAM: usize = 1 << 20;
 const MAX_COUNT: u32 = 1000;
 
 /// Whether both engines take an expression; if not, why.
-pub(super) fn check(pattern: &str) -> Result<(), String> {
+pub(in crate::phase) fn check(pattern: &str) -> Result<(), String> {
     if pattern.is_empty() {
         return Err("an expression must not be empty".into());
     }

@@ -12,7 +12,7 @@ use crate::{
         DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, Kind, LocalObjectRef, RegexPathModifier,
         RegexPathModifierType, RegexReplacement, ResponseText, ResponseTextType, UrlRewriteFilter,
     },
-    name::{FilterKey, Id, RouteKind},
+    name::{FilterKey, FilterOwner, Id, RouteKind},
     phase::{operators, routes::credential},
     status::sentence,
 };
@@ -218,7 +218,7 @@ fn injected(c: &mut Compilation<'_, '_>, id: Id, filter: &HttpRouteFilter) -> Re
     }
     let key = FilterKey {
         kind: FilterKind::CredentialInjector,
-        owner: Some((Kind::HttpRouteFilter, id)),
+        owner: Some(FilterOwner::Object(Kind::HttpRouteFilter, id)),
     };
     c.instances.push(key);
     Ok(edge_ir::RouteFilter {

@@ -33,5 +33,20 @@ fn old_fields(object: &Object) -> Vec<(&'static str, &'static str)> {
             ));
         }
     }
+    if let Object::SecurityPolicy(policy) = object {
+        let spec = &policy.spec;
+        let fields = [
+            (!spec["targetRef"].is_null(), ("spec.targetRef", "spec.targetRefs")),
+            (
+                !spec["extAuth"]["grpc"]["backendRef"].is_null(),
+                ("spec.extAuth.grpc.backendRef", "spec.extAuth.grpc.backendRefs"),
+            ),
+            (
+                !spec["extAuth"]["http"]["backendRef"].is_null(),
+                ("spec.extAuth.http.backendRef", "spec.extAuth.http.backendRefs"),
+            ),
+        ];
+        old.extend(fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field));
+    }
     old
 }

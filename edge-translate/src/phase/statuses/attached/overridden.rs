@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 pub(super) fn plural(kind: Kind) -> &'static str {
     match kind {
         Kind::BackendTrafficPolicy => "backendTrafficPolicies",
+        Kind::SecurityPolicy => "securityPolicies",
         _ => "policies",
     }
 }

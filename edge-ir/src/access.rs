@@ -1,0 +1,146 @@
+//! Who may send a request: users and keys that it must carry, and rules over where it comes from and what it asks for.
+
+use crate::{PathMatch, SecretBytes, ValueMatcher};
+use serde::{Deserialize, Serialize};
+use std::{net::IpAddr, sync::Arc};
+
+/// Requests carry one of these users with its password (RFC 7617); others are answered 401.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BasicAuth {
+    /// `user:{SHA}…`, one a line.
+    pub users: SecretBytes,
+}
+
+/// Requests carry one of these keys; others are answered 401.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKeyAuth {
+    /// Who has which key, sorted by client. No key is there twice.
+    pub keys: Vec<ApiKey>,
+    /// Where requests carry it; the first place that has one counts.
+    pub sources: Vec<KeySource>,
+    /// Header that tells the backend the name of the client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_header: Option<Arc<str>>,
+    /// What the backend sees of the key.
+    #[serde(default)]
+    pub seen: KeySeen,
+}
+
+/// A client and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiKey {
+    /// The client.
+    pub client: Arc<str>,
+    /// Its key.
+    pub key: SecretBytes,
+}
+
+/// Where a request carries its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeySource {
+    /// In a header.
+    Header(Arc<str>),
+    /// In a query parameter.
+    Query(Arc<str>),
+    /// In a cookie.
+    Cookie(Arc<str>),
+}
+
+/// What the backend sees of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum KeySeen {
+    /// All.
+    #[default]
+    Kept,
+    /// Nothing: the proxy takes it off.
+    Removed,
+}
+
+/// Rules of who may do what; the first that matches decides.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessRules {
+    /// In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<AccessRule>,
+    /// What becomes of requests that none matches.
+    pub otherwise: Access,
+}
+
+/// What becomes of a request: it goes on, or is answered 403.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Access {
+    /// It goes on.
+    Allow,
+    /// It is refused.
+    Deny,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccessRule {
+    /// What becomes of requests that match.
+    pub access: Access,
+    /// Conditions, all of which must hold; none holds of every request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<AccessCondition>,
+}
+
+/// A condition on a request and who sent it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AccessCondition {
+    /// The address of the client, as the listener knows it, is in one of these ranges.
+    Client(Vec<AddressRange>),
+    /// The method is one of these.
+    Method(Vec<Arc<str>>),
+    /// The path, without the query.
+    Path(PathMatch),
+    /// The path is another.
+    OtherPath(PathMatch),
+    /// A header of this name (lower case) has one of these values.
+    Header(Arc<str>, Vec<ValueMatcher>),
+    /// A claim of a token has one of these values.
+    Claim(ClaimCondition),
+}
+
+/// A range of addresses (CIDR, RFC 4632).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AddressRange {
+    /// An address in it.
+    pub address: IpAddr,
+    /// Bits that count.
+    pub bits: u8,
+}
+
+/// A condition on a claim of a verified token.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimCondition {
+    /// The provider that verified it.
+    pub provider: Arc<str>,
+    /// The claim, level by level.
+    pub path: Vec<Arc<str>>,
+    /// Whether it is one text or a list of which an entry counts.
+    pub form: ClaimForm,
+    /// Values, one of which it has.
+    pub values: Vec<Arc<str>>,
+}
+
+/// The form of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ClaimForm {
+    /// One text.
+    Text,
+    /// A list of texts.
+    List,
+}

@@ -1,0 +1,214 @@
+//! What a SecurityPolicy says: read once for each policy and interned, so that ten thousand routes under a Gateway's
+//! policy share one number.
+//!
+//! Whatever can't be read, isn't known or can't be honoured makes the policy invalid as a whole, with a sentence for each
+//! field; what it covers is closed then. The object is kept as it was written (`world/policies` finds its targets in
+//! that), so that no slip makes a guard disappear.
+
+use super::{merge, traffic::Problems};
+use crate::{
+    api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
+    engine::reader::Reader,
+    name::{FilterKey, Id, PolicyFilters, Security, SecurityId, Streams},
+    phase::{precedence::Seniority, routes::is_token},
+};
+use edge_ir::{FilterEffect, FilterId, FilterKind, RouteFilter};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+mod authorization;
+mod cors;
+mod credentials;
+
+/// What a policy says, or why it is invalid.
+pub(crate) type Settled = Result<SecurityId, Arc<str>>;
+
+/// A policy, read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SecurityPolicy {
+    /// Age and name, which decide between policies for the same.
+    pub(crate) seniority: Seniority,
+    /// How it merges into that of a parent; it stands alone where this is absent.
+    pub(crate) merge: Option<MergeType>,
+    /// What it says by itself.
+    pub(crate) settled: Settled,
+}
+
+/// Reads a policy; none when it doesn't exist.
+pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<SecurityPolicy> {
+    let object = object(reader, id)?;
+    Some(SecurityPolicy {
+        seniority: Seniority::of(&object.metadata),
+        merge: object.spec["mergeType"].as_str().map(MergeType::from),
+        settled: settle(reader, object.spec["mergeType"].clone(), homed(object)),
+    })
+}
+
+/// What a policy says under that of a parent, if it merges with one.
+pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Settled> {
+    let own = reader.security_policy(policy)?;
+    let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
+        return Some(own.settled.clone());
+    };
+    let mut both = homed(object(reader, parent)?);
+    merge::lay(&mut both, homed(object(reader, policy)?), how);
+    Some(settle(reader, Value::Null, both))
+}
+
+fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
+    match reader.object(Kind::SecurityPolicy, id)? {
+        Object::SecurityPolicy(policy) => Some(policy),
+        _ => None,
+    }
+}
+
+/// Fields that hold references, or lists of them.
+const REFERENCES: [&str; 2] = ["users", "credentialRefs"];
+
+/// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads to
+/// the same object and needs the same permission wherever it is merged into.
+fn homed(policy: &Generic) -> Map<String, Value> {
+    let mut fields = match &policy.spec {
+        Value::Object(fields) => fields.clone(),
+        Value::Null => Map::new(),
+        // Read as what it isn't, and refused for that.
+        other => Map::from_iter([("spec".to_owned(), other.clone())]),
+    };
+    fields.retain(|field, _| !merge::OWN.contains(&field.as_str()));
+    fields
+        .values_mut()
+        .for_each(|value| settle_home(value, &policy.metadata.namespace));
+    fields
+}
+
+fn settle_home(value: &mut Value, home: &str) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if REFERENCES.contains(&name.as_str()) {
+                    let references = match &mut *value {
+                        Value::Array(list) => list.as_mut_slice(),
+                        one => std::slice::from_mut(one),
+                    };
+                    let references = references.iter_mut().filter_map(Value::as_object_mut);
+                    references.for_each(|fields| {
+                        fields.insert("~home".to_owned(), home.into());
+                    });
+                }
+                settle_home(value, home);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| settle_home(value, home)),
+        _ => {}
+    }
+}
+
+fn settle(reader: &Reader<'_>, merge_type: Value, fields: Map<String, Value>) -> Settled {
+    let mut problems = Problems::default();
+    if !matches!(merge_type.as_str(), None | Some("StrategicMerge" | "JSONMerge")) || !is_text_or_absent(&merge_type) {
+        problems.add(
+            "MergeType",
+            format_args!("{merge_type} is not StrategicMerge or JSONMerge"),
+        );
+    }
+    let read = serde_path_to_error::deserialize::<_, SecuritySettings>(Value::Object(fields));
+    let security = match read {
+        Ok(settings) => Some(security(reader, &settings, &mut problems)),
+        Err(error) => {
+            problems.add("Spec", format_args!("spec.{}: {}", error.path(), error.inner()));
+            None
+        }
+    };
+    match security.filter(|_| problems.is_empty()) {
+        Some(security) => Ok(reader.security_id(security)),
+        None => Err(problems.joined()),
+    }
+}
+
+fn is_text_or_absent(value: &Value) -> bool {
+    value.is_null() || value.is_string()
+}
+
+/// Collects the filters of a policy.
+#[derive(Default)]
+struct Guards {
+    effects: Vec<RouteFilter>,
+    instances: Vec<FilterKey>,
+}
+
+impl Guards {
+    /// Something that the one instance of a kind does for the routes.
+    fn share(&mut self, kind: FilterKind, effect: FilterEffect) {
+        self.effects.push(RouteFilter {
+            id: FilterId::shared(kind),
+            effect,
+        });
+        self.instances.push(FilterKey::shared(kind));
+    }
+
+    fn filters(mut self) -> PolicyFilters {
+        self.effects.sort_by(|a, b| a.id.cmp(&b.id));
+        PolicyFilters {
+            effects: self.effects.into(),
+            instances: self.instances.into(),
+        }
+    }
+}
+
+fn security(reader: &Reader<'_>, settings: &SecuritySettings, problems: &mut Problems) -> Security {
+    refuse(settings, problems);
+    let mut guards = Guards::default();
+    if let Some(cors) = settings.cors.as_deref().and_then(|cors| cors::cors(cors, problems)) {
+        guards.share(FilterKind::Cors, FilterEffect::Cors(Arc::new(cors)));
+    }
+    if let Some(auth) = settings.api_key_auth.as_deref() {
+        let keys = credentials::api_keys(reader, auth, problems);
+        guards.share(FilterKind::ApiKeyAuth, FilterEffect::ApiKeyAuth(Arc::new(keys)));
+    }
+    if let Some(auth) = settings.basic_auth.as_deref() {
+        credentials::basic(reader, auth, &mut guards, problems);
+    }
+    if let Some(authorization) = settings.authorization.as_deref() {
+        let rules = authorization::rules(authorization, problems);
+        guards.share(FilterKind::Rbac, FilterEffect::Access(Arc::new(rules)));
+    }
+    Security {
+        filters: guards.filters(),
+        streams: match is_for_http_alone(settings) {
+            true => Streams::Open,
+            false => Streams::Closed,
+        },
+    }
+}
+
+/// Whether a policy says nothing of connections whose requests nobody reads: only scripts in browsers ask who may.
+fn is_for_http_alone(settings: &SecuritySettings) -> bool {
+    let others = SecuritySettings {
+        cors: None,
+        csrf: None,
+        ..settings.clone()
+    };
+    others == SecuritySettings::default()
+}
+
+/// What this version can't honour.
+fn refuse(settings: &SecuritySettings, problems: &mut Problems) {
+    let refused = [
+        ("CSRF", "csrf", settings.csrf.is_some()),
+        ("JWT", "jwt", settings.jwt.is_some()),
+        ("OIDC", "oidc", settings.oidc.is_some()),
+        ("ExtAuth", "extAuth", settings.ext_auth.is_some()),
+    ];
+    for (area, field, _) in refused.into_iter().filter(|(.., is_set)| *is_set) {
+        problems.add(area, format_args!("{field} is not supported by this version"));
+    }
+}
+
+/// A header that the proxy sets.
+fn header(area: &str, field: &str, name: Option<&str>, problems: &mut Problems) -> Option<Arc<str>> {
+    let name = name?;
+    if !is_token(name) || name.eq_ignore_ascii_case("host") {
+        problems.add(area, format_args!("{field} {name:?} can't be set as a header"));
+    }
+    Some(name.into())
+}

@@ -1,0 +1,154 @@
+//! Rules of who may do what.
+
+use crate::{
+    api::{
+        PathMatchType,
+        security::authorization::{Authorization, AuthorizationAction, AuthorizationRule, Operation, Principal},
+    },
+    phase::{
+        policies::traffic::Problems,
+        routes::{check_expression, check_path},
+    },
+};
+use edge_ir::{Access, AccessCondition, AccessRule, AccessRules, AddressRange, PathMatch, ValueMatcher};
+use std::{net::IpAddr, sync::Arc};
+
+const AREA: &str = "Authorization";
+
+/// The rules.
+pub(super) fn rules(spec: &Authorization, problems: &mut Problems) -> AccessRules {
+    let otherwise = spec.default_action.as_ref().unwrap_or(&AuthorizationAction::Deny);
+    AccessRules {
+        otherwise: access(otherwise, problems),
+        rules: spec
+            .rules
+            .iter()
+            .enumerate()
+            .map(|(i, one)| rule(i, one, problems))
+            .collect(),
+    }
+}
+
+fn access(action: &AuthorizationAction, problems: &mut Problems) -> Access {
+    match action {
+        AuthorizationAction::Allow => Access::Allow,
+        AuthorizationAction::Deny => Access::Deny,
+        AuthorizationAction::Other(other) => {
+            problems.add(AREA, format_args!("action {other} is not Allow or Deny"));
+            Access::Deny
+        }
+    }
+}
+
+fn rule(i: usize, spec: &AuthorizationRule, problems: &mut Problems) -> AccessRule {
+    let mut conditions = Vec::new();
+    if let Some(operation) = spec.operation.as_deref() {
+        requests(i, operation, &mut conditions, problems);
+    }
+    match spec.principal.as_deref() {
+        Some(principal) => senders(i, principal, &mut conditions, problems),
+        None if spec.cel.is_none() => {
+            problems.add(
+                AREA,
+                format_args!("rule {i}: at least one of principal or cel must be specified"),
+            );
+        }
+        None => {}
+    }
+    if spec.cel.is_some() {
+        problems.add(AREA, format_args!("rule {i}: CEL is not supported by this version"));
+    }
+    AccessRule {
+        access: access(&spec.action, problems),
+        conditions,
+    }
+}
+
+/// What a request does.
+fn requests(i: usize, spec: &Operation, conditions: &mut Vec<AccessCondition>, problems: &mut Problems) {
+    if spec.methods.is_empty() && spec.path.is_none() {
+        problems.add(
+            AREA,
+            format_args!("rule {i}: at least one of methods or path must be specified"),
+        );
+    }
+    if !spec.methods.is_empty() {
+        let methods = spec.methods.iter();
+        let methods = methods.map(|method| problems.token(AREA, "method", method)).collect();
+        conditions.push(AccessCondition::Method(methods));
+    }
+    let Some(path) = &spec.path else { return };
+    let value: Arc<str> = (&*path.value).into();
+    let (checked, matches) = match &path.r#type {
+        PathMatchType::PathPrefix => (check_path(&value), PathMatch::Prefix(value)),
+        PathMatchType::Exact => (check_path(&value), PathMatch::Exact(value)),
+        PathMatchType::RegularExpression => (check_expression(&value), PathMatch::Regex(value)),
+        PathMatchType::Other(other) => (Err(format!("type {other} is not supported")), PathMatch::Any),
+    };
+    if let Err(why) = checked {
+        problems.add(AREA, format_args!("rule {i}: path {:?} is invalid: {why}", path.value));
+    }
+    // The prefix of every path.
+    let matches = match matches {
+        PathMatch::Prefix(prefix) if prefix.trim_end_matches('/').is_empty() => PathMatch::Any,
+        PathMatch::Prefix(prefix) => PathMatch::Prefix(prefix.trim_end_matches('/').into()),
+        other => other,
+    };
+    conditions.push(match path.invert {
+        true => AccessCondition::OtherPath(matches),
+        false => AccessCondition::Path(matches),
+    });
+}
+
+/// Who sent a request.
+fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, problems: &mut Problems) {
+    let before = conditions.len();
+    if let Some(ranges) = &spec.client_cidrs {
+        let ranges = ranges.iter().filter_map(|text| range(text, problems)).collect();
+        conditions.push(AccessCondition::Client(ranges));
+    }
+    for header in spec.headers.as_deref().unwrap_or_default() {
+        let name = problems.token(AREA, "header", &header.name).to_ascii_lowercase();
+        if header.values.is_empty() {
+            problems.add(AREA, format_args!("rule {i}: header {name} has no values"));
+        }
+        let values = header.values.iter();
+        let values = values.map(|value| ValueMatcher::Exact(problems.text(AREA, "header value", value)));
+        conditions.push(AccessCondition::Header(name.into(), values.collect()));
+    }
+    if spec.jwt.is_some() {
+        problems.add(AREA, format_args!("rule {i}: JWT is not supported by this version"));
+    }
+    if spec.client_ip_geo_locations.is_some() {
+        problems.add(
+            AREA,
+            "clientIPGeoLocations requires EdgeProxy.spec.geoIP.provider to be configured, which is not supported by \
+             this version",
+        );
+    }
+    let is_empty = conditions.len() == before && spec.jwt.is_none() && spec.client_ip_geo_locations.is_none();
+    if is_empty {
+        problems.add(
+            AREA,
+            format_args!(
+                "rule {i}: at least one of clientCIDRs, jwt, headers, or clientIPGeoLocations must be specified"
+            ),
+        );
+    }
+}
+
+fn range(text: &str, problems: &mut Problems) -> Option<AddressRange> {
+    let parsed = text.split_once('/').and_then(|(address, bits)| {
+        let address: IpAddr = address.parse().ok()?;
+        let bits: u8 = bits.parse().ok()?;
+        let longest = if address.is_ipv4() { 32 } else { 128 };
+        (bits <= longest).then_some(AddressRange { address, bits })
+    });
+    if parsed.is_none() {
+        problems.add(
+            AREA,
+            format_args!("invalid ClientCIDR {text:?}: it must be an address and a number of bits, such as 10.0.0.0/8"),
+        );
+    }
+    parsed
+}
