@@ -33,6 +33,8 @@ mod minimal;
 mod overlaps;
 #[path = "laws/platform.rs"]
 mod platform;
+#[path = "laws/rivals.rs"]
+mod rivals;
 #[path = "laws/router.rs"]
 mod router;
 #[path = "laws/routes.rs"]
@@ -113,19 +115,8 @@ proptest! {
         let mut world = World::after(&edits);
         let tamed: Vec<_> = world.objects.values().filter_map(meaning::tame).map(words::read).collect();
         world.objects = tamed.into_iter().map(|object| (object.key(), object)).collect();
-        let engine = world.translate();
-        for fleet in engine.fleets().values() {
-            for socket in fleet.listeners.iter() {
-                for request in &requests {
-                    let found = meaning::by_tables(fleet, socket, request);
-                    let wanted = router::by_objects(&world.objects, socket, request);
-                    prop_assert!(
-                        wanted.contains(&found),
-                        "{} {}: {request:?}: {found:?} instead of {wanted:?}", fleet.key, socket.name
-                    );
-                }
-            }
-        }
+        let wrong = rivals::wrong(&world, &requests);
+        prop_assert!(wrong.is_empty(), "{wrong}");
     }
 
     /// Law 2: the order in which objects come doesn't matter.

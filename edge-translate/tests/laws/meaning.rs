@@ -13,6 +13,7 @@ use edge_translate::api::{Kind, Object};
 use proptest::prelude::Strategy;
 use regex::Regex;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// A request as a client sends it, or a stream, of which only the server name counts.
 #[derive(Clone, Debug)]
@@ -21,10 +22,25 @@ pub(crate) struct Request {
     pub(crate) host: &'static str,
     pub(crate) path: &'static str,
     pub(crate) method: &'static str,
-    /// Value of the header `x`.
-    pub(crate) header: Option<&'static str>,
-    /// Value of the parameter `x`.
-    pub(crate) parameter: Option<&'static str>,
+    pub(crate) headers: Values,
+    pub(crate) parameters: Values,
+}
+
+/// Values of the headers, or parameters, `x` and `y`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values {
+    x: Option<&'static str>,
+    y: Option<&'static str>,
+}
+
+impl Values {
+    pub(crate) fn of(self, name: &str) -> Option<&'static str> {
+        match name {
+            "x" => self.x,
+            "y" => self.y,
+            _ => None,
+        }
+    }
 }
 
 /// Requests that some of the routes are for.
@@ -36,21 +52,22 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
         "c.example.com",
         "other.org",
     ];
+    let values = || (maybe(&["1", "2"]), maybe(&["1", "2"])).prop_map(|(x, y)| Values { x, y });
     (
         maybe(HOSTS),
         one_of(HOSTS),
         one_of(&["/", "/a", "/a/", "/a/b", "/ab", "/a.B/C", "/a.B/D", "/a.LongerB/C"]),
         one_of(&["GET", "POST"]),
-        maybe(&["1", "2"]),
-        maybe(&["1", "2"]),
+        values(),
+        values(),
     )
-        .prop_map(|(server_name, host, path, method, header, parameter)| Request {
+        .prop_map(|(server_name, host, path, method, headers, parameters)| Request {
             server_name,
             host,
             path,
             method,
-            header,
-            parameter,
+            headers,
+            parameters,
         })
 }
 
@@ -122,11 +139,17 @@ fn known(part: &Value, names: &[&'static str]) -> Option<&'static str> {
     names.iter().find(|name| **name == part).or(names.first()).copied()
 }
 
-/// Leaves at most one exact value in a list of them.
+/// Leaves the first of each name in a list of values, and makes it exact.
 fn tame_values(one: &mut Value, field: &str) {
-    let first = one[field][0]["value"].as_str().filter(|v| *v != "[").map(str::to_owned);
-    let tamed = first.map(|value| json!({"name": "x", "value": value}));
-    one[field] = json!(tamed.into_iter().collect::<Vec<_>>());
+    let mut tamed: BTreeMap<String, Value> = BTreeMap::new();
+    for item in one[field].as_array().into_iter().flatten() {
+        let name = item["name"].as_str().unwrap_or_default().to_lowercase();
+        if item["value"] != "[" {
+            let exact = json!({"name": name, "value": item["value"]});
+            tamed.entry(name).or_insert(exact);
+        }
+    }
+    one[field] = json!(tamed.into_values().collect::<Vec<_>>());
 }
 
 /// The answer of the tables.
@@ -178,13 +201,13 @@ fn accepts(wanted: &RouteMatch, request: &Request) -> bool {
         edge_ir::PathMatch::Prefix(prefix) => is_below(request.path, prefix),
         edge_ir::PathMatch::Regex(path) => Regex::new(&format!("^(?:{path})$")).unwrap().is_match(request.path),
     };
-    let is = |list: &[edge_ir::ValueMatch], value: Option<&str>| {
+    let is = |list: &[edge_ir::ValueMatch], values: Values| {
         list.iter().all(|wanted| match &wanted.value {
-            ValueMatcher::Exact(text) => value == Some(text),
+            ValueMatcher::Exact(text) => values.of(&wanted.name) == Some(text),
             ValueMatcher::Regex(_) => false,
         })
     };
     path && wanted.method.as_deref().is_none_or(|m| m == request.method)
-        && is(&wanted.headers, request.header)
-        && is(&wanted.query, request.parameter)
+        && is(&wanted.headers, request.headers)
+        && is(&wanted.query, request.parameters)
 }

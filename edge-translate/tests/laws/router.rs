@@ -241,8 +241,10 @@ fn http_matches<'a>(
         let length = if is_exact { m.path.value.len() } else { prefix.len() };
         let meets = meets
             && m.method.as_ref().is_none_or(|wanted| wanted.as_str() == request.method)
-            && m.headers.iter().all(|h| request.header == Some(&h.value))
-            && m.query_params.iter().all(|q| request.parameter == Some(&q.value));
+            && m.headers.iter().all(|h| request.headers.of(&h.name) == Some(&h.value))
+            && m.query_params
+                .iter()
+                .all(|q| request.parameters.of(&q.name) == Some(&q.value));
         let rank = (
             is_exact,
             length,
@@ -268,7 +270,7 @@ fn grpc_matches<'a>(
         let method = wanted.and_then(|m| m.method.as_deref()).filter(|m| !m.is_empty());
         let meets = service.is_none_or(|service| call.is_some_and(|(s, _)| s == service))
             && method.is_none_or(|method| call.is_some_and(|(_, m)| m == method))
-            && m.headers.iter().all(|h| request.header == Some(&h.value));
+            && m.headers.iter().all(|h| request.headers.of(&h.name) == Some(&h.value));
         let (is_exact, length, method) = match (service, method) {
             (Some(service), Some(method)) => (true, service.len() + method.len(), 0),
             (service, method) => (false, service.map_or(0, str::len), method.map_or(0, str::len)),

@@ -28,7 +28,8 @@ fn parent_ref() -> impl Strategy<Value = Value> {
     })
 }
 
-fn matches() -> impl Strategy<Value = Value> {
+/// What an HTTPRoute's rule asks of a request.
+pub(crate) fn matches() -> impl Strategy<Value = Value> {
     let path = prop_oneof![
         6 => Just(Value::Null),
         6 => one_of(&["/", "/a", "/a/", "/a/b"]).prop_map(|value| json!({"type": "PathPrefix", "value": value})),
