@@ -280,6 +280,25 @@ impl Lab {
         text
     }
 
+    /// What the API server says to the creation of an object, which it then doesn't keep; none if it would take it.
+    pub fn refusal(&self, document: &Value) -> Result<Option<String>> {
+        let object = Object::of(document).with_context(|| format!("not an object: {document}"))?;
+        let Ok(api) = self.api(&object) else {
+            // What `kubectl` says of a kind that the server doesn't know.
+            let Kind { api_version, kind } = &object.kind;
+            return Ok(Some(format!("no matches for kind {kind:?} in version {api_version:?}")));
+        };
+        let url = api.resource_url();
+        let request = http::Request::post(format!("{url}?dryRun=All&fieldValidation=Strict"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(document.to_string().into_bytes())?;
+        match self.runtime.block_on(self.client.request::<Value>(request)) {
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) if [400, 422].contains(&status.code) => Ok(Some(status.message.clone())),
+            Err(error) => Err(error).with_context(|| format!("{object} gets no judgement")),
+        }
+    }
+
     fn api(&self, object: &Object) -> Result<Api<DynamicObject>> {
         let (resource, scope) = self.resource(&object.kind)?;
         let client = self.client.clone();

@@ -99,6 +99,11 @@ fn plain(schema: &mut Value) {
 /// files does.
 fn absent_is_absent(members: &mut Map<String, Value>) {
     members.retain(|name, value| name != "nullable" || !value.is_boolean());
+    if let Some(Value::Array(options)) = members.get_mut("enum")
+        && options.len() > 1
+    {
+        options.retain(|option| !option.is_null());
+    }
     let only = match members.get("anyOf").and_then(Value::as_array) {
         Some(forms) => forms
             .iter()

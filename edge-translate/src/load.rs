@@ -16,6 +16,7 @@ pub(crate) mod node;
 mod object;
 mod scalar;
 mod split;
+pub mod tree;
 mod unsupported;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The commands, as data.
 
-use crate::{collect, config, dashboard, echo, install, stats, status, translate, version};
+use crate::{collect, config, dashboard, echo, install, stats, status, translate, validate, version};
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -65,6 +65,8 @@ pub enum Command {
 pub enum Experimental {
     /// Shows what becomes of resource files: statuses, the intermediate representation, and xDS.
     Translate(translate::TranslateArgs),
+    /// Checks resource files as an API server would: schemas, bounds and rules of Gateway API and of our own kinds.
+    Validate(validate::ValidateArgs),
     /// Shows the conditions of objects, in a cluster or of the controller of this machine.
     Status(status::StatusArgs),
     /// Shows what proxies in a cluster count.
@@ -87,6 +89,7 @@ pub enum Experimental {
 pub fn run(cli: Cli) -> ExitCode {
     let result = match cli.command {
         Command::Experimental(Experimental::Translate(args)) => translate::run(&args),
+        Command::Experimental(Experimental::Validate(args)) => validate::run(&args),
         Command::Experimental(Experimental::Status(args)) => status::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Stats(command)) => stats::run(&command).map(|()| ExitCode::SUCCESS),
         Command::Experimental(Experimental::Dashboard(command)) => dashboard::run(&command).map(|()| ExitCode::SUCCESS),

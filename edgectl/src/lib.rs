@@ -14,4 +14,5 @@ pub mod install;
 pub mod stats;
 pub mod status;
 pub mod translate;
+pub mod validate;
 pub mod version;

@@ -2,9 +2,11 @@
 //! sources they are made with. A test makes them again and compares.
 //!
 //! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for `envoy-types`;
-//! `charts/gateway-crds-helm/templates` holds the definitions of our own kinds, made from the types of `edge-crds`.
+//! `charts/gateway-crds-helm/templates` holds the definitions of our own kinds, made from the types of `edge-crds`, and
+//! `edge-admission/definitions` the schemas of these and of Gateway API's, by which objects are judged offline.
 
 mod compile;
+mod judged;
 mod qualify;
 mod strip;
 
@@ -21,6 +23,9 @@ pub(crate) struct Options {
     /// Compare with what is checked in instead of writing.
     #[arg(long)]
     check: bool,
+    /// Also the schemas of Gateway API's experimental channel, from the Go module that the conformance suite names.
+    #[arg(long)]
+    experimental: bool,
 }
 
 /// Writes (or checks) every generated file.
@@ -33,6 +38,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             .into_iter()
             .map(|(name, text)| (format!("{DEFINITIONS}/{name}"), text.into_bytes())),
     );
+    files.push((judged::OURS.to_owned(), judged::ours()?));
+    files.push((judged::STANDARD.to_owned(), judged::standard(&root)?));
+    if options.experimental {
+        files.push((judged::EXPERIMENTAL.to_owned(), judged::experimental(&root)?));
+    }
     let mut out = std::io::stdout();
     for (name, bytes) in &files {
         let path = root.join(name);
@@ -106,6 +116,16 @@ fn proto_tree(root: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn objects_are_judged_by_the_definitions_that_clusters_get() {
+        let root = workspace_root().unwrap();
+        let standard = judged::standard(&root).unwrap();
+        for (name, expected) in [(judged::OURS, judged::ours().unwrap()), (judged::STANDARD, standard)] {
+            let found = std::fs::read(root.join(name)).unwrap();
+            assert!(found == expected, "{name} is out of date: run `cargo xtask gen`");
+        }
+    }
 
     #[test]
     fn checked_in_descriptors_are_those_of_the_locked_version() {

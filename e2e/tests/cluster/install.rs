@@ -18,7 +18,7 @@ fn edgectl(args: &[&str]) -> Result<Output> {
 }
 
 /// Installs the definitions once for all tests of this process.
-fn defined() -> Result<&'static Lab> {
+pub(crate) fn defined() -> Result<&'static Lab> {
     static DONE: OnceLock<Result<(), String>> = OnceLock::new();
     let done = DONE.get_or_init(|| {
         let output = edgectl(&["x", "install", "--only-crds"]).map_err(|error| error.to_string())?;

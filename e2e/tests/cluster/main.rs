@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
 mod absences;
+mod admission;
 mod bootstraps;
 mod crowd;
 mod fleets;

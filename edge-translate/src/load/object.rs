@@ -23,24 +23,27 @@ pub(crate) struct Read {
     pub(crate) remarks: Vec<Remark>,
 }
 
+/// What is said of a document that can't be a resource.
+pub(crate) const NO_RESOURCE: &str = "a document must be one resource: a mapping with apiVersion, kind and metadata";
+
 /// The objects of a tree: one, or the items of a list.
 pub(crate) fn objects(root: &Node<'_>, namespace: &Arc<str>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+    resources(root, &mut |resource: &Node<'_>| match resource.data {
+        Data::Map(_) => sink(resource, object(resource, namespace)),
+        _ => sink(resource, failed(resource.at, NO_RESOURCE)),
+    });
+}
+
+/// The trees in a tree that should be resources, each by itself.
+pub(crate) fn resources<'a>(root: &Node<'a>, sink: &mut impl FnMut(&Node<'a>)) {
     match &root.data {
         Data::Null => {}
         Data::Map(entries) => match list_items(root) {
-            Some((kind, items)) => items
-                .iter()
-                .for_each(|item| list_item(root, kind, item, namespace, sink)),
+            Some((kind, items)) => items.iter().for_each(|item| list_item(root, kind, item, sink)),
             None if entries.is_empty() => {}
-            None => sink(root, object(root, namespace)),
+            None => sink(root),
         },
-        _ => sink(
-            root,
-            failed(
-                root.at,
-                "a document must be one resource: a mapping with apiVersion, kind and metadata",
-            ),
-        ),
+        _ => sink(root),
     }
 }
 
@@ -53,18 +56,12 @@ fn list_items<'n, 'a>(root: &'n Node<'a>) -> Option<(&'n str, &'n [Node<'a>])> {
     }
 }
 
-fn list_item(
-    list: &Node<'_>,
-    kind: &str,
-    item: &Node<'_>,
-    namespace: &Arc<str>,
-    sink: &mut impl FnMut(&Node<'_>, Read),
-) {
+fn list_item<'a>(list: &Node<'a>, kind: &str, item: &Node<'a>, sink: &mut impl FnMut(&Node<'a>)) {
     let typed = !kind.is_empty() && item.get("kind").is_none();
     let (Data::Map(entries), true) = (&item.data, typed) else {
-        return objects(item, namespace, sink);
+        return resources(item, sink);
     };
-    let mut whole: Vec<Entry<'_>> = entries.clone();
+    let mut whole: Vec<Entry<'a>> = entries.clone();
     let text = |key: &'static str, text: &str| Entry {
         at: item.at,
         key: key.into(),
@@ -84,7 +81,7 @@ fn list_item(
         at: item.at,
         data: Data::Map(whole),
     };
-    objects(&whole, namespace, sink);
+    resources(&whole, sink);
 }
 
 fn failed(at: u32, message: impl Into<String>) -> Read {

@@ -100,8 +100,7 @@ impl Tenant {
         Ok(kind.named(&self.system.name, name))
     }
 
-    /// Creates or changes an object in the applications' namespace.
-    pub fn make(&self, kind: &Kind, name: &str, spec: &Value) -> Result<Object> {
+    fn make(&self, kind: &Kind, name: &str, spec: &Value) -> Result<Object> {
         let object = self.object(kind, name);
         let made = json!({
             "apiVersion": kind.api_version, "kind": kind.kind,

@@ -1,0 +1,123 @@
+//! Why an object is refused, in the words of an API server.
+
+use crate::path::Path;
+use serde_json::Value;
+use std::fmt;
+
+/// What is said of a field that nobody knows.
+const UNKNOWN: &str = "unknown field";
+
+/// Something for which an object is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Where.
+    pub path: Path,
+    /// What, without the path.
+    pub what: String,
+    /// Whether rules can't be run over such an object.
+    pub(crate) blocks_rules: bool,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.segments() {
+            [] => f.write_str(&self.what),
+            _ => write!(f, "{}: {}", self.path, self.what),
+        }
+    }
+}
+
+impl Refusal {
+    /// Whether it is about the name of the field, not about what the field holds.
+    pub fn is_of_name(&self) -> bool {
+        self.what == UNKNOWN
+    }
+
+    fn new(path: &Path, what: String) -> Self {
+        Self {
+            path: path.clone(),
+            what,
+            blocks_rules: false,
+        }
+    }
+
+    fn blocking(path: &Path, what: String) -> Self {
+        Self {
+            blocks_rules: true,
+            ..Self::new(path, what)
+        }
+    }
+
+    pub(crate) fn required(path: &Path) -> Self {
+        Self::blocking(path, "Required value".to_owned())
+    }
+
+    /// A value that doesn't do; `shown` is how it is written in the message.
+    pub(crate) fn invalid(path: &Path, shown: &Value, why: impl fmt::Display) -> Self {
+        Self::new(path, format!("Invalid value: {shown}: {why}"))
+    }
+
+    /// A rule that is broken; what is large isn't shown.
+    pub(crate) fn broken(path: &Path, value: &Value, message: &str) -> Self {
+        match value {
+            Value::Object(_) | Value::Array(_) => Self::new(path, format!("Invalid value: {message}")),
+            _ => Self::invalid(path, value, message),
+        }
+    }
+
+    /// None, or too many, of several schemas hold.
+    pub(crate) fn junction(path: &Path, what: &str) -> Self {
+        Self::blocking(path, format!("Invalid value: \"\": \"{path}\" must {what}"))
+    }
+
+    /// A text that isn't what it should stand for.
+    pub(crate) fn wrong_format(path: &Path, text: &str, format: &str) -> Self {
+        let shown = Value::from(text);
+        Self::blocking(
+            path,
+            format!("Invalid value: {shown}: {path} in body must be of type {format}: {shown}"),
+        )
+    }
+
+    pub(crate) fn wrong_type(path: &Path, found: &str, wanted: &str) -> Self {
+        let what = format!("Invalid value: \"{found}\": {path} in body must be of type {wanted}: \"{found}\"");
+        Self::blocking(path, what)
+    }
+
+    pub(crate) fn unsupported(path: &Path, value: &Value, supported: &[Value]) -> Self {
+        let supported: Vec<_> = supported.iter().map(Value::to_string).collect();
+        let what = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+        Self::blocking(path, what)
+    }
+
+    pub(crate) fn too_long(path: &Path, limit: u64) -> Self {
+        Self::blocking(path, format!("Too long: may not be more than {limit} bytes"))
+    }
+
+    pub(crate) fn too_many(path: &Path, count: usize, limit: u64) -> Self {
+        let items = if limit == 1 { "item" } else { "items" };
+        Self::blocking(path, format!("Too many: {count}: must have at most {limit} {items}"))
+    }
+
+    pub(crate) fn duplicate(path: &Path, value: &Value) -> Self {
+        Self::new(path, format!("Duplicate value: {value}"))
+    }
+
+    pub(crate) fn no_kind(api_version: &str, kind: &str) -> Self {
+        let what = format!("no matches for kind {kind:?} in version {api_version:?}");
+        Self::new(&Path::default(), what)
+    }
+
+    pub(crate) fn unknown(path: &Path) -> Self {
+        Self::new(path, UNKNOWN.to_owned())
+    }
+}
+
+/// What an API server would do with an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The object as it would be stored: with defaults, without what nobody knows.
+    pub completed: Value,
+    /// Why it would not be; empty if it would.
+    pub refusals: Vec<Refusal>,
+}
