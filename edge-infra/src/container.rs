@@ -12,7 +12,7 @@ const QUIET: (&str, &str) = ("misc", "error");
 /// The proxy.
 pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
     let settings = &infra.proxy.cluster.workload.container;
-    let probe = |period: u32, failures: u32| probe("/ready", pod_port::READY, period, failures);
+    let probe = |every: Every| probe("/ready", pod_port::READY, every);
     let mounts = [
         json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
         json!({"name": "sds", "mountPath": "/sds", "readOnly": true}),
@@ -33,9 +33,9 @@ pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
         "env": by_key("name", env(), &settings.env),
         "ports": ports,
         "resources": settings.resources.clone().unwrap_or_else(|| requests("100m", "512Mi")),
-        "startupProbe": probe(10, 30),
-        "readinessProbe": probe(5, 1),
-        "livenessProbe": probe(10, 3),
+        "startupProbe": probe(STARTUP),
+        "readinessProbe": probe(Every { seconds: 5, failures: 1 }),
+        "livenessProbe": probe(Every { seconds: 10, failures: 3 }),
         // It waits here until the shutdown manager says that its connections are done.
         "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": pod_port::SHUTDOWN, "scheme": "HTTP"}}},
         "securityContext": settings.security_context.clone().unwrap_or_else(security_context),
@@ -68,7 +68,8 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
     // Where the shutdown manager looks for the proxy's admin interface unless it is told.
     let moved = files.admin_port.filter(|port| *port != pod_port::ADMIN);
     drain.extend(moved.map(|port| format!("--admin-port={port}")));
-    let probe = |failures: u32| probe("/healthz", pod_port::SHUTDOWN, 10, failures);
+    let probe = |every: Every| probe("/healthz", pod_port::SHUTDOWN, every);
+    let running = Every { seconds: 10, failures: 3 };
     json!({
         "name": "shutdown-manager",
         "image": terms.shutdown_manager_image,
@@ -76,9 +77,9 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
         "command": serve,
         "env": env(),
         "resources": requests("10m", "32Mi"),
-        "startupProbe": probe(30),
-        "readinessProbe": probe(3),
-        "livenessProbe": probe(3),
+        "startupProbe": probe(STARTUP),
+        "readinessProbe": probe(running),
+        "livenessProbe": probe(running),
         "lifecycle": {"preStop": {"exec": {"command": drain}}},
         "securityContext": security_context(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -165,11 +166,25 @@ fn requests(cpu: &str, memory: &str) -> Value {
     json!({"requests": {"cpu": cpu, "memory": memory}})
 }
 
-fn probe(path: &str, port: u16, period: u32, failures: u32) -> Value {
+/// How often a kubelet asks, and how many failures in a row it bears.
+#[derive(Clone, Copy)]
+struct Every {
+    seconds: u32,
+    failures: u32,
+}
+
+/// Both containers answer within a second or two, and a kubelet asks the first time before they can: what it asks next
+/// is how long a new Gateway, or a replica that is added, waits for nothing. Five minutes remain for a slow start.
+const STARTUP: Every = Every {
+    seconds: 1,
+    failures: 300,
+};
+
+fn probe(path: &str, port: u16, every: Every) -> Value {
     json!({
         "httpGet": {"path": path, "port": port, "scheme": "HTTP"},
-        "periodSeconds": period,
-        "failureThreshold": failures,
+        "periodSeconds": every.seconds,
+        "failureThreshold": every.failures,
         "successThreshold": 1,
         "timeoutSeconds": 1,
     })
