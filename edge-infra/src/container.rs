@@ -69,7 +69,10 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
     let moved = files.admin_port.filter(|port| *port != pod_port::ADMIN);
     drain.extend(moved.map(|port| format!("--admin-port={port}")));
     let probe = |every: Every| probe("/healthz", pod_port::SHUTDOWN, every);
-    let running = Every { seconds: 10, failures: 3 };
+    let running = Every {
+        seconds: 10,
+        failures: 3,
+    };
     json!({
         "name": "shutdown-manager",
         "image": terms.shutdown_manager_image,

@@ -5,7 +5,8 @@
 
 use crate::{
     envoy,
-    lab::Lab,
+    lab::{Channel, Lab},
+    test::tally::{self, Tally},
     workspace::{self, Profile, Programs},
 };
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,9 @@ pub(crate) struct Options {
     /// Where fleets live, and how many Gateways share one.
     #[arg(long, value_enum, default_value_t = Mode::GatewayNamespace)]
     mode: Mode,
+    /// The definitions of Gateway API in the cluster.
+    #[arg(long, value_enum, default_value_t = Channel::Standard)]
+    channel: Channel,
     /// Profiles to run, as in GATEWAY-HTTP; all five when none is named.
     #[arg(long = "profile", value_name = "PROFILE")]
     profiles: Vec<String>,
@@ -38,7 +42,7 @@ pub(crate) struct Options {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum DataPlane {
+pub(crate) enum DataPlane {
     EdgeProxy,
     Envoy,
 }
@@ -53,11 +57,12 @@ enum Mode {
     Merged,
 }
 
-/// Profiles, each with the core feature that it has for itself.
+/// Profiles, each with the core feature that it has for itself, and with what the suite tests to be refused where it isn't
+/// claimed.
 const PROFILES: [(&str, &str); 5] = [
     ("GATEWAY-HTTP", "HTTPRoute"),
     ("GATEWAY-GRPC", "GRPCRoute"),
-    ("GATEWAY-TLS", "TLSRoute"),
+    ("GATEWAY-TLS", "TLSRoute,TLSRouteModeTerminate,TLSRouteModeMixed"),
     ("GATEWAY-TCP", "TCPRoute"),
     ("GATEWAY-UDP", "UDPRoute"),
 ];
@@ -65,11 +70,40 @@ const PROFILES: [(&str, &str); 5] = [
 const OF_ALL: &str = "Gateway,ReferenceGrant";
 /// Features with a test each that the suite's gRPC profile doesn't name.
 const CALLS: &str = "GRPCRouteNamedRouteRule,GRPCRouteRequestHeaderModifier";
+/// Features of the experimental channel that are in force and that no test asks for.
+const UNTESTED: &str = "ClusterTrustBundle";
 /// An address that the lab gives to a Service that asks for it, and one that it can't give.
 const ADDRESSES: [&str; 2] = ["172.30.200.1", "192.0.2.1"];
 
 /// Builds what is needed and runs the suite. The last line of output is the suite's sum.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if !command(options)?
+        .status()
+        .context("the test cluster can't be started")?
+        .success()
+    {
+        bail!("the suite found faults; the logs of all pods are in target/kubelab/logs/conformance");
+    }
+    Ok(())
+}
+
+/// Runs what every implementation of the profiles must have, and counts.
+pub(crate) fn core(data_plane: DataPlane) -> Result<Tally> {
+    let options = Options {
+        data_plane,
+        mode: Mode::GatewayNamespace,
+        channel: Channel::Standard,
+        profiles: Vec::new(),
+        core: true,
+        run_test: None,
+        release: false,
+        flags: Vec::new(),
+    };
+    tally::run_suite(command(&options)?)
+}
+
+/// The suite inside of a lab, with all that it needs built.
+fn command(options: &Options) -> Result<Command> {
     let lab = Lab::build()?;
     let suite = lab.build_suite()?;
     let profile = if options.release {
@@ -79,7 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let programs = Programs::build(profile)?;
     let report = options.report()?;
-    let mut command = lab.command("conformance", &installer()?)?;
+    let mut command = lab.command("conformance", options.channel, &installer()?)?;
     command
         .args([options.data_plane.name(), options.mode.name()])
         .arg(suite)
@@ -88,10 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         .env("EDGE_PROGRAMS", programs.path(""))
         // The lab's images name both.
         .env("EDGE_ENVOY", envoy::binary()?);
-    if !command.status().context("the test cluster can't be started")?.success() {
-        bail!("the suite found faults; the logs of all pods are in target/kubelab/logs/conformance");
-    }
-    Ok(())
+    Ok(command)
 }
 
 impl Options {
@@ -127,12 +158,12 @@ impl Options {
     fn features(&self, profiles: &[&str]) -> String {
         if self.core {
             let own = PROFILES.iter().filter(|(name, _)| profiles.contains(name));
-            return own.fold(OF_ALL.to_owned(), |all, (_, feature)| format!("{all},{feature}"));
+            return own.fold(OF_ALL.to_owned(), |all, (_, features)| format!("{all},{features}"));
         }
-        match profiles.contains(&"GATEWAY-GRPC") {
-            true => format!("all-of-profile,{CALLS}"),
-            false => "all-of-profile".to_owned(),
-        }
+        let calls = profiles.contains(&"GATEWAY-GRPC").then_some(CALLS);
+        let untested = (self.channel == Channel::Experimental).then_some(UNTESTED);
+        let all = ["all-of-profile"].into_iter().chain(calls).chain(untested);
+        all.collect::<Vec<_>>().join(",")
     }
 
     /// Where the report goes: a part of the suite is nothing to show.
@@ -145,7 +176,15 @@ impl Options {
             workspace::target_dir()?.join("kubelab")
         };
         fs::create_dir_all(&folder)?;
-        let name = format!("v{}-{}.yaml", env!("CARGO_PKG_VERSION"), self.data_plane.name());
+        let channel = match self.channel {
+            Channel::Standard => "",
+            Channel::Experimental => "-experimental",
+        };
+        let name = format!(
+            "v{}-{}{channel}.yaml",
+            env!("CARGO_PKG_VERSION"),
+            self.data_plane.name()
+        );
         Ok(folder.join(name))
     }
 }

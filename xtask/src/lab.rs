@@ -16,6 +16,25 @@ use std::{
 /// Go that the lab's modules are written for, as major and minor.
 const GO: (u32, u32) = (1, 26);
 
+/// Which definitions of Gateway API a lab has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Channel {
+    /// What is settled.
+    Standard,
+    /// The same with fields and kinds that are not.
+    Experimental,
+}
+
+impl Channel {
+    /// As folders and reports call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Experimental => "experimental",
+        }
+    }
+}
+
 /// The built program.
 #[derive(Debug)]
 pub(crate) struct Lab {
@@ -51,10 +70,14 @@ impl Lab {
     }
 
     /// A command that runs inside of a lab, whose logs stay in a folder of `target`.
-    pub(crate) fn command(&self, name: &str, program: &Path) -> Result<Command> {
-        let [lab, arguments @ ..] = self.runner(name)?;
+    pub(crate) fn command(&self, name: &str, channel: Channel, program: &Path) -> Result<Command> {
+        let [lab, arguments @ ..] = self.runner(name, channel)?;
         let mut command = Command::new(lab);
         command.args(arguments).arg(program);
+        command.env(
+            "EDGE_GATEWAY_API",
+            self.program.with_file_name("crds").join(channel.name()),
+        );
         Ok(command)
     }
 
@@ -68,7 +91,7 @@ impl Lab {
 
     /// Has cargo start test programs in a lab, each in one of its own, whose logs stay in a folder of `target`.
     pub(crate) fn around(&self, tests: &mut Command, name: &str) -> Result<()> {
-        let runner = serde_json::to_string(&self.runner(name)?)?;
+        let runner = serde_json::to_string(&self.runner(name, Channel::Standard)?)?;
         tests
             .arg("--config")
             .arg(format!("target.'cfg(all())'.runner={runner}"));
@@ -76,9 +99,12 @@ impl Lab {
     }
 
     /// What stands before a command to run it in a lab.
-    fn runner(&self, name: &str) -> Result<[String; 5]> {
+    fn runner(&self, name: &str, channel: Channel) -> Result<[String; 5]> {
         let logs = self.program.with_file_name("logs").join(name);
-        let config = workspace::root()?.join("e2e/lab.yaml");
+        let config = workspace::root()?.join("e2e").join(match channel {
+            Channel::Standard => "lab.yaml",
+            Channel::Experimental => "lab-experimental.yaml",
+        });
         Ok([
             self.program.display().to_string(),
             "run".into(),

@@ -8,14 +8,16 @@
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
 //! | e2e | the quickstart as a user starts it, once for each data plane | the same |
 //! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
+//! | conformance | the core of all profiles of the official suite, once for each data plane | the same |
 //!
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
 mod charts;
 pub(crate) mod laws;
-mod tally;
+pub(crate) mod tally;
 
 use crate::{
+    conformance::{self, DataPlane},
     envoy,
     lab::Lab,
     workspace::{self, Profile, Programs},
@@ -55,6 +57,8 @@ enum Tier {
     E2e,
     /// The controller in a cluster.
     Cluster,
+    /// The core of the official suite.
+    Conformance,
 }
 
 /// Integration test targets with one of these prefixes hold properties.
@@ -79,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Tier::Envoy,
         Tier::E2e,
         Tier::Cluster,
+        Tier::Conformance,
     ];
     let tiers = if options.tiers.is_empty() {
         &all[..]
@@ -96,6 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Tier::Envoy => against_envoy(&options.inputs),
             Tier::E2e => end_to_end(),
             Tier::Cluster => in_cluster(),
+            Tier::Conformance => conformance(),
         };
         total += result.unwrap_or_else(|error| {
             // A tier that can't even start is one failure.
@@ -184,6 +190,10 @@ fn in_cluster() -> Result<Tally> {
         total += tally::run(command)?;
     }
     Ok(total)
+}
+
+fn conformance() -> Result<Tally> {
+    Ok(conformance::core(DataPlane::EdgeProxy)? + conformance::core(DataPlane::Envoy)?)
 }
 
 /// A run of tests that are chosen by the name of their target, never by package: cargo unifies the features of what it is

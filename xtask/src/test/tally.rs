@@ -49,6 +49,11 @@ pub(crate) fn run_go(command: Command) -> Result<Tally> {
     count(command, parse_go)
 }
 
+/// The same for the official conformance suite, whose sum is its last line.
+pub(crate) fn run_suite(command: Command) -> Result<Tally> {
+    count(command, parse_suite)
+}
+
 fn count(mut command: Command, parse: impl Fn(&str) -> Option<Tally>) -> Result<Tally> {
     let name = command.get_program().display().to_string();
     let mut child = command
@@ -77,6 +82,17 @@ fn parse_go(line: &str) -> Option<Tally> {
     Some(Tally {
         passed,
         failed: 1 - passed,
+    })
+}
+
+/// Reads `58 passed, 0 failed, 112 skipped`. The suite skips what needs a feature that the run doesn't claim.
+fn parse_suite(line: &str) -> Option<Tally> {
+    let (passed, rest) = line.split_once(" passed, ")?;
+    let (failed, skipped) = rest.split_once(" failed, ")?;
+    skipped.strip_suffix(" skipped")?;
+    Some(Tally {
+        passed: passed.parse().ok()?,
+        failed: failed.parse().ok()?,
     })
 }
 
@@ -116,6 +132,14 @@ mod tests {
         );
         assert_eq!(parse_go("    --- PASS: TestA/part (0.00s)"), None);
         assert_eq!(parse_go("ok  \tkubelab\t0.1s"), None);
+    }
+
+    #[test]
+    fn the_sum_of_the_suite_is_counted_without_what_it_skips() {
+        let expected = Tally { passed: 58, failed: 1 };
+        assert_eq!(parse_suite("58 passed, 1 failed, 111 skipped"), Some(expected));
+        assert_eq!(parse_suite("58 passed, 1 failed"), None);
+        assert_eq!(parse_suite("=== RUN   TestConformance"), None);
     }
 
     #[test]
