@@ -94,8 +94,7 @@ fn users_of(text: &[u8], problems: &mut Problems) -> Option<String> {
     let mut users: BTreeMap<&str, &str> = BTreeMap::new();
     for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let fault = match line.split_once(':') {
-            None => Some("invalid htpasswd format: each line must be in the format 'username:password'"),
-            Some((user, _)) if user.is_empty() => {
+            None | Some(("", _)) => {
                 Some("invalid htpasswd format: each line must be in the format 'username:password'")
             }
             Some((user, password)) => match password.strip_prefix("{SHA}") {
@@ -181,8 +180,11 @@ pub(super) fn api_keys(reader: &Reader<'_>, spec: &KeysSpec, problems: &mut Prob
     }
 }
 
+/// Makes a place of the name of a header, parameter or cookie.
+type Place = fn(Arc<str>) -> KeySource;
+
 fn sources(from: &ExtractFrom, problems: &mut Problems) -> Vec<KeySource> {
-    let lists: [(&[Box<str>], fn(Arc<str>) -> KeySource); 3] = [
+    let lists: [(&[Box<str>], Place); 3] = [
         (&from.headers, KeySource::Header),
         (&from.params, KeySource::Query),
         (&from.cookies, KeySource::Cookie),
