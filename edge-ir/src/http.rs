@@ -54,12 +54,12 @@ pub struct Route {
 pub struct RouteEffect {
     /// What happens.
     pub action: RouteAction,
-    /// Edits to the request before it goes to the backend.
-    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
-    pub request_headers: HeaderEdits,
+    /// Edits to the request before it goes to the backend; few rules have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_headers: Option<Box<HeaderEdits>>,
     /// Edits to the response before it goes to the client.
-    #[serde(default, skip_serializing_if = "HeaderEdits::is_empty")]
-    pub response_headers: HeaderEdits,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_headers: Option<Box<HeaderEdits>>,
     /// What filters of the manager do for it, sorted by id. The manager has each of them.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub filters: RouteFilters,
@@ -72,8 +72,8 @@ impl RouteEffect {
     pub fn new(action: RouteAction, origins: Origins) -> Self {
         Self {
             action,
-            request_headers: HeaderEdits::default(),
-            response_headers: HeaderEdits::default(),
+            request_headers: None,
+            response_headers: None,
             filters: RouteFilters::default(),
             origins,
         }
@@ -200,7 +200,7 @@ pub struct Forward {
     pub retry: Option<Box<RetryPolicy>>,
     /// What becomes of the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path_rewrite: Option<PathRewrite>,
+    pub path_rewrite: Option<Box<PathRewrite>>,
     /// What becomes of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_rewrite: Option<HostRewrite>,
@@ -425,6 +425,11 @@ pub struct HeaderEdits {
 }
 
 impl HeaderEdits {
+    /// The edits, if there are any.
+    pub fn boxed(self) -> Option<Box<Self>> {
+        (!self.is_empty()).then(|| Box::new(self))
+    }
+
     /// Nothing to edit.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty() && self.add.is_empty() && self.remove.is_empty()

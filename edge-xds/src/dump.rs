@@ -5,7 +5,7 @@
 
 use crate::{
     json::{Codec, JsonError, Names, full_name},
-    snapshot::{Entry, ResourceType, Snapshot},
+    snapshot::{Body, Entry, ResourceType, Snapshot},
 };
 use edge_ir::FleetKey;
 use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
@@ -93,8 +93,11 @@ pub fn codec<'a>(
     }
     for snapshot in snapshots {
         let sections = ResourceType::ALL.into_iter().map(|kind| snapshot.section(kind));
-        for entry in sections.flat_map(|section| section.entries()) {
-            collect_urls(&entry.body.contiguous(), &mut names);
+        for run in sections
+            .flat_map(|section| section.entries())
+            .flat_map(|entry| entry.body.runs())
+        {
+            collect_urls(run, &mut names);
         }
     }
     Codec::for_known(names.iter().map(String::as_str))
@@ -299,13 +302,16 @@ struct Resource<'a> {
 
 impl Serialize for Resource<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let body = self.entry.body.contiguous();
         let (url, names) = (self.kind.type_url(), Names::Camel);
+        let renamed = || dashed(&self.entry.name);
+        if let (ResourceType::Routes, Body::Rope { pieces, .. }) = (self.kind, &self.entry.body) {
+            return self.codec.serialize_rope(url, pieces, names, &renamed(), serializer);
+        }
+        let body = self.entry.body.contiguous();
         match self.kind {
-            ResourceType::Routes => {
-                let renamed = dashed(&self.entry.name);
-                self.codec.serialize_any(url, &body, names, Some(&renamed), serializer)
-            }
+            ResourceType::Routes => self
+                .codec
+                .serialize_any(url, &body, names, Some(&renamed()), serializer),
             ResourceType::Listener => {
                 let mut value = self
                     .codec

@@ -15,12 +15,13 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use crate::snapshot::Piece;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
 use serde::{Serialize, Serializer, ser::Error};
 use serde_json::Value;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 pub(crate) use value::collect_types;
 
 /// How field names are written.
@@ -195,17 +196,49 @@ impl Codec {
         rename: Option<&str>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let descriptor = self.descriptor(type_url).map_err(S::Error::custom)?;
-        let mut message = DynamicMessage::decode(descriptor, bytes).map_err(S::Error::custom)?;
-        if let Some(name) = rename {
-            message.set_field_by_name("name", prost_reflect::Value::String(name.to_owned()));
-        }
+        let message = self.named(type_url, bytes, rename).map_err(S::Error::custom)?;
         let fields = write::Message {
             message: &message,
             options: &options(names),
             names,
         };
         value::Typed { type_url, fields }.serialize(serializer)
+    }
+
+    /// The same for a message in pieces: a header, and in each piece behind it one element of a repeated field. Elements
+    /// are decoded one by one as they are written, because a table of ten thousand hosts takes half a gigabyte decoded.
+    pub fn serialize_rope<S: Serializer>(
+        &self,
+        type_url: &str,
+        pieces: &[Arc<Piece>],
+        names: Names,
+        rename: &str,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let (header, elements) = match pieces {
+            [header, elements @ ..] => (header.bytes().as_ref(), elements),
+            [] => ([].as_slice(), pieces),
+        };
+        let header = self.named(type_url, header, Some(rename)).map_err(S::Error::custom)?;
+        let message = write::Message {
+            message: &header,
+            options: &options(names),
+            names,
+        };
+        let fields = write::Rope { message, elements };
+        value::Typed { type_url, fields }.serialize(serializer)
+    }
+
+    fn named(&self, type_url: &str, bytes: &[u8], name: Option<&str>) -> Result<DynamicMessage, JsonError> {
+        let mut message =
+            DynamicMessage::decode(self.descriptor(type_url)?, bytes).map_err(|error| JsonError::Malformed {
+                name: full_name(type_url).to_owned(),
+                message: error.to_string(),
+            })?;
+        if let Some(name) = name {
+            message.set_field_by_name("name", prost_reflect::Value::String(name.to_owned()));
+        }
+        Ok(message)
     }
 
     fn descriptor(&self, name: &str) -> Result<MessageDescriptor, JsonError> {

@@ -54,6 +54,7 @@ fn bootstraps_are_replaced_merged_patched_or_refused(plane: &DataPlane) -> Resul
         begun_with(&tenant, "copied")?;
         refuses(&tenant)?;
         keeps_what_runs(&tenant, &customised(json!({"type": "Replace", "value": "{}"})))?;
+        is_too_long(&tenant, &customised)?;
         drains(&tenant).context("the proxies with another admin port")
     })();
     tenant.explain(result)
@@ -139,6 +140,24 @@ fn keeps_what_runs(tenant: &Tenant, broken: &Value) -> Result<()> {
     says(tenant, &gateway, "dynamic_resources")?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
     ensure!(tenant.pod("merged")? == before, "its pod was replaced");
+    Ok(())
+}
+
+/// A bootstrap with which no program could be started is said of its Gateway, and its pod stays.
+fn is_too_long(tenant: &Tenant, customised: &impl Fn(Value) -> Value) -> Result<()> {
+    let (before, address) = (tenant.pod("patched")?, tenant.address("patched", 80)?);
+    let layer = json!({"name": "runtime-0", "static_layer": {"example.text": "x".repeat(140_000)}});
+    let merged = json!({"layered_runtime": {"layers": [layer]}}).to_string();
+    let gateway = tenant.gateway_with("patched", &customised(json!({"type": "Merge", "value": merged})))?;
+    tenant
+        .lab
+        .wait_until(&gateway, "to say that its bootstrap is too long", |gateway| {
+            let programmed = condition(&gateway["status"]["conditions"], "Programmed");
+            let message = programmed["message"].as_str().unwrap_or_default();
+            programmed["reason"] == "Invalid" && message.contains("bootstrap: it has 14") && message.contains("131071")
+        })?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    ensure!(tenant.pod("patched")? == before, "its pod was replaced");
     Ok(())
 }
 

@@ -129,6 +129,53 @@ fn a_field_that_there_is_not_is_refused_on_its_gateway_alone() -> Result<()> {
 }
 
 #[test]
+fn an_object_of_a_fleet_that_is_too_large_is_told_and_costs_no_other() -> Result<()> {
+    serving("oversize", |tenant, front| {
+        let lab = tenant.lab;
+        let filled = |bytes: usize| {
+            let env = json!([{"name": "FILLER", "value": "x".repeat(bytes)}]);
+            let container = json!({"image": "edge-proxy:test", "env": env});
+            json!({"provider": {"type": "Cluster", "cluster": {"envoyDeployment": {"container": container}}}})
+        };
+        // Nobody's, by which it is found out how large an EdgeProxy can be.
+        let (mut fits, mut is_too_large) = (1_200_000, 1_600_000);
+        while is_too_large - fits > 100 {
+            let middle = usize::midpoint(fits, is_too_large);
+            match tenant.make(&Kind::edge("EdgeProxy"), "probe", &filled(middle)) {
+                Ok(_) => fits = middle,
+                Err(_) => is_too_large = middle,
+            }
+        }
+        lab.delete(&tenant.object(&Kind::edge("EdgeProxy"), "probe"))?;
+        let large = tenant.gateway_with("large", &filled(0))?;
+        let address = tenant.address("large", 80)?;
+        tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+        let pod = tenant.pod("large")?;
+        // It has room for its status, and its Deployment, which holds the same and a bootstrap, has none.
+        tenant.gateway_with("large", &filled(fits - 2_500))?;
+        let told = lab.wait_until(&large, "to say that its Deployment is too large", |gateway| {
+            let message = programmed(gateway)["message"].as_str().unwrap_or_default();
+            message.contains("the object is too large for the API server")
+        })?;
+        ensure!(programmed(&told)["reason"] == "Invalid", "{}", programmed(&told));
+        tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+        ensure!(tenant.pod("large")? == pod, "its pod was replaced");
+        // Its other objects are looked after, and so are those of others.
+        set(
+            tenant,
+            &json!({"envoyService": {"annotations": {"example.com/round": "2"}}}),
+        )?;
+        let service = tenant.fleet_object(&Kind::core("Service"), "front")?;
+        lab.wait_until(&service, "to be changed", |service| {
+            service["metadata"]["annotations"]["example.com/round"] == "2"
+        })?;
+        ensure!(is(&lab.get(front)?, "Programmed", "True"), "others notice");
+        tenant.gateway_with("large", &filled(1))?;
+        lab.wait_until_true(&large, "Programmed").map(drop)
+    })
+}
+
+#[test]
 fn a_gateway_has_the_addresses_that_it_asks_for_or_says_that_it_has_not() -> Result<()> {
     serving("asked", |tenant, gateway| {
         let lab = tenant.lab;

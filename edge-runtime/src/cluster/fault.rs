@@ -25,10 +25,12 @@ pub fn describe_status(status: &Status) -> String {
     if let Some(fields) = unknown_fields(status) {
         return format!("the API server doesn't take it: {fields}");
     }
+    if is_too_large(status) {
+        return format!("the object is too large for the API server: {said}");
+    }
     match status.code {
         401 => format!("the API server doesn't take our credentials ({said}); check the ServiceAccount's token"),
         403 => format!("the API server forbids it: {said}; add that to the role of the ServiceAccount"),
-        413 => format!("the object is too large for the API server: {said}"),
         422 | 400 => format!("the API server doesn't take it: {said}"),
         429 => format!("the API server is overloaded and asks for patience: {said}"),
         code if code >= 500 => format!("the API server fails ({code}): {said}"),
@@ -39,9 +41,21 @@ pub fn describe_status(status: &Status) -> String {
 /// Whether the same request would be refused again, for what it asks: trying again helps once somebody has changed that.
 pub fn is_refusal(error: &Error) -> bool {
     match error {
-        Error::Api(status) => [400, 403, 404, 413, 422].contains(&status.code) || unknown_fields(status).is_some(),
+        Error::Api(status) => {
+            [400, 403, 404, 422].contains(&status.code) || is_too_large(status) || unknown_fields(status).is_some()
+        }
         _ => false,
     }
+}
+
+/// Whether an object has more bytes than are stored of one. The API server says so of requests beyond its own limit; of
+/// those beyond etcd's it says that it has failed itself, in etcd's words or in gRPC's.
+pub fn is_too_large(status: &Status) -> bool {
+    let is_etcds = [
+        "etcdserver: request is too large",
+        "trying to send message larger than max",
+    ];
+    status.code == 413 || (status.code == 500 && is_etcds.iter().any(|words| status.message.contains(words)))
 }
 
 /// The fields of an applied object that its kind doesn't have. To such an object an API server answers with 500, as if
@@ -96,6 +110,23 @@ mod tests {
         let mut status = Status::failure(message, "");
         status.code = code;
         Error::Api(status.boxed())
+    }
+
+    #[test]
+    fn an_object_that_etcd_does_not_take_is_refused_for_its_size() {
+        for (code, message) in [
+            (413, "Request entity too large: limit is 3145728"),
+            (500, "etcdserver: request is too large"),
+            (
+                500,
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2 vs. 1)",
+            ),
+        ] {
+            let error = answer(code, message);
+            assert!(is_refusal(&error), "{message}");
+            let told = format!("the object is too large for the API server: {message}");
+            assert_eq!(describe(&error), told);
+        }
     }
 
     #[test]

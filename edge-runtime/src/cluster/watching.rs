@@ -131,7 +131,12 @@ impl<K: Watched> Watching<K> {
                     let ran = std::mem::replace(&mut self.failed, Instant::now()).elapsed();
                     self.backoff.ran(ran);
                     self.pause = Some(self.backoff.pause());
-                    return Err(judge(&error));
+                    let fault = judge(&error);
+                    if fault == Fault::Expired {
+                        // Told as an event or as an answer: after the latter, the same version would be asked for again.
+                        self.events = begin(&self.target);
+                    }
+                    return Err(fault);
                 }
                 // The server doesn't stream lists after all. Events never end by themselves.
                 Some(Err(_)) | None => {

@@ -4,6 +4,9 @@ use edge_infra::{Object, StartFiles, Terms, memory_limit, render};
 use edge_ir::{Infra, Placement};
 use edge_xds::bootstrap::{ClusterPlace, for_cluster};
 
+/// Longest argument of a program, in bytes, with the zero behind it: 32 pages (Linux, `MAX_ARG_STRLEN`).
+const LONGEST_ARGUMENT: usize = 32 * 4096;
+
 /// How the objects of fleets are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendering {
@@ -31,6 +34,14 @@ impl Rendering {
             memory_limit_bytes: memory_limit(&infra.proxy.cluster),
         };
         let start = for_cluster(infra, &place).map_err(|error| format!("bootstrap: {error}"))?;
+        if start.bootstrap.len() >= LONGEST_ARGUMENT {
+            // Its pods would be made, and none of them would start.
+            let (bytes, most) = (start.bootstrap.len(), LONGEST_ARGUMENT - 1);
+            return Err(format!(
+                "bootstrap: it has {bytes} bytes, and a proxy is given it as an argument, of which none can have more than \
+                 {most}: make EdgeProxy's spec.bootstrap smaller"
+            ));
+        }
         let files = StartFiles {
             bootstrap: start.bootstrap,
             trusted_ca: start.trusted_ca,
@@ -42,5 +53,44 @@ impl Rendering {
             let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
             errors.join("; ")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::sample;
+    use edge_ir::{BootstrapPatch, ProxySettings};
+
+    #[test]
+    fn a_bootstrap_that_is_too_long_for_an_argument_is_refused() {
+        let terms = Terms {
+            controller_name: "gateway.edge/c".into(),
+            controller_namespace: "edge".into(),
+            dns_domain: "cluster.local".into(),
+            proxy_image: "edge-proxy:test".to_owned(),
+            shutdown_manager_image: "edgegateway:test".to_owned(),
+            image_pull_policy: "Never".to_owned(),
+            image_pull_secrets: Vec::new(),
+            authorities: String::new(),
+        };
+        let rendering = Rendering { terms };
+        let with = |filler: usize| {
+            let text = "x".repeat(filler);
+            let layer = format!("{{ name: runtime-0, static_layer: {{ example: {text} }} }}");
+            let merged = format!("layered_runtime: {{ layers: [{layer}] }}");
+            let proxy = ProxySettings {
+                bootstrap: Some(BootstrapPatch::Merge(merged.into())),
+                ..ProxySettings::default()
+            };
+            rendering.objects(&sample::infra("ns/gw", proxy))
+        };
+        assert!(with(100_000).is_ok());
+        let refused = with(LONGEST_ARGUMENT).unwrap_err();
+        assert!(refused.starts_with("bootstrap: it has 13"), "{refused}");
+        assert!(
+            refused.contains("131071: make EdgeProxy's spec.bootstrap smaller"),
+            "{refused}"
+        );
     }
 }

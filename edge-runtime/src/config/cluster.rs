@@ -65,6 +65,39 @@ pub enum Deploy {
     GatewayNamespace,
 }
 
+impl Cluster {
+    /// Fields of the file that another configuration has otherwise. All of them are read at the start alone.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let Self {
+            // These come with the process.
+            namespace: _,
+            certificates: _,
+            proxy_image: _,
+            scope,
+            deploy,
+            client,
+            election,
+            shutdown_manager_image,
+            topology_injector,
+        } = self;
+        let fields = [
+            ("watch", *scope != other.scope),
+            ("deploy", *deploy != other.deploy),
+            ("client.rateLimit", *client != other.client),
+            ("leaderElection", *election != other.election),
+            (
+                "shutdownManager.image",
+                *shutdown_manager_image != other.shutdown_manager_image,
+            ),
+            ("proxyTopologyInjector", *topology_injector != other.topology_injector),
+        ];
+        fields
+            .into_iter()
+            .filter_map(|(field, differs)| differs.then_some(field))
+            .collect()
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

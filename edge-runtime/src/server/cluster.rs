@@ -178,11 +178,8 @@ fn inject_topology(cluster: &Cluster, api: &Api, hub: &Hub) -> Option<Task> {
 impl Running {
     /// Brings what is running in line with changed settings.
     pub(super) fn follow(&self, old: &Cluster, new: &Cluster) {
-        if new != old {
-            tracing::warn!(
-                "provider.cluster has changed, which takes effect at the next start: restart the controller (kubectl \
-                 rollout restart of its Deployment)"
-            );
+        if let Some(message) = restart_for(&old.differences(new)) {
+            tracing::warn!("{message}");
         }
     }
 
@@ -197,6 +194,17 @@ impl Running {
         self.election.stop(STOP_GRACE).await;
         self.statuses
     }
+}
+
+/// What is said of settings that can't be followed.
+fn restart_for(fields: &[&str]) -> Option<String> {
+    let fields = fields.join(", ");
+    (!fields.is_empty()).then(|| {
+        format!(
+            "provider.cluster has changed ({fields}), which takes effect at the next start: restart the controller \
+             (kubectl rollout restart of its Deployment)"
+        )
+    })
 }
 
 /// What the objects of fleets depend on besides the fleets.
@@ -221,5 +229,46 @@ fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
         },
         authorities: TlsFiles::within(&cluster.certificates).authority,
         namespaces,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Mode, Overrides};
+    use std::fs;
+
+    fn cluster(settings: &str) -> Cluster {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.yaml");
+        let head = "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nprovider: { type: Cluster, cluster: ";
+        fs::write(&file, format!("{head}{settings} }}\n")).unwrap();
+        match config::read(Some(&file), &Overrides::default()).unwrap().mode {
+            Mode::Cluster(cluster) => *cluster,
+            Mode::Standalone(_) => panic!("another mode"),
+        }
+    }
+
+    #[test]
+    fn settings_that_need_a_restart_are_named() {
+        let before = cluster("{}");
+        assert_eq!(restart_for(&before.differences(&cluster("{}"))), None);
+        for (settings, field) in [
+            ("{ watch: { type: Namespaces, namespaces: [a] } }", "watch"),
+            ("{ deploy: { type: GatewayNamespace } }", "deploy"),
+            ("{ client: { rateLimit: { qps: 7, burst: 9 } } }", "client.rateLimit"),
+            ("{ leaderElection: { disable: true } }", "leaderElection"),
+            ("{ shutdownManager: { image: 'a/b:c' } }", "shutdownManager.image"),
+            ("{ proxyTopologyInjector: { disabled: true } }", "proxyTopologyInjector"),
+        ] {
+            assert_eq!(before.differences(&cluster(settings)), [field], "{settings}");
+        }
+        let both = cluster("{ leaderElection: { disable: true }, deploy: { type: GatewayNamespace } }");
+        let said = restart_for(&before.differences(&both)).unwrap();
+        assert_eq!(
+            said,
+            "provider.cluster has changed (deploy, leaderElection), which takes effect at the next start: restart the \
+             controller (kubectl rollout restart of its Deployment)"
+        );
     }
 }

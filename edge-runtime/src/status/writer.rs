@@ -17,7 +17,7 @@ use super::{
 use crate::{
     cluster::{
         Api, Served,
-        fault::{Trouble, describe},
+        fault::{Trouble, describe, is_too_large},
     },
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{Leadership, Ledger, Mirror, Rejections, Seen},
@@ -419,7 +419,7 @@ async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, 
 
 /// Whether the same again would be refused again.
 fn is_final(error: &Error) -> bool {
-    matches!(error, Error::Api(status) if [400, 413, 422].contains(&status.code))
+    matches!(error, Error::Api(status) if [400, 422].contains(&status.code) || is_too_large(status))
 }
 
 /// What an object carries.

@@ -49,6 +49,28 @@ fn a_route_dump_names_its_fleet_and_tables_with_dashes() {
 }
 
 #[test]
+fn a_table_in_pieces_is_written_like_one_that_is_whole() {
+    let hosts = ["*", "a.example", "b.example"].map(|domain| sample::host(domain, vec![sample::route("r", "/a", "c")]));
+    for hosts in [hosts.to_vec(), Vec::new()] {
+        let fleet = sample::fleet(hosts, &["c"]);
+        let snapshot = Lowering::new().lower(&fleet);
+        let codec = codec([], [&snapshot]).unwrap();
+        let table = &snapshot.section(ResourceType::Routes).entries()[0];
+        let whole = codec.serialize_any(
+            ResourceType::Routes.type_url(),
+            &table.body.contiguous(),
+            Names::Camel,
+            Some("default-gw-http"),
+            serde_json::value::Serializer,
+        );
+        assert_eq!(
+            dump(DumpKind::Route, &fleet)["dynamicRouteConfigs"][0]["routeConfig"].to_string(),
+            whole.unwrap().to_string()
+        );
+    }
+}
+
+#[test]
 fn a_fleet_without_routes_has_an_empty_dump() {
     let empty = edge_ir::Fleet {
         route_tables: Default::default(),

@@ -1,6 +1,6 @@
 //! JSON values and the types they name by `@type`.
 
-use super::{JsonError, full_name, read, write::Message};
+use super::{JsonError, full_name, read};
 use prost_reflect::DescriptorPool;
 use serde::Serialize;
 use serde_json::Value;
@@ -101,9 +101,9 @@ fn join(outer: &str, inner: &str) -> String {
 
 /// A message with its type in front, as an `Any` is written.
 #[derive(Serialize)]
-pub(super) struct Typed<'a> {
+pub(super) struct Typed<'a, T: Serialize> {
     #[serde(rename = "@type")]
     pub(super) type_url: &'a str,
     #[serde(flatten)]
-    pub(super) fields: Message<'a>,
+    pub(super) fields: T,
 }

@@ -6,13 +6,18 @@
 //! same message is always the same text.
 
 use super::full_name;
+use crate::snapshot::Piece;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use prost_reflect::{DynamicMessage, EnumDescriptor, Kind, MapKey, ReflectMessage, SerializeOptions, Value};
+use prost::encoding::{decode_key, decode_varint};
+use prost_reflect::{
+    DynamicMessage, EnumDescriptor, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage, SerializeOptions,
+    Value,
+};
 use serde::{
     Serialize, Serializer,
     ser::{Error as _, SerializeMap, SerializeSeq},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A message as a map of its fields, or in the form of its well-known type.
 pub(super) struct Message<'a> {
@@ -22,7 +27,10 @@ pub(super) struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn inner(&self, message: &'a DynamicMessage) -> Self {
+    fn inner<'m>(&self, message: &'m DynamicMessage) -> Message<'m>
+    where
+        'a: 'm,
+    {
         Message {
             message,
             options: self.options,
@@ -55,7 +63,7 @@ impl Serialize for Message<'_> {
     }
 }
 
-impl Message<'_> {
+impl<'a> Message<'a> {
     fn write_fields<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         self.write_entries(&mut map)?;
@@ -64,13 +72,25 @@ impl Message<'_> {
 
     fn write_entries<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         for (field, value) in self.message.fields() {
-            let name = match self.names {
-                super::Names::Proto => field.name(),
-                super::Names::Camel => field.json_name(),
-            };
-            map.serialize_entry(name, &self.field(value, field.kind()))?;
+            self.write_entry(map, &field, value)?;
         }
         Ok(())
+    }
+
+    fn write_entry<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        field: &FieldDescriptor,
+        value: &'a Value,
+    ) -> Result<(), M::Error> {
+        map.serialize_entry(self.name_of(field), &self.field(value, field.kind()))
+    }
+
+    fn name_of<'f>(&self, field: &'f FieldDescriptor) -> &'f str {
+        match self.names {
+            super::Names::Proto => field.name(),
+            super::Names::Camel => field.json_name(),
+        }
     }
 
     /// The message inside, with its type. One without a type says that there is a setting, and not which.
@@ -126,6 +146,71 @@ impl Message<'_> {
             Some((field, value)) => self.field(value, field.kind()).serialize(serializer),
             None => serializer.serialize_none(),
         }
+    }
+}
+
+/// A message whose elements of a repeated field stand behind it, each in a piece with the field's key and its own length
+/// in front.
+pub(super) struct Rope<'a> {
+    pub(super) message: Message<'a>,
+    pub(super) elements: &'a [Arc<Piece>],
+}
+
+impl Serialize for Rope<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let number = match self.elements.first() {
+            Some(first) => decode_key(&mut &first.bytes()[..]).map_err(S::Error::custom)?.0,
+            None => return self.message.serialize(serializer),
+        };
+        let descriptor = self.message.message.descriptor();
+        let (Some(field), Some(kind)) = (descriptor.get_field(number), self.kind(number)) else {
+            return Err(S::Error::custom(format!(
+                "no field {number} of {}",
+                descriptor.full_name()
+            )));
+        };
+        let elements = Elements { rope: self, kind };
+        let name = self.message.name_of(&field);
+        let mut map = serializer.serialize_map(None)?;
+        // In the order of their numbers, as if the elements stood in the message.
+        let mut behind = self.message.message.fields().peekable();
+        while let Some((field, value)) = behind.next_if(|(field, _)| field.number() < number) {
+            self.message.write_entry(&mut map, &field, value)?;
+        }
+        map.serialize_entry(name, &elements)?;
+        for (field, value) in behind {
+            self.message.write_entry(&mut map, &field, value)?;
+        }
+        map.end()
+    }
+}
+
+impl Rope<'_> {
+    /// The type of the elements.
+    fn kind(&self, number: u32) -> Option<MessageDescriptor> {
+        match self.message.message.descriptor().get_field(number)?.kind() {
+            Kind::Message(kind) => Some(kind),
+            _ => None,
+        }
+    }
+}
+
+struct Elements<'a> {
+    rope: &'a Rope<'a>,
+    kind: MessageDescriptor,
+}
+
+impl Serialize for Elements<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.rope.elements.len()))?;
+        for piece in self.rope.elements {
+            let mut bytes = &piece.bytes()[..];
+            decode_key(&mut bytes).map_err(S::Error::custom)?;
+            decode_varint(&mut bytes).map_err(S::Error::custom)?;
+            let message = DynamicMessage::decode(self.kind.clone(), bytes).map_err(S::Error::custom)?;
+            list.serialize_element(&self.rope.message.inner(&message))?;
+        }
+        list.end()
     }
 }
 

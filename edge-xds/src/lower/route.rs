@@ -103,16 +103,18 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
     });
     match &effect.action {
         Action::Forward(forward) if has_destination(forward) => {
-            put_message(out, ROUTE, |out| put_forward(out, forward, &effect.request_headers));
+            put_message(out, ROUTE, |out| {
+                put_forward(out, forward, edits(&effect.request_headers))
+            });
         }
         Action::Forward(_) => put_generated(out, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
         Action::Redirect(redirect) => put_generated(out, REDIRECT, &rewrite::lower_redirect(redirect, host.port)),
         Action::Respond(response) => put_generated(out, DIRECT_RESPONSE, &lower_response(response)),
     }
-    put_to_add(out, REQUEST_HEADERS_TO_ADD, &effect.request_headers);
-    put_to_add(out, RESPONSE_HEADERS_TO_ADD, &effect.response_headers);
-    put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, &effect.response_headers);
-    put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, &effect.request_headers);
+    put_to_add(out, REQUEST_HEADERS_TO_ADD, edits(&effect.request_headers));
+    put_to_add(out, RESPONSE_HEADERS_TO_ADD, edits(&effect.response_headers));
+    put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, edits(&effect.response_headers));
+    put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, edits(&effect.request_headers));
     for used in effect.filters.iter() {
         filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used);
     }
@@ -123,6 +125,16 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
         out.extend_from_slice(host_suffix.as_bytes());
     });
     put_metadata(out, METADATA, &effect.origins);
+}
+
+/// The edits of a rule.
+fn edits(edits: &Option<Box<HeaderEdits>>) -> &HeaderEdits {
+    static NONE: HeaderEdits = HeaderEdits {
+        set: Vec::new(),
+        add: Vec::new(),
+        remove: Vec::new(),
+    };
+    edits.as_deref().unwrap_or(&NONE)
 }
 
 /// Length of the body that a route answers with by itself.
@@ -143,7 +155,10 @@ fn has_destination(forward: &Forward) -> bool {
 
 fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits) {
     let not_found = put_destination(out, &forward.destination);
-    let path = forward.path_rewrite.as_ref().map_or(Lowered::Same, rewrite::lower_path);
+    let path = forward
+        .path_rewrite
+        .as_deref()
+        .map_or(Lowered::Same, rewrite::lower_path);
     if let Lowered::Prefix(prefix) = &path {
         put_text(out, action::PREFIX_REWRITE, prefix);
     }

@@ -138,7 +138,7 @@ fn timeouts_retries_and_rewrites_are_lowered() {
             per_try_timeout: None,
             attempts_per_priority: None,
         }));
-        action.path_rewrite = Some(PathRewrite::Full("/b\\1".into()));
+        action.path_rewrite = Some(Box::new(PathRewrite::Full("/b\\1".into())));
         Arc::make_mut(&mut route.effect).action = RouteAction::Forward(action);
     });
     let action = &route["route"];
@@ -170,7 +170,8 @@ fn header_values_are_literal_and_removal_comes_last() {
             set: vec![edit("x-a", "50%"), edit("Host", "b.example"), edit("x-gone", "1")],
             add: vec![edit("x-empty", "")],
             remove: vec!["X-Gone".into(), ":path".into()],
-        };
+        }
+        .boxed();
     });
     assert_eq!(
         route["request_headers_to_add"],

@@ -67,6 +67,15 @@ impl Body {
         self.len() == 0
     }
 
+    /// The bytes, run by run.
+    pub fn runs(&self) -> impl Iterator<Item = &Bytes> {
+        let (whole, pieces) = match self {
+            Self::Whole(bytes) => (Some(bytes), [].as_slice()),
+            Self::Rope { pieces, .. } => (None, &**pieces),
+        };
+        whole.into_iter().chain(pieces.iter().map(|piece| &piece.bytes))
+    }
+
     /// Appends all bytes.
     pub fn copy_to(&self, out: &mut Vec<u8>) {
         match self {

@@ -100,7 +100,8 @@ impl Tenant {
         Ok(kind.named(&self.system.name, name))
     }
 
-    fn make(&self, kind: &Kind, name: &str, spec: &Value) -> Result<Object> {
+    /// Creates or changes an object in the applications' namespace.
+    pub fn make(&self, kind: &Kind, name: &str, spec: &Value) -> Result<Object> {
         let object = self.object(kind, name);
         let made = json!({
             "apiVersion": kind.api_version, "kind": kind.kind,

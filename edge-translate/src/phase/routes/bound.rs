@@ -295,8 +295,8 @@ impl Binder<'_, '_> {
     fn effect(&mut self, rule: Rule, due: &Due) -> RouteEffect {
         RouteEffect {
             action: self.action(rule.action, due),
-            request_headers: rule.request_headers,
-            response_headers: rule.response_headers,
+            request_headers: rule.request_headers.boxed(),
+            response_headers: rule.response_headers.boxed(),
             filters: merged(rule.filters, due.filters()),
             origins: rule.origins,
         }
@@ -312,7 +312,7 @@ impl Binder<'_, '_> {
     /// Whatever can't be resolved answers 500 for its share.
     fn forward(&mut self, rule: Forwarding, due: &Due) -> RouteAction {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
-        let mut shares = Vec::with_capacity(rule.shares.len());
+        let mut shares: SmallVec<[BackendShare; 1]> = SmallVec::new();
         let mut invalid_weight = rule.invalid_weight;
         for share in rule.shares {
             let Some(backend) = self.backend(share.backend, due) else {
@@ -355,7 +355,7 @@ impl Binder<'_, '_> {
             destination,
             timeout: self.timeout(rule.limits, retry.as_ref(), &due.traffic),
             retry: retry.map(Box::new),
-            path_rewrite: rule.path_rewrite,
+            path_rewrite: rule.path_rewrite.map(Box::new),
             host_rewrite: rule.host_rewrite,
             forwarded_host: rule.forwarded_host,
             mirrors,
@@ -427,17 +427,20 @@ fn retry(own: Retries, limits: Limits, traffic: &Traffic) -> Option<RetryPolicy>
 }
 
 /// None when nothing valid is left, or no weight: both answer 500.
-fn destination(mut shares: Vec<BackendShare>, invalid_weight: u32) -> Option<Destination> {
+fn destination(shares: SmallVec<[BackendShare; 1]>, invalid_weight: u32) -> Option<Destination> {
     let plain = |s: &BackendShare| {
         s.request_headers.is_empty()
             && s.response_headers.is_empty()
             && s.host_rewrite.is_none()
             && s.filters.is_empty()
     };
-    Some(match shares.as_mut_slice() {
+    Some(match shares.as_slice() {
         [] => return None,
         [one] if invalid_weight == 0 && plain(one) => Destination::Cluster(one.cluster.clone()),
-        _ => Destination::Weighted { shares, invalid_weight },
+        _ => Destination::Weighted {
+            shares: shares.into_vec(),
+            invalid_weight,
+        },
     })
 }
 

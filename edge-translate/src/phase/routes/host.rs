@@ -123,11 +123,13 @@ fn collect(reader: &Reader<'_>, fleet: FleetId, routes: &[HostRoute]) -> (Vec<Ar
             overlap::overlaps(written.map(|one| (one.of, &one.route.matches)))
         }
     };
-    let routes = found.into_iter().map(|one| match one.state {
+    // Not collected in place: the list would keep the room of the candidates, ten times its own.
+    let mut routes = Vec::with_capacity(found.len());
+    routes.extend(found.iter().map(|one| match one.state {
         State::Bound => Arc::clone(one.route),
         State::Broken => Arc::new(closed(one.route)),
-    });
-    (routes.collect(), overlaps)
+    }));
+    (routes, overlaps)
 }
 
 fn closed(route: &Route) -> Route {

@@ -75,7 +75,7 @@ fn full_route() -> Route {
         per_try_timeout: Some(Timeout(0)),
         attempts_per_priority: None,
     }));
-    action.path_rewrite = Some(PathRewrite::Full("/b".into()));
+    action.path_rewrite = Some(Box::new(PathRewrite::Full("/b".into())));
     action.mirrors = vec![Mirror {
         cluster: "m".into(),
         fraction: Fraction(5),
@@ -94,8 +94,8 @@ fn full_route() -> Route {
             ..route.matches
         },
         effect: Arc::new(RouteEffect {
-            request_headers: edits(),
-            response_headers: edits(),
+            request_headers: edits().boxed(),
+            response_headers: edits().boxed(),
             // A generated map has no order: more than one entry has a test of its own.
             filters: Arc::new([cors("")]),
             // A generated Struct is a map without order.
@@ -115,7 +115,7 @@ fn routes_are_written_as_generated_types_write_them() {
     };
     let acting = |action: Action| edited(&|r| Arc::make_mut(&mut r.effect).action = action.clone());
     let by = |path_rewrite| Forward {
-        path_rewrite: Some(path_rewrite),
+        path_rewrite: Some(Box::new(path_rewrite)),
         ..to(Destination::Cluster("c".into()))
     };
     let prefix = PathRewrite::Prefix {

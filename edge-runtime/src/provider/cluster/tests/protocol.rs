@@ -117,6 +117,41 @@ async fn a_watch_that_fell_behind_lists_again() {
     assert_eq!(said[7], "the API server is overloaded and asks for patience: slow down");
 }
 
+/// The API server of a busy cluster sends clients away, by priority and fairness.
+#[tokio::test]
+async fn an_api_server_that_asks_for_patience_is_told_and_asked_again() {
+    let client = server(|number, path| match number {
+        0 => fault(429, "too many requests"),
+        1 => list("5", &[route("a", "3")]),
+        // What was seen isn't asked for again.
+        2 | 3 => {
+            assert!(
+                path.contains("watch=true") && path.contains("resourceVersion=5"),
+                "{path}"
+            );
+            match number {
+                2 => fault(429, "too many requests"),
+                _ => events(&[("ADDED", route("b", "6"))]),
+            }
+        }
+        // The version is too old, told as an answer and not as an event.
+        4 => fault(410, "too old resource version"),
+        5 => {
+            assert!(!path.contains("watch=true"), "{path}");
+            list("9", &[route("b", "6")])
+        }
+        _ => fault(500, "out of order"),
+    });
+    let (mut signals, _task) = watch_routes(client, false);
+    let said = heard(&mut signals, 11).await;
+    let patience = "the API server is overloaded and asks for patience: too many requests";
+    let failing = "the API server fails (500): out of order";
+    let wanted = [
+        "begin", patience, "begin", "+a", "complete", patience, "+b", "begin", "+b", "complete", failing,
+    ];
+    assert_eq!(said, wanted);
+}
+
 #[tokio::test]
 async fn a_server_that_does_not_stream_lists_is_asked_for_a_plain_one() {
     let client = server(|number, path| match number {
