@@ -40,11 +40,14 @@ pub(super) fn users(auth: &BasicAuth) -> BasicAuthPerRoute {
     }
 }
 
+/// A list of users without any: a proxy takes no empty text for one.
+const NOBODY: &str = "# nobody";
+
 /// An instance that tells the backend who the user is. It knows none itself: it is off but where a route says who.
 pub(super) fn users_with_header(header: &str) -> Users {
     Users {
         users: Some(DataSource {
-            specifier: Some(Specifier::InlineString(String::new())),
+            specifier: Some(Specifier::InlineString(NOBODY.to_owned())),
             ..Default::default()
         }),
         forward_username_header: header.to_owned(),
