@@ -10,15 +10,27 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 mod fault;
+mod rate_limit;
+mod response;
+mod shaping;
 
 pub use fault::{AbortStatus, Fault, FaultAbort, FaultDelay};
+pub use rate_limit::{Hits, LocalRateLimit, RateLimit, RateLimitEntry, RateLimitRule, RateLimitUnit, Told};
+pub use response::{
+    CodeRange, Elsewhere, Instead, OtherResponse, ResponseOverride, ResponseSource, TextMatch, TextMatcher,
+};
+pub use shaping::{AdmissionControl, Bandwidth, Compressor, Direction, Encoding};
 
 /// Kinds of filters, in the order in which a request meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FilterKind {
+    /// Gives other responses in place of some.
+    CustomResponse,
     /// Failures on purpose.
     Fault,
+    /// Refuses requests while too many fail.
+    AdmissionControl,
     /// Cross-origin rules.
     Cors,
     /// Asks for a key.
@@ -27,14 +39,22 @@ pub enum FilterKind {
     BasicAuth,
     /// Leads a client back to the endpoint that answered it.
     StatefulSession,
+    /// Reads requests whole before they go on.
+    Buffer,
     /// Lets those through that rules allow.
     Rbac,
+    /// Requests in a time, as each proxy counts them.
+    LocalRateLimit,
+    /// Bytes in a time.
+    BandwidthLimit,
     /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
     GrpcWeb,
     /// Counts gRPC calls by their own status.
     GrpcStats,
     /// Puts a credential into a header of the request.
     CredentialInjector,
+    /// Compresses responses.
+    Compressor,
     /// Resolves the host of a request for clusters without endpoints of their own.
     DynamicForwardProxy,
 }
@@ -43,15 +63,21 @@ impl FilterKind {
     /// The kind as a word; the name of an instance begins with it.
     pub const fn word(self) -> &'static str {
         match self {
+            Self::CustomResponse => "custom_response",
             Self::Fault => "fault",
+            Self::AdmissionControl => "admission_control",
             Self::Cors => "cors",
             Self::ApiKeyAuth => "api_key_auth",
             Self::BasicAuth => "basic_auth",
             Self::StatefulSession => "stateful_session",
+            Self::Buffer => "buffer",
             Self::Rbac => "rbac",
+            Self::LocalRateLimit => "local_ratelimit",
+            Self::BandwidthLimit => "bandwidth_limit",
             Self::GrpcWeb => "grpc_web",
             Self::GrpcStats => "grpc_stats",
             Self::CredentialInjector => "credential_injector",
+            Self::Compressor => "compressor",
             Self::DynamicForwardProxy => "dynamic_forward_proxy",
         }
     }
@@ -63,7 +89,8 @@ impl FilterKind {
 pub struct FilterId {
     /// The kind.
     pub kind: FilterKind,
-    /// Whose it is, as `<kind>/<namespace>/<name>`; empty for the one that all routes share.
+    /// Whose it is, as `<kind>/<namespace>/<name>`, or a name of what it is set to; empty for the one that all routes
+    /// share.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub owner: Arc<str>,
 }
@@ -112,6 +139,12 @@ pub enum FilterSettings {
     UserHeader(Arc<str>),
     /// Puts a credential into a header, for the routes that switch it on.
     Credential(InjectedCredential),
+    /// Refuses requests while too many fail, for the routes that switch it on.
+    Admission(Arc<AdmissionControl>),
+    /// Compresses responses, for the routes that switch it on.
+    Compressor(Compressor),
+    /// Limits the requests of the routes that switch it on, all together.
+    RateLimit(Arc<LocalRateLimit>),
 }
 
 impl FilterSettings {
@@ -158,6 +191,14 @@ pub struct RouteFilter {
 pub enum FilterEffect {
     /// Which requests fail on purpose.
     Fault(Arc<Fault>),
+    /// Which responses are given others in place.
+    Override(Arc<[ResponseOverride]>),
+    /// Requests are read whole, of up to this many bytes.
+    Buffer(u32),
+    /// How many of its requests are let through.
+    RateLimit(Arc<LocalRateLimit>),
+    /// How many bytes pass.
+    Bandwidth(Arc<Bandwidth>),
     /// Which other origins browsers may let their scripts call the route from.
     Cors(Arc<Cors>),
     /// Keys that requests carry.

@@ -385,7 +385,7 @@ pub struct DirectResponse {
 }
 
 /// The body of an answer given by the proxy itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ResponseBody {
     /// As it is.
@@ -410,7 +410,7 @@ impl ResponseBody {
 }
 
 /// Changes to a header section, applied in this order: set, add, remove.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderEdits {
     /// Replace all values of the name.
@@ -437,7 +437,7 @@ impl HeaderEdits {
 }
 
 /// A header and a value for it. The value is literal: the lowering escapes what the proxy would interpret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderEdit {
     /// Name as written; matched without case.

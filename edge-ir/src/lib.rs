@@ -38,8 +38,11 @@ pub use cluster::{
     SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
 pub use filter::{
-    AbortStatus, ExistingHeader, Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind,
-    FilterSettings, InjectedCredential, RouteFilter, RouteFilters, Session, SessionCookie,
+    AbortStatus, AdmissionControl, Bandwidth, CodeRange, Compressor, Direction, Elsewhere, Encoding, ExistingHeader,
+    Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, Hits,
+    InjectedCredential, Instead, LocalRateLimit, OtherResponse, RateLimit, RateLimitEntry, RateLimitRule,
+    RateLimitUnit, ResponseOverride, ResponseSource, RouteFilter, RouteFilters, Session, SessionCookie, TextMatch,
+    TextMatcher, Told,
 };
 pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
 pub use http::{
@@ -59,7 +62,7 @@ pub use listener::{
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use secret::{Secret, SecretBytes, SecretContent};
-pub use traffic::{HashInput, RetryPolicy, RouteTraffic, Tunnel, Upgrade};
+pub use traffic::{HashInput, RetryPolicy, RouteTracing, RouteTraffic, TagValue, Tunnel, Upgrade};
 pub use upstream::{
     CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, Http2Keepalive, Http2Settings, HttpProbe, HttpVersion,
     LoadBalancing, OutlierDetection, Payload, Preconnect, Probe, ProxyProtocol, ReportedLoad, RetryBudget,

@@ -1,6 +1,6 @@
 //! How a request is treated on its way to a backend: tries, limits and upgrades.
 
-use crate::Timeout;
+use crate::{Fraction, Timeout};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -47,6 +47,63 @@ pub struct RouteTraffic {
     /// Upgrades that clients may ask for. Unset: `websocket`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrades: Option<Vec<Upgrade>>,
+    /// Traces of its requests, where they differ from those of the listener.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<RouteTracing>,
+    /// The name under which its requests are counted besides, with `%ROUTE_KIND%`, `%ROUTE_NAMESPACE%` and
+    /// `%ROUTE_NAME%` for those of the route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat_name: Option<Arc<str>>,
+}
+
+/// Traces of the requests of a route; what is absent is that of the listener.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RouteTracing {
+    /// How many of those that clients ask to trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_sampling: Option<Fraction>,
+    /// How many of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_sampling: Option<Fraction>,
+    /// How many at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overall_sampling: Option<Fraction>,
+    /// Tags of spans, sorted by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<(Arc<str>, TagValue)>,
+    /// Name of spans of the proxy as a server, with command operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_span: Option<Arc<str>>,
+    /// Name of spans of the proxy as a client, with command operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_span: Option<Arc<str>>,
+}
+
+/// The value of a tag.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum TagValue {
+    /// A text.
+    Text(Arc<str>),
+    /// A text with command operators.
+    Format(Arc<str>),
+    /// A header of the request.
+    Header {
+        /// Its name.
+        name: Arc<str>,
+        /// What stands for one that is absent.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        otherwise: Arc<str>,
+    },
+    /// A variable that the proxy was started with.
+    Environment {
+        /// Its name.
+        name: Arc<str>,
+        /// What stands for one that is absent.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        otherwise: Arc<str>,
+    },
 }
 
 /// Something of a request that is hashed.

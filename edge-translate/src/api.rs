@@ -6,7 +6,9 @@
 //! lost object; rare parts sit behind a `Box`. Checks beyond the shape (bounds, patterns, cross-field rules) are
 //! deliberately absent: they belong to validation, which can name a condition.
 
+pub mod admission;
 pub mod backend;
+pub mod backend_telemetry;
 pub mod backend_traffic;
 pub mod cluster_settings;
 pub mod core;

@@ -8,8 +8,8 @@ mod context;
 mod id;
 
 pub(crate) use context::{
-    Context, ContextId, Decision, Decisions, Encryption, PolicyFilters, Protection, Security, SecurityId, Streams,
-    Traffic, TrafficId, Treatment, Variant, VariantId,
+    Context, ContextId, Decision, Decisions, Encryption, FilterSettingsId, PolicyFilters, Protection, Security,
+    SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,

@@ -18,6 +18,8 @@
 
 pub(crate) mod authorities;
 pub(crate) mod backends;
+pub(crate) mod body;
+pub(crate) mod cidr;
 pub(crate) mod gateways;
 pub(crate) mod hostname;
 pub(crate) mod listeners;

@@ -8,12 +8,12 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Id, Interner, Security, SecurityId, Sym,
-        Target, Traffic, TrafficId, Variant, VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, FilterSettingsId, Id, Interner, Security,
+        SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
-use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PortProtocol};
+use edge_ir::{AppProtocol, ClusterName, EndpointSetName, FilterSettings, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::{cell::RefCell, sync::Arc};
@@ -168,6 +168,21 @@ impl World {
     /// What a policy says of traffic.
     pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
         self.decisions.borrow().traffic(id)
+    }
+
+    /// The number of the settings of a filter's instance.
+    pub(crate) fn filter_settings_id(&self, settings: FilterSettings) -> FilterSettingsId {
+        self.decisions.borrow_mut().filter_settings_id(settings)
+    }
+
+    /// The settings of a filter's instance.
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
+        self.decisions.borrow().filter_settings(id)
+    }
+
+    /// What tells an instance of a filter by its settings.
+    pub(crate) fn filter_settings_name(&self, id: FilterSettingsId) -> String {
+        self.decisions.borrow().filter_settings_name(id)
     }
 
     /// The context behind a number.

@@ -1,8 +1,7 @@
 //! BackendTrafficPolicy: how requests are treated on their way to backends.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-
+use crate::api::admission::AdmissionControl;
+use crate::api::backend_telemetry::BackendTelemetry;
 use crate::api::edge_proxy::RoutingType;
 use crate::api::edge_proxy::telemetry::Compression;
 use crate::api::fault::{BandwidthLimit, FaultInjection};
@@ -12,6 +11,7 @@ use crate::api::rate_limit::RateLimit;
 use crate::api::response::ResponseOverride;
 use crate::api::shape::cluster_settings;
 use crate::api::text::{Quantity, is_default};
+use serde::{Deserialize, Serialize};
 
 /// How requests are treated on their way to backends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ cluster_settings! {
         pub fault_injection: Option<Box<FaultInjection>>,
         /// Refuses requests while too few succeed.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub admission_control: Option<Value>,
+        pub admission_control: Option<Box<AdmissionControl>>,
         /// Speaks to backends what the client speaks.
         #[serde(default, skip_serializing_if = "is_default")]
         pub use_client_protocol: Option<bool>,
@@ -75,7 +75,7 @@ cluster_settings! {
         pub request_buffer: Option<RequestBuffer>,
         /// Traces and metrics.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub telemetry: Option<Value>,
+        pub telemetry: Option<Box<BackendTelemetry>>,
         /// Where requests go: to pods, or to the address of a Service. As the EdgeProxy says when absent.
         #[serde(default, skip_serializing_if = "is_default")]
         pub routing_type: Option<RoutingType>,

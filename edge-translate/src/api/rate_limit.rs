@@ -1,7 +1,6 @@
 //! How many requests are let through.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::api::text::{is_default, open_enum};
 
@@ -14,10 +13,63 @@ pub struct RateLimit {
     pub r#type: Option<Box<str>>,
     /// Counted by a service for all proxies.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub global: Option<Value>,
+    pub global: Option<GlobalRateLimit>,
     /// Counted by each proxy for itself.
     #[serde(default, skip_serializing_if = "is_default")]
     pub local: Option<LocalRateLimit>,
+}
+
+/// Requests counted by a service for all proxies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GlobalRateLimit {
+    /// The rules.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rules: Box<[RateLimitRule]>,
+}
+
+/// What a request counts for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RateLimitCost {
+    /// When it comes; 1 when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub request: Option<CostSpecifier>,
+    /// When it has been answered.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub response: Option<CostSpecifier>,
+}
+
+/// A cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CostSpecifier {
+    /// Which member is set.
+    pub from: CostFrom,
+    /// The cost.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub number: Option<u64>,
+    /// Where filters of the request have put it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub metadata: Option<CostMetadata>,
+}
+
+open_enum! {
+    /// Where a cost comes from.
+    pub enum CostFrom {
+        Number = "Number",
+        Metadata = "Metadata",
+    }
+}
+
+/// A place in dynamic metadata.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CostMetadata {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its key.
+    pub key: Box<str>,
 }
 
 /// Requests counted by each proxy for itself.
@@ -40,7 +92,7 @@ pub struct RateLimitRule {
     pub limit: RateLimitValue,
     /// What a request counts for.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cost: Option<Value>,
+    pub cost: Option<Box<RateLimitCost>>,
     /// One counter for all routes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shared: Option<bool>,
@@ -157,7 +209,7 @@ pub struct RateLimitValue {
     pub unit: RateLimitUnit,
     /// Where filters of the request say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub from_metadata: Option<Value>,
+    pub from_metadata: Option<CostMetadata>,
 }
 
 open_enum! {

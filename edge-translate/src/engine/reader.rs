@@ -12,9 +12,9 @@ use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::{MachinePort, Question},
     name::{
-        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId,
-        PolicyId, RouteId, RouteKind, Security, SecurityId, SocketId, Sym, Target, Traffic, TrafficId, Variant,
-        VariantId,
+        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FilterOwner, FilterSettingsId, FleetId,
+        HostId, Id, ListenerId, PolicyId, RouteId, RouteKind, Security, SecurityId, SocketId, Sym, Target, Traffic,
+        TrafficId, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -32,7 +32,7 @@ use crate::{
     settings::Settings,
     world::{Cover, World, may_protect, protects},
 };
-use edge_ir::{ClusterName, EndpointSetName, FilterId, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -394,6 +394,16 @@ impl<'a> Reader<'a> {
         self.world.traffic(id)
     }
 
+    /// The number of the settings of a filter's instance.
+    pub(crate) fn filter_settings_id(&self, settings: FilterSettings) -> FilterSettingsId {
+        self.world.filter_settings_id(settings)
+    }
+
+    /// The settings of a filter's instance.
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
+        self.world.filter_settings(id)
+    }
+
     /// The number of what changes about a cluster.
     pub(crate) fn variant_id(&self, variant: Variant) -> VariantId {
         self.world.variant_id(variant)
@@ -422,6 +432,8 @@ impl<'a> Reader<'a> {
                 format!("{kind}/{}/{}", self.text(id.namespace), self.text(id.name)).into()
             }
             FilterOwner::Header(name) => self.text(name),
+            FilterOwner::Settings(settings) => self.world.filter_settings_name(settings).into(),
+            FilterOwner::Part(part) => part.into(),
         });
         FilterId {
             kind: key.kind,

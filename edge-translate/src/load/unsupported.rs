@@ -34,16 +34,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
     (
         "BackendTrafficPolicySpec",
-        &[
-            ("bandwidthLimit", "bytes pass without a limit"),
-            ("admissionControl", "requests are let through however few succeed"),
-            ("compression", NO_COMPRESSION),
-            ("compressor", NO_COMPRESSION),
-            ("responseOverride", "responses pass as they are"),
-            ("requestBuffer", "requests go on as they come"),
-            ("telemetry", "traces and metrics are those of all routes"),
-            ("routingType", "requests go where the EdgeProxy says"),
-        ],
+        &[("routingType", "requests go where the EdgeProxy says")],
     ),
     (
         "BackendUtilization",
@@ -108,7 +99,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
 ];
 
-const NO_COMPRESSION: &str = "responses pass as they are";
 const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
 const ALL_METRICS: &str = "metrics are those that the proxy has by default";
 

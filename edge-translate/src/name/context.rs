@@ -7,7 +7,7 @@
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
 use super::{FilterKey, PolicyId, Sym};
-use edge_ir::{LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout, UpstreamSettings};
+use edge_ir::{FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout, UpstreamSettings};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -34,6 +34,10 @@ pub(crate) struct TrafficId(u32);
 /// The number of a [`Security`], with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SecurityId(u32);
+
+/// The number of the settings of a filter's instance, with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct FilterSettingsId(u32);
 
 /// What policies decide for a route at a parent listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -182,6 +186,18 @@ impl Variant {
     }
 }
 
+/// What tells an instance of a filter from others of its kind that are set to something else.
+fn settings_name(settings: &FilterSettings) -> String {
+    match settings {
+        FilterSettings::Compressor(one) => {
+            let first = if one.preferred { "/first" } else { "" };
+            format!("{}/{}{first}", one.encoding.word(), one.min_length)
+        }
+        // Plain data, which always can be written.
+        other => format!("{:.8x}", Sha256::digest(serde_json::to_vec(other).unwrap_or_default())),
+    }
+}
+
 /// The numbers of all contexts and variants that there were. Like names they only grow, by each new decision.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
@@ -189,6 +205,7 @@ pub(crate) struct Decisions {
     security: Numbered<Security>,
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
+    filters: Numbered<FilterSettings>,
 }
 
 impl Decisions {
@@ -230,6 +247,21 @@ impl Decisions {
     /// The variant behind a number.
     pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
         self.variants.value(id.0)
+    }
+
+    /// The number of the settings of a filter's instance.
+    pub(crate) fn filter_settings_id(&mut self, settings: FilterSettings) -> FilterSettingsId {
+        FilterSettingsId(self.filters.number(settings))
+    }
+
+    /// The settings of a filter's instance.
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
+        self.filters.value(id.0)
+    }
+
+    /// What tells an instance of a filter by its settings.
+    pub(crate) fn filter_settings_name(&self, id: FilterSettingsId) -> String {
+        settings_name(&self.filter_settings(id))
     }
 
     /// What a variant adds to the name of a cluster.

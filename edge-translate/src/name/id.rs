@@ -1,6 +1,6 @@
 //! Identities: what units, indexes and names of the data plane are about, in interned words.
 
-use super::{Sym, VariantId};
+use super::{FilterSettingsId, Sym, VariantId};
 use crate::api::Kind;
 use edge_ir::{AppProtocol, FilterKind, PortProtocol};
 
@@ -57,13 +57,17 @@ pub(crate) struct FilterKey {
     pub(crate) owner: Option<FilterOwner>,
 }
 
-/// Whose an instance of a filter is.
+/// What tells an instance from others of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum FilterOwner {
-    /// An object's.
+    /// The object that it is for.
     Object(Kind, Id),
     /// All routes' that have it set a header of this name.
     Header(Sym),
+    /// What it is set to: whoever wants the same shares it.
+    Settings(FilterSettingsId),
+    /// What it is about: all routes share this one as well.
+    Part(&'static str),
 }
 
 impl FilterKey {

@@ -28,7 +28,15 @@ use envoy_types::{
     util::pack_any,
 };
 
+mod admission;
+mod bandwidth;
+mod compressor;
 mod fault;
+mod instance;
+mod overrides;
+mod rate_limit;
+
+pub(super) use instance::instance;
 
 /// What the names of all filters begin with.
 const PREFIX: &str = "envoy.filters.http.";
@@ -42,6 +50,10 @@ pub(super) fn name(id: &FilterId) -> String {
 pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
     let settings = match &filter.effect {
         FilterEffect::Fault(fault) => pack_any(fault::lower(fault)),
+        FilterEffect::Override(overrides) => pack_any(overrides::lower(overrides)),
+        FilterEffect::Buffer(limit) => pack_any(instance::buffer_of_route(*limit)),
+        FilterEffect::RateLimit(limits) => pack_any(rate_limit::lower(limits)),
+        FilterEffect::Bandwidth(limit) => pack_any(bandwidth::lower(limit)),
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
         FilterEffect::ApiKeyAuth(auth) => pack_any(access::keys(auth)),
         FilterEffect::BasicAuth(auth) => pack_any(access::users(auth)),

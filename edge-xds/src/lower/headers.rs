@@ -2,7 +2,9 @@
 
 use crate::wire::{put_message, put_str, put_text, put_varint};
 use edge_ir::{HeaderEdit, HeaderEdits};
-use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use envoy_types::pb::envoy::config::core::v3::{
+    HeaderValue, HeaderValueOption, header_value_option::HeaderAppendAction,
+};
 use std::borrow::Cow;
 
 /// `HeaderValueOption.header`, `.append_action`, `.keep_empty_value`.
@@ -27,6 +29,29 @@ pub(super) fn put_to_add(out: &mut Vec<u8>, number: u32, edits: &HeaderEdits) {
     }
 }
 
+/// Headers to set and to add, for messages that are rare.
+pub(super) fn to_add(edits: &HeaderEdits) -> Vec<HeaderValueOption> {
+    let option = |edit: &HeaderEdit, action: HeaderAppendAction| HeaderValueOption {
+        header: Some(HeaderValue {
+            key: edit.name.to_string(),
+            value: escaped(&edit.value).into_owned(),
+            ..Default::default()
+        }),
+        append_action: action.into(),
+        keep_empty_value: edit.value.is_empty(),
+        ..Default::default()
+    };
+    let set = edits
+        .set
+        .iter()
+        .map(|edit| option(edit, HeaderAppendAction::OverwriteIfExistsOrAdd));
+    let add = edits
+        .add
+        .iter()
+        .map(|edit| option(edit, HeaderAppendAction::AppendIfExistsOrAdd));
+    set.chain(add).collect()
+}
+
 /// Writes headers to remove.
 pub(super) fn put_to_remove(out: &mut Vec<u8>, number: u32, edits: &HeaderEdits) {
     for name in edits.remove.iter().filter(|name| editable(name)) {
@@ -49,12 +74,7 @@ fn editable(name: &str) -> bool {
 }
 
 fn put_option(out: &mut Vec<u8>, number: u32, edit: &HeaderEdit, action: HeaderAppendAction) {
-    // `%` starts a command operator; two stand for one.
-    let value = if edit.value.contains('%') {
-        Cow::Owned(edit.value.replace('%', "%%"))
-    } else {
-        Cow::Borrowed(&*edit.value)
-    };
+    let value = escaped(&edit.value);
     put_message(out, number, |out| {
         put_message(out, OPTION_HEADER, |out| {
             put_text(out, HEADER_KEY, &edit.name);
@@ -63,4 +83,12 @@ fn put_option(out: &mut Vec<u8>, number: u32, edit: &HeaderEdit, action: HeaderA
         put_varint(out, OPTION_APPEND_ACTION, action as u32);
         put_varint(out, OPTION_KEEP_EMPTY_VALUE, edit.value.is_empty());
     });
+}
+
+/// `%` starts a command operator; two stand for one.
+fn escaped(value: &str) -> Cow<'_, str> {
+    match value.contains('%') {
+        true => Cow::Owned(value.replace('%', "%%")),
+        false => Cow::Borrowed(value),
+    }
 }

@@ -1,11 +1,11 @@
 //! HTTP connection managers: what a client may do and what it is told.
 
 use super::{
-    access, access_log,
+    access_log,
     common::{extension, from_ads, number, yes},
     filter, route,
 };
-use edge_ir::{AccessLog, FilterInstance, FilterKind, FilterSettings, FleetSettings, HttpManager};
+use edge_ir::{AccessLog, FleetSettings, HttpManager};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -19,11 +19,7 @@ use envoy_types::pb::{
             },
         },
         extensions::filters::{
-            http::{
-                api_key_auth::v3::ApiKeyAuth, cors::v3::Cors, fault::v3::HttpFault,
-                grpc_stats::v3::FilterConfig as GrpcStats, grpc_web::v3::GrpcWeb, health_check::v3::HealthCheck,
-                rbac::v3::Rbac, router::v3::Router, stateful_session::v3::StatefulSession,
-            },
+            http::{health_check::v3::HealthCheck, router::v3::Router},
             network::http_connection_manager::v3::{
                 HttpConnectionManager, HttpFilter, Rds,
                 http_connection_manager::{
@@ -64,7 +60,12 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             config_source: Some(from_ads()),
             route_config_name: manager.route_table.to_string(),
         })),
-        http_filters: manager.filters.iter().filter_map(instance).chain([router()]).collect(),
+        http_filters: manager
+            .filters
+            .iter()
+            .filter_map(filter::instance)
+            .chain([router()])
+            .collect(),
         common_http_protocol_options: Some(HttpProtocolOptions {
             headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
             ..Default::default()
@@ -147,45 +148,13 @@ fn internal_addresses() -> InternalAddressConfig {
     }
 }
 
-/// A filter that does nothing by itself: a route's own settings, or that the request is a call, say what it does.
-fn instance(instance: &FilterInstance) -> Option<HttpFilter> {
-    let name = filter::name(&instance.id);
-    Some(match (&instance.settings, instance.id.kind) {
-        (FilterSettings::Credential(credential), _) => off(http_filter(&name, filter::credential_injector(credential))),
-        (FilterSettings::OfRoutes, FilterKind::Fault) => http_filter(&name, HttpFault::default()),
-        (FilterSettings::OfRoutes, FilterKind::Cors) => http_filter(&name, Cors::default()),
-        (FilterSettings::UserHeader(header), _) => off(http_filter(&name, access::users_with_header(header))),
-        // Off but where a route brings its own: by themselves they would let nobody through.
-        (FilterSettings::OfRoutes, FilterKind::BasicAuth) => off(http_filter(&name, access::users_with_header(""))),
-        (FilterSettings::OfRoutes, FilterKind::ApiKeyAuth) => off(http_filter(&name, ApiKeyAuth::default())),
-        (FilterSettings::OfRoutes, FilterKind::Rbac) => http_filter(&name, Rbac::default()),
-        (FilterSettings::OfRoutes, FilterKind::StatefulSession) => http_filter(&name, StatefulSession::default()),
-        (FilterSettings::OfRoutes, FilterKind::GrpcWeb) => http_filter(&name, GrpcWeb::default()),
-        // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
-        (FilterSettings::OfRoutes, FilterKind::GrpcStats) => http_filter(&name, GrpcStats::default()),
-        (FilterSettings::OfRoutes, FilterKind::DynamicForwardProxy) => {
-            http_filter(&name, filter::dynamic_forward_proxy())
-        }
-        // A proxy refuses one that has nothing to inject.
-        (FilterSettings::OfRoutes, FilterKind::CredentialInjector) => return None,
-    })
-}
-
-/// A filter that a route switches on.
-fn off(filter: HttpFilter) -> HttpFilter {
-    HttpFilter {
-        disabled: true,
-        ..filter
-    }
-}
-
 /// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told
 /// to expect.
 pub(crate) fn router() -> HttpFilter {
     http_filter("envoy.filters.http.router", Router::default())
 }
 
-fn http_filter<M: Message + Name>(name: &str, config: M) -> HttpFilter {
+pub(super) fn http_filter<M: Message + Name>(name: &str, config: M) -> HttpFilter {
     let extension = extension(name, config);
     HttpFilter {
         name: extension.name,

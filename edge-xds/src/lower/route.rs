@@ -33,6 +33,7 @@ use envoy_types::{
     util::pack_any,
 };
 
+mod telemetry;
 mod traffic;
 
 #[cfg(test)]
@@ -61,6 +62,9 @@ const RESPONSE_HEADERS_TO_REMOVE: u32 = 11;
 const REQUEST_HEADERS_TO_REMOVE: u32 = 12;
 const TYPED_PER_FILTER_CONFIG: u32 = 13;
 const NAME: u32 = 14;
+/// `Route.tracing`, `.stat_prefix`.
+const TRACING: u32 = 15;
+const STAT_PREFIX: u32 = 19;
 
 /// Fields of `RouteAction`.
 mod action {
@@ -124,6 +128,7 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
         out.push(b'/');
         out.extend_from_slice(host_suffix.as_bytes());
     });
+    telemetry::put(out, effect);
     put_metadata(out, METADATA, &effect.origins);
 }
 
@@ -288,24 +293,33 @@ fn lower_mirror(mirror: &Mirror) -> RequestMirrorPolicy {
 
 /// An answer given by the proxy itself.
 pub(super) fn lower_response(response: &DirectResponse) -> pb::DirectResponseAction {
-    let inline = |text: &str| DataSource {
-        specifier: Some(Specifier::InlineString(text.to_owned())),
-        ..Default::default()
-    };
-    let (body, body_format) = match &response.body {
+    let (body, format) = match &response.body {
         None => (None, None),
         Some(ResponseBody::Text(text)) => (Some(inline(text)), None),
-        Some(ResponseBody::Format(format)) => (
-            None,
-            Some(SubstitutionFormatString {
-                format: Some(Format::TextFormatSource(inline(format))),
-                ..Default::default()
-            }),
-        ),
+        Some(format @ ResponseBody::Format(_)) => (None, Some(body_format(format))),
     };
     pb::DirectResponseAction {
         status: response.status.into(),
         body,
-        body_format,
+        body_format: format,
+    }
+}
+
+/// A body as a format, where nothing else can be said.
+pub(super) fn body_format(body: &ResponseBody) -> SubstitutionFormatString {
+    let format = match body {
+        ResponseBody::Text(text) => inline(&text.replace('%', "%%")),
+        ResponseBody::Format(format) => inline(format),
+    };
+    SubstitutionFormatString {
+        format: Some(Format::TextFormatSource(format)),
+        ..Default::default()
+    }
+}
+
+fn inline(text: &str) -> DataSource {
+    DataSource {
+        specifier: Some(Specifier::InlineString(text.to_owned())),
+        ..Default::default()
     }
 }

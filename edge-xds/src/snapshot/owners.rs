@@ -87,7 +87,11 @@ fn injects(chain: &FilterChain, secret: &str) -> bool {
     };
     manager.filters.iter().any(|filter| match &filter.settings {
         FilterSettings::Credential(credential) => &*credential.secret == secret,
-        FilterSettings::OfRoutes | FilterSettings::UserHeader(_) => false,
+        FilterSettings::OfRoutes
+        | FilterSettings::UserHeader(_)
+        | FilterSettings::Admission(_)
+        | FilterSettings::Compressor(_)
+        | FilterSettings::RateLimit(_) => false,
     })
 }
 

@@ -18,14 +18,23 @@ const KEYED: [(&str, &str); 5] = [
 /// Fields that say what a policy is for, and how it stands to others: never merged.
 pub(super) const OWN: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
 
+/// Fields that say the same, of which a policy has one: that of the more specific one stands in place of either.
+const ALTERNATIVES: [(&str, &str); 1] = [("compressor", "compression")];
+
 /// The spec of both together; none if it can't be written down, which only a bug could bring about.
 pub(super) fn merged(
     parent: &BackendTrafficPolicySpec,
     child: &BackendTrafficPolicySpec,
     how: &MergeType,
 ) -> Option<BackendTrafficPolicySpec> {
-    let mut base = fields(parent)?;
-    lay(&mut base, fields(child)?, how);
+    let (mut base, over) = (fields(parent)?, fields(child)?);
+    for (field, older) in ALTERNATIVES {
+        if over.contains_key(field) || over.contains_key(older) {
+            base.remove(field);
+            base.remove(older);
+        }
+    }
+    lay(&mut base, over, how);
     serde_json::from_value(Value::Object(base)).ok()
 }
 

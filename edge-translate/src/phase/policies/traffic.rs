@@ -7,7 +7,7 @@
 
 use super::merge;
 use crate::{
-    api::{BackendTrafficPolicySpec, DurationText, MergeType, Quantity},
+    api::{BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity},
     engine::reader::Reader,
     name::{Id, Traffic, TrafficId},
     phase::precedence::Seniority,
@@ -20,6 +20,7 @@ mod connection;
 mod filters;
 mod health;
 mod route;
+mod telemetry;
 
 /// What a policy says, or why it is invalid.
 pub(crate) type Settled = Result<TrafficId, Arc<str>>;
@@ -42,7 +43,7 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<TrafficPolicy> {
     Some(TrafficPolicy {
         seniority: Seniority::of(&object.metadata),
         merge: spec.merge_type.clone(),
-        settled: settle(reader, spec),
+        settled: settle(reader, spec, Sources::alone(object)),
     })
 }
 
@@ -52,25 +53,63 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
     let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
         return Some(own.settled.clone());
     };
-    let below = &reader.backend_traffic_policy(parent)?.spec;
-    let above = &reader.backend_traffic_policy(policy)?.spec;
-    let both = merge::merged(below, above, how);
+    let below = reader.backend_traffic_policy(parent)?;
+    let above = reader.backend_traffic_policy(policy)?;
+    let both = merge::merged(&below.spec, &above.spec, how);
     Some(match both {
-        Some(both) => settle(reader, &both),
+        Some(both) => settle(reader, &both, Sources::merged(above, below)),
         None => Err("The policies can't be merged.".into()),
     })
 }
 
-fn settle(reader: &Reader<'_>, spec: &BackendTrafficPolicySpec) -> Settled {
+/// The policies that parts of a spec come from which refer to others, or are counted by whose they are. Where policies
+/// are merged these lists stand in place of each other as a whole.
+#[derive(Clone, Copy)]
+struct Sources<'a> {
+    /// Other responses, whose bodies are in ConfigMaps of its namespace.
+    overrides: &'a Metadata,
+    /// Local rate limits, of which some are shared by the routes of the policy.
+    limits: &'a Metadata,
+}
+
+impl<'a> Sources<'a> {
+    /// Of a policy that stands alone.
+    fn alone(policy: &'a BackendTrafficPolicy) -> Self {
+        Self {
+            overrides: &policy.metadata,
+            limits: &policy.metadata,
+        }
+    }
+
+    /// Of a policy laid over that of a parent.
+    fn merged(above: &'a BackendTrafficPolicy, below: &'a BackendTrafficPolicy) -> Self {
+        let of = |is_above: bool| match is_above {
+            true => &above.metadata,
+            false => &below.metadata,
+        };
+        let limits = above.spec.rate_limit.as_deref().and_then(|limit| limit.local.as_ref());
+        Self {
+            overrides: of(!above.spec.response_override.is_empty()),
+            limits: of(limits.is_some_and(|local| !local.rules.is_empty())),
+        }
+    }
+}
+
+fn settle(reader: &Reader<'_>, spec: &BackendTrafficPolicySpec, sources: Sources<'_>) -> Settled {
     let mut problems = Problems::default();
-    let traffic = read(spec, &mut problems);
+    let traffic = read(reader, spec, sources, &mut problems);
     match problems.is_empty() {
         true => Ok(reader.traffic_id(traffic)),
         false => Err(problems.joined()),
     }
 }
 
-fn read(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Traffic {
+fn read(
+    reader: &Reader<'_>,
+    spec: &BackendTrafficPolicySpec,
+    sources: Sources<'_>,
+    problems: &mut Problems,
+) -> Traffic {
     match &spec.merge_type {
         None | Some(MergeType::StrategicMerge | MergeType::JsonMerge) => {}
         Some(other) => problems.add("MergeType", format_args!("{other} is not StrategicMerge or JSONMerge")),
@@ -82,7 +121,7 @@ fn read(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Traffic {
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems),
         route: route::route(spec, problems),
-        filters: filters::filters(spec, problems),
+        filters: filters::filters(reader, spec, sources, problems),
     }
 }
 
@@ -134,15 +173,7 @@ impl Problems {
         text: Option<&Quantity>,
         bounds: std::ops::RangeInclusive<u32>,
     ) -> Option<u32> {
-        let text = text?;
-        // The grammar of the field is narrower than that of quantities: whole numbers with a unit of at least 1000.
-        let is_written_so = text.as_str().bytes().next().is_some_and(|digit| digit.is_ascii_digit())
-            && !text.as_str().ends_with(['m', 'u', 'n'])
-            && !text.as_str().contains('.');
-        let Some(value) = text.parse().ok().filter(|_| is_written_so) else {
-            self.add(area, format_args!("invalid {field} value {}", text.as_str()));
-            return None;
-        };
+        let value = self.quantity(area, field, text)?;
         let within = u32::try_from(value).ok().filter(|value| bounds.contains(value));
         if within.is_none() {
             let (low, high) = bounds.into_inner();
@@ -150,11 +181,25 @@ impl Problems {
                 area,
                 format_args!(
                     "{field} value {} is out of range, must be between {low} and {high}",
-                    text.as_str()
+                    text?.as_str()
                 ),
             );
         }
         within
+    }
+
+    /// A number of bytes.
+    fn quantity(&mut self, area: &str, field: &str, text: Option<&Quantity>) -> Option<u64> {
+        let text = text?;
+        // The grammar of the field is narrower than that of quantities: whole numbers with a unit of at least 1000.
+        let is_written_so = text.as_str().bytes().next().is_some_and(|digit| digit.is_ascii_digit())
+            && !text.as_str().ends_with(['m', 'u', 'n'])
+            && !text.as_str().contains('.');
+        let value = text.parse().ok().filter(|_| is_written_so);
+        if value.is_none() {
+            self.add(area, format_args!("invalid {field} value {}", text.as_str()));
+        }
+        value
     }
 
     /// A number within bounds.

@@ -24,7 +24,7 @@ mod admissible;
 mod backend;
 mod cors;
 mod destination;
-mod expression;
+pub(crate) mod expression;
 mod extension;
 mod filter;
 mod grpc_matches;

@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 /// The settings of an instance.
 pub(super) fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
-    if let Some(FilterOwner::Header(name)) = key.owner {
-        return FilterSettings::UserHeader(reader.text(name));
+    match key.owner {
+        Some(FilterOwner::Header(name)) => FilterSettings::UserHeader(reader.text(name)),
+        Some(FilterOwner::Settings(settings)) => FilterSettings::clone(&reader.filter_settings(settings)),
+        _ => credential(reader, key).map_or(FilterSettings::OfRoutes, |c| FilterSettings::Credential(c.injected)),
     }
-    credential(reader, key).map_or(FilterSettings::OfRoutes, |c| FilterSettings::Credential(c.injected))
 }
 
 /// The secret that an instance names.

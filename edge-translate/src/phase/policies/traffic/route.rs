@@ -1,6 +1,6 @@
 //! Requests on their way: limits, tries, upgrades, and what filters do.
 
-use super::{Problems, balancing};
+use super::{Problems, balancing, telemetry};
 use crate::api::{
     BackendTrafficPolicySpec,
     cluster_settings::{BackOff, HttpTimeout, Retry},
@@ -127,6 +127,8 @@ pub(super) fn route(spec: &BackendTrafficPolicySpec, problems: &mut Problems) ->
         ),
         hash: balancing::hash(spec, problems),
         upgrades: upgrades(spec, problems),
+        tracing: telemetry::tracing(spec, problems),
+        stat_name: telemetry::stat_name(spec, problems),
     };
     (traffic != RouteTraffic::default()).then(|| Arc::new(traffic))
 }
@@ -175,7 +177,11 @@ fn upgrades(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<
 
 /// What would protect the backends and can't be honoured: without it nothing may go there.
 pub(super) fn refuse(spec: &BackendTrafficPolicySpec, problems: &mut Problems) {
-    if spec.rate_limit.is_some() {
-        problems.add("RateLimit", "rate limits are not supported by this version");
+    let limit = spec.rate_limit.as_deref();
+    if limit
+        .and_then(|limit| limit.global.as_ref())
+        .is_some_and(|global| !global.rules.is_empty())
+    {
+        problems.add("RateLimit", "global rate limits are not supported by this version");
     }
 }

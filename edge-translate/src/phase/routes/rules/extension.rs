@@ -10,20 +10,17 @@ use super::{
 use crate::{
     api::{
         DirectResponseFilter, HostModifier, HostModifierType, HttpRouteFilter, Kind, LocalObjectRef, RegexPathModifier,
-        RegexPathModifierType, RegexReplacement, ResponseText, ResponseTextType, UrlRewriteFilter,
+        RegexPathModifierType, RegexReplacement, UrlRewriteFilter,
     },
     name::{FilterKey, FilterOwner, Id, RouteKind},
-    phase::{operators, routes::credential},
+    phase::{body, routes::credential},
     status::sentence,
 };
 use edge_ir::{
     DirectResponse, FilterEffect, FilterKind, ForwardedHost, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
-    RegexRewrite, ResponseBody, ValueMatch,
+    RegexRewrite, ValueMatch,
 };
 use std::sync::Arc;
-
-/// Bytes that an answer may hold: a proxy allows a table no more.
-const MAX_BODY: usize = 1 << 20;
 
 /// What an HTTPRouteFilter makes of the rule that refers to it.
 pub(super) fn apply(c: &mut Compilation<'_, '_>, reference: &LocalObjectRef, filters: &mut Filters) {
@@ -261,7 +258,7 @@ fn answer_of(c: &mut Compilation<'_, '_>, answer: &DirectResponseFilter) -> Opti
         c.fail("UnsupportedValue", message);
         return None;
     }
-    let body = match answer.body.as_ref().map(|body| body_of(c, body)) {
+    let body = match answer.body.as_ref().map(|b| body::body(c.reader, c.namespace, b)) {
         None => None,
         Some(Ok(body)) => body,
         Some(Err(why)) => {
@@ -316,44 +313,4 @@ fn headers_of(c: &mut Compilation<'_, '_>, answer: &DirectResponseFilter) -> Opt
         }
     }
     Some(edits)
-}
-
-/// The body of an answer: a text of its own, or of a ConfigMap.
-fn body_of(c: &Compilation<'_, '_>, body: &ResponseText) -> Result<Option<ResponseBody>, String> {
-    let text = match (&body.r#type, body.inline.as_deref(), body.value_ref.as_ref()) {
-        (ResponseTextType::Inline, Some(text), _) => text,
-        (ResponseTextType::Inline, None, _) => return Err("inline must be set for type Inline".to_owned()),
-        (ResponseTextType::ValueRef, _, Some(reference)) => config_text(c, reference)?,
-        (ResponseTextType::ValueRef, _, None) => return Err("valueRef must be set for type ValueRef".to_owned()),
-        (ResponseTextType::Other(kind), ..) => {
-            return Err(format!(
-                "body type {kind} is unknown: {}",
-                one_of(ResponseTextType::KNOWN)
-            ));
-        }
-    };
-    if text.len() > MAX_BODY {
-        return Err(format!("the body has {} bytes, and may have {MAX_BODY}", text.len()));
-    }
-    if text.is_empty() {
-        return Ok(None);
-    }
-    if !text.contains('%') {
-        return Ok(Some(ResponseBody::Text(text.into())));
-    }
-    operators::check(text).map_err(|why| format!("the body can't be filled in: {why}"))?;
-    Ok(Some(ResponseBody::Format(text.into())))
-}
-
-fn config_text<'a>(c: &Compilation<'a, '_>, reference: &LocalObjectRef) -> Result<&'a str, String> {
-    if !reference.group.is_empty() || reference.kind != "ConfigMap" {
-        return Err("only ConfigMap is supported for ValueRef".to_owned());
-    }
-    let (namespace, name) = (c.namespace, &*reference.name);
-    let Some(map) = c.reader.config_map(c.reader.id(namespace, name)) else {
-        return Err(format!("can't find the referenced configmap {namespace}/{name}"));
-    };
-    let named = map.data.get("response.body");
-    let text = named.or_else(|| map.data.values().next());
-    text.ok_or_else(|| format!("can't find the key response.body in the referenced configmap {namespace}/{name}"))
 }

@@ -1,0 +1,231 @@
+//! Limits of requests in a time.
+
+use super::super::common::{number, seconds};
+use edge_ir::{
+    AddressRange, Hits, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit, TextMatcher,
+    Told,
+};
+use envoy_types::pb::{
+    envoy::{
+        config::{
+            core::v3::RuntimeFractionalPercent,
+            route::v3::{
+                self as rt, HeaderMatcher, QueryParameterMatcher,
+                header_matcher::HeaderMatchSpecifier,
+                query_parameter_matcher::QueryParameterMatchSpecifier,
+                rate_limit::{
+                    Action, HitsAddend, XRateLimitOption,
+                    action::{
+                        ActionSpecifier, GenericKey, HeaderValueMatch, QueryParameterValueMatch, QueryParameters,
+                        RemoteAddress, RemoteAddressMatch, RequestHeaders,
+                    },
+                },
+            },
+        },
+        extensions::{
+            common::ratelimit::v3::{
+                LocalRateLimitDescriptor, XRateLimitHeadersRfcVersion, rate_limit_descriptor::Entry as DescriptorEntry,
+            },
+            filters::http::local_ratelimit::v3::LocalRateLimit as Filter,
+        },
+        r#type::{
+            matcher::v3::{AddressMatcher, RegexMatcher, StringMatcher, string_matcher::MatchPattern},
+            v3::{FractionalPercent, TokenBucket},
+        },
+    },
+    google::protobuf::{BoolValue, UInt64Value},
+    xds::core::v3::CidrRange,
+};
+
+/// What the names of its counters begin with.
+const STAT_PREFIX: &str = "http_local_rate_limiter";
+
+/// How many values of headers and addresses are counted apart, the least recently seen given up for new ones.
+const MAX_VALUES: u32 = 10_000;
+
+/// For requests that no rule is for, where they have no limit.
+const UNLIMITED: RateLimit = RateLimit {
+    requests: u32::MAX,
+    unit: RateLimitUnit::Second,
+};
+
+/// An instance that limits nothing.
+pub(super) fn neutral() -> Filter {
+    Filter {
+        stat_prefix: STAT_PREFIX.to_owned(),
+        ..Default::default()
+    }
+}
+
+/// The limits of a route, or of those that share them.
+pub(super) fn lower(limits: &LocalRateLimit) -> Filter {
+    let always = RuntimeFractionalPercent {
+        // Of a hundred.
+        default_value: Some(FractionalPercent {
+            numerator: 100,
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let told = match limits.told {
+        Told::Usual | Told::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
+        Told::No => XRateLimitHeadersRfcVersion::Off,
+    };
+    Filter {
+        token_bucket: Some(bucket(limits.others.unwrap_or(UNLIMITED))),
+        filter_enabled: Some(always.clone()),
+        filter_enforced: Some(always),
+        descriptors: limits.rules.iter().map(descriptor).collect(),
+        rate_limits: limits.rules.iter().map(rule).collect(),
+        always_consume_default_token_bucket: Some(BoolValue { value: false }),
+        max_dynamic_descriptors: number(MAX_VALUES),
+        enable_x_ratelimit_headers: told.into(),
+        ..neutral()
+    }
+}
+
+fn bucket(limit: RateLimit) -> TokenBucket {
+    TokenBucket {
+        max_tokens: limit.requests,
+        tokens_per_fill: number(limit.requests),
+        fill_interval: Some(seconds(limit.unit.seconds().into())),
+    }
+}
+
+/// What the proxy counts: of an entry without a value each value by itself.
+fn descriptor(rule: &RateLimitRule) -> LocalRateLimitDescriptor {
+    let entries = rule.entries.iter().map(|entry| {
+        let (key, value) = match entry {
+            Entry::Always { key } | Entry::Header { key, .. } | Entry::Query { key, .. } | Entry::Cidr { key, .. } => {
+                (&**key, &**key)
+            }
+            Entry::HeaderValue { key, .. } | Entry::QueryValue { key, .. } => (&**key, ""),
+            Entry::Address => ("remote_address", ""),
+        };
+        DescriptorEntry {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        }
+    });
+    LocalRateLimitDescriptor {
+        entries: entries.collect(),
+        token_bucket: Some(bucket(rule.limit)),
+        shadow_mode: rule.shadow,
+    }
+}
+
+/// How a request is described for a rule.
+fn rule(rule: &RateLimitRule) -> rt::RateLimit {
+    let option = match rule.told {
+        Told::Usual => XRateLimitOption::Unspecified,
+        Told::Yes => XRateLimitOption::DraftVersion03,
+        Told::No => XRateLimitOption::Off,
+    };
+    let action = |entry: &Entry| Action {
+        action_specifier: Some(action(entry)),
+    };
+    rt::RateLimit {
+        actions: rule.entries.iter().map(action).collect(),
+        hits_addend: hits(&rule.hits),
+        x_ratelimit_option: option.into(),
+        ..Default::default()
+    }
+}
+
+fn hits(hits: &Hits) -> Option<HitsAddend> {
+    match hits {
+        Hits::One => None,
+        Hits::Number(value) => Some(HitsAddend {
+            number: Some(UInt64Value { value: *value }),
+            ..Default::default()
+        }),
+        Hits::Metadata { namespace, key } => Some(HitsAddend {
+            format: format!("%DYNAMIC_METADATA({namespace}:{key})%"),
+            ..Default::default()
+        }),
+    }
+}
+
+fn action(entry: &Entry) -> ActionSpecifier {
+    match entry {
+        Entry::Always { key } => ActionSpecifier::GenericKey(GenericKey {
+            descriptor_key: key.to_string(),
+            descriptor_value: key.to_string(),
+            ..Default::default()
+        }),
+        Entry::Header {
+            key,
+            name,
+            text,
+            expect,
+        } => ActionSpecifier::HeaderValueMatch(HeaderValueMatch {
+            descriptor_key: key.to_string(),
+            descriptor_value: key.to_string(),
+            expect_match: Some(BoolValue { value: *expect }),
+            headers: vec![HeaderMatcher {
+                name: name.to_string(),
+                header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(matcher(text))),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
+        Entry::HeaderValue { key, name } => ActionSpecifier::RequestHeaders(RequestHeaders {
+            header_name: name.to_string(),
+            descriptor_key: key.to_string(),
+            ..Default::default()
+        }),
+        Entry::Query {
+            key,
+            name,
+            text,
+            expect,
+        } => ActionSpecifier::QueryParameterValueMatch(QueryParameterValueMatch {
+            descriptor_key: key.to_string(),
+            descriptor_value: key.to_string(),
+            expect_match: Some(BoolValue { value: *expect }),
+            query_parameters: vec![QueryParameterMatcher {
+                name: name.to_string(),
+                query_parameter_match_specifier: Some(QueryParameterMatchSpecifier::StringMatch(matcher(text))),
+            }],
+            ..Default::default()
+        }),
+        Entry::QueryValue { key, name } => ActionSpecifier::QueryParameters(QueryParameters {
+            query_parameter_name: name.to_string(),
+            descriptor_key: key.to_string(),
+            ..Default::default()
+        }),
+        Entry::Cidr { key, cidr, expect } => ActionSpecifier::RemoteAddressMatch(RemoteAddressMatch {
+            descriptor_key: key.to_string(),
+            descriptor_value: key.to_string(),
+            address_matcher: Some(AddressMatcher {
+                ranges: vec![range(*cidr)],
+                invert_match: !expect,
+            }),
+            ..Default::default()
+        }),
+        Entry::Address => ActionSpecifier::RemoteAddress(RemoteAddress {}),
+    }
+}
+
+fn range(cidr: AddressRange) -> CidrRange {
+    CidrRange {
+        address_prefix: cidr.address.to_string(),
+        prefix_len: number(cidr.bits.into()),
+    }
+}
+
+fn matcher(text: &TextMatcher) -> StringMatcher {
+    let pattern = match text {
+        TextMatcher::Exact(text) => MatchPattern::Exact(text.to_string()),
+        TextMatcher::Prefix(text) => MatchPattern::Prefix(text.to_string()),
+        TextMatcher::Suffix(text) => MatchPattern::Suffix(text.to_string()),
+        TextMatcher::Regex(text) => MatchPattern::SafeRegex(RegexMatcher {
+            regex: text.to_string(),
+            ..Default::default()
+        }),
+    };
+    StringMatcher {
+        match_pattern: Some(pattern),
+        ignore_case: false,
+    }
+}
