@@ -18,5 +18,13 @@ use edge_ir::label;
 
 /// Labels by which the objects and pods of every fleet of ours are known.
 pub const PROXY_LABELS: [(&str, &str); 2] = [(label::MANAGED_BY, "edge-gateway"), (label::COMPONENT, "proxy")];
+
+/// The name of this replica: its pod's.
+pub fn replica_name() -> Option<String> {
+    ["EDGE_POD_NAME", "HOSTNAME"]
+        .into_iter()
+        .find_map(|name| std::env::var(name).ok())
+}
+
 /// The field manager of everything that we write.
 pub const FIELD_MANAGER: &str = "edge-gateway";

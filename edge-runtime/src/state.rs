@@ -175,6 +175,8 @@ pub enum KeptFrom {
     Stream(u64),
     /// Every proxy of this fleet; the number tells parts of one resource apart.
     Fleet(FleetKey, usize),
+    /// Proxies that are connected to this other replica; the number tells what they refuse apart.
+    Elsewhere(Arc<str>, usize),
 }
 
 /// Why a resource was rejected, and whose it is.
@@ -188,16 +190,25 @@ pub struct Rejection {
     pub origins: Origins,
 }
 
-/// What the proxies serve that are connected to this replica, by stream. A proxy is among them once it has answered to
-/// all listeners that there were for it.
-pub type Deliveries = BTreeMap<u64, Delivery>;
+/// What connected proxies serve. A proxy is among them once it has answered to all listeners that there were for it.
+pub type Deliveries = BTreeMap<Connection, Delivery>;
 
-/// What one proxy serves.
+/// Where proxies are connected.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Connection {
+    /// A proxy at the other end of this stream.
+    Here(u64),
+    /// All of a fleet that are connected to this other replica; the number tells fleets apart.
+    Elsewhere(Arc<str>, usize),
+}
+
+/// What one proxy serves, or all of a fleet at another replica do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The fleet that it is of.
     pub fleet: FleetKey,
-    /// Its sockets by name, and whose listeners they are in the version that it has taken last.
+    /// Its sockets by name, and whose listeners they are in the version that it has taken last; of proxies elsewhere, whose
+    /// listeners all of them serve, under one name.
     pub listeners: BTreeMap<Arc<str>, Origins>,
 }
 

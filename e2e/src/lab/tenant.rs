@@ -14,7 +14,10 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
 /// A controller that watches its own namespace and one for applications.
 pub struct Tenant {
@@ -92,10 +95,15 @@ impl Tenant {
 
     /// The sum of the controller's series that begin so, over its replicas.
     pub fn metric(&self, series: &str) -> Result<f64> {
+        Ok(self.metric_by_replica(series)?.into_values().sum())
+    }
+
+    /// The sum of the series that begin so, of each replica of the controller.
+    pub fn metric_by_replica(&self, series: &str) -> Result<BTreeMap<String, f64>> {
         let pods = self
             .lab
             .list(&Kind::core("Pod"), &self.system.name, "control-plane=edge-gateway")?;
-        let mut sum = 0.0;
+        let mut sums = BTreeMap::new();
         for pod in pods {
             let address = pod["status"]["podIP"].as_str().context("a pod without address")?;
             let address = SocketAddr::new(address.parse()?, 19001);
@@ -104,10 +112,11 @@ impl Tenant {
                 .lines()
                 .filter(|line| line.starts_with(series))
             {
-                sum += line.rsplit(' ').next().unwrap_or_default().parse::<f64>()?;
+                let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                *sums.entry(name).or_default() += line.rsplit(' ').next().unwrap_or_default().parse::<f64>()?;
             }
         }
-        Ok(sum)
+        Ok(sums)
     }
 
     /// The controller's Deployment.

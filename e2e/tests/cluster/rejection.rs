@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::{
-    lab::{Kind, PATIENCE, Tenant, condition, is, wait_for},
+    lab::{Kind, PATIENCE, Tenant, Terms, condition, is, wait_for},
     stack::DataPlane,
     tls::Authority,
     traffic::Traffic,
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 with_each_data_plane! {
     a_rejected_edit_is_told_and_taken_back,
+    a_rejection_by_a_proxy_of_another_replica_is_told_and_taken_back,
 }
 
 const HOST: &str = "www.example.com";
@@ -32,10 +33,48 @@ spec:
 
 fn a_rejected_edit_is_told_and_taken_back(plane: &DataPlane) -> Result<()> {
     let tenant = Tenant::install(&format!("rejected-{plane}"), plane)?;
-    tenant.explain(told_and_taken_back(&tenant))
+    tenant.explain(told_and_taken_back(&tenant, |_| Ok(())))
 }
 
-fn told_and_taken_back(tenant: &Tenant) -> Result<()> {
+fn a_rejection_by_a_proxy_of_another_replica_is_told_and_taken_back(plane: &DataPlane) -> Result<()> {
+    let terms = Terms {
+        replicas: 2,
+        ..Terms::default()
+    };
+    let tenant = Tenant::install_with(&format!("elsewhere-{plane}"), plane, terms)?;
+    tenant.explain(told_and_taken_back(&tenant, |tenant| {
+        tenant.scale(2)?;
+        lead_elsewhere(tenant)
+    }))
+}
+
+/// Sees to it that the fleet's one proxy is connected to a replica that doesn't lead.
+fn lead_elsewhere(tenant: &Tenant) -> Result<()> {
+    let connected = wait_for("the replica that the proxy is connected to", || {
+        let streams = tenant.metric_by_replica("xds_streams")?;
+        let connected = streams.into_iter().filter(|(_, streams)| *streams > 0.0);
+        let connected: Vec<String> = connected.map(|(replica, _)| replica).collect();
+        Ok(<[String; 1]>::try_from(connected).ok())
+    })?;
+    let [connected] = connected;
+    let lease = Kind::new("coordination.k8s.io/v1", "Lease").named(&tenant.system.name, "edge-gateway-leader");
+    wait_for("another replica to lead", || {
+        let holder = tenant.lab.get(&lease)?["spec"]["holderIdentity"].clone();
+        let holder = holder.as_str().filter(|holder| !holder.is_empty());
+        if holder.is_some_and(|holder| holder.starts_with(&connected)) {
+            // Nobody's, as if given up: whoever looks first takes it.
+            let nobody = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+            tenant.lab.change(&lease, &nobody)?;
+            return Ok(None);
+        }
+        // Who has lost it hears of that with its next renewal, and writes until then.
+        let leading = tenant.metric_by_replica("leader")?;
+        let is_over = leading.get(&connected).is_some_and(|leads| *leads == 0.0);
+        Ok(holder.filter(|_| is_over).map(drop))
+    })
+}
+
+fn told_and_taken_back(tenant: &Tenant, arrange: impl Fn(&Tenant) -> Result<()>) -> Result<()> {
     let lab = tenant.lab;
     let (good, next) = (Authority::new()?, Authority::new()?);
     let show = |authority: &Authority| {
@@ -55,6 +94,7 @@ fn told_and_taken_back(tenant: &Tenant) -> Result<()> {
         })
     };
     serves_with(&good)?;
+    arrange(tenant)?;
     let traffic = Traffic::gentle(plain, HOST);
 
     tenant.apply(&weak_secret())?;

@@ -10,6 +10,7 @@ use super::{
     Api, FIELD_MANAGER,
     fault::Trouble,
     fault::describe,
+    replica_name,
     terms::{Election, LeaseTerms},
 };
 use crate::{
@@ -73,9 +74,7 @@ struct Candidate {
 
 impl Candidate {
     fn new(api: &Api, terms: LeaseTerms, leadership: Arc<watch::Sender<Leadership>>) -> Self {
-        let name = ["EDGE_POD_NAME", "HOSTNAME"]
-            .into_iter()
-            .find_map(|name| std::env::var(name).ok());
+        let name = replica_name();
         Self {
             leases: Objects::namespaced(api.urgent(), &terms.namespace),
             identity: format!("{}_{:016x}", name.as_deref().unwrap_or("edge-gateway"), random()),

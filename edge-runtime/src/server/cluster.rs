@@ -13,6 +13,7 @@ use crate::{
     config::{Cluster, Config, Deploy, Scope},
     http::listen,
     provider::cluster as provider,
+    replicas,
     state::{Leadership, Mirror, ProviderName},
     status::writer,
     task::Task,
@@ -91,6 +92,7 @@ pub(super) struct Running {
     election: Task,
     infra: Task,
     statuses: Task,
+    replicas: Task,
     injector: Option<Task>,
 }
 
@@ -121,7 +123,11 @@ impl Running {
             leadership: leadership.subscribe(),
             served: served.subscribe(),
         };
-        let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
+        // Statuses are about the proxies of all replicas.
+        let (mut sources, own, all) = (ends.sources, hub.own_proxies(), replicas::All::default());
+        (sources.rejections, sources.deliveries) = (all.rejections.subscribe(), all.deliveries.subscribe());
+        let (telling, home) = (api.clone(), Arc::clone(&cluster.namespace));
+        let metrics = Arc::clone(&hub.metrics);
         let (applying, leads) = (api.clone(), leadership.subscribe());
         let published = hub.published.clone();
         let told = infrastructure::Outputs {
@@ -143,6 +149,9 @@ impl Running {
             infra: Task::lasting("cluster infrastructure", supervision, move |stop| {
                 let (api, terms, outputs) = (applying.clone(), fleets.clone(), told.clone());
                 infrastructure::run(api, terms, published.clone(), leads.clone(), outputs, stop)
+            }),
+            replicas: Task::lasting("proxies of all replicas", supervision, move |stop| {
+                replicas::run(telling.clone(), Arc::clone(&home), own.clone(), all.clone(), stop)
             }),
             statuses: Task::vital("status writer", supervision, |stop| {
                 writer::run(sources, side, metrics, stop)
@@ -192,6 +201,7 @@ impl Running {
         self.discovery.stop(STOP_GRACE).await;
         self.infra.stop(STOP_GRACE).await;
         self.election.stop(STOP_GRACE).await;
+        self.replicas.stop(STOP_GRACE).await;
         self.statuses
     }
 }

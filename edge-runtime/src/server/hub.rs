@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     http::{self, Query, Reply},
     metrics::Metrics,
+    replicas,
     state::{AdminAddresses, Deliveries, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
     status::Sources,
     task::{Supervision, Task},
@@ -108,6 +109,14 @@ impl Hub {
             pages,
         };
         (hub, Ends { sources, found }, world)
+    }
+
+    /// What the proxies say that are connected to this replica.
+    pub(super) fn own_proxies(&self) -> replicas::Own {
+        replicas::Own {
+            rejections: self.rejections.subscribe(),
+            deliveries: self.deliveries.subscribe(),
+        }
     }
 
     /// Starts the xDS server.

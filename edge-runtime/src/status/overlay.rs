@@ -52,8 +52,8 @@ pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> 
     objects
 }
 
-/// The objects whose listeners all connected proxies of their fleet serve. A fleet without such a proxy isn't in it: its
-/// proxies are connected to another replica, and nobody here knows what they serve.
+/// The objects whose listeners all connected proxies of their fleet serve. A fleet without such a proxy isn't in it: nobody
+/// knows what its proxies serve.
 pub fn served(deliveries: &Deliveries) -> BTreeMap<FleetKey, BTreeSet<ObjectKey>> {
     let mut served: BTreeMap<FleetKey, BTreeSet<ObjectKey>> = BTreeMap::new();
     for delivery in deliveries.values() {

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::state::{
-    Address, Availability, Coverage, Delivery, FleetState, KeptFrom, Malformed, Rejection, RejectionKey, Report,
-    sample::infra,
+    Address, Availability, Connection, Coverage, Delivery, FleetState, KeptFrom, Malformed, Rejection, RejectionKey,
+    Report, sample::infra,
 };
 use edge_ir::{FleetKey, Infra, Origin, ProxySettings};
 use edge_translate::{
@@ -327,16 +327,16 @@ fn a_gateway_is_programmed_when_every_connected_proxy_serves_it() {
         delivery(std::slice::from_ref(&other)),
         delivery(&[other, origin(Some("http"))]),
     );
-    book.set_deliveries(&[(1, without.clone())].into());
+    book.set_deliveries(&[(Connection::Here(1), without.clone())].into());
     assert_eq!(book.take_stale().len(), 1);
     assert_eq!(programmed(&book), "Programmed=False/Pending");
-    book.set_deliveries(&[(1, with.clone()), (2, without)].into());
+    book.set_deliveries(&[(Connection::Here(1), with.clone()), (Connection::Here(2), without)].into());
     assert_eq!(programmed(&book), "Programmed=False/Pending", "one of two");
     book.take_stale();
-    book.set_deliveries(&[(1, with.clone()), (2, with.clone())].into());
+    book.set_deliveries(&[(Connection::Here(1), with.clone()), (Connection::Here(2), with.clone())].into());
     assert_eq!(book.take_stale().len(), 1);
     assert_eq!(programmed(&book), "Programmed=True/Programmed");
-    book.set_deliveries(&[(2, with)].into());
+    book.set_deliveries(&[(Connection::Here(2), with)].into());
     assert_eq!(book.take_stale().len(), 0, "nothing follows from that");
     // All that it has is refused: what it asks for isn't in force.
     book.set_rejections(&rejections());

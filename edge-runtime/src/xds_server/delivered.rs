@@ -3,7 +3,7 @@
 //! A refused or slow edit takes nothing away: the proxy goes on with what it has taken last. Until it has answered to all
 //! listeners that there were for it, nothing is told of a proxy, so that one that comes makes nobody look unserved.
 
-use crate::state::{Deliveries, Delivery};
+use crate::state::{Connection, Deliveries, Delivery};
 use edge_ir::{FleetKey, Origins};
 use edge_xds::{
     delta::Response,
@@ -79,13 +79,13 @@ impl Delivered {
             listeners: self.listeners.clone(),
         };
         self.deliveries
-            .send_modify(|all| drop(all.insert(self.stream, delivery)));
+            .send_modify(|all| drop(all.insert(Connection::Here(self.stream), delivery)));
     }
 }
 
 impl Drop for Delivered {
     fn drop(&mut self) {
         self.deliveries
-            .send_if_modified(|all| all.remove(&self.stream).is_some());
+            .send_if_modified(|all| all.remove(&Connection::Here(self.stream)).is_some());
     }
 }

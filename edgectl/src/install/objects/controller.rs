@@ -106,12 +106,15 @@ fn container(plan: &Plan<'_>) -> Value {
         image => json!([{"name": "EDGE_PROXY_IMAGE", "value": image}]),
     };
     let extra = plan.value("/deployment/edgeGateway/extraEnv");
+    let identity = json!([
+        {"name": "EDGE_POD_UID", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}},
+    ]);
     let mut container = json!({
         "name": "edge-gateway",
         "image": plan.controller_image(),
         "imagePullPolicy": plan.pull_policy(),
         "args": ["server", "--config-path=/config/edge-gateway.yaml"],
-        "env": chain([&plan.environment(), &proxy, extra]),
+        "env": chain([&plan.environment(), &identity, &proxy, extra]),
         "ports": ports,
         "volumeMounts": chain([&mounts, plan.value("/deployment/pod/extraVolumeMounts")]),
     });

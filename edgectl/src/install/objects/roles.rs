@@ -145,8 +145,10 @@ fn infrastructure(plan: &Plan<'_>) -> Vec<Value> {
     rules
 }
 
+/// The Lease of the leader, and those in which replicas tell each other of their proxies.
 fn election() -> Value {
-    rule("coordination.k8s.io", &["leases"], &["get", "create", "update"])
+    let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+    rule("coordination.k8s.io", &["leases"], &verbs)
 }
 
 /// By which the tokens of proxies are checked.
