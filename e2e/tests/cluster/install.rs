@@ -69,7 +69,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 12] = [
+const EXPECTED: [(&str, &str); 24] = [
     ("class/parameters-slip", "Unsupported value"),
     ("gateway/parameters-slip", "Unsupported value"),
     (
@@ -97,6 +97,21 @@ const EXPECTED: [(&str, &str); 12] = [
         "header.remove is not supported for DirectResponse",
     ),
     ("route-filter/answer", "duplicate entries for key"),
+    ("security/authorization-invalid", "clientCIDRs"),
+    ("security/cors-invalid", "allowOrigins"),
+    ("security/own-home", "field not declared in schema"),
+    ("security/replace", "Replace is not a valid MergeType"),
+    ("security/unknown-field", "field not declared in schema"),
+    ("security/unsupported", "clientSecret: Required value"),
+    ("security/wrong-type", "expected list"),
+    ("traffic-filter/admission-invalid", "minSuccessRate"),
+    ("traffic-filter/compressor-invalid", "Unsupported value"),
+    ("traffic-filter/override-invalid", "responseHeaders"),
+    ("traffic-filter/rate-limit-invalid", "limit.unit: Unsupported value"),
+    (
+        "traffic-filter/telemetry-invalid",
+        "numerator must be less than or equal",
+    ),
 ];
 
 #[test]
