@@ -1,6 +1,6 @@
 //! Who may send a request: users and keys that it must carry, and rules over where it comes from and what it asks for.
 
-use crate::{PathMatch, SecretBytes, ValueMatcher};
+use crate::{Fraction, PathMatch, SecretBytes, ValueMatcher};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -143,4 +143,15 @@ pub enum ClaimForm {
     Text,
     /// A list of texts.
     List,
+}
+
+/// Requests that change something come from the site itself (OWASP: cross-site request forgery); others are answered 403.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SiteCheck {
+    /// Other hosts, with their ports, that requests may come from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trusted: Vec<ValueMatcher>,
+    /// Share of the requests that are only looked at.
+    pub shadowed: Fraction,
 }

@@ -5,7 +5,10 @@
 //! for calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call
 //! is.
 
-use crate::{AccessRules, ApiKeyAuth, BasicAuth, Cors, HostRewrite, SecretName, Timeout};
+use crate::{
+    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, HostRewrite, SecretBytes, SecretName, SiteCheck, Timeout,
+    Tokens,
+};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
@@ -33,10 +36,16 @@ pub enum FilterKind {
     AdmissionControl,
     /// Cross-origin rules.
     Cors,
+    /// Looks where requests that change something come from.
+    Csrf,
+    /// Asks another service.
+    ExtAuthz,
     /// Asks for a key.
     ApiKeyAuth,
     /// Asks for a user and a password.
     BasicAuth,
+    /// Asks for a token.
+    JwtAuthn,
     /// Leads a client back to the endpoint that answered it.
     StatefulSession,
     /// Reads requests whole before they go on.
@@ -67,8 +76,11 @@ impl FilterKind {
             Self::Fault => "fault",
             Self::AdmissionControl => "admission_control",
             Self::Cors => "cors",
+            Self::Csrf => "csrf",
+            Self::ExtAuthz => "ext_authz",
             Self::ApiKeyAuth => "api_key_auth",
             Self::BasicAuth => "basic_auth",
+            Self::JwtAuthn => "jwt_authn",
             Self::StatefulSession => "stateful_session",
             Self::Buffer => "buffer",
             Self::Rbac => "rbac",
@@ -137,6 +149,10 @@ pub enum FilterSettings {
     OfRoutes,
     /// Tells the backend the name of the user in a header of this name, for the routes that say which users there are.
     UserHeader(Arc<str>),
+    /// Asks a service, for the routes that switch it on.
+    ExternalAuth(Arc<ExternalAuth>),
+    /// What routes ask of tokens, each by its name.
+    Tokens(Arc<Tokens>),
     /// Puts a credential into a header, for the routes that switch it on.
     Credential(InjectedCredential),
     /// Refuses requests while too many fail, for the routes that switch it on.
@@ -148,6 +164,14 @@ pub enum FilterSettings {
 }
 
 impl FilterSettings {
+    /// Takes in what the same instance does for other routes. Settings of a name are the same but for what each route
+    /// names of them.
+    pub fn join(&mut self, other: &Self) {
+        if let (Self::Tokens(own), Self::Tokens(other)) = (self, other) {
+            Arc::make_mut(own).join(other);
+        }
+    }
+
     fn are_of_routes(&self) -> bool {
         *self == Self::OfRoutes
     }
@@ -201,6 +225,12 @@ pub enum FilterEffect {
     Bandwidth(Arc<Bandwidth>),
     /// Which other origins browsers may let their scripts call the route from.
     Cors(Arc<Cors>),
+    /// Where requests may come from.
+    SiteCheck(Arc<SiteCheck>),
+    /// Another service decides, which is told these attributes.
+    ExternalAuth(Arc<[(Arc<str>, SecretBytes)]>),
+    /// The name of what is asked of tokens.
+    Token(Arc<str>),
     /// Keys that requests carry.
     ApiKeyAuth(Arc<ApiKeyAuth>),
     /// Users that send requests.

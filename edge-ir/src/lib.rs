@@ -17,6 +17,7 @@
 
 mod access;
 mod cluster;
+mod ext_auth;
 mod filter;
 mod fleet;
 mod http;
@@ -25,18 +26,20 @@ mod listener;
 mod name;
 mod origin;
 mod secret;
+mod token;
 mod traffic;
 mod upstream;
 mod workload;
 
 pub use access::{
     Access, AccessCondition, AccessRule, AccessRules, AddressRange, ApiKey, ApiKeyAuth, BasicAuth, ClaimCondition,
-    ClaimForm, KeySeen, KeySource,
+    ClaimForm, KeySeen, KeySource, SiteCheck,
 };
 pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, ServerNaming,
     SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
+pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use filter::{
     AbortStatus, AdmissionControl, Bandwidth, CodeRange, Compressor, Direction, Elsewhere, Encoding, ExistingHeader,
     Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, Hits,
@@ -62,6 +65,7 @@ pub use listener::{
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use secret::{Secret, SecretBytes, SecretContent};
+pub use token::{KeySet, Rerouting, TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken};
 pub use traffic::{HashInput, RetryPolicy, RouteTracing, RouteTraffic, TagValue, Tunnel, Upgrade};
 pub use upstream::{
     CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, Http2Keepalive, Http2Settings, HttpProbe, HttpVersion,

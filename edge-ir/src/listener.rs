@@ -1,6 +1,6 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
-use crate::{ClusterName, FilterInstance, ListenerName, Origins, RouteTableName, SecretName};
+use crate::{AccessRules, ClusterName, FilterInstance, ListenerName, Origins, RouteTableName, SecretName};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -75,6 +75,9 @@ pub enum Network {
 pub struct StreamProxy {
     /// Prefix of the statistics: `tcp-<port>`, `tls-passthrough-<port>`, `tls-terminate-<port>`, or `service` for UDP.
     pub stat_prefix: Arc<str>,
+    /// Who may connect; everybody where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access: Option<Arc<AccessRules>>,
     /// Backends by weight. Nobody: connections are closed, datagrams dropped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<StreamShare>,

@@ -6,15 +6,17 @@
 
 mod context;
 mod id;
+mod outside;
 
 pub(crate) use context::{
-    Context, ContextId, Decision, Decisions, Encryption, FilterSettingsId, PolicyFilters, Protection, Security,
-    SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
+    Context, ContextId, Decision, Decisions, Encryption, FilterSettingsId, InstanceId, PolicyFilters, PolicyInstance,
+    Protection, Security, SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,
     RouteId, RouteKind, SocketId, Target,
 };
+pub(crate) use outside::{OutsideService, Scheme};
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

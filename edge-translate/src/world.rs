@@ -8,8 +8,8 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, FilterSettingsId, Id, Interner, Security,
-        SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, FilterSettingsId, Id, InstanceId, Interner,
+        PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
@@ -148,6 +148,16 @@ impl World {
     /// The number of a context.
     pub(crate) fn context_id(&self, context: Context) -> ContextId {
         self.decisions.borrow_mut().context_id(context)
+    }
+
+    /// The number of an instance that policies ask for.
+    pub(crate) fn instance_id(&self, instance: PolicyInstance) -> InstanceId {
+        self.decisions.borrow_mut().instance_id(instance)
+    }
+
+    /// The instance behind a number.
+    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
+        self.decisions.borrow().instance(id)
     }
 
     /// The number of what a policy says of security.

@@ -15,6 +15,7 @@ mod common;
 mod cors;
 mod datagram;
 mod endpoints;
+mod ext_authz;
 mod filter;
 mod headers;
 mod host;
@@ -28,6 +29,7 @@ mod secret;
 mod session;
 mod stream;
 mod table;
+mod token;
 mod upstream_tls;
 
 #[cfg(test)]

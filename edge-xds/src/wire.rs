@@ -35,6 +35,16 @@ pub(crate) fn put_generated(out: &mut Vec<u8>, number: u32, generated: &impl Mes
     message::encode(number, generated, out);
 }
 
+/// One message that says what several do together: messages behind each other are read as one, whose maps and lists have
+/// the entries of all (protobuf encoding, "last one wins"). So a map has an order.
+pub(crate) fn joined<M: Message>(parts: impl Iterator<Item = M>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in parts {
+        out.extend(part.encode_to_vec());
+    }
+    out
+}
+
 /// Writes a bytes field, or an embedded message that is encoded already.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     encode_key(number, WireType::LengthDelimited, out);

@@ -69,7 +69,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 24] = [
+const EXPECTED: [(&str, &str); 27] = [
     ("class/parameters-slip", "Unsupported value"),
     ("gateway/parameters-slip", "Unsupported value"),
     (
@@ -99,6 +99,9 @@ const EXPECTED: [(&str, &str); 24] = [
     ("route-filter/answer", "duplicate entries for key"),
     ("security/authorization-invalid", "clientCIDRs"),
     ("security/cors-invalid", "allowOrigins"),
+    ("security/ext-auth-invalid", "statusOnError"),
+    ("security/ext-auth-merge", "one of grpc or http must be specified"),
+    ("security/jwt-invalid", "optional and failOpen cannot both be set"),
     ("security/own-home", "field not declared in schema"),
     ("security/replace", "Replace is not a valid MergeType"),
     ("security/unknown-field", "field not declared in schema"),

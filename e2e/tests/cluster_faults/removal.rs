@@ -35,7 +35,7 @@ kind: SecurityPolicy
 metadata: { name: guard, namespace: TENANT }
 spec:
   targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: www }]
-  jwt: { providers: [{ name: nobody, remoteJWKS: { uri: https://nobody.example.com/keys } }] }
+  oidc: { clientID: nobody, clientSecret: { name: nobody }, provider: { issuer: https://nobody.example.com } }
 ";
 
 fn stays_shut(tenant: &Tenant) -> Result<()> {

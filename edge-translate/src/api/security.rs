@@ -8,10 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::meta::SecretRef;
+use crate::api::route_filter::Fraction;
 use crate::api::security::authorization::Authorization;
+use crate::api::security::ext_auth::ExtAuth;
+use crate::api::security::jwt::Jwt;
 use crate::api::text::{DurationText, Symbol, is_default};
 
 pub mod authorization;
+pub mod ext_auth;
+pub mod jwt;
 
 /// What a SecurityPolicy says, besides what it is for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,19 +30,19 @@ pub struct SecuritySettings {
     pub cors: Option<Box<Cors>>,
     /// Refuses requests that other sites forge.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub csrf: Option<Value>,
+    pub csrf: Option<Box<Csrf>>,
     /// Requests carry a user and a password.
     #[serde(default, skip_serializing_if = "is_default")]
     pub basic_auth: Option<Box<BasicAuth>>,
     /// Requests carry a token.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub jwt: Option<Value>,
+    pub jwt: Option<Box<Jwt>>,
     /// Clients log in at an identity provider.
     #[serde(default, skip_serializing_if = "is_default")]
     pub oidc: Option<Value>,
     /// Another service decides.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ext_auth: Option<Value>,
+    pub ext_auth: Option<Box<ExtAuth>>,
     /// Who may do what.
     #[serde(default, skip_serializing_if = "is_default")]
     pub authorization: Option<Box<Authorization>>,
@@ -79,6 +84,87 @@ impl PolicyRef {
 fn secret_kind() -> Symbol {
     Symbol::new("Secret")
 }
+
+fn service_kind() -> Symbol {
+    Symbol::new("Service")
+}
+
+/// A reference to an object in the namespace of the policy that it was written in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LocalRef {
+    /// Namespace of the policy, as in [`PolicyRef`].
+    #[serde(rename = "~home")]
+    pub home: Box<str>,
+    /// API group; empty is core.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub group: Symbol,
+    /// Kind.
+    pub kind: Symbol,
+    /// Name.
+    pub name: Box<str>,
+    /// A key of it, where one must be chosen.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub key: Option<Box<str>>,
+}
+
+/// A reference to a service that a policy asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ServiceRef {
+    /// Namespace of the policy, as in [`PolicyRef`].
+    #[serde(rename = "~home")]
+    pub home: Box<str>,
+    /// API group; empty is core.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub group: Symbol,
+    /// Kind.
+    #[serde(default = "service_kind")]
+    pub kind: Symbol,
+    /// Name.
+    pub name: Box<str>,
+    /// Namespace; absent means that of the policy.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub namespace: Option<Box<str>>,
+    /// Port; required for Services.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub port: Option<u16>,
+    /// Share of the requests.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub weight: Option<u32>,
+    /// Used only when the others fail.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fallback: Option<bool>,
+}
+
+/// Declares a service that a policy asks, with further fields.
+macro_rules! service {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            /// Older form of `backendRefs`.
+            #[serde(default, skip_serializing_if = "is_default")]
+            pub backend_ref: Option<Box<crate::api::security::ServiceRef>>,
+            /// The service.
+            #[serde(default, skip_serializing_if = "is_default")]
+            pub backend_refs: Box<[crate::api::security::ServiceRef]>,
+            /// Settings of the connections to it.
+            #[serde(default, skip_serializing_if = "is_default")]
+            pub backend_settings: Option<Box<crate::api::cluster_settings::ClusterSettings>>,
+            $($own)*
+        }
+
+        impl $name {
+            /// The service, by either form.
+            pub fn services(&self) -> Vec<&crate::api::security::ServiceRef> {
+                self.backend_refs.iter().chain(self.backend_ref.as_deref()).collect()
+            }
+        }
+    };
+}
+pub(crate) use service;
 
 /// Requests carry a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,6 +219,18 @@ pub struct Cors {
     /// Whether scripts may send credentials.
     #[serde(default, skip_serializing_if = "is_default")]
     pub allow_credentials: Option<bool>,
+}
+
+/// Refuses requests that other sites forge.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Csrf {
+    /// Share of the requests that are looked at and not refused; none when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub shadow_fraction: Option<Fraction>,
+    /// Further origins that are trusted; the scheme is not compared.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub additional_origins: Box<[Box<str>]>,
 }
 
 /// Requests carry a user and a password.

@@ -9,8 +9,8 @@ use crate::{
     phase::{backends::cluster::ClusterParts, listeners::sockets::Socket},
 };
 use edge_ir::{
-    Cluster, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable, RouteTableName, Secret,
-    SecretName, VirtualHost,
+    Cluster, ClusterName, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable,
+    RouteTableName, Secret, SecretName, VirtualHost,
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -142,6 +142,8 @@ pub(super) struct FleetParts {
     secrets_state: State,
     /// What sockets and clusters name, with the number of those that do.
     named_secrets: BTreeMap<SecretName, (u32, Arc<Secret>)>,
+    /// Clusters that sockets bring, with the number of those that do.
+    outside: BTreeMap<ClusterName, u32>,
     tables: BTreeMap<RouteTableName, Table>,
     /// Whether `named_tables` holds what `sockets` say.
     tables_state: State,
@@ -187,10 +189,34 @@ impl FleetParts {
         let (was, now) = (was.as_deref(), now.as_deref());
         let secrets = |socket: Option<&Socket>| socket.map(|s| s.secrets.clone()).unwrap_or_default();
         self.change_secrets(&secrets(was), &secrets(now));
+        let clusters = |socket: Option<&Socket>| socket.map(|s| s.clusters.clone()).unwrap_or_default();
+        self.change_outside(clusters(was), clusters(now));
         let listener = |socket: &Socket| Arc::clone(&socket.listener);
         self.listeners.change(was.map(listener), now.map(listener));
         if was.map(|s| &s.tables) != now.map(|s| &s.tables) {
             self.tables_state = State::Touched;
+        }
+    }
+
+    /// Replaces clusters that sockets bring; several may bring the same one.
+    fn change_outside(&mut self, gone: Vec<ClusterParts>, come: Vec<ClusterParts>) {
+        for parts in &come {
+            self.change_secrets(&[], &parts.secrets);
+            *self.outside.entry(parts.cluster.name.clone()).or_default() += 1;
+        }
+        for parts in come {
+            self.clusters.change(None, Some(parts.cluster));
+        }
+        for parts in gone {
+            self.change_secrets(&parts.secrets, &[]);
+            let name = &parts.cluster.name;
+            let count = self.outside.get(name).copied().unwrap_or_default();
+            if count > 1 {
+                self.outside.insert(name.clone(), count - 1);
+                continue;
+            }
+            self.outside.remove(name);
+            self.clusters.change(Some(parts.cluster), None);
         }
     }
 

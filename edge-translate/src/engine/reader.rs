@@ -13,8 +13,8 @@ use crate::{
     fact::{MachinePort, Question},
     name::{
         Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FilterOwner, FilterSettingsId, FleetId,
-        HostId, Id, ListenerId, PolicyId, RouteId, RouteKind, Security, SecurityId, SocketId, Sym, Target, Traffic,
-        TrafficId, Variant, VariantId,
+        HostId, Id, InstanceId, ListenerId, PolicyId, PolicyInstance, RouteId, RouteKind, Security, SecurityId,
+        SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -374,6 +374,16 @@ impl<'a> Reader<'a> {
         self.world.context(id)
     }
 
+    /// The number of an instance that policies ask for.
+    pub(crate) fn instance_id(&self, instance: PolicyInstance) -> InstanceId {
+        self.world.instance_id(instance)
+    }
+
+    /// The instance behind a number.
+    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
+        self.world.instance(id)
+    }
+
     /// The number of what a policy says of security.
     pub(crate) fn security_id(&self, security: Security) -> SecurityId {
         self.world.security_id(security)
@@ -426,19 +436,20 @@ impl<'a> Reader<'a> {
 
     /// The identity of a filter's instance, as the data plane has it.
     pub(crate) fn filter_id(&self, key: FilterKey) -> FilterId {
-        let owner = key.owner.map(|owner| match owner {
-            FilterOwner::Object(kind, id) => {
+        let owner = match key.owner {
+            None => Arc::default(),
+            Some(FilterOwner::Object(kind, id)) => {
                 let kind = kind.as_str().to_ascii_lowercase();
                 format!("{kind}/{}/{}", self.text(id.namespace), self.text(id.name)).into()
             }
-            FilterOwner::Header(name) => self.text(name),
-            FilterOwner::Settings(settings) => self.world.filter_settings_name(settings).into(),
-            FilterOwner::Part(part) => part.into(),
-        });
-        FilterId {
-            kind: key.kind,
-            owner: owner.unwrap_or_default(),
-        }
+            Some(FilterOwner::Of(instance)) => match &*self.instance(instance) {
+                Some(of) => Arc::clone(&of.instance.id.owner),
+                None => Arc::default(),
+            },
+            Some(FilterOwner::Settings(settings)) => self.world.filter_settings_name(settings).into(),
+            Some(FilterOwner::Part(part)) => part.into(),
+        };
+        FilterId { kind: key.kind, owner }
     }
 
     /// The word for a name.

@@ -6,8 +6,11 @@
 //! is a field of one or several. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::{FilterKey, PolicyId, Sym};
-use edge_ir::{FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout, UpstreamSettings};
+use super::{BackendId, FilterKey, OutsideService, PolicyId, Sym};
+use edge_ir::{
+    AccessRules, FilterInstance, FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout,
+    UpstreamSettings,
+};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -34,6 +37,10 @@ pub(crate) struct TrafficId(u32);
 /// The number of a [`Security`], with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SecurityId(u32);
+
+/// The number of a [`PolicyInstance`], with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct InstanceId(u32);
 
 /// The number of the settings of a filter's instance, with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,18 +96,31 @@ impl Default for Protection {
 pub(crate) struct Security {
     /// Filters for requests.
     pub(crate) filters: PolicyFilters,
+    /// Backends that these ask. Where one can't be asked as its own settings want, nobody is let through.
+    pub(crate) backends: Box<[BackendId]>,
     /// What becomes of connections whose requests nobody reads.
     pub(crate) streams: Streams,
 }
 
 /// What a SecurityPolicy says of connections whose requests nobody reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Streams {
     /// Nothing: they pass.
     #[default]
     Open,
-    /// It asks for what nobody can check there: they are closed.
-    Closed,
+    /// Those pass that rules over their addresses let.
+    Rules(Arc<AccessRules>),
+    /// It asks for what nobody can check there, for this reason: they are closed.
+    Closed(Arc<str>),
+}
+
+/// An instance of a filter that policies ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PolicyInstance {
+    /// The instance.
+    pub(crate) instance: FilterInstance,
+    /// What it asks that is no backend of ours.
+    pub(crate) outside: Vec<OutsideService>,
 }
 
 /// What requests are treated to.
@@ -202,6 +222,7 @@ fn settings_name(settings: &FilterSettings) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     contexts: Numbered<Context>,
+    instances: Numbered<Option<PolicyInstance>>,
     security: Numbered<Security>,
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
@@ -217,6 +238,16 @@ impl Decisions {
     /// The context behind a number.
     pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
         self.contexts.value(id.0)
+    }
+
+    /// The number of an instance that policies ask for.
+    pub(crate) fn instance_id(&mut self, instance: PolicyInstance) -> InstanceId {
+        InstanceId(self.instances.number(Some(instance)))
+    }
+
+    /// The instance behind a number.
+    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
+        self.instances.value(id.0)
     }
 
     /// The number of what a policy says of security.

@@ -1,6 +1,6 @@
 //! Identities: what units, indexes and names of the data plane are about, in interned words.
 
-use super::{FilterSettingsId, Sym, VariantId};
+use super::{FilterSettingsId, InstanceId, Sym, VariantId};
 use crate::api::Kind;
 use edge_ir::{AppProtocol, FilterKind, PortProtocol};
 
@@ -62,8 +62,8 @@ pub(crate) struct FilterKey {
 pub(crate) enum FilterOwner {
     /// The object that it is for.
     Object(Kind, Id),
-    /// All routes' that have it set a header of this name.
-    Header(Sym),
+    /// Who asks for it, and what it is about: all who ask for the same share it.
+    Of(InstanceId),
     /// What it is set to: whoever wants the same shares it.
     Settings(FilterSettingsId),
     /// What it is about: all routes share this one as well.

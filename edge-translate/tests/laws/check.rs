@@ -94,11 +94,7 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     });
     used.extend(managers.flat_map(|m| &m.filters).filter_map(|f| match &f.settings {
         FilterSettings::Credential(credential) => Some(&*credential.secret),
-        FilterSettings::OfRoutes
-        | FilterSettings::UserHeader(_)
-        | FilterSettings::Admission(_)
-        | FilterSettings::Compressor(_)
-        | FilterSettings::RateLimit(_) => None,
+        _ => None,
     }));
     let verifies = |t: &UpstreamTls| t.naming != ServerNaming::Fixed || !t.subjects.is_empty();
     if upstream().any(|t| t.authorities.is_none() || !verifies(t)) {

@@ -1,13 +1,16 @@
 //! Who may send a request: users, keys, and rules over where it comes from and what it asks for.
 
-use super::{common::number, matches::string_matcher};
+use super::{
+    common::{fractional, number},
+    matches::string_matcher,
+};
 use edge_ir::{
-    Access, AccessCondition, AccessRules, AddressRange, ApiKeyAuth, BasicAuth, ClaimCondition, ClaimForm, KeySeen,
-    KeySource, PathMatch, SecretBytes, ValueMatcher,
+    Access, AccessCondition, AccessRules, AddressRange, ApiKeyAuth, BasicAuth, ClaimCondition, ClaimForm, Fraction,
+    KeySeen, KeySource, PathMatch, SecretBytes, SiteCheck, ValueMatcher,
 };
 use envoy_types::pb::envoy::{
     config::{
-        core::v3::{CidrRange, DataSource, data_source::Specifier},
+        core::v3::{CidrRange, DataSource, RuntimeFractionalPercent, data_source::Specifier},
         rbac::v3::{
             MetadataSource, Permission, Policy, Principal, Rbac as Rules, SourcedMetadata, permission,
             principal::{Identifier, Set},
@@ -15,10 +18,14 @@ use envoy_types::pb::envoy::{
         },
         route::v3::{HeaderMatcher, header_matcher::HeaderMatchSpecifier},
     },
-    extensions::filters::http::{
-        api_key_auth::v3::{ApiKeyAuthPerRoute, Credential, Forwarding, KeySource as Source},
-        basic_auth::v3::{BasicAuth as Users, BasicAuthPerRoute},
-        rbac::v3::{Rbac, RbacPerRoute},
+    extensions::filters::{
+        http::{
+            api_key_auth::v3::{ApiKeyAuthPerRoute, Credential, Forwarding, KeySource as Source},
+            basic_auth::v3::{BasicAuth as Users, BasicAuthPerRoute},
+            csrf::v3::CsrfPolicy,
+            rbac::v3::{Rbac, RbacPerRoute},
+        },
+        network::rbac::v3::Rbac as NetworkRbac,
     },
     r#type::matcher::v3::{
         ListMatcher, MetadataMatcher, PathMatcher, StringMatcher, ValueMatcher as MetadataValue, list_matcher,
@@ -53,6 +60,28 @@ pub(super) fn users_with_header(header: &str) -> Users {
         forward_username_header: header.to_owned(),
         ..Default::default()
     }
+}
+
+/// Where requests of a route may come from. Those that are only looked at are counted.
+pub(super) fn site_check(check: &SiteCheck) -> CsrfPolicy {
+    let share = |fraction: Fraction| RuntimeFractionalPercent {
+        default_value: Some(fractional(fraction)),
+        ..Default::default()
+    };
+    let enforced = Fraction(1_000_000_u32.saturating_sub(check.shadowed.0));
+    CsrfPolicy {
+        filter_enabled: Some(share(enforced)),
+        shadow_enabled: (check.shadowed.0 > 0).then(|| share(Fraction(1_000_000))),
+        additional_origins: check.trusted.iter().map(string_matcher).collect(),
+    }
+}
+
+/// An instance by itself looks at nothing.
+pub(super) fn no_site_check() -> CsrfPolicy {
+    site_check(&SiteCheck {
+        trusted: Vec::new(),
+        shadowed: Fraction(1_000_000),
+    })
 }
 
 fn inline(bytes: &SecretBytes) -> DataSource {
@@ -94,26 +123,37 @@ fn source(source: &KeySource) -> Source {
 /// The rules of a route. The first that matches decides; said as one condition under which a request is let through,
 /// for conditions on a path see it without the query there, and a list of matchers doesn't.
 pub(super) fn rules(access: &AccessRules) -> RbacPerRoute {
-    let allowed = allowed(access);
+    RbacPerRoute {
+        rbac: Some(Rbac {
+            rules: Some(let_through(access)),
+            ..Default::default()
+        }),
+    }
+}
+
+/// The rules over whole connections.
+pub(super) fn of_connections(access: &AccessRules, stat_prefix: &str) -> NetworkRbac {
+    NetworkRbac {
+        rules: Some(let_through(access)),
+        stat_prefix: stat_prefix.to_owned(),
+        ..Default::default()
+    }
+}
+
+fn let_through(access: &AccessRules) -> Rules {
     let policy = Policy {
         permissions: vec![Permission {
             rule: Some(permission::Rule::Any(true)),
         }],
-        principals: allowed,
+        principals: allowed(access),
         ..Default::default()
     };
     let is_open = !policy.principals.is_empty();
-    let rules = Rules {
+    Rules {
         action: Action::Allow.into(),
         // One at most: the order of several would be another each time.
         policies: is_open.then(|| ("allowed".to_owned(), policy)).into_iter().collect(),
         ..Default::default()
-    };
-    RbacPerRoute {
-        rbac: Some(Rbac {
-            rules: Some(rules),
-            ..Default::default()
-        }),
     }
 }
 
@@ -272,7 +312,7 @@ mod tests {
         }
     }
 
-    fn let_through(rules: &[AccessRule], otherwise: Access) -> Vec<Principal> {
+    fn those(rules: &[AccessRule], otherwise: Access) -> Vec<Principal> {
         allowed(&AccessRules {
             rules: rules.to_vec(),
             otherwise,
@@ -324,7 +364,7 @@ mod tests {
                 for b in &one {
                     for c in &one {
                         let rules = [a.clone(), b.clone(), c.clone()];
-                        let allowed = let_through(&rules, otherwise);
+                        let allowed = those(&rules, otherwise);
                         for method in methods.into_iter().chain(["HEAD"]) {
                             let is_let = allowed.iter().any(|one| holds(one, method));
                             assert_eq!(is_let, meant(&rules, otherwise, method), "{method} {rules:?}");
@@ -337,7 +377,7 @@ mod tests {
 
     #[test]
     fn no_rule_and_deny_lets_nobody_through() {
-        assert!(let_through(&[], Access::Deny).is_empty());
-        assert_eq!(let_through(&[], Access::Allow), [anybody()]);
+        assert!(those(&[], Access::Deny).is_empty());
+        assert_eq!(those(&[], Access::Allow), [anybody()]);
     }
 }

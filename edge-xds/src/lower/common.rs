@@ -1,12 +1,13 @@
 //! Small messages that many resources use.
 
-use edge_ir::{EndpointAddress, Fraction, SecretName, Timeout};
+use edge_ir::{EndpointAddress, Fraction, RetryPolicy, SecretName, Timeout};
 use envoy_types::{
     pb::{
         envoy::{
             config::core::v3::{
-                Address, AggregatedConfigSource, ApiVersion, ConfigSource, Pipe, SocketAddress, TypedExtensionConfig,
-                address::Address as AddressKind, config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
+                self as service, Address, AggregatedConfigSource, ApiVersion, ConfigSource, Pipe, SocketAddress,
+                TypedExtensionConfig, address::Address as AddressKind, config_source::ConfigSourceSpecifier,
+                socket_address::PortSpecifier,
             },
             extensions::transport_sockets::tls::v3::SdsSecretConfig,
             r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
@@ -90,6 +91,19 @@ pub(super) fn fractional(fraction: Fraction) -> FractionalPercent {
     FractionalPercent {
         numerator: fraction.0,
         denominator: DenominatorType::Million.into(),
+    }
+}
+
+/// Tries of what a filter asks by itself.
+pub(super) fn retries(retry: &RetryPolicy) -> service::RetryPolicy {
+    service::RetryPolicy {
+        num_retries: number(retry.retries),
+        retry_on: retry.triggers.join(","),
+        retry_back_off: retry.backoff.map(|base| service::BackoffStrategy {
+            base_interval: Some(duration(base)),
+            max_interval: retry.max_backoff.map(duration),
+        }),
+        ..Default::default()
     }
 }
 

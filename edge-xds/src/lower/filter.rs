@@ -3,7 +3,7 @@
 use super::{
     access,
     common::{extension, secret_from_ads},
-    cors, session,
+    cors, ext_authz, session, token,
 };
 use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_message, put_str};
 use edge_ir::{ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, RouteFilter};
@@ -55,6 +55,9 @@ pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
         FilterEffect::RateLimit(limits) => pack_any(rate_limit::lower(limits)),
         FilterEffect::Bandwidth(limit) => pack_any(bandwidth::lower(limit)),
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
+        FilterEffect::SiteCheck(check) => pack_any(access::site_check(check)),
+        FilterEffect::ExternalAuth(attributes) => ext_authz::on(attributes),
+        FilterEffect::Token(requirement) => pack_any(token::asked(requirement)),
         FilterEffect::ApiKeyAuth(auth) => pack_any(access::keys(auth)),
         FilterEffect::BasicAuth(auth) => pack_any(access::users(auth)),
         FilterEffect::Access(rules) => pack_any(access::rules(rules)),
@@ -69,7 +72,7 @@ pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
 }
 
 /// Switches on, for a route, an instance that the chain has switched off.
-fn switched_on() -> FilterConfig {
+pub(super) fn switched_on() -> FilterConfig {
     FilterConfig {
         config: Some(Any::default()),
         ..Default::default()

@@ -138,14 +138,14 @@ fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain
             ..Default::default()
         }),
     };
-    let filter = match &chain.network {
-        Network::Http(http_manager) => http(manager::lower_manager(http_manager, settings)),
+    let filters = match &chain.network {
+        Network::Http(http_manager) => vec![http(manager::lower_manager(http_manager, settings))],
         Network::Tcp(proxy) => stream::tcp(proxy),
     };
     pb::FilterChain {
         name: chain.name.to_string(),
         filter_chain_match: server_names,
-        filters: vec![filter],
+        filters,
         transport_socket: chain.tls.as_ref().map(lower_tls),
         ..Default::default()
     }

@@ -1,5 +1,6 @@
 //! Streams: connections handed on as they are.
 
+use super::access;
 use edge_ir::{StreamProxy, StreamShare};
 use envoy_types::{
     pb::envoy::{
@@ -17,8 +18,19 @@ pub(super) const NOBODY: &str = "EmptyCluster";
 /// Where the share of unresolved backends goes, as for HTTP.
 pub(super) const INVALID: &str = "invalid-backend-cluster";
 
-/// The network filter that hands a connection on.
-pub(super) fn tcp(stream: &StreamProxy) -> Filter {
+/// The network filters that hand a connection on, if it may come.
+pub(super) fn tcp(stream: &StreamProxy) -> Vec<Filter> {
+    let access = stream.access.as_deref().map(|rules| Filter {
+        name: "envoy.filters.network.rbac".to_owned(),
+        config_type: Some(filter::ConfigType::TypedConfig(pack_any(access::of_connections(
+            rules,
+            &stream.stat_prefix,
+        )))),
+    });
+    access.into_iter().chain([proxy(stream)]).collect()
+}
+
+fn proxy(stream: &StreamProxy) -> Filter {
     let proxy = TcpProxy {
         stat_prefix: stream.stat_prefix.to_string(),
         cluster_specifier: Some(cluster_specifier(stream)),

@@ -247,6 +247,7 @@ fn a_tls_listener_inspects_names_and_takes_certificates_from_the_stream() {
 fn streams_go_to_their_backends_and_nowhere_without_one() {
     let proxy = |shares: &[(&str, u32)], invalid_weight| edge_ir::StreamProxy {
         stat_prefix: "tcp-90".into(),
+        access: None,
         shares: shares
             .iter()
             .map(|(name, weight)| edge_ir::StreamShare {

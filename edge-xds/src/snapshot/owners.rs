@@ -87,11 +87,7 @@ fn injects(chain: &FilterChain, secret: &str) -> bool {
     };
     manager.filters.iter().any(|filter| match &filter.settings {
         FilterSettings::Credential(credential) => &*credential.secret == secret,
-        FilterSettings::OfRoutes
-        | FilterSettings::UserHeader(_)
-        | FilterSettings::Admission(_)
-        | FilterSettings::Compressor(_)
-        | FilterSettings::RateLimit(_) => false,
+        _ => false,
     })
 }
 

@@ -243,16 +243,20 @@ fn problem(unusable: Unusable) -> AuthorityProblem {
     AuthorityProblem { reason, message }
 }
 
+/// The authorities that the proxy's system trusts.
+pub(crate) fn system_authorities() -> Arc<Secret> {
+    Arc::new(Secret {
+        name: SecretName::from(SYSTEM),
+        content: SecretContent::SystemAuthorities,
+        origins: Arc::default(),
+    })
+}
+
 fn well_known(which: Option<&WellKnownCa>) -> Authorities {
     let message = match which {
         Some(WellKnownCa::System) => {
-            let system = Secret {
-                name: SecretName::from(SYSTEM),
-                content: SecretContent::SystemAuthorities,
-                origins: Arc::default(),
-            };
             return Authorities {
-                authorities: Some(Arc::new(system)),
+                authorities: Some(system_authorities()),
                 problems: Vec::new(),
             };
         }

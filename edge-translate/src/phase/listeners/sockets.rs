@@ -12,15 +12,16 @@ use crate::{
     api::Protocol,
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId, SocketId},
-    phase::{gateways::gateway::transport, hostname, routes::bound},
+    phase::{backends::cluster::ClusterParts, gateways::gateway::transport, hostname, routes::bound},
 };
 use edge_ir::{
-    DownstreamTls, FilterChain, FilterId, FilterInstance, HttpManager, IpFamily, Listener, Network, Origin, Origins,
-    PortProtocol, RouteTableName, Secret, SecretName, ServerNames, StreamProxy, TlsVersion,
+    DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
+    RouteTableName, Secret, SecretName, ServerNames, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
 mod filters;
+mod outside;
 mod tls;
 
 /// A socket, and what it names.
@@ -32,6 +33,8 @@ pub(crate) struct Socket {
     pub(crate) tables: Vec<(RouteTableName, Origins)>,
     /// Certificates and authorities that its chains name, by name.
     pub(crate) secrets: Vec<Arc<Secret>>,
+    /// Clusters of what filters ask that is no backend, by name.
+    pub(crate) clusters: Vec<ClusterParts>,
 }
 
 /// What HTTPS listeners offer. Names of other listeners on the same connection are answered 421, so that HTTP/2 needn't
@@ -98,6 +101,7 @@ pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
         listener: Arc::new(listener(id, bound, served, ip_family, parts)),
         tables: tables(served),
         secrets: secrets(reader, served),
+        clusters: clusters(reader, served),
     })
 }
 
@@ -195,6 +199,7 @@ fn stream(reader: &Reader<'_>, listener: &SocketListener, stat_prefix: String) -
 fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
     StreamProxy {
         stat_prefix,
+        access: None,
         shares: Vec::new(),
         invalid_weight: 0,
         origins: Arc::default(),
@@ -204,16 +209,11 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
 /// The manager of a table: it has the filters that the routes of every listener in the table use.
 fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, served: &[SocketListener]) -> Network {
     let sharers = served.iter().filter(|l| l.table == listener.table);
-    let used = sharers.flat_map(|l| reader.filters(l.id)).map(|key| {
-        let id = reader.filter_id(key);
-        let settings = filters::settings(reader, key);
-        (id.clone(), FilterInstance { id, settings })
-    });
-    let used: BTreeMap<FilterId, FilterInstance> = used.collect();
+    let used = sharers.flat_map(|l| reader.filters(l.id));
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        filters: used.into_values().collect(),
+        filters: filters::instances(reader, used),
         client: Arc::default(),
     })
 }
@@ -260,6 +260,13 @@ fn tables(served: &[SocketListener]) -> Vec<(RouteTableName, Origins)> {
     }
     let tables = tables.into_iter();
     tables.map(|(name, origins)| (name, origins.into())).collect()
+}
+
+fn clusters(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<ClusterParts> {
+    let used = served.iter().flat_map(|l| reader.filters(l.id));
+    let asked = used.flat_map(|key| filters::clusters(reader, key));
+    let by_name: BTreeMap<_, _> = asked.map(|parts| (parts.cluster.name.clone(), parts)).collect();
+    by_name.into_values().collect()
 }
 
 fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {

@@ -48,7 +48,10 @@ pub(crate) fn merges(reader: &Reader<'_>, policy: PolicyId) -> bool {
 pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -> Option<Arc<str>> {
     match policy.kind {
         Kind::BackendTrafficPolicy => traffic::under(reader, policy.id, parent)?.err(),
-        Kind::SecurityPolicy => security::under(reader, policy.id, parent)?.err(),
+        Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
+            Ok(security) => security::fault_of_backends(reader, security),
+            Err(why) => Some(why),
+        },
         _ => None,
     }
 }

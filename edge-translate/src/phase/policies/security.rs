@@ -9,16 +9,22 @@ use super::{merge, traffic::Problems};
 use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
     engine::reader::Reader,
-    name::{FilterKey, Id, PolicyFilters, Security, SecurityId, Streams},
-    phase::{precedence::Seniority, routes::is_token},
+    name::{
+        BackendId, FilterKey, FilterOwner, Id, OutsideService, PolicyFilters, PolicyInstance, Security, SecurityId,
+        Streams,
+    },
+    phase::{backends::backend_tls::BackendTls, precedence::Seniority, routes::is_token},
 };
-use edge_ir::{FilterEffect, FilterId, FilterKind, RouteFilter};
+use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterId, FilterInstance, FilterKind, RouteFilter};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 mod authorization;
-mod cors;
+mod browsers;
 mod credentials;
+mod ext_auth;
+mod services;
+mod tokens;
 
 /// What a policy says, or why it is invalid.
 pub(crate) type Settled = Result<SecurityId, Arc<str>>;
@@ -40,7 +46,7 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<SecurityPolicy> {
     Some(SecurityPolicy {
         seniority: Seniority::of(&object.metadata),
         merge: object.spec["mergeType"].as_str().map(MergeType::from),
-        settled: settle(reader, object.spec["mergeType"].clone(), homed(object)),
+        settled: settle(reader, &owner(object), &object.spec["mergeType"], homed(object)),
     })
 }
 
@@ -50,9 +56,11 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
     let (Some(how @ (MergeType::StrategicMerge | MergeType::JsonMerge)), Some(parent)) = (&own.merge, parent) else {
         return Some(own.settled.clone());
     };
-    let mut both = homed(object(reader, parent)?);
-    merge::lay(&mut both, homed(object(reader, policy)?), how);
-    Some(settle(reader, Value::Null, both))
+    let (above, below) = (object(reader, policy)?, object(reader, parent)?);
+    let mut both = homed(below);
+    merge::lay(&mut both, homed(above), how);
+    let owner = format!("{}+{}", owner(above), owner(below));
+    Some(settle(reader, &owner.into(), &Value::Null, both))
 }
 
 fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
@@ -62,8 +70,13 @@ fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
     }
 }
 
+/// Whose filters are those of a policy.
+fn owner(policy: &Generic) -> Arc<str> {
+    format!("securitypolicy/{}/{}", policy.metadata.namespace, policy.metadata.name).into()
+}
+
 /// Fields that hold references, or lists of them.
-const REFERENCES: [&str; 2] = ["users", "credentialRefs"];
+const REFERENCES: [&str; 5] = ["users", "credentialRefs", "backendRef", "backendRefs", "valueRef"];
 
 /// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads to
 /// the same object and needs the same permission wherever it is merged into.
@@ -103,9 +116,9 @@ fn settle_home(value: &mut Value, home: &str) {
     }
 }
 
-fn settle(reader: &Reader<'_>, merge_type: Value, fields: Map<String, Value>) -> Settled {
+fn settle(reader: &Reader<'_>, owner: &Arc<str>, merge_type: &Value, fields: Map<String, Value>) -> Settled {
     let mut problems = Problems::default();
-    if !matches!(merge_type.as_str(), None | Some("StrategicMerge" | "JSONMerge")) || !is_text_or_absent(&merge_type) {
+    if !matches!(merge_type.as_str(), None | Some("StrategicMerge" | "JSONMerge")) || !is_text_or_absent(merge_type) {
         problems.add(
             "MergeType",
             format_args!("{merge_type} is not StrategicMerge or JSONMerge"),
@@ -113,7 +126,7 @@ fn settle(reader: &Reader<'_>, merge_type: Value, fields: Map<String, Value>) ->
     }
     let read = serde_path_to_error::deserialize::<_, SecuritySettings>(Value::Object(fields));
     let security = match read {
-        Ok(settings) => Some(security(reader, &settings, &mut problems)),
+        Ok(settings) => Some(security(reader, owner, &settings, &mut problems)),
         Err(error) => {
             problems.add("Spec", format_args!("spec.{}: {}", error.path(), error.inner()));
             None
@@ -134,6 +147,7 @@ fn is_text_or_absent(value: &Value) -> bool {
 struct Guards {
     effects: Vec<RouteFilter>,
     instances: Vec<FilterKey>,
+    backends: Vec<BackendId>,
 }
 
 impl Guards {
@@ -146,6 +160,24 @@ impl Guards {
         self.instances.push(FilterKey::shared(kind));
     }
 
+    /// Something that an instance does for all who ask for the same.
+    fn stand(
+        &mut self,
+        reader: &Reader<'_>,
+        instance: FilterInstance,
+        outside: Vec<OutsideService>,
+        effect: FilterEffect,
+    ) {
+        let id = instance.id.clone();
+        self.instances.push(FilterKey {
+            kind: id.kind,
+            owner: Some(FilterOwner::Of(
+                reader.instance_id(PolicyInstance { instance, outside }),
+            )),
+        });
+        self.effects.push(RouteFilter { id, effect });
+    }
+
     fn filters(mut self) -> PolicyFilters {
         self.effects.sort_by(|a, b| a.id.cmp(&b.id));
         PolicyFilters {
@@ -155,11 +187,21 @@ impl Guards {
     }
 }
 
-fn security(reader: &Reader<'_>, settings: &SecuritySettings, problems: &mut Problems) -> Security {
-    refuse(settings, problems);
+fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, problems: &mut Problems) -> Security {
+    if settings.oidc.is_some() {
+        problems.add("OIDC", "oidc is not supported by this version");
+    }
     let mut guards = Guards::default();
-    if let Some(cors) = settings.cors.as_deref().and_then(|cors| cors::cors(cors, problems)) {
+    if let Some(cors) = settings.cors.as_deref() {
+        let cors = browsers::cors(cors, problems);
         guards.share(FilterKind::Cors, FilterEffect::Cors(Arc::new(cors)));
+    }
+    if let Some(csrf) = settings.csrf.as_deref() {
+        let check = browsers::site_check(csrf, problems);
+        guards.share(FilterKind::Csrf, FilterEffect::SiteCheck(Arc::new(check)));
+    }
+    if let Some(auth) = settings.ext_auth.as_deref() {
+        ext_auth::external(reader, owner, auth, &mut guards, problems);
     }
     if let Some(auth) = settings.api_key_auth.as_deref() {
         let keys = credentials::api_keys(reader, auth, problems);
@@ -168,40 +210,70 @@ fn security(reader: &Reader<'_>, settings: &SecuritySettings, problems: &mut Pro
     if let Some(auth) = settings.basic_auth.as_deref() {
         credentials::basic(reader, auth, &mut guards, problems);
     }
-    if let Some(authorization) = settings.authorization.as_deref() {
-        let rules = authorization::rules(authorization, problems);
-        guards.share(FilterKind::Rbac, FilterEffect::Access(Arc::new(rules)));
+    if let Some(jwt) = settings.jwt.as_deref() {
+        tokens::tokens(reader, jwt, &mut guards, problems);
     }
+    let rules = settings.authorization.as_deref().map(|authorization| {
+        let rules = Arc::new(authorization::rules(authorization, settings.jwt.as_deref(), problems));
+        guards.share(FilterKind::Rbac, FilterEffect::Access(Arc::clone(&rules)));
+        rules
+    });
     Security {
+        backends: std::mem::take(&mut guards.backends).into(),
         filters: guards.filters(),
-        streams: match is_for_http_alone(settings) {
-            true => Streams::Open,
-            false => Streams::Closed,
-        },
+        streams: streams(settings, rules),
     }
 }
 
-/// Whether a policy says nothing of connections whose requests nobody reads: only scripts in browsers ask who may.
-fn is_for_http_alone(settings: &SecuritySettings) -> bool {
+/// What becomes of connections whose requests nobody reads. Only scripts in browsers ask who may send what from where.
+fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Streams {
     let others = SecuritySettings {
         cors: None,
         csrf: None,
+        authorization: None,
         ..settings.clone()
     };
-    others == SecuritySettings::default()
+    if others != SecuritySettings::default() {
+        return Streams::Closed("Only authorization is supported for TCP (routes/listeners).".into());
+    }
+    let Some(rules) = rules else {
+        return Streams::Open;
+    };
+    let unknown = rules.rules.iter().enumerate().find_map(|(i, rule)| {
+        let what = rule.conditions.iter().find_map(|condition| match condition {
+            AccessCondition::Client(_) => None,
+            AccessCondition::Method(_) | AccessCondition::Path(_) | AccessCondition::OtherPath(_) => Some("operation"),
+            AccessCondition::Header(..) => Some("headers"),
+            AccessCondition::Claim(_) => Some("JWT"),
+        })?;
+        Some(format!("Authorization: rule {i}: {what} not supported for TCP."))
+    });
+    match unknown {
+        Some(why) => Streams::Closed(why.into()),
+        None => Streams::Rules(rules),
+    }
 }
 
-/// What this version can't honour.
-fn refuse(settings: &SecuritySettings, problems: &mut Problems) {
-    let refused = [
-        ("CSRF", "csrf", settings.csrf.is_some()),
-        ("JWT", "jwt", settings.jwt.is_some()),
-        ("OIDC", "oidc", settings.oidc.is_some()),
-        ("ExtAuth", "extAuth", settings.ext_auth.is_some()),
-    ];
-    for (area, field, _) in refused.into_iter().filter(|(.., is_set)| *is_set) {
-        problems.add(area, format_args!("{field} is not supported by this version"));
+/// Why a policy can't guard the streams that it is for; none where it can.
+pub(crate) fn fault_of_streams(reader: &Reader<'_>, policy: Id) -> Option<Arc<str>> {
+    let settled = reader.security_policy(policy)?.settled.clone().ok()?;
+    match &reader.security(settled).streams {
+        Streams::Closed(why) => Some(Arc::clone(why)),
+        Streams::Open | Streams::Rules(_) => None,
     }
+}
+
+/// Why a service of a policy can't be asked as its own settings want; none where it can.
+pub(super) fn fault_of_backends(reader: &Reader<'_>, security: SecurityId) -> Option<Arc<str>> {
+    let security = reader.security(security);
+    let refused = security
+        .backends
+        .iter()
+        .find_map(|backend| match reader.backend_tls(backend.port) {
+            Some(BackendTls::Refused(why)) => Some(why.clone()),
+            _ => None,
+        })?;
+    Some(format!("Backend: {refused}").into())
 }
 
 /// A header that the proxy sets.

@@ -7,12 +7,15 @@
 
 use super::merge;
 use crate::{
-    api::{BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity},
+    api::{
+        BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity,
+        cluster_settings::ClusterSettings,
+    },
     engine::reader::Reader,
-    name::{Id, Traffic, TrafficId},
+    name::{Id, Traffic, TrafficId, Variant},
     phase::precedence::Seniority,
 };
-use edge_ir::{Fraction, Timeout};
+use edge_ir::{Fraction, RetryPolicy, Timeout};
 use std::{fmt::Display, sync::Arc};
 
 mod balancing;
@@ -93,6 +96,22 @@ impl<'a> Sources<'a> {
             limits: of(limits.is_some_and(|local| !local.rules.is_empty())),
         }
     }
+}
+
+/// What settings of a service that a policy asks change about its cluster, and when it is asked again.
+pub(super) fn of_service(settings: &ClusterSettings, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
+    // The same fields: a policy has more beside them.
+    let spec = serde_json::to_value(settings).and_then(serde_json::from_value::<BackendTrafficPolicySpec>);
+    let Ok(spec) = spec else {
+        problems.add("BackendSettings", "they can't be read");
+        return Default::default();
+    };
+    let variant = Variant {
+        load_balancing: balancing::balancing(&spec, problems),
+        upstream: Arc::new(connection::upstream(&spec, problems)),
+        ..Variant::default()
+    };
+    (variant, route::retry(&spec, problems))
 }
 
 fn settle(reader: &Reader<'_>, spec: &BackendTrafficPolicySpec, sources: Sources<'_>) -> Settled {

@@ -220,10 +220,12 @@ impl Binder<'_, '_> {
         else {
             return None;
         };
-        Some(Due {
+        let security = self.reader.security(security);
+        let is_asked = |backend: &BackendId| settings::in_context(self.reader, *backend, backend.variant).is_some();
+        security.backends.iter().all(is_asked).then(|| Due {
             variant,
             traffic: self.reader.traffic(traffic),
-            security: self.reader.security(security),
+            security,
         })
     }
 
@@ -252,6 +254,7 @@ impl Binder<'_, '_> {
                 let effect = self.effect(rule, &due);
                 if !matches.is_empty() {
                     self.filters.extend(needed);
+                    self.backends.extend(due.security.backends.iter().copied());
                     self.resolve_hosts();
                 }
                 effect
@@ -375,14 +378,20 @@ impl Binder<'_, '_> {
     fn stream(&mut self, stream: Stream) -> StreamProxy {
         let mut proxy = StreamProxy {
             stat_prefix: Arc::default(),
+            access: None,
             shares: Vec::new(),
             invalid_weight: 0,
             origins: stream.origins,
         };
-        let open = self.due(stream.name);
-        let Some(due) = open.filter(|due| due.security.streams == Streams::Open) else {
+        let Some(due) = self.due(stream.name) else {
             return proxy;
         };
+        match &due.security.streams {
+            Streams::Open => {}
+            // Datagrams have no connection that could be refused.
+            Streams::Rules(rules) if self.kind != RouteKind::Udp => proxy.access = Some(Arc::clone(rules)),
+            Streams::Rules(_) | Streams::Closed(_) => return proxy,
+        }
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         for (backend, weight) in stream.shares {

@@ -14,7 +14,7 @@ use crate::{
     name::{Ancestor, Id, PolicyId, RouteId},
     phase::policies::{
         attachment::{self, Held, may_target},
-        policy,
+        policy, security,
     },
     status::{Condition, ParentStatus, Status, StatusBody},
     world,
@@ -138,7 +138,7 @@ impl Subject<'_, '_> {
                 .for_each(|ancestor| self.accept(ancestor, refusal.clone()));
             return;
         }
-        let invalid = self.invalid(None);
+        let invalid = self.invalid(None).or_else(|| self.unfit(target));
         let accepted = invalid.unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
         let overridden = overridden::condition(self.reader, self.policy, target);
         for ancestor in ancestors {
@@ -186,6 +186,15 @@ impl Subject<'_, '_> {
     /// Why the policy, merged into that of a parent if there is one, is invalid.
     fn invalid(&self, parent: Option<Id>) -> Option<Condition> {
         let fault = policy::fault(self.reader, self.policy, parent)?;
+        Some(Condition::no("Accepted", "Invalid", fault.to_string()))
+    }
+
+    /// Why the policy can't be honoured for a target that is about connections.
+    fn unfit(&self, target: Target) -> Option<Condition> {
+        if self.policy.kind != Kind::SecurityPolicy || !target.is_of_connections(self.reader) {
+            return None;
+        }
+        let fault = security::fault_of_streams(self.reader, self.policy.id)?;
         Some(Condition::no("Accepted", "Invalid", fault.to_string()))
     }
 

@@ -1,7 +1,7 @@
 //! What policies are for, and what their statuses hang under.
 
 use crate::{
-    api::Kind,
+    api::{Kind, Listener, Protocol},
     engine::reader::Reader,
     name::{Ancestor, Id, RouteId, RouteKind, Sym},
     phase::{gateways::gateway::Gateway, listeners::listener_set},
@@ -20,6 +20,24 @@ impl Target {
     /// The route that it is.
     pub(super) fn route(self) -> Option<RouteId> {
         RouteKind::of(self.kind).map(|kind| RouteId { kind, id: self.id })
+    }
+
+    /// Whether it is for whole connections: a TCPRoute, or a TCP listener.
+    pub(super) fn is_of_connections(self, reader: &Reader<'_>) -> bool {
+        let is_it = |listener: &Listener| {
+            let section = self.section.map(|section| reader.text(section));
+            section.as_deref() == Some(&*listener.name) && listener.protocol == Protocol::Tcp
+        };
+        match self.kind {
+            Kind::TcpRoute => true,
+            Kind::Gateway => reader
+                .gateway_object(self.id)
+                .is_some_and(|gateway| gateway.spec.listeners.iter().any(is_it)),
+            Kind::ListenerSet => reader
+                .listener_set(self.id)
+                .is_some_and(|set| set.spec.listeners.iter().any(is_it)),
+            _ => false,
+        }
     }
 }
 

@@ -2,23 +2,26 @@
 //! request is a call, say what they do.
 
 use super::{
-    super::{access, common::number, manager::http_filter},
+    super::{access, common::number, ext_authz, manager::http_filter, token},
     admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit,
 };
 use edge_ir::{FilterInstance, FilterKind, FilterSettings};
-use envoy_types::pb::envoy::extensions::filters::{
-    http::{
-        api_key_auth::v3::ApiKeyAuth,
-        buffer::v3::{Buffer, BufferPerRoute, buffer_per_route::Override},
-        cors::v3::Cors,
-        custom_response::v3::CustomResponse,
-        fault::v3::HttpFault,
-        grpc_stats::v3::FilterConfig as GrpcStats,
-        grpc_web::v3::GrpcWeb,
-        rbac::v3::Rbac,
-        stateful_session::v3::StatefulSession,
+use envoy_types::pb::{
+    envoy::extensions::filters::{
+        http::{
+            api_key_auth::v3::ApiKeyAuth,
+            buffer::v3::{Buffer, BufferPerRoute, buffer_per_route::Override},
+            cors::v3::Cors,
+            custom_response::v3::CustomResponse,
+            fault::v3::HttpFault,
+            grpc_stats::v3::FilterConfig as GrpcStats,
+            grpc_web::v3::GrpcWeb,
+            rbac::v3::Rbac,
+            stateful_session::v3::StatefulSession,
+        },
+        network::http_connection_manager::v3::{HttpFilter, http_filter},
     },
-    network::http_connection_manager::v3::HttpFilter,
+    google::protobuf::Any,
 };
 
 /// An instance; none where there is nothing that it could do for any route.
@@ -26,6 +29,8 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
     let name = &*name(&instance.id);
     Some(match &instance.settings {
         FilterSettings::Credential(credential) => off(http_filter(name, credential_injector(credential))),
+        FilterSettings::ExternalAuth(auth) => off(http_filter(name, ext_authz::lower(auth))),
+        FilterSettings::Tokens(tokens) => packed(name, token::tokens(tokens)),
         FilterSettings::UserHeader(header) => off(http_filter(name, access::users_with_header(header))),
         FilterSettings::Admission(control) => off(http_filter(name, admission::lower(control))),
         FilterSettings::Compressor(settings) => off(http_filter(name, compressor::lower(settings))),
@@ -39,6 +44,7 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         FilterKind::CustomResponse => http_filter(name, CustomResponse::default()),
         FilterKind::Fault => http_filter(name, HttpFault::default()),
         FilterKind::Cors => http_filter(name, Cors::default()),
+        FilterKind::Csrf => off(http_filter(name, access::no_site_check())),
         // Off but where a route brings its own: by themselves they would let nobody through.
         FilterKind::BasicAuth => off(http_filter(name, access::users_with_header(""))),
         FilterKind::ApiKeyAuth => off(http_filter(name, ApiKeyAuth::default())),
@@ -52,9 +58,22 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         // Counts for a cluster as a whole: counts for each method would let clients make up names without end.
         FilterKind::GrpcStats => http_filter(name, GrpcStats::default()),
         FilterKind::DynamicForwardProxy => http_filter(name, dynamic_forward_proxy()),
-        // A proxy refuses one that has nothing to do.
-        FilterKind::AdmissionControl | FilterKind::CredentialInjector | FilterKind::Compressor => return None,
+        // A proxy refuses one that has nothing to do, or nobody to ask.
+        FilterKind::AdmissionControl
+        | FilterKind::CredentialInjector
+        | FilterKind::Compressor
+        | FilterKind::ExtAuthz
+        | FilterKind::JwtAuthn => return None,
     })
+}
+
+/// An instance whose settings are written already.
+fn packed(name: &str, settings: Any) -> HttpFilter {
+    HttpFilter {
+        name: name.to_owned(),
+        config_type: Some(http_filter::ConfigType::TypedConfig(settings)),
+        ..Default::default()
+    }
 }
 
 /// Switched off where a route doesn't switch it on.

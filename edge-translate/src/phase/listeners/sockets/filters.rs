@@ -1,18 +1,41 @@
-//! What instances of filters do by themselves, for the routes that use them.
+//! What instances of filters do by themselves, for the routes that use them, and what they need for that.
 
+use super::outside;
 use crate::{
     api::Kind,
     engine::reader::Reader,
     name::{FilterKey, FilterOwner},
-    phase::routes::credential::{self, Credential},
+    phase::{
+        backends::cluster::ClusterParts,
+        routes::credential::{self, Credential},
+    },
 };
-use edge_ir::{FilterSettings, Secret};
-use std::sync::Arc;
+use edge_ir::{FilterId, FilterInstance, FilterSettings, Secret};
+use std::{collections::BTreeMap, sync::Arc};
 
-/// The settings of an instance.
-pub(super) fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
+/// The instances of a chain, each once: what several ask of the same one is put together.
+pub(super) fn instances(reader: &Reader<'_>, keys: impl Iterator<Item = FilterKey>) -> Vec<FilterInstance> {
+    let mut used: BTreeMap<FilterId, FilterSettings> = BTreeMap::new();
+    for key in keys {
+        let settings = settings(reader, key);
+        match used.get_mut(&reader.filter_id(key)) {
+            Some(known) => known.join(&settings),
+            None => drop(used.insert(reader.filter_id(key), settings)),
+        }
+    }
+    used.into_iter()
+        .map(|(id, settings)| FilterInstance { id, settings })
+        .collect()
+}
+
+fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
     match key.owner {
-        Some(FilterOwner::Header(name)) => FilterSettings::UserHeader(reader.text(name)),
+        Some(FilterOwner::Of(instance)) => {
+            let of = reader.instance(instance);
+            (*of)
+                .as_ref()
+                .map_or(FilterSettings::OfRoutes, |of| of.instance.settings.clone())
+        }
         Some(FilterOwner::Settings(settings)) => FilterSettings::clone(&reader.filter_settings(settings)),
         _ => credential(reader, key).map_or(FilterSettings::OfRoutes, |c| FilterSettings::Credential(c.injected)),
     }
@@ -21,6 +44,16 @@ pub(super) fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
 /// The secret that an instance names.
 pub(super) fn secret(reader: &Reader<'_>, key: FilterKey) -> Option<Arc<Secret>> {
     credential(reader, key).map(|c| c.secret)
+}
+
+/// Clusters of what an instance asks that is no backend.
+pub(super) fn clusters(reader: &Reader<'_>, key: FilterKey) -> Vec<ClusterParts> {
+    let Some(FilterOwner::Of(instance)) = key.owner else {
+        return Vec::new();
+    };
+    let instance = reader.instance(instance);
+    let asked = instance.iter().flat_map(|of| &of.outside);
+    asked.map(outside::parts).collect()
 }
 
 fn credential(reader: &Reader<'_>, key: FilterKey) -> Option<Credential> {

@@ -3,20 +3,27 @@
 use crate::{
     api::{
         PathMatchType,
-        security::authorization::{Authorization, AuthorizationAction, AuthorizationRule, Operation, Principal},
+        security::{
+            authorization::{
+                Authorization, AuthorizationAction, AuthorizationRule, ClaimType, JwtPrincipal, Operation, Principal,
+            },
+            jwt::Jwt,
+        },
     },
     phase::{
         policies::traffic::Problems,
         routes::{check_expression, check_path},
     },
 };
-use edge_ir::{Access, AccessCondition, AccessRule, AccessRules, AddressRange, PathMatch, ValueMatcher};
+use edge_ir::{
+    Access, AccessCondition, AccessRule, AccessRules, AddressRange, ClaimCondition, ClaimForm, PathMatch, ValueMatcher,
+};
 use std::{net::IpAddr, sync::Arc};
 
 const AREA: &str = "Authorization";
 
 /// The rules.
-pub(super) fn rules(spec: &Authorization, problems: &mut Problems) -> AccessRules {
+pub(super) fn rules(spec: &Authorization, tokens: Option<&Jwt>, problems: &mut Problems) -> AccessRules {
     let otherwise = spec.default_action.as_ref().unwrap_or(&AuthorizationAction::Deny);
     AccessRules {
         otherwise: access(otherwise, problems),
@@ -24,7 +31,7 @@ pub(super) fn rules(spec: &Authorization, problems: &mut Problems) -> AccessRule
             .rules
             .iter()
             .enumerate()
-            .map(|(i, one)| rule(i, one, problems))
+            .map(|(i, one)| rule(i, one, tokens, problems))
             .collect(),
     }
 }
@@ -40,13 +47,18 @@ fn access(action: &AuthorizationAction, problems: &mut Problems) -> Access {
     }
 }
 
-fn rule(i: usize, spec: &AuthorizationRule, problems: &mut Problems) -> AccessRule {
+fn rule(i: usize, spec: &AuthorizationRule, tokens: Option<&Jwt>, problems: &mut Problems) -> AccessRule {
     let mut conditions = Vec::new();
     if let Some(operation) = spec.operation.as_deref() {
         requests(i, operation, &mut conditions, problems);
     }
     match spec.principal.as_deref() {
-        Some(principal) => senders(i, principal, &mut conditions, problems),
+        Some(principal) => {
+            senders(i, principal, &mut conditions, problems);
+            if let Some(jwt) = principal.jwt.as_deref() {
+                claims(i, jwt, tokens, &mut conditions, problems);
+            }
+        }
         None if spec.cel.is_none() => {
             problems.add(
                 AREA,
@@ -116,9 +128,6 @@ fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, pr
         let values = values.map(|value| ValueMatcher::Exact(problems.text(AREA, "header value", value)));
         conditions.push(AccessCondition::Header(name.into(), values.collect()));
     }
-    if spec.jwt.is_some() {
-        problems.add(AREA, format_args!("rule {i}: JWT is not supported by this version"));
-    }
     if spec.client_ip_geo_locations.is_some() {
         problems.add(
             AREA,
@@ -134,6 +143,68 @@ fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, pr
                 "rule {i}: at least one of clientCIDRs, jwt, headers, or clientIPGeoLocations must be specified"
             ),
         );
+    }
+}
+
+/// What a token says of who sent a request.
+fn claims(
+    i: usize,
+    spec: &JwtPrincipal,
+    tokens: Option<&Jwt>,
+    conditions: &mut Vec<AccessCondition>,
+    problems: &mut Problems,
+) {
+    let provider = &spec.provider;
+    match tokens {
+        None => problems.add(
+            AREA,
+            "if authorization.rules.principal.jwt is used, jwt must be defined",
+        ),
+        Some(tokens) if tokens.providers.iter().all(|known| known.name != *provider) => {
+            problems.add(AREA, format_args!("rule {i}: there is no jwt provider {provider}"));
+        }
+        Some(_) => {}
+    }
+    if spec.claims.is_empty() && spec.scopes.is_empty() {
+        problems.add(
+            AREA,
+            format_args!("rule {i}: at least one of claims or scopes must be specified"),
+        );
+    }
+    let condition = |path: Vec<Arc<str>>, form: ClaimForm, values: Vec<Arc<str>>| {
+        AccessCondition::Claim(ClaimCondition {
+            provider: (&**provider).into(),
+            path,
+            form,
+            values,
+        })
+    };
+    for claim in &spec.claims {
+        let form = match &claim.value_type {
+            ClaimType::String => ClaimForm::Text,
+            ClaimType::StringArray => ClaimForm::List,
+            ClaimType::Other(other) => {
+                problems.add(
+                    AREA,
+                    format_args!("rule {i}: claim type {other} is not String or StringArray"),
+                );
+                ClaimForm::Text
+            }
+        };
+        if claim.name.is_empty() || claim.values.is_empty() {
+            problems.add(AREA, format_args!("rule {i}: a claim needs a name and values"));
+        }
+        let path = claim.name.split('.').map(Into::into).collect();
+        let values = claim.values.iter().map(|value| (&**value).into()).collect();
+        conditions.push(condition(path, form, values));
+    }
+    // Several words in one text, which the proxy takes apart.
+    for scope in &spec.scopes {
+        conditions.push(condition(
+            vec!["scope".into()],
+            ClaimForm::List,
+            vec![(&**scope).into()],
+        ));
     }
 }
 

@@ -7,7 +7,6 @@ use crate::{
         security::{ApiKeyAuth as KeysSpec, BasicAuth as BasicSpec, ExtractFrom, PolicyRef},
     },
     engine::reader::Reader,
-    name::{FilterKey, FilterOwner},
     phase::{
         policies::traffic::Problems,
         reference::{self, SecretRefusal},
@@ -15,7 +14,8 @@ use crate::{
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use edge_ir::{
-    ApiKey, ApiKeyAuth, BasicAuth, FilterEffect, FilterId, FilterKind, KeySeen, KeySource, RouteFilter, SecretBytes,
+    ApiKey, ApiKeyAuth, BasicAuth, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, KeySeen,
+    KeySource, SecretBytes,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -72,19 +72,20 @@ pub(super) fn basic(reader: &Reader<'_>, spec: &BasicSpec, guards: &mut Guards, 
     let users = BasicAuth {
         users: SecretBytes::new(users.into_bytes()),
     };
+    let effect = FilterEffect::BasicAuth(Arc::new(users));
     // What the header is called is a matter of the instance: there is one for each name.
-    let id = FilterId {
-        kind: FilterKind::BasicAuth,
-        owner: forwarded.clone().unwrap_or_default(),
+    let Some(name) = forwarded else {
+        guards.share(FilterKind::BasicAuth, effect);
+        return;
     };
-    guards.instances.push(FilterKey {
-        kind: FilterKind::BasicAuth,
-        owner: forwarded.map(|name| FilterOwner::Header(reader.sym(&name))),
-    });
-    guards.effects.push(RouteFilter {
-        id,
-        effect: FilterEffect::BasicAuth(Arc::new(users)),
-    });
+    let instance = FilterInstance {
+        id: FilterId {
+            kind: FilterKind::BasicAuth,
+            owner: Arc::clone(&name),
+        },
+        settings: FilterSettings::UserHeader(name),
+    };
+    guards.stand(reader, instance, Vec::new(), effect);
 }
 
 /// The users of a text as htpasswd writes it; none where one of them can't be honoured.
