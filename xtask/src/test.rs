@@ -13,6 +13,7 @@
 //! A tier whose tool is missing fails and says what to install. Nothing is skipped in silence.
 
 mod charts;
+mod failures;
 pub(crate) mod laws;
 pub(crate) mod tally;
 
@@ -74,6 +75,9 @@ const CLUSTER_TARGETS: &str = "cluster";
 /// The one of them whose tests break the lab, and so run one after the other.
 const FAULTS_TARGET: &str = "cluster_faults";
 
+/// What stands before all that failed, told once more at the end. `.ci/run` looks for it.
+const FAILURES: &str = "=== what failed";
+
 /// Runs the tiers. The last line of output is `N passed, N failed`.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let all = [
@@ -105,9 +109,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         };
         total += result.unwrap_or_else(|error| {
             // A tier that can't even start is one failure.
-            let _ = writeln!(out, "tier {tier:?} failed: {error:#}");
-            Tally { passed: 0, failed: 1 }
+            let why = format!("tier {tier:?} failed: {error:#}");
+            let _ = writeln!(out, "{why}");
+            Tally::failure(why)
         });
+    }
+    if total.failed > 0 {
+        writeln!(out, "\n{FAILURES}")?;
+    }
+    for failure in &total.failures {
+        writeln!(out, "\n{failure}")?;
     }
     writeln!(out, "\n{total}")?;
     if total.failed > 0 {

@@ -29,8 +29,9 @@ pub(super) fn run() -> Result<Tally> {
         match result {
             Ok(()) => tally.passed += 1,
             Err(error) => {
-                tally.failed += 1;
-                writeln!(out, "{name}: {error:#}")?;
+                let why = format!("{name}: {error:#}");
+                writeln!(out, "{why}")?;
+                tally += Tally::failure(why);
             }
         }
         Ok(())
