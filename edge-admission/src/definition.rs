@@ -122,7 +122,7 @@ impl Definition {
         };
         check.value(&self.schema, &completed, &root);
         lists::check(&self.schema, &completed, &root, &mut refusals);
-        if !refusals.iter().any(|refusal| refusal.blocks_rules) {
+        if !refusals.iter().any(Refusal::blocks_rules) {
             let rules = self.rules.get_or_init(|| Rules::of(&self.schema));
             rules.run(&completed, &mut refusals);
         }

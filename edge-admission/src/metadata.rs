@@ -21,10 +21,7 @@ pub(crate) fn check(object: &Value, refusals: &mut Vec<Refusal>) {
     let path = Path::default().field("metadata");
     let metadata = &object["metadata"];
     match (metadata["name"].as_str(), metadata["generateName"].as_str()) {
-        (None | Some(""), None | Some("")) => refusals.push(Refusal {
-            what: "Required value: name or generateName is required".to_owned(),
-            ..Refusal::required(&path.field("name"))
-        }),
+        (None | Some(""), None | Some("")) => refusals.push(Refusal::unnamed(&path.field("name"))),
         (Some(name), _) if !name.is_empty() && !is(&SUBDOMAIN, name, SUBDOMAIN_LIMIT) => {
             let why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
                        and must start and end with an alphanumeric character";

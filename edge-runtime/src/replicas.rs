@@ -18,6 +18,7 @@ use crate::{
         replica_name,
         watching::{Target, events},
     },
+    due,
     state::{Deliveries, Rejections},
     task::Stop,
 };
@@ -105,9 +106,9 @@ pub async fn run(api: Api, namespace: Arc<str>, mut own: Own, all: All, mut stop
                     }
                 }
             },
-            done = ended(&mut replica.write) => replica.wrote(done),
-            () = at(due) => replica.begin_write(),
-            () = at(ends) => {}
+            done = due::done(&mut replica.write) => replica.wrote(done),
+            () = due::at(due) => replica.begin_write(),
+            () = due::at(ends) => {}
         }
         replica.lay_together();
     }
@@ -319,19 +320,5 @@ fn heard_of(lease: DynamicObject) -> Heard {
             .annotations
             .and_then(|mut annotations| annotations.remove(ANNOTATION))
             .unwrap_or_default(),
-    }
-}
-
-async fn ended(write: &mut Option<BoxFuture<'static, Result<(), Error>>>) -> Result<(), Error> {
-    match write {
-        Some(write) => write.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn at(due: Option<Instant>) {
-    match due {
-        Some(due) => time::sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }

@@ -8,6 +8,7 @@
 //! the statuses back to the objects ([`writer`]).
 
 use crate::{
+    due,
     error::describe,
     files::replace,
     metrics::{Counter, Metrics, Timer},
@@ -19,7 +20,7 @@ use serde_json::Value;
 use std::{fs, io, path::Path, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    time::{self, Instant},
+    time::Instant,
 };
 
 pub mod book;
@@ -108,7 +109,7 @@ pub async fn run(mut sources: Sources, path: PathBuf, metrics: Arc<Metrics>, mut
                 let findings = Arc::clone(&sources.findings.borrow_and_update());
                 desk.document.set_findings(findings);
             }
-            () = at(due) => {
+            () = due::at(due) => {
                 pending = None;
                 file.follow(&mut desk).await;
                 continue;
@@ -144,13 +145,6 @@ impl Desk {
             }
             self.document.set(key, effective.as_ref(), now);
         }
-    }
-}
-
-async fn at(due: Option<Instant>) {
-    match due {
-        Some(due) => time::sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -5,6 +5,7 @@
 //! being written. Folders are watched one by one and not recursively: the caller walks them anyway, knows symbolic
 //! links and their loops, and says after each walk which folders matter.
 
+use crate::due;
 use notify::{
     Config, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _,
     event::{AccessKind, AccessMode, ModifyKind},
@@ -242,7 +243,7 @@ pub async fn settled(
         let touch = tokio::select! {
             biased;
             touch = events.recv() => touch?,
-            () = at(due) => return settling,
+            () = due::at(due) => return settling,
         };
         if touch.path.as_deref().is_none_or(&is_relevant) {
             let now = tokio::time::Instant::now();
@@ -250,13 +251,6 @@ pub async fn settled(
                 .get_or_insert_with(|| Settling::new(timing, now))
                 .note(touch, now);
         }
-    }
-}
-
-async fn at(due: Option<tokio::time::Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
     }
 }
 

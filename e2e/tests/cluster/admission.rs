@@ -6,10 +6,9 @@
 
 use crate::install::defined;
 use anyhow::{Context, Result, ensure};
-use e2e::lab::Lab;
+use e2e::{golden, lab::Lab};
 use edge_admission::{Catalogue, Channel, Refusal};
 use serde_json::{Value, json};
-use std::{fs, path::Path};
 
 /// A judgement of theirs and of ours that differ.
 #[derive(Debug)]
@@ -92,25 +91,10 @@ fn objects_of_golden_cases_are_judged_alike() -> Result<()> {
     let lab = defined()?;
     let namespace = "admission-golden";
     let _namespace = lab.namespace(namespace)?;
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden");
     let (mut judged, mut differences) = (0, Vec::new());
-    for topic in fs::read_dir(golden)?.collect::<Result<Vec<_>, _>>()? {
-        // It is about texts that can't be read.
-        if topic.file_name() == "input" {
-            continue;
-        }
-        for case in fs::read_dir(topic.path())?.collect::<Result<Vec<_>, _>>()? {
-            let from = case.path().display().to_string();
-            for document in fs::read_to_string(case.path().join("input.yaml"))?.split("\n---") {
-                let object: Value = serde_yaml::from_str(document).with_context(|| from.clone())?;
-                // Whoever made it up gave it a time.
-                if !object.is_object() {
-                    continue;
-                }
-                judged += 1;
-                differences.extend(compare(lab, &from, object, namespace)?);
-            }
-        }
+    for golden::Given { case, object } in golden::objects(&["input"])? {
+        judged += 1;
+        differences.extend(compare(lab, &case, object, namespace)?);
     }
     ensure!(judged > 1000, "only {judged} objects");
     ensure!(

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
+    golden,
     lab::{Kind, Lab},
     stack::program,
 };
 use serde_json::Value;
 use std::{
     fs,
-    path::Path,
     process::{Command, Output},
     sync::OnceLock,
 };
@@ -34,26 +34,15 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
     let lab = defined()?;
     let namespace = "golden-objects";
     let _namespace = lab.namespace(namespace)?;
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../golden");
     let (mut met, mut refused) = (0, Vec::new());
-    for topic in fs::read_dir(golden)?.collect::<Result<Vec<_>, _>>()? {
-        // These two are about what is wrong with a text.
-        if ["input", "inadmissible"].iter().any(|name| topic.file_name() == *name) {
+    for golden::Given { case, mut object } in golden::objects(&["input", "inadmissible"])? {
+        if object["apiVersion"] != "gateway.edge/v1alpha1" {
             continue;
         }
-        for case in fs::read_dir(topic.path())?.collect::<Result<Vec<_>, _>>()? {
-            for document in fs::read_to_string(case.path().join("input.yaml"))?.split("\n---") {
-                let mut object: Value =
-                    serde_yaml::from_str(document).with_context(|| case.path().display().to_string())?;
-                if object["apiVersion"] != "gateway.edge/v1alpha1" {
-                    continue;
-                }
-                met += 1;
-                object["metadata"] = serde_json::json!({"namespace": namespace, "name": format!("object-{met}")});
-                if let Err(error) = lab.apply(&object.to_string()) {
-                    refused.push(format!("{}: {error:#}", case.path().display()));
-                }
-            }
+        met += 1;
+        object["metadata"] = serde_json::json!({"namespace": namespace, "name": format!("object-{met}")});
+        if let Err(error) = lab.apply(&object.to_string()) {
+            refused.push(format!("{case}: {error:#}"));
         }
     }
     ensure!(met > 20, "only {met} objects of our kinds");

@@ -4,7 +4,7 @@
 //! later is read without a restart, and one that goes is let go.
 
 use super::fault::{Trouble, describe};
-use crate::{backoff::jittered, task::Stop};
+use crate::{backoff::jittered, due, task::Stop};
 use edge_translate::api::Kind;
 use futures_util::FutureExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
@@ -17,7 +17,7 @@ use std::{
 };
 use tokio::{
     sync::{Notify, watch},
-    time,
+    time::Instant,
 };
 
 /// How often what is missing is looked for.
@@ -90,7 +90,7 @@ pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>
         tokio::select! {
             () = stop.requested() => return,
             () = asked => {}
-            () = after(pause) => {}
+            () = due::at(pause.map(|pause| Instant::now() + jittered(pause))) => {}
         }
     }
 }
@@ -119,13 +119,6 @@ impl Missed {
                 self.0.remove(kind);
             }
         }
-    }
-}
-
-async fn after(pause: Option<Duration>) {
-    match pause {
-        Some(pause) => time::sleep(jittered(pause)).await,
-        None => future::pending().await,
     }
 }
 

@@ -11,12 +11,12 @@ use super::{
     succession::is_needed,
     write::{Fault, Scaled, Writer, id},
 };
-use crate::{backoff::Backoff, cluster::fault::Trouble, metrics::Counter, state::Report, task::attempt};
+use crate::{backoff::Backoff, cluster::fault::Trouble, due, metrics::Counter, state::Report, task::attempt};
 use edge_infra::{Object, ObjectKind};
 use edge_ir::{FleetKey, Infra};
 use kube::Client;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{sync::watch, time};
+use tokio::{sync::watch, time::Instant};
 
 /// The first and the longest pause after something has failed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
@@ -99,22 +99,16 @@ impl Fleet {
             if done.is_ok() && now.wanted.is_none() && now.view.is_empty() {
                 break;
             }
-            let pause = match &done {
+            let again = match &done {
                 Ok(()) => {
                     backoff.reset();
                     None
                 }
-                Err(_) => Some(backoff.pause()),
-            };
-            let again = async {
-                match pause {
-                    Some(pause) => time::sleep(pause).await,
-                    None => std::future::pending().await,
-                }
+                Err(_) => Some(Instant::now() + backoff.pause()),
             };
             tokio::select! {
                 changed = work.changed() => if changed.is_err() { break },
-                () = again => {}
+                () = due::at(again) => {}
             }
         }
         self.key

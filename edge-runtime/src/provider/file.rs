@@ -7,6 +7,7 @@
 //! a set of files means is [`table`], what lies below a path is [`edge_files`].
 
 use crate::{
+    due,
     error::describe,
     state::{Batch, Coverage, Findings, Input, Place, ProviderName},
     task::Stop,
@@ -101,16 +102,9 @@ pub async fn run(
                 patience.note(&burst, Instant::now());
                 since = burst.first();
             }
-            () = until(patience.next()) => since = Instant::now(),
+            () = due::at(patience.next()) => since = Instant::now(),
             () = time::sleep(LOOK_EVERY), if is_partial => since = Instant::now(),
         }
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

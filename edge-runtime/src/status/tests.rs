@@ -426,7 +426,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
             }
         }
     };
-    time::timeout(Duration::from_secs(10), is_counted(Counter::StatusFailures))
+    tokio::time::timeout(Duration::from_secs(10), is_counted(Counter::StatusFailures))
         .await
         .unwrap();
     let (sender, answer) = oneshot::channel();
@@ -447,7 +447,7 @@ async fn the_file_follows_and_an_unwritable_one_is_only_told() {
         message: "it is torn".into(),
     };
     found.send_replace(Arc::new(vec![finding]));
-    time::timeout(Duration::from_secs(10), is_counted(Counter::StatusUpdates))
+    tokio::time::timeout(Duration::from_secs(10), is_counted(Counter::StatusUpdates))
         .await
         .unwrap();
     let document: Value = serde_yaml::from_str(&fs::read_to_string(&path).unwrap()).unwrap();

@@ -19,6 +19,7 @@ use crate::{
         Api, Served,
         fault::{Trouble, describe, is_too_large},
     },
+    due,
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{Leadership, Ledger, Mirror, Rejections, Seen},
     task::Stop,
@@ -114,9 +115,9 @@ pub async fn run(mut sources: Sources, cluster: Cluster, metrics: Arc<Metrics>, 
             Ok(()) = leadership.changed() => writer.lead(*leadership.borrow_and_update()),
             Some(done) = writer.writes.next() => writer.done(done),
             () = writer.events.ended() => {}
-            () = super::at(due) => writer.refresh(),
-            () = super::at(again) => writer.try_again(),
-            () = super::at(counted) => writer.queue.append(&mut writer.counts.due_at(Instant::now())),
+            () = due::at(due) => writer.refresh(),
+            () = due::at(again) => writer.try_again(),
+            () = due::at(counted) => writer.queue.append(&mut writer.counts.due_at(Instant::now())),
         }
         writer.write();
     }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     backoff::{jittered, random},
+    due,
     metrics::{Counter, Gauge, Timer},
     state::{FleetState, KeptFrom, Rejection, RejectionKey},
     task::Stop,
@@ -195,9 +196,9 @@ impl Session {
                 },
                 Ok(()) = self.kept_back.changed() => self.keep_back(),
                 () = time::sleep_until(end) => {}
-                () = at(self.again) => self.ask(),
-                answer = answer_of(&mut self.question) => self.answered(answer)?,
-                () = at(due) => {
+                () = due::at(self.again) => self.ask(),
+                answer = due::done(&mut self.question) => self.answered(answer)?,
+                () = due::at(due) => {
                     let actions = self.delta.on_deadline(self.now());
                     self.act(actions);
                 }
@@ -406,18 +407,4 @@ fn end_of(proof: &Proof) -> Instant {
     let jitter = Duration::from_secs(random() % EARLY.as_secs());
     let early = if left > 2 * EARLY { jitter } else { Duration::ZERO };
     now + left - early
-}
-
-async fn answer_of(question: &mut Option<BoxFuture<'static, Result<Proof, Status>>>) -> Result<Proof, Status> {
-    match question {
-        Some(question) => question.await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn at(due: Option<Instant>) {
-    match due {
-        Some(due) => time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }

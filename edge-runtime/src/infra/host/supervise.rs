@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     backoff::Backoff,
+    due,
     metrics::{Counter, Metrics, Timer},
     state::Availability,
 };
@@ -105,7 +106,7 @@ impl Supervisor {
                     self.backoff.ran(ran.unwrap_or_default());
                     self.failed(how);
                 }
-                () = moment(self.start_at) => self.start(),
+                () = due::at(self.start_at) => self.start(),
                 _ = self.aside.join_next(), if !self.aside.is_empty() => {}
                 _ = trim.tick() => self.trim_log(),
                 _ = renewal.tick() => self.identify(),
@@ -286,13 +287,6 @@ async fn fate_of(process: &mut Option<Process>, patience: Duration) -> Fate {
 async fn end_of(process: &mut Option<Process>) -> String {
     match process {
         Some(process) => process.ended().await,
-        None => future::pending().await,
-    }
-}
-
-async fn moment(at: Option<Instant>) {
-    match at {
-        Some(at) => time::sleep_until(at).await,
         None => future::pending().await,
     }
 }

@@ -224,7 +224,11 @@ impl Conditions {
         };
         let text = match names {
             [one] => TextMatcher::Exact((*one).into()),
-            several => TextMatcher::Regex(several.join("|").into()),
+            several => {
+                // Tokens may hold `.`, `*`, `+` and `|` (RFC 9110 §5.6.2).
+                let several: Vec<_> = several.iter().map(|name| regex::escape(name)).collect();
+                TextMatcher::Regex(several.join("|").into())
+            }
         };
         let key = self.key_of(&format!("match-{}-method", self.next));
         self.next += 1;
