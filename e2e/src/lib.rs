@@ -26,3 +26,13 @@ macro_rules! with_each_data_plane {
         }
     };
 }
+
+/// Makes a test of each scenario, for what stock Envoy alone serves yet.
+#[macro_export]
+macro_rules! with_envoy {
+    ($($scenario:ident,)+) => {
+        mod stock {
+            $(#[test] fn $scenario() -> anyhow::Result<()> { super::$scenario(&$crate::stack::DataPlane::envoy()?) })+
+        }
+    };
+}

@@ -1,5 +1,5 @@
 //! What happens to a running gateway: Gateways beside each other, edits under load, protocols, rotation, rejections.
-//! Each scenario runs with each data plane.
+//! Each scenario runs with each data plane, those of policies with stock Envoy.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
@@ -8,6 +8,7 @@ mod changes;
 mod gateways;
 mod grpc;
 mod held_ports;
+mod policies;
 mod protocols;
 mod rejection;
 mod resources;
@@ -19,6 +20,12 @@ use changes::{
 };
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
+use policies::{
+    a_service_decides_over_grpc, a_service_decides_over_http, claims_of_tokens_decide, clients_need_a_key,
+    connections_are_let_in_by_address, rules_decide_who_may_do_what,
+    scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused,
+    tokens_of_an_issuer_are_needed, users_need_a_password,
+};
 use protocols::{
     calls_of_scripts_reach_a_grpc_backend, calls_reach_a_grpc_backend, connections_reach_a_tcp_backend,
     datagrams_reach_a_udp_backend, tls_is_passed_through_by_server_name, tls_is_terminated_for_a_tcp_backend,
@@ -41,4 +48,17 @@ e2e::with_each_data_plane! {
     a_port_in_use_is_told_and_served_once_it_is_free,
     a_port_belongs_to_one_controller,
     what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit,
+}
+
+e2e::with_envoy! {
+    users_need_a_password,
+    clients_need_a_key,
+    rules_decide_who_may_do_what,
+    connections_are_let_in_by_address,
+    tokens_of_an_issuer_are_needed,
+    claims_of_tokens_decide,
+    a_service_decides_over_grpc,
+    a_service_decides_over_http,
+    scripts_of_other_origins_are_told_what_they_may_do,
+    sites_that_forge_requests_are_refused,
 }

@@ -35,3 +35,11 @@ pub(crate) fn backend_with(name: &str, port: u16, fields: &str) -> String {
          spec:\n{fields}  endpoints: [{{ ip: {{ address: 127.0.0.1, port: {port} }} }}]\n"
     )
 }
+
+/// A SecurityPolicy for one target. `fields` are lines of its spec.
+pub(crate) fn security_policy(name: &str, target: &str, fields: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: SecurityPolicy\n\
+         metadata: {{ name: {name}, namespace: default }}\nspec:\n  targetRefs: [{target}]\n{fields}"
+    )
+}

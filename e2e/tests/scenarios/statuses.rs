@@ -23,3 +23,15 @@ pub(crate) fn listener_says(document: &Value, gateway: &str, condition: &str, st
     let found = conditions.find(|c| c["type"] == condition && c["status"] == status)?;
     Some(found["message"].as_str().unwrap_or_default().to_owned())
 }
+
+/// The messages of a SecurityPolicy's conditions of this type and status, under all its ancestors.
+pub(crate) fn policy_says(document: &Value, policy: &str, condition: &str, status: &str) -> Vec<String> {
+    let resources = document["resources"].as_array().into_iter().flatten();
+    let policies = resources.filter(|r| r["kind"] == "SecurityPolicy" && r["name"] == policy);
+    let ancestors = policies.flat_map(|p| p["status"]["ancestors"].as_array().into_iter().flatten());
+    let conditions = ancestors.flat_map(|a| a["conditions"].as_array().into_iter().flatten());
+    let found = conditions.filter(|c| c["type"] == condition && c["status"] == status);
+    found
+        .map(|c| c["message"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! SecurityPolicies in force: each is shown to act, to be changed and taken back by an edit, and to close what it
+//! guards when it can't do its work. Stock Envoy serves them.
+
+use crate::resources;
+use anyhow::{Context, Result, bail, ensure};
+use e2e::{
+    http::{self, Request, Response},
+    process::wait_for,
+    stack::{DataPlane, PATIENCE, Stack},
+};
+
+mod browsers;
+mod credentials;
+mod peers;
+mod rules;
+mod services;
+mod signer;
+mod tokens;
+
+pub(crate) use browsers::{scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused};
+pub(crate) use credentials::{clients_need_a_key, users_need_a_password};
+pub(crate) use rules::{connections_are_let_in_by_address, rules_decide_who_may_do_what};
+pub(crate) use services::{a_service_decides_over_grpc, a_service_decides_over_http};
+pub(crate) use tokens::{claims_of_tokens_decide, tokens_of_an_issuer_are_needed};
+
+/// The host of the quickstart's route.
+const HOST: &str = "www.example.com";
+
+/// The quickstart, whose route a policy guards.
+pub(crate) struct Guarded {
+    stack: Stack,
+}
+
+impl Guarded {
+    /// Starts it without a policy.
+    fn start(plane: &DataPlane) -> Result<Self> {
+        Ok(Self {
+            stack: Stack::start(plane)?,
+        })
+    }
+
+    /// Guards the route as lines of a SecurityPolicy's spec say.
+    fn guard(&self, fields: &str) -> Result<()> {
+        let target = "{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: www }";
+        self.stack
+            .put("policy.yaml", &resources::security_policy("guard", target, fields))
+    }
+
+    /// Takes the policy away and waits until everybody is let in again.
+    fn open(&self) -> Result<()> {
+        self.stack.remove("policy.yaml")?;
+        self.answers(&get(&[]), 200).map(drop)
+    }
+
+    /// Waits until a request is answered with a status, and gives that answer.
+    fn answers(&self, request: &Request<'_>, status: u16) -> Result<Response> {
+        let what = format!("{status} to {request:?}");
+        let found = wait_for(&what, PATIENCE, || {
+            let answer = http::send(self.stack.gateway(), request)?;
+            ensure!(answer.status == status, "the last answer was {answer:?}");
+            Ok(Some(answer))
+        });
+        found.map(|(answer, _)| answer).with_context(|| self.stack.logs())
+    }
+
+    /// The same for a request that must not be let through meanwhile.
+    fn closes(&self, request: &Request<'_>, status: u16) -> Result<Response> {
+        let what = format!("{status} to {request:?}");
+        let found = wait_for(&what, PATIENCE, || {
+            let answer = http::send(self.stack.gateway(), request)?;
+            if answer.status == 200 {
+                return Ok(Some(Err(answer)));
+            }
+            ensure!(answer.status == status, "the last answer was {answer:?}");
+            Ok(Some(Ok(answer)))
+        });
+        match found.with_context(|| self.stack.logs())? {
+            (Ok(answer), _) => Ok(answer),
+            (Err(answer), _) => bail!("{request:?} was let through: {answer:?}\n{}", self.stack.logs()),
+        }
+    }
+
+    /// What the backend saw of a header in a request that is let through.
+    fn seen(&self, request: &Request<'_>, header: &str) -> Result<Option<String>> {
+        let seen = self.answers(request, 200)?.json()?;
+        Ok(seen["headers"][header][0].as_str().map(str::to_owned))
+    }
+
+    /// Waits until the status of the policy says that it is refused, and why.
+    fn is_refused_for(&self, why: &str) -> Result<()> {
+        let what = format!("a status that says {why:?}");
+        let found = wait_for(&what, PATIENCE, || {
+            let document = self.stack.status()?;
+            let said = crate::statuses::policy_says(&document, "guard", "Accepted", "False");
+            ensure!(said.iter().any(|said| said.contains(why)), "it says {said:?}");
+            Ok(Some(()))
+        });
+        found.map(drop).with_context(|| self.stack.logs())
+    }
+}
+
+/// A GET of the root with headers.
+fn get<'a>(headers: &'a [(&'a str, &'a str)]) -> Request<'a> {
+    Request {
+        headers,
+        ..Request::get(HOST, "/")
+    }
+}

@@ -1,0 +1,166 @@
+//! Services that a proxy asks. Each ends when it is dropped, and refuses connections from then on.
+
+use anyhow::Result;
+use envoy_types::ext_authz::v3::{
+    CheckRequestExt as _, CheckResponseExt as _, DeniedHttpResponseBuilder, OkHttpResponseBuilder,
+    pb::{Authorization, AuthorizationServer, CheckRequest, CheckResponse, HttpStatusCode},
+};
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+use tokio::runtime::{Builder, Runtime};
+use tonic::{
+    Request, Response, Status,
+    transport::{Server, server::TcpIncoming},
+};
+
+/// A request as a peer reads it.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// Method, path and version.
+    pub(super) line: String,
+    /// Headers, names in lower case.
+    pub(super) headers: Vec<(String, String)>,
+}
+
+impl Received {
+    /// The first value of a header.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// What it answers: a status, headers, a body.
+pub(super) type Answer = (u16, Vec<(&'static str, String)>, String);
+
+/// An HTTP server. Each connection ends with its first answer.
+pub(super) struct HttpPeer {
+    /// Its port.
+    pub(super) port: u16,
+    is_over: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl HttpPeer {
+    /// Answers each request.
+    pub(super) fn start(answer: impl Fn(&Received) -> Answer + Send + 'static) -> Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let accepting = thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                // A proxy that has left isn't worth a word.
+                let _ = serve(stream, &answer);
+            }
+        });
+        Ok(Self {
+            port,
+            is_over,
+            accepting: Some(accepting),
+        })
+    }
+}
+
+impl Drop for HttpPeer {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // Wakes it up.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+        let _ = self.accepting.take().map(JoinHandle::join);
+    }
+}
+
+fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()> {
+    let mut stream = BufReader::new(stream);
+    let mut received = Received {
+        line: String::new(),
+        headers: Vec::new(),
+    };
+    stream.read_line(&mut received.line)?;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else {
+            break;
+        };
+        received
+            .headers
+            .push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let length = received
+        .header("content-length")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
+    stream.read_exact(&mut vec![0; length])?;
+    let (status, headers, body) = answer(&received);
+    let mut head = format!(
+        "HTTP/1.1 {status} So\r\ncontent-length: {}\r\nconnection: close\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    write!(stream.get_mut(), "{head}\r\n{body}")?;
+    Ok(())
+}
+
+/// An authorizer over gRPC. It lets in who says `x-user: ann`, and tells the backend what it was told of her.
+pub(super) struct GrpcPeer {
+    /// Its port.
+    pub(super) port: u16,
+    _runtime: Runtime,
+}
+
+impl GrpcPeer {
+    /// Starts it.
+    pub(super) fn start() -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let listener = runtime.block_on(tokio::net::TcpListener::bind(address))?;
+        let port = listener.local_addr()?.port();
+        let server = Server::builder().add_service(AuthorizationServer::new(Authorizer));
+        runtime.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+        Ok(Self {
+            port,
+            _runtime: runtime,
+        })
+    }
+}
+
+struct Authorizer;
+
+#[tonic::async_trait]
+impl Authorization for Authorizer {
+    async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
+        let request = request.into_inner();
+        let user = request.get_client_headers().and_then(|headers| headers.get("x-user"));
+        if user.is_some_and(|user| user == "ann") {
+            let attributes = request.attributes.as_ref();
+            let told = attributes.and_then(|attributes| attributes.context_extensions.get("team"));
+            let mut allowed = OkHttpResponseBuilder::new();
+            allowed.add_header("x-team", told.map_or("", String::as_str), None, true);
+            let mut answer = CheckResponse::with_status(Status::ok("come in"));
+            answer.set_http_response(allowed.build());
+            return Ok(Response::new(answer));
+        }
+        let mut denied = DeniedHttpResponseBuilder::new();
+        denied
+            .set_http_status(HttpStatusCode::PaymentRequired)
+            .set_body("nobody knows you")
+            .add_header("x-why", "unknown", None, false);
+        let mut answer = CheckResponse::with_status(Status::permission_denied("no"));
+        answer.set_http_response(denied.build());
+        Ok(Response::new(answer))
+    }
+}

@@ -1,0 +1,89 @@
+//! Rules of who may do what.
+
+use super::{Guarded, HOST, get};
+use crate::{
+    backends,
+    resources::{backend, gateway, listener, route, security_policy},
+};
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    http::{self, Request},
+    ports,
+    process::wait_for,
+    stack::{DataPlane, PATIENCE, Stack},
+};
+use std::net::{Ipv4Addr, SocketAddr};
+
+pub(crate) fn rules_decide_who_may_do_what(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let allow = |rule: &str| {
+        www.guard(&format!(
+            "  authorization: {{ defaultAction: Deny, rules: [{{ action: Allow, {rule} }}] }}\n"
+        ))
+    };
+    let post = Request {
+        method: "POST",
+        ..get(&[("content-length", "0")])
+    };
+    let inside = Request::get(HOST, "/inside/page");
+    allow("principal: { clientCIDRs: [192.0.2.0/24] }")?;
+    www.answers(&get(&[]), 403)?;
+    allow("principal: { clientCIDRs: [127.0.0.0/8] }")?;
+    www.answers(&get(&[]), 200)?;
+    allow("principal: { headers: [{ name: x-team, values: [red, blue] }] }")?;
+    www.answers(&get(&[]), 403)?;
+    www.answers(&get(&[("x-team", "green")]), 403)?;
+    www.answers(&get(&[("x-team", "blue")]), 200)?;
+    allow("operation: { methods: [POST] }, principal: { clientCIDRs: [127.0.0.1/32] }")?;
+    www.answers(&get(&[("x-team", "blue")]), 403)?;
+    www.answers(&post, 200)?;
+    allow("operation: { path: { value: /inside } }, principal: { clientCIDRs: [127.0.0.1/32] }")?;
+    www.answers(&post, 403)?;
+    www.answers(&inside, 200)?;
+
+    // Nobody knows what this was to mean, so nobody is let in.
+    allow("principal: { clientCIDRs: [somewhere] }")?;
+    www.answers(&get(&[]), 500)?;
+    www.answers(&inside, 500)?;
+    www.is_refused_for("Authorization")?;
+    www.open()
+}
+
+/// A policy of a TCPRoute: a connection that is refused ends without a byte.
+pub(crate) fn connections_are_let_in_by_address(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let [port] = ports::free()?;
+    let here: SocketAddr = (Ipv4Addr::LOCALHOST, port).into();
+    let resources = [
+        gateway("streams", &[listener("lines", "TCP", port)]),
+        route("TCPRoute", "lines", "{ name: streams }", "", "lines"),
+        backend("lines", backends::tcp()?),
+    ];
+    stack.put("streams.yaml", &resources.concat())?;
+    let hears = |wanted: &str| {
+        let heard = wait_for(&format!("{wanted:?} over TCP"), PATIENCE, || {
+            let answer = backends::say(http::connect(here)?, "hello");
+            // A connection may be reset as well as ended.
+            let answer = answer.unwrap_or_default();
+            ensure!(answer == wanted, "the last answer was {answer:?}");
+            Ok(Some(()))
+        });
+        heard.map(drop).with_context(|| stack.logs())
+    };
+    let guard = |cidr: &str| {
+        let target = "{ group: gateway.networking.k8s.io, kind: TCPRoute, name: lines }";
+        let fields = format!(
+            "  authorization: {{ defaultAction: Deny, rules: [{{ action: Allow, principal: {{ clientCIDRs: [{cidr}] }} }}] }}\n"
+        );
+        stack.put("policy.yaml", &security_policy("guard", target, &fields))
+    };
+    hears("HELLO")?;
+    guard("192.0.2.0/24")?;
+    hears("")?;
+    guard("127.0.0.1/32")?;
+    hears("HELLO")?;
+    guard("somewhere")?;
+    hears("")?;
+    stack.remove("policy.yaml")?;
+    hears("HELLO")
+}
