@@ -16,7 +16,10 @@ use edge_infra::{Object, ObjectKind};
 use edge_ir::{FleetKey, Infra};
 use kube::Client;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
-use tokio::{sync::watch, time::Instant};
+use tokio::{
+    sync::{Semaphore, watch},
+    time::Instant,
+};
 
 /// The first and the longest pause after something has failed.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(60));
@@ -70,12 +73,14 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    pub(super) fn new(key: FleetKey, client: Client, outputs: Outputs) -> Self {
+    /// `turns`: of writing, for all fleets together.
+    pub(super) fn new(key: FleetKey, client: Client, turns: Arc<Semaphore>, outputs: Outputs) -> Self {
         Self {
             writer: Writer {
                 fleet: key.clone(),
                 client,
                 metrics: Arc::clone(&outputs.metrics),
+                turns,
                 settled: BTreeMap::new(),
             },
             key,

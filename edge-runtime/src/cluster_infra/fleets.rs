@@ -7,6 +7,7 @@ use super::{
     observe::{News, Place},
     report::nothing_yet,
     seen::{ObjectId, View},
+    write::AT_A_TIME,
 };
 use crate::state::Published;
 use edge_ir::{FleetKey, Infra};
@@ -16,7 +17,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    sync::watch,
+    sync::{Semaphore, watch},
     task::{Id, JoinError, JoinSet},
 };
 
@@ -24,6 +25,7 @@ pub(super) struct Fleets {
     client: Client,
     rendering: Arc<Rendering>,
     outputs: Outputs,
+    turns: Arc<Semaphore>,
     /// The fleets that there are to be.
     state: Option<Arc<Published>>,
     /// Objects with our marks, and whose they are.
@@ -56,6 +58,7 @@ impl Fleets {
             client,
             rendering: Arc::new(rendering),
             outputs,
+            turns: Arc::new(Semaphore::new(AT_A_TIME)),
             state: None,
             owners: BTreeMap::new(),
             views: BTreeMap::new(),
@@ -252,7 +255,8 @@ impl Fleets {
     }
 
     fn start(&mut self, key: &FleetKey, work: Work) {
-        let fleet = Fleet::new(key.clone(), self.client.clone(), self.outputs.clone());
+        let turns = Arc::clone(&self.turns);
+        let fleet = Fleet::new(key.clone(), self.client.clone(), turns, self.outputs.clone());
         let (sender, receiver) = watch::channel(work);
         let id = self.tasks.spawn(fleet.run(receiver)).id();
         self.running.insert(key.clone(), Running { id, work: sender });

@@ -21,12 +21,16 @@ use kube::{
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 
 /// The field manager that holds the number of pods for an autoscaler that hasn't spoken yet.
 const HOLDER: &str = "edge-gateway-replicas";
 /// Where that number stands.
 const REPLICAS: &str = "/spec/replicas";
+
+/// How many objects of all fleets are written at a time. An API server hands out the ports and addresses of Services under
+/// one lock: hundreds that come together keep each other from it until their time is up.
+pub(super) const AT_A_TIME: usize = 16;
 
 /// Why something isn't as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +79,8 @@ pub(super) struct Writer {
     pub(super) fleet: FleetKey,
     pub(super) client: Client,
     pub(super) metrics: Arc<Metrics>,
+    /// Turns of writing, for all fleets together.
+    pub(super) turns: Arc<Semaphore>,
     /// Objects as they were after we had applied them.
     pub(super) settled: BTreeMap<ObjectId, Settled>,
 }
@@ -129,8 +135,10 @@ impl Writer {
                     false => self.delete(&id, seen).await,
                 };
             }
-            let begun = Instant::now();
-            let applied = self.write(&id, object, seen, scaled).await;
+            let (begun, applied) = {
+                let _turn = self.turns.acquire().await;
+                (Instant::now(), self.write(&id, object, seen, scaled).await)
+            };
             self.record(&id, Deed::Apply, begun, &applied);
             let settled = Settled {
                 revision: revision(object),

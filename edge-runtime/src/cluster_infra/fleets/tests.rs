@@ -10,7 +10,10 @@ use edge_infra::ObjectKind;
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 use tower::service_fn;
 
 fn infra(key: &str) -> Arc<Infra> {
@@ -47,7 +50,16 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
 }
 
 fn fleets() -> Fleets {
-    let silent = service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Infallible>>());
+    fleets_that_ask(&Arc::default())
+}
+
+/// `asked`: how many requests the API server has got.
+fn fleets_that_ask(asked: &Arc<AtomicUsize>) -> Fleets {
+    let asked = Arc::clone(asked);
+    let silent = service_fn(move |_: Request<Body>| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
     let terms = edge_infra::Terms {
         controller_name: "c".into(),
         controller_namespace: "system".into(),
@@ -123,6 +135,27 @@ async fn only_those_are_woken_who_have_other_work() {
     rendering.terms.authorities = "others".to_owned();
     fleets.render_with(rendering);
     assert_eq!(woken(&fleets, &mut receivers), ["ns/one", "ns/two"]);
+}
+
+#[tokio::test]
+async fn objects_of_many_fleets_are_written_a_few_at_a_time() {
+    let asked = Arc::default();
+    let mut fleets = fleets_that_ask(&asked);
+    let names: Vec<_> = (0..3 * AT_A_TIME).map(|n| format!("ns/{n}")).collect();
+    let infra: Vec<_> = names.iter().map(|name| infra(name)).collect();
+    let wanted: Vec<_> = names
+        .iter()
+        .zip(&infra)
+        .map(|(name, infra)| (&**name, Some(infra)))
+        .collect();
+    fleets.publish(published(&wanted));
+    while asked.load(Ordering::Relaxed) < AT_A_TIME {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), AT_A_TIME);
 }
 
 #[tokio::test]
