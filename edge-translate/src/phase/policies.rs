@@ -7,6 +7,7 @@
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
 //! | `security` | what a SecurityPolicy says, in the same way |
 //! | `merge` | what two policies say together |
+//! | `filter_list` | the filters that a policy brings |
 //! | `effective` | what is decided for each rule of a route at a listener, by precedence |
 //!
 //! The next kind of policy is a row in `attachment`, a module that reads it as `traffic` does, its arms in `policy`, and
@@ -15,6 +16,7 @@
 
 pub(crate) mod attachment;
 pub(crate) mod effective;
+mod filter_list;
 mod merge;
 pub(crate) mod policy;
 pub(crate) mod security;

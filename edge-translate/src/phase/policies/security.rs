@@ -5,17 +5,14 @@
 //! field; what it covers is closed then. The object is kept as it was written (`world/policies` finds its targets in
 //! that), so that no slip makes a guard disappear.
 
-use super::{merge, traffic::Problems};
+use super::{filter_list::FilterList, merge, traffic::Problems};
 use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
     engine::reader::Reader,
-    name::{
-        BackendId, FilterKey, FilterOwner, Id, OutsideService, PolicyFilters, PolicyInstance, Security, SecurityId,
-        Streams,
-    },
+    name::{BackendId, Id, Security, SecurityId, Streams},
     phase::{backends::backend_tls::BackendTls, precedence::Seniority, routes::is_token},
 };
-use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterId, FilterInstance, FilterKind, RouteFilter};
+use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -118,7 +115,8 @@ fn settle_home(value: &mut Value, home: &str) {
 
 fn settle(reader: &Reader<'_>, owner: &Arc<str>, merge_type: &Value, fields: Map<String, Value>) -> Settled {
     let mut problems = Problems::default();
-    if !matches!(merge_type.as_str(), None | Some("StrategicMerge" | "JSONMerge")) || !is_text_or_absent(merge_type) {
+    let is_known = merge_type.is_null() || ["StrategicMerge", "JSONMerge"].iter().any(|known| merge_type == known);
+    if !is_known {
         problems.add(
             "MergeType",
             format_args!("{merge_type} is not StrategicMerge or JSONMerge"),
@@ -138,74 +136,41 @@ fn settle(reader: &Reader<'_>, owner: &Arc<str>, merge_type: &Value, fields: Map
     }
 }
 
-fn is_text_or_absent(value: &Value) -> bool {
-    value.is_null() || value.is_string()
-}
-
-/// Collects the filters of a policy.
-#[derive(Default)]
-struct Guards {
-    effects: Vec<RouteFilter>,
-    instances: Vec<FilterKey>,
+/// What stands before the backends of what a policy covers.
+struct Guards<'a, 'r> {
+    filters: FilterList<'a, 'r>,
+    /// Services that are asked.
     backends: Vec<BackendId>,
-}
-
-impl Guards {
-    /// Something that the one instance of a kind does for the routes.
-    fn share(&mut self, kind: FilterKind, effect: FilterEffect) {
-        self.effects.push(RouteFilter {
-            id: FilterId::shared(kind),
-            effect,
-        });
-        self.instances.push(FilterKey::shared(kind));
-    }
-
-    /// Something that an instance does for all who ask for the same.
-    fn stand(
-        &mut self,
-        reader: &Reader<'_>,
-        instance: FilterInstance,
-        outside: Vec<OutsideService>,
-        effect: FilterEffect,
-    ) {
-        let id = instance.id.clone();
-        self.instances.push(FilterKey {
-            kind: id.kind,
-            owner: Some(FilterOwner::Of(
-                reader.instance_id(PolicyInstance { instance, outside }),
-            )),
-        });
-        self.effects.push(RouteFilter { id, effect });
-    }
-
-    fn filters(mut self) -> PolicyFilters {
-        self.effects.sort_by(|a, b| a.id.cmp(&b.id));
-        PolicyFilters {
-            effects: self.effects.into(),
-            instances: self.instances.into(),
-        }
-    }
 }
 
 fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, problems: &mut Problems) -> Security {
     if settings.oidc.is_some() {
         problems.add("OIDC", "oidc is not supported by this version");
     }
-    let mut guards = Guards::default();
+    let mut guards = Guards {
+        filters: FilterList::new(reader),
+        backends: Vec::new(),
+    };
     if let Some(cors) = settings.cors.as_deref() {
         let cors = browsers::cors(cors, problems);
-        guards.share(FilterKind::Cors, FilterEffect::Cors(Arc::new(cors)));
+        guards
+            .filters
+            .shared(FilterKind::Cors, FilterEffect::Cors(Arc::new(cors)));
     }
     if let Some(csrf) = settings.csrf.as_deref() {
         let check = browsers::site_check(csrf, problems);
-        guards.share(FilterKind::Csrf, FilterEffect::SiteCheck(Arc::new(check)));
+        guards
+            .filters
+            .shared(FilterKind::Csrf, FilterEffect::SiteCheck(Arc::new(check)));
     }
     if let Some(auth) = settings.ext_auth.as_deref() {
         ext_auth::external(reader, owner, auth, &mut guards, problems);
     }
     if let Some(auth) = settings.api_key_auth.as_deref() {
         let keys = credentials::api_keys(reader, auth, problems);
-        guards.share(FilterKind::ApiKeyAuth, FilterEffect::ApiKeyAuth(Arc::new(keys)));
+        guards
+            .filters
+            .shared(FilterKind::ApiKeyAuth, FilterEffect::ApiKeyAuth(Arc::new(keys)));
     }
     if let Some(auth) = settings.basic_auth.as_deref() {
         credentials::basic(reader, auth, &mut guards, problems);
@@ -215,12 +180,14 @@ fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, 
     }
     let rules = settings.authorization.as_deref().map(|authorization| {
         let rules = Arc::new(authorization::rules(authorization, settings.jwt.as_deref(), problems));
-        guards.share(FilterKind::Rbac, FilterEffect::Access(Arc::clone(&rules)));
+        guards
+            .filters
+            .shared(FilterKind::Rbac, FilterEffect::Access(Arc::clone(&rules)));
         rules
     });
     Security {
-        backends: std::mem::take(&mut guards.backends).into(),
-        filters: guards.filters(),
+        backends: guards.backends.into(),
+        filters: guards.filters.finish(),
         streams: streams(settings, rules),
     }
 }

@@ -11,6 +11,7 @@ use crate::{
         },
     },
     phase::{
+        cidr::cidr,
         policies::traffic::Problems,
         routes::{check_expression, check_path},
     },
@@ -18,7 +19,7 @@ use crate::{
 use edge_ir::{
     Access, AccessCondition, AccessRule, AccessRules, AddressRange, ClaimCondition, ClaimForm, PathMatch, ValueMatcher,
 };
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 const AREA: &str = "Authorization";
 
@@ -209,17 +210,7 @@ fn claims(
 }
 
 fn range(text: &str, problems: &mut Problems) -> Option<AddressRange> {
-    let parsed = text.split_once('/').and_then(|(address, bits)| {
-        let address: IpAddr = address.parse().ok()?;
-        let bits: u8 = bits.parse().ok()?;
-        let longest = if address.is_ipv4() { 32 } else { 128 };
-        (bits <= longest).then_some(AddressRange { address, bits })
-    });
-    if parsed.is_none() {
-        problems.add(
-            AREA,
-            format_args!("invalid ClientCIDR {text:?}: it must be an address and a number of bits, such as 10.0.0.0/8"),
-        );
-    }
-    parsed
+    cidr(text)
+        .map_err(|why| problems.add(AREA, format_args!("invalid ClientCIDR {text:?}: {why}")))
+        .ok()
 }

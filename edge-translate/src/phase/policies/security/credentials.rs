@@ -55,7 +55,7 @@ const USERS: &str = ".htpasswd";
 const BASIC: &str = "BasicAuth";
 
 /// Users with passwords.
-pub(super) fn basic(reader: &Reader<'_>, spec: &BasicSpec, guards: &mut Guards, problems: &mut Problems) {
+pub(super) fn basic(reader: &Reader<'_>, spec: &BasicSpec, guards: &mut Guards<'_, '_>, problems: &mut Problems) {
     let forwarded = header(
         BASIC,
         "forwardUsernameHeader",
@@ -75,7 +75,7 @@ pub(super) fn basic(reader: &Reader<'_>, spec: &BasicSpec, guards: &mut Guards, 
     let effect = FilterEffect::BasicAuth(Arc::new(users));
     // What the header is called is a matter of the instance: there is one for each name.
     let Some(name) = forwarded else {
-        guards.share(FilterKind::BasicAuth, effect);
+        guards.filters.shared(FilterKind::BasicAuth, effect);
         return;
     };
     let instance = FilterInstance {
@@ -85,7 +85,7 @@ pub(super) fn basic(reader: &Reader<'_>, spec: &BasicSpec, guards: &mut Guards, 
         },
         settings: FilterSettings::UserHeader(name),
     };
-    guards.stand(reader, instance, Vec::new(), effect);
+    guards.filters.instance(instance, Vec::new(), effect);
 }
 
 /// The users of a text as htpasswd writes it; none where one of them can't be honoured.

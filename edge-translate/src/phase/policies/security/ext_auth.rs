@@ -29,7 +29,7 @@ pub(super) fn external(
     reader: &Reader<'_>,
     owner: &Arc<str>,
     spec: &ExtAuth,
-    guards: &mut Guards,
+    guards: &mut Guards<'_, '_>,
     problems: &mut Problems,
 ) {
     let Some((asked, how, protocol)) = asked(spec, problems) else {
@@ -92,7 +92,7 @@ pub(super) fn external(
         settings: FilterSettings::ExternalAuth(Arc::new(auth)),
     };
     let effect = FilterEffect::ExternalAuth(attributes.into());
-    guards.stand(reader, instance, Vec::new(), effect);
+    guards.filters.instance(instance, Vec::new(), effect);
 }
 
 /// What is asked with which settings, how, and in which protocol.

@@ -23,7 +23,7 @@ const AREA: &str = "JWT";
 const MAX_NAME: usize = 256;
 
 /// Asks for a token.
-pub(super) fn tokens(reader: &Reader<'_>, spec: &Jwt, guards: &mut Guards, problems: &mut Problems) {
+pub(super) fn tokens(reader: &Reader<'_>, spec: &Jwt, guards: &mut Guards<'_, '_>, problems: &mut Problems) {
     let without = match (spec.optional, spec.fail_open) {
         (Some(_), Some(_)) => {
             problems.add(
@@ -67,7 +67,7 @@ pub(super) fn tokens(reader: &Reader<'_>, spec: &Jwt, guards: &mut Guards, probl
             requirements: vec![requirement],
         })),
     };
-    guards.stand(reader, instance, outside, effect);
+    guards.filters.instance(instance, outside, effect);
 }
 
 /// The names of its issuers, one of which will do; shortened where that is too long.
@@ -91,7 +91,7 @@ fn requirement_name(issuers: &[Arc<str>], without: WithoutToken) -> Arc<str> {
 fn issuer(
     reader: &Reader<'_>,
     spec: &JwtProvider,
-    guards: &mut Guards,
+    guards: &mut Guards<'_, '_>,
     outside: &mut Vec<OutsideService>,
     problems: &mut Problems,
 ) -> Option<TokenIssuer> {
@@ -182,7 +182,7 @@ fn fetched(
     reader: &Reader<'_>,
     provider: &str,
     spec: &RemoteJwks,
-    guards: &mut Guards,
+    guards: &mut Guards<'_, '_>,
     outside: &mut Vec<OutsideService>,
     problems: &mut Problems,
 ) -> Option<KeySet> {

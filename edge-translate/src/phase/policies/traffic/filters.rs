@@ -4,9 +4,10 @@ use super::{Problems, Sources};
 use crate::{
     api::{BackendTrafficPolicySpec, text::Quantity},
     engine::reader::Reader,
-    name::{FilterKey, FilterOwner, PolicyFilters},
+    name::PolicyFilters,
+    phase::policies::filter_list::FilterList,
 };
-use edge_ir::{FilterEffect, FilterId, FilterKind, FilterSettings, RouteFilter};
+use edge_ir::{FilterEffect, FilterKind, FilterSettings};
 use std::sync::Arc;
 
 mod admission;
@@ -24,7 +25,7 @@ pub(super) fn filters(
     sources: Sources<'_>,
     problems: &mut Problems,
 ) -> PolicyFilters {
-    let mut list = List::new(reader);
+    let mut list = FilterList::new(reader);
     if let Some(fault) = fault::fault(spec, problems) {
         list.shared(FilterKind::Fault, FilterEffect::Fault(Arc::new(fault)));
     }
@@ -59,55 +60,6 @@ pub(super) fn filters(
         list.set(FilterKind::Compressor, FilterSettings::Compressor(compressor));
     }
     list.finish()
-}
-
-/// Filters in the making.
-struct List<'a, 'r> {
-    reader: &'r Reader<'a>,
-    effects: Vec<RouteFilter>,
-    instances: Vec<FilterKey>,
-}
-
-impl<'a, 'r> List<'a, 'r> {
-    fn new(reader: &'r Reader<'a>) -> Self {
-        Self {
-            reader,
-            effects: Vec::new(),
-            instances: Vec::new(),
-        }
-    }
-
-    /// Adds what the instance that all routes share does for the routes of the policy.
-    fn shared(&mut self, kind: FilterKind, effect: FilterEffect) {
-        self.add(FilterKey::shared(kind), effect);
-    }
-
-    /// Adds what one of several instances that all routes share does for the routes of the policy.
-    fn part(&mut self, kind: FilterKind, part: &'static str, effect: FilterEffect) {
-        let owner = Some(FilterOwner::Part(part));
-        self.add(FilterKey { kind, owner }, effect);
-    }
-
-    /// Adds an instance that does what it is set to.
-    fn set(&mut self, kind: FilterKind, settings: FilterSettings) {
-        let owner = Some(FilterOwner::Settings(self.reader.filter_settings_id(settings)));
-        self.add(FilterKey { kind, owner }, FilterEffect::On);
-    }
-
-    fn add(&mut self, key: FilterKey, effect: FilterEffect) {
-        let id: FilterId = self.reader.filter_id(key);
-        self.instances.push(key);
-        self.effects.push(RouteFilter { id, effect });
-    }
-
-    fn finish(mut self) -> PolicyFilters {
-        self.effects.sort_by(|a, b| a.id.cmp(&b.id));
-        self.effects.dedup_by(|a, b| a.id == b.id);
-        PolicyFilters {
-            effects: self.effects.into(),
-            instances: self.instances.into(),
-        }
-    }
 }
 
 /// What a body may have where a policy says no limit: as much as a connection buffers.
