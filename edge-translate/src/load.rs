@@ -21,7 +21,7 @@ mod unsupported;
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::Value;
 
 use crate::api::{Object, ObjectKey};
@@ -321,11 +321,11 @@ pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
         whole.objects.extend(part.objects);
         whole.findings.extend(part.findings);
     }
-    let mut last = FxHashMap::default();
+    let mut last = FxHashMap::with_capacity_and_hasher(whole.objects.len(), FxBuildHasher);
     let mut replaced = Vec::new();
     for (index, loaded) in whole.objects.iter().enumerate() {
         let metadata = loaded.object.metadata();
-        let key = (loaded.object.kind(), metadata.namespace.clone(), metadata.name.clone());
+        let key = (loaded.object.kind(), &*metadata.namespace, &*metadata.name);
         if let Some(earlier) = last.insert(key, index) {
             replaced.push((earlier, index));
         }

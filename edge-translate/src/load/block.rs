@@ -67,9 +67,12 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn skip_spaces(&mut self) {
-        while self.peek() == b' ' {
-            self.pos += 1;
-        }
+        self.skip(|byte| byte == b' ');
+    }
+
+    fn skip(&mut self, is_skipped: impl Fn(u8) -> bool) {
+        let rest = self.bytes.get(self.pos..).unwrap_or_default();
+        self.pos += rest.iter().position(|byte| !is_skipped(*byte)).unwrap_or(rest.len());
     }
 
     /// At a line break, or at a comment, which the caller knows to be preceded by a blank.
@@ -110,10 +113,11 @@ impl<'a> Reader<'a> {
     }
 
     fn line_end(&self, from: usize) -> usize {
-        self.bytes[from..]
-            .iter()
-            .position(|b| *b == b'\n')
-            .map_or(self.bytes.len(), |n| from + n)
+        // Where a value ends, its line nearly always does.
+        if self.at(from) == b'\n' {
+            return from;
+        }
+        memchr::memchr(b'\n', &self.bytes[from..]).map_or(self.bytes.len(), |n| from + n)
     }
 
     /// Counts a value and a level against the limits; beyond them the general reader says so.
@@ -241,6 +245,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         loop {
+            self.skip(is_ordinary);
             match self.peek() {
                 0..=31 | 127 => return None,
                 b'#' if self.at(self.pos - 1) == b' ' => return None,
@@ -278,6 +283,7 @@ impl<'a> Reader<'a> {
     fn plain_line(&mut self) -> Option<&'a str> {
         let start = self.pos;
         loop {
+            self.skip(is_ordinary);
             match self.peek() {
                 b'\n' => break,
                 b'\r' if self.at(self.pos + 1) == b'\n' => break,
@@ -343,6 +349,23 @@ impl<'a> Reader<'a> {
         }
         Some(text)
     }
+}
+
+/// Bytes that mean nothing but themselves wherever they stand in a plain scalar, and that is nearly all of them.
+fn is_ordinary(byte: u8) -> bool {
+    const ORDINARY: [bool; 256] = {
+        let mut ordinary = [true; 256];
+        let mut control = 0;
+        while control < 32 {
+            ordinary[control] = false;
+            control += 1;
+        }
+        ordinary[127] = false;
+        ordinary[b'#' as usize] = false;
+        ordinary[b':' as usize] = false;
+        ordinary
+    };
+    ORDINARY[usize::from(byte)]
 }
 
 /// True for a first byte that makes a plain scalar whatever follows; `-`, `?` and `:` count only when glued to it.

@@ -402,7 +402,9 @@ impl<'n> de::MapAccess<'n> for Fields<'n, '_, '_> {
 
     fn next_key_seed<K: DeserializeSeed<'n>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         let keep_null = matches!(self.owner, Owner::Free);
-        self.next = self.entries.find(|entry| keep_null || entry.value.data != Data::Null);
+        self.next = self
+            .entries
+            .find(|entry| keep_null || !matches!(entry.value.data, Data::Null));
         match self.next {
             Some(entry) => seed.deserialize(de::value::StrDeserializer::new(&entry.key)).map(Some),
             None => Ok(None),

@@ -9,19 +9,25 @@ use crate::load::node::Data;
 
 /// The value of a plain scalar.
 pub(crate) fn resolve(text: Cow<'_, str>) -> Data<'_> {
-    let Some(first) = text.bytes().next() else {
-        return Data::Null;
-    };
-    let known = match first {
-        b'0'..=b'9' | b'+' | b'-' | b'.' => number(&text),
-        b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~' => word(&text),
+    known(&text).unwrap_or(Data::Text(text))
+}
+
+/// The value of a plain scalar that is something else than text.
+fn known(text: &str) -> Option<Data<'static>> {
+    match text.as_bytes() {
+        [] => Some(Data::Null),
+        [b'0'..=b'9' | b'+' | b'-' | b'.', ..] => number(text),
+        [
+            b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~',
+            ..,
+        ] => word(text),
         _ => None,
-    };
-    known.unwrap_or(Data::Text(text))
+    }
 }
 
 fn word(text: &str) -> Option<Data<'static>> {
     match text {
+        _ if text.len() > "false".len() => None,
         "~" | "null" | "Null" | "NULL" => Some(Data::Null),
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => Some(Data::Bool(true)),
         "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "n" | "N" => Some(Data::Bool(false)),
@@ -99,11 +105,11 @@ fn whole(value: f64) -> Option<Data<'static>> {
 
 /// The key of a mapping as text: kubectl turns keys of other types into their JSON form.
 pub(crate) fn key_text(text: Cow<'_, str>) -> Cow<'_, str> {
-    match resolve(Cow::Borrowed(&*text)) {
-        Data::Bool(flag) => Cow::Owned(flag.to_string()),
-        Data::Int(int) => Cow::Owned(int.to_string()),
-        Data::UInt(int) => Cow::Owned(int.to_string()),
-        Data::Null => Cow::Borrowed("null"),
+    match known(&text) {
+        Some(Data::Bool(flag)) => Cow::Owned(flag.to_string()),
+        Some(Data::Int(int)) => Cow::Owned(int.to_string()),
+        Some(Data::UInt(int)) => Cow::Owned(int.to_string()),
+        Some(Data::Null) => Cow::Borrowed("null"),
         _ => text,
     }
 }

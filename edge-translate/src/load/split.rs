@@ -24,10 +24,7 @@ pub fn split(text: &str) -> Vec<Chunk> {
     let mut content = Content::Nothing;
     let (mut at, mut line) = (open.range.start, 1);
     while at < text.len() {
-        let end = text.as_bytes()[at..]
-            .iter()
-            .position(|b| *b == b'\n')
-            .map_or(text.len(), |n| at + n + 1);
+        let end = memchr::memchr(b'\n', &text.as_bytes()[at..]).map_or(text.len(), |n| at + n + 1);
         let bytes = &text.as_bytes()[at..end];
         let marker = Marker::of(bytes);
         // A directive belongs to the document whose marker follows.
@@ -84,11 +81,14 @@ enum Marker {
 
 impl Marker {
     fn of(line: &[u8]) -> Self {
-        let alone = line.get(3).is_none_or(u8::is_ascii_whitespace);
-        match line.get(..3) {
-            Some(b"---") if alone => Self::Start,
-            Some(b"...") if alone => Self::End,
-            _ => Self::None,
+        let (marker, rest) = match line {
+            [b'-', b'-', b'-', rest @ ..] => (Self::Start, rest),
+            [b'.', b'.', b'.', rest @ ..] => (Self::End, rest),
+            _ => return Self::None,
+        };
+        match rest.first().is_none_or(u8::is_ascii_whitespace) {
+            true => marker,
+            false => Self::None,
         }
     }
 }

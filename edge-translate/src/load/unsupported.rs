@@ -107,8 +107,9 @@ const KINDS: &[(Kind, &str)] = &[(Kind::EdgePatchPolicy, "what proxies are sent 
 
 /// Fields of a type that are not honoured, each with what happens instead.
 pub(crate) fn fields_of(owner: &str) -> &'static [(&'static str, &'static str)] {
-    let entry = FIELDS.binary_search_by(|(name, _)| (*name).cmp(owner));
-    entry.map_or(&[], |index| FIELDS[index].1)
+    // Asked for every struct of every object. Nearly all differ in length already, which a search by order wouldn't see.
+    let entry = FIELDS.iter().find(|(name, _)| *name == owner);
+    entry.map_or(&[], |(_, fields)| fields)
 }
 
 /// What happens instead of a kind of which nothing is honoured.
