@@ -1,7 +1,8 @@
 //! IR to resources.
 //!
-//! One module for each kind. Messages are built with generated types, encoded at once and dropped; only routes are so
-//! many that their fields are written one by one (`route`, `matches`, `headers`). Defaults of the data plane that the IR
+//! One module for each kind. Messages are built with generated types, encoded at once and dropped; only routes and
+//! endpoints are so many that their fields are written one by one (`route`, `matches`, `headers`, `endpoints`), and
+//! clusters so much alike that most of one is copied from the one before. Defaults of the data plane that the IR
 //! doesn't speak of are set here and nowhere else.
 //!
 //! [`Lowering`] remembers what it made from what. A piece of IR that is the same as last time (by pointer, else by
@@ -52,6 +53,10 @@ pub struct Lowering {
     secrets: Kept<Secret>,
     listeners: Kept<Listener>,
     tables: Tables,
+    /// The rest of a cluster, for the next one.
+    cluster: cluster::Encoder,
+    /// Scratch space for encoding.
+    buffer: Vec<u8>,
 }
 
 impl Lowering {
@@ -73,16 +78,21 @@ impl Lowering {
         Snapshot::default()
             .with(
                 ResourceType::Cluster,
-                self.clusters.lower(&fleet.clusters, cluster::encode_cluster, none),
+                self.clusters
+                    .lower(&fleet.clusters, |cluster| self.cluster.encode(cluster), none),
             )
             .with(
                 ResourceType::Endpoints,
-                self.endpoints
-                    .lower(&fleet.endpoints, endpoints::encode_endpoints, none),
+                self.endpoints.lower(
+                    &fleet.endpoints,
+                    |set| endpoints::encode_endpoints(&mut self.buffer, set),
+                    none,
+                ),
             )
             .with(
                 ResourceType::Secret,
-                self.secrets.lower(&fleet.secrets, secret::encode_secret, none),
+                self.secrets
+                    .lower(&fleet.secrets, |secret| secret::encode_secret(secret), none),
             )
             .with(
                 ResourceType::Listener,
@@ -161,7 +171,7 @@ impl<T: Named + PartialEq> Kept<T> {
     fn lower(
         &mut self,
         source: &Arc<Vec<Arc<T>>>,
-        encode: impl Fn(&T) -> Entry,
+        mut encode: impl FnMut(&Arc<T>) -> Entry,
         beside: impl FnOnce() -> Vec<Entry>,
     ) -> Arc<Section> {
         if let Some(section) = self.section.as_ref().filter(|_| Arc::ptr_eq(source, &self.source)) {

@@ -6,7 +6,7 @@
 
 use prost::{
     Message,
-    encoding::{WireType, encode_key, encode_varint, encoded_len_varint, message},
+    encoding::{WireType, encode_varint, encoded_len_varint, message},
 };
 
 /// Writes a string field, also when it is empty: a member of a oneof, or an element of a list.
@@ -25,9 +25,14 @@ pub(crate) fn put_text(out: &mut Vec<u8>, number: u32, text: &str) {
 pub(crate) fn put_varint(out: &mut Vec<u8>, number: u32, value: impl Into<u64>) {
     let value = value.into();
     if value != 0 {
-        encode_key(number, WireType::Varint, out);
-        encode_varint(value, out);
+        put_present(out, number, value);
     }
+}
+
+/// Writes a number also when it is 0: a member of a oneof.
+pub(crate) fn put_present(out: &mut Vec<u8>, number: u32, value: impl Into<u64>) {
+    put_key(out, number, WireType::Varint);
+    put_number(out, value.into());
 }
 
 /// Writes a message of a generated type.
@@ -47,25 +52,40 @@ pub(crate) fn joined<M: Message>(parts: impl Iterator<Item = M>) -> Vec<u8> {
 
 /// Writes a bytes field, or an embedded message that is encoded already.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
-    encode_key(number, WireType::LengthDelimited, out);
-    encode_varint(bytes.len() as u64, out);
+    put_key(out, number, WireType::LengthDelimited);
+    put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
 /// Writes an embedded message whose fields the closure writes. The length goes in front once it is known.
 pub(crate) fn put_message(out: &mut Vec<u8>, number: u32, fields: impl FnOnce(&mut Vec<u8>)) {
-    encode_key(number, WireType::LengthDelimited, out);
+    put_key(out, number, WireType::LengthDelimited);
     let start = out.len();
     out.push(0);
     fields(out);
     let end = out.len();
-    let len = (end - start - 1) as u64;
-    let width = encoded_len_varint(len);
-    if width > 1 {
-        out.resize(end + width - 1, 0);
-        out.copy_within(start + 1..end, start + width);
+    let len = end - start - 1;
+    if len < 0x80 {
+        out[start] = len as u8;
+        return;
     }
-    encode_varint(len, &mut &mut out[start..start + width]);
+    let width = encoded_len_varint(len as u64);
+    out.resize(end + width - 1, 0);
+    out.copy_within(start + 1..end, start + width);
+    encode_varint(len as u64, &mut &mut out[start..start + width]);
+}
+
+fn put_key(out: &mut Vec<u8>, number: u32, kind: WireType) {
+    put_number(out, u64::from(number << 3 | kind as u32));
+}
+
+/// A number as protobuf writes it. Nearly all take one byte, which needs no loop.
+fn put_number(out: &mut Vec<u8>, value: u64) {
+    if value < 0x80 {
+        out.push(value as u8);
+    } else {
+        encode_varint(value, out);
+    }
 }
 
 /// Writes a `google.protobuf.Struct` entry whose value is a string.

@@ -2,22 +2,23 @@
 
 use super::{
     common::{duration, from_ads, seconds},
-    endpoints::lower_localities,
+    endpoints::put_assignment,
     metadata::put_metadata,
     upstream_tls,
 };
-use crate::snapshot::{Body, Entry};
-use edge_ir::{Cluster, Discovery, DnsFamily, DnsSettings, Locality, ServerNaming, UpstreamTls};
+use crate::{
+    snapshot::{Body, Entry},
+    wire::{put_message, put_str},
+};
+use bytes::Bytes;
+use edge_ir::{Cluster, Discovery, DnsFamily, DnsSettings, ServerNaming, UpstreamTls};
 use envoy_types::{
     pb::envoy::{
-        config::{
-            cluster::v3::{
-                self as pb,
-                cluster::{
-                    ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy,
-                },
+        config::cluster::v3::{
+            self as pb,
+            cluster::{
+                ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy,
             },
-            endpoint::v3::ClusterLoadAssignment,
         },
         extensions::clusters::{
             common::dns::v3 as dns,
@@ -28,31 +29,91 @@ use envoy_types::{
     util::pack_any,
 };
 use prost::Message;
+use std::sync::Arc;
 
 mod balancing;
 mod health;
 mod settings;
 
-/// `Cluster.metadata`.
+/// `Cluster.name`, `.metadata`, `.load_assignment`.
+const NAME: u32 = 1;
 const METADATA: u32 = 25;
+const LOAD_ASSIGNMENT: u32 = 33;
 
 /// Key of the HTTP options among a cluster's protocol options.
 pub(crate) const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// Encodes a cluster.
-pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
+/// Encodes clusters. Most differ from the one before in their names alone, and the rest is copied from that.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    last: Option<Arc<Cluster>>,
+    /// Fields of the last cluster that depend neither on its names nor on its endpoints.
+    settings: Vec<u8>,
+    /// Scratch space.
+    buffer: Vec<u8>,
+}
+
+impl Encoder {
+    /// Encodes a cluster.
+    pub(super) fn encode(&mut self, cluster: &Arc<Cluster>) -> Entry {
+        if !self
+            .last
+            .as_ref()
+            .is_some_and(|last| differ_in_names_alone(last, cluster))
+        {
+            self.settings = lower_settings(cluster).encode_to_vec();
+            self.last = Some(Arc::clone(cluster));
+        }
+        let out = &mut self.buffer;
+        out.clear();
+        put_str(out, NAME, &cluster.name);
+        out.extend_from_slice(&self.settings);
+        put_metadata(out, METADATA, &cluster.origins);
+        if let Discovery::Dns(localities) = &cluster.discovery {
+            put_message(out, LOAD_ASSIGNMENT, |out| {
+                put_assignment(out, &cluster.name, localities)
+            });
+        }
+        let body = Body::Whole(Bytes::copy_from_slice(out));
+        let entry = Entry::new(cluster.name.clone(), body, cluster.origins.clone());
+        let warmed_by = match &cluster.discovery {
+            Discovery::Endpoints(set) => Some(set.clone().into()),
+            Discovery::Dns(_) | Discovery::OfRequest => None,
+        };
+        Entry { warmed_by, ..entry }
+    }
+}
+
+/// Whether all that [`lower_settings`] looks at is the same.
+fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
+    let Cluster {
+        name: _,
+        discovery: _,
+        protocol,
+        tls,
+        load_balancing,
+        upstream,
+        zones,
+        origins: _,
+    } = a;
+    let is_own = |cluster: &Cluster| matches!(&cluster.discovery, Discovery::Endpoints(set) if **set == *cluster.name);
+    is_own(a)
+        && is_own(b)
+        && (protocol, tls, load_balancing, zones) == (&b.protocol, &b.tls, &b.load_balancing, &b.zones)
+        && (Arc::ptr_eq(upstream, &b.upstream) || *upstream == b.upstream)
+}
+
+/// A cluster without its name, its origins and the endpoints that it holds itself.
+fn lower_settings(cluster: &Cluster) -> pb::Cluster {
     let mut message = pb::Cluster {
-        name: cluster.name.to_string(),
         dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
         // An endpoint that the platform takes away is gone, whatever a health check said last.
         ignore_health_on_host_removal: true,
         load_balancing_policy: Some(balancing::lower(cluster)),
         ..Default::default()
     };
-    let mut warmed_by = None;
     match &cluster.discovery {
         Discovery::Endpoints(set) => {
-            warmed_by = Some(set.clone().into());
             message.cluster_discovery_type = Some(ClusterDiscoveryType::Type(DiscoveryType::Eds.into()));
             let service_name = if **set == *cluster.name {
                 String::new()
@@ -64,17 +125,14 @@ pub(super) fn encode_cluster(cluster: &Cluster) -> Entry {
                 service_name,
             });
         }
-        Discovery::Dns(localities) => lower_dns(&mut message, localities, cluster.upstream.dns.unwrap_or_default()),
+        Discovery::Dns(_) => lower_dns(&mut message, cluster.upstream.dns.unwrap_or_default()),
         Discovery::OfRequest => lower_of_request(&mut message, cluster.tls.as_ref()),
     }
     message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
     settings::put(&mut message, cluster);
     let http = settings::http_options(cluster).map(|options| (HTTP_OPTIONS.to_owned(), pack_any(options)));
     message.typed_extension_protocol_options = http.into_iter().collect();
-    let mut out = message.encode_to_vec();
-    put_metadata(&mut out, METADATA, &cluster.origins);
-    let entry = Entry::new(cluster.name.clone(), Body::Whole(out.into()), cluster.origins.clone());
-    Entry { warmed_by, ..entry }
+    message
 }
 
 /// Endpoints are what the host of each request resolves to. The filter on the chain has the same cache.
@@ -96,7 +154,7 @@ fn lower_of_request(message: &mut pb::Cluster, tls: Option<&UpstreamTls>) {
     message.load_balancing_policy = None;
 }
 
-fn lower_dns(message: &mut pb::Cluster, localities: &[Locality], settings: DnsSettings) {
+fn lower_dns(message: &mut pb::Cluster, settings: DnsSettings) {
     let family = match settings.family {
         DnsFamily::V4Preferred => dns::DnsLookupFamily::V4Preferred,
         DnsFamily::V4 => dns::DnsLookupFamily::V4Only,
@@ -115,9 +173,4 @@ fn lower_dns(message: &mut pb::Cluster, localities: &[Locality], settings: DnsSe
         name: "envoy.cluster.dns".to_owned(),
         typed_config: Some(pack_any(config)),
     }));
-    message.load_assignment = Some(ClusterLoadAssignment {
-        cluster_name: message.name.clone(),
-        endpoints: lower_localities(localities),
-        ..Default::default()
-    });
 }

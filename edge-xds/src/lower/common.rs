@@ -1,11 +1,11 @@
 //! Small messages that many resources use.
 
-use edge_ir::{EndpointAddress, Fraction, RetryPolicy, SecretName, Timeout};
+use edge_ir::{Fraction, RetryPolicy, SecretName, Timeout};
 use envoy_types::{
     pb::{
         envoy::{
             config::core::v3::{
-                self as service, Address, AggregatedConfigSource, ApiVersion, ConfigSource, Pipe, SocketAddress,
+                self as service, Address, AggregatedConfigSource, ApiVersion, ConfigSource, SocketAddress,
                 TypedExtensionConfig, address::Address as AddressKind, config_source::ConfigSourceSpecifier,
                 socket_address::PortSpecifier,
             },
@@ -53,20 +53,6 @@ pub(super) fn socket(address: impl Into<String>, port: u16) -> SocketAddress {
 pub(super) fn address(socket: SocketAddress) -> Address {
     Address {
         address: Some(AddressKind::SocketAddress(socket)),
-    }
-}
-
-/// Where an endpoint listens.
-pub(super) fn endpoint_address(endpoint: &EndpointAddress) -> Address {
-    match endpoint {
-        EndpointAddress::Socket { ip, port } => address(socket(ip.to_string(), *port)),
-        EndpointAddress::Name { host, port } => address(socket(&**host, *port)),
-        EndpointAddress::Pipe { path } => Address {
-            address: Some(AddressKind::Pipe(Pipe {
-                path: path.to_string(),
-                mode: 0,
-            })),
-        },
     }
 }
 
