@@ -206,7 +206,8 @@ impl Codec {
     }
 
     /// The same for a message in pieces: a header, and in each piece behind it one element of a repeated field. Elements
-    /// are decoded one by one as they are written, because a table of ten thousand hosts takes half a gigabyte decoded.
+    /// are decoded one by one as they are written, because decoded they take many times their bytes, and a table may have
+    /// ten thousand hosts.
     pub fn serialize_rope<S: Serializer>(
         &self,
         type_url: &str,

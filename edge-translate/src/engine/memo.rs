@@ -111,15 +111,24 @@ fn spread(hash: u32) -> u64 {
 /// What a unit is given to read through.
 pub(crate) struct Reads<'a, K, V> {
     memo: &'a Memo<K, V>,
-    seen: RefCell<SmallVec<[Seen<K>; 12]>>,
+    seen: RefCell<Seen<K>>,
 }
 
-/// Something that was read.
-enum Seen<K> {
-    /// It has a node: no second look-up when the read is linked.
-    Known(NodeId),
-    /// Nobody asked for it before.
-    New(K),
+/// What a unit read, in order and as often as it did.
+struct Seen<K> {
+    /// What has a node: no second look-up when the reads are linked.
+    known: SmallVec<[NodeId; 16]>,
+    /// What nobody asked for before.
+    new: SmallVec<[K; 4]>,
+}
+
+impl<K> Default for Seen<K> {
+    fn default() -> Self {
+        Self {
+            known: SmallVec::new(),
+            new: SmallVec::new(),
+        }
+    }
 }
 
 impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
@@ -136,7 +145,11 @@ impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
 
     fn see(&self, key: K) -> Option<NodeId> {
         let id = self.memo.find(&key);
-        self.seen.borrow_mut().push(id.map_or(Seen::New(key), Seen::Known));
+        let mut seen = self.seen.borrow_mut();
+        match id {
+            Some(id) => seen.known.push(id),
+            None => seen.new.push(key),
+        }
         id
     }
 }
@@ -273,6 +286,9 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
 
     /// What is at a place changed.
     pub(crate) fn touch_id(&mut self, id: NodeId) {
+        if self.node(id).is_none_or(|node| node.readers.is_empty()) {
+            return;
+        }
         let readers = self.live_readers(id);
         for reader in &readers {
             self.want_id(*reader);
@@ -341,24 +357,19 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         outcome
     }
 
-    fn reads_earlier_stages(&self, id: NodeId, seen: &[Seen<K>]) -> bool {
+    fn reads_earlier_stages(&self, id: NodeId, seen: &Seen<K>) -> bool {
         let after = |id: NodeId| self.node(id).and_then(|n| n.key.role().settled_after());
         let stage = after(id);
-        seen.iter().all(|seen| match seen {
-            Seen::Known(read) => after(*read) < stage,
-            Seen::New(key) => key.role().settled_after() < stage,
-        })
+        seen.known.iter().all(|read| after(*read) < stage)
+            && seen.new.iter().all(|key| key.role().settled_after() < stage)
     }
 
-    fn ids_of(&mut self, seen: SmallVec<[Seen<K>; 12]>) -> NodeIds {
-        let id = |seen| match seen {
-            Seen::Known(id) => id,
-            Seen::New(key) => self.id(key),
-        };
-        let mut ids: NodeIds = seen.into_iter().map(id).collect();
+    fn ids_of(&mut self, seen: Seen<K>) -> NodeIds {
+        let Seen { known: mut ids, new } = seen;
+        ids.extend(new.into_iter().map(|key| self.id(key)));
         ids.sort_unstable();
         ids.dedup();
-        ids
+        NodeIds::from_slice(&ids)
     }
 
     /// Makes `reads` what the unit reads from now on.

@@ -398,14 +398,19 @@ fn host_rules<'a, R: HostRule>(reader: &Reader<'a>, route: RouteId, metadata: &'
     let mut compilation = Compilation::new(reader, route, metadata);
     let annotations = own_annotations(&metadata.annotations);
     let (namespace, name) = (&metadata.namespace, &metadata.name);
+    let origins = |section: Option<&str>| -> Origins {
+        let whole = origin::part(kind, Arc::clone(namespace), Arc::clone(name), section.map(Into::into));
+        Arc::new([Origin {
+            annotations: Arc::clone(&annotations),
+            ..whole
+        }])
+    };
+    // Rules without a name come from the route, and share that.
+    let of_route = origins(None);
     let compiled = rules.iter().enumerate().map(|(i, rule)| {
         compilation.rule = i;
-        let section = rule.parts().name.map(Into::into);
-        let origin = Origin {
-            annotations: annotations.clone(),
-            ..origin::part(kind, Arc::clone(namespace), Arc::clone(name), section)
-        };
-        host_rule(&mut compilation, rule, Arc::new([origin]))
+        let own = rule.parts().name.map(|name| origins(Some(name)));
+        host_rule(&mut compilation, rule, own.unwrap_or_else(|| Arc::clone(&of_route)))
     });
     let compiled = Compiled::Http(compiled.collect());
     compilation.finish(metadata, compiled)
