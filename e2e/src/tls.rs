@@ -2,21 +2,40 @@
 
 use crate::http::{self, Request, Response};
 use anyhow::Result;
-use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned,
-    pki_types::{PrivatePkcs8KeyDer, ServerName},
+    pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName},
 };
 use std::{
     net::{SocketAddr, TcpStream},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
+
+/// Serial numbers, each given once.
+static SERIAL: AtomicU64 = AtomicU64::new(1);
 
 /// Signs certificates, and trusts only what it signed.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    roots: Arc<RootCertStore>,
     client: Arc<ClientConfig>,
+}
+
+/// A certificate that a client shows, with its key.
+#[derive(Debug)]
+pub struct Identity {
+    serial: u64,
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
 }
 
 impl Authority {
@@ -29,15 +48,68 @@ impl Authority {
         let certificate = params.self_signed(&key)?;
         let mut roots = RootCertStore::empty();
         roots.add(certificate.der().clone())?;
+        let roots = Arc::new(roots);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let client = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
+            .with_root_certificates(Arc::clone(&roots))
             .with_no_client_auth();
         Ok(Self {
             issuer: Issuer::new(params, key),
+            pem: certificate.pem(),
+            roots,
             client: Arc::new(client),
         })
+    }
+
+    /// Its own certificate.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// Who a client is.
+    pub fn identity(&self, name: &str) -> Result<Identity> {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let (certificate, key) = self.sign_as(name, Some(serial))?;
+        Ok(Identity {
+            serial,
+            certificate: certificate.der().clone(),
+            key,
+        })
+    }
+
+    /// The list of those that are trusted no longer.
+    pub fn revoke(&self, identities: &[&Identity]) -> Result<String> {
+        let revoked = identities.iter().map(|identity| RevokedCertParams {
+            serial_number: SerialNumber::from(identity.serial),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(4000, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        Ok(params.signed_by(&self.issuer)?.pem()?)
+    }
+
+    /// Asks over TLS as somebody.
+    pub fn get_as(&self, identity: Option<&Identity>, address: SocketAddr, host: &str) -> Result<Response> {
+        let request = Request::get(host, "/");
+        let Some(identity) = identity else {
+            return http::exchange(self.connect(address, host)?, &request);
+        };
+        let key = PrivatePkcs8KeyDer::from(identity.key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(Arc::clone(&self.roots))
+            .with_client_auth_cert(vec![identity.certificate.clone()], key.into())?;
+        http::exchange(connect(Arc::new(client), address, host)?, &request)
     }
 
     /// A Secret with a certificate for a host name.
@@ -64,9 +136,7 @@ impl Authority {
 
     /// Opens a connection; what it reads or writes first fails if the certificate isn't for the host.
     pub fn connect(&self, address: SocketAddr, host: &str) -> Result<StreamOwned<ClientConnection, TcpStream>> {
-        let name = ServerName::try_from(host.to_owned())?;
-        let connection = ClientConnection::new(Arc::clone(&self.client), name)?;
-        Ok(StreamOwned::new(connection, http::connect(address)?))
+        connect(Arc::clone(&self.client), address, host)
     }
 
     /// A backend's side of TLS with a certificate for a host name.
@@ -81,11 +151,25 @@ impl Authority {
     }
 
     fn sign(&self, host: &str) -> Result<(Certificate, KeyPair)> {
+        self.sign_as(host, None)
+    }
+
+    fn sign_as(&self, name: &str, serial: Option<u64>) -> Result<(Certificate, KeyPair)> {
         let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(vec![host.to_owned()])?;
-        params.distinguished_name.push(DnType::CommonName, host);
+        let mut params = CertificateParams::new(vec![name.to_owned()])?;
+        params.serial_number = serial.map(SerialNumber::from);
+        params.distinguished_name.push(DnType::CommonName, name);
         Ok((params.signed_by(&key, &self.issuer)?, key))
     }
+}
+
+fn connect(
+    client: Arc<ClientConfig>,
+    address: SocketAddr,
+    host: &str,
+) -> Result<StreamOwned<ClientConnection, TcpStream>> {
+    let connection = ClientConnection::new(client, ServerName::try_from(host.to_owned())?)?;
+    Ok(StreamOwned::new(connection, http::connect(address)?))
 }
 
 /// An HTTPS listener to append to the Gateway of the quickstart.

@@ -3,11 +3,11 @@
 //! A chain carries an instance once, neutral by itself; a route that uses it names the instance and brings what it
 //! shall do for its requests. So routes of one listener may differ in everything about a filter but its place. Filters
 //! for calls need no word of a route: they stand where a listener has a GRPCRoute, and see by themselves what a call
-//! is.
+//! is. Those of a listener's own are for all that it serves.
 
 use crate::{
-    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, HostRewrite, SecretBytes, SecretName, SiteCheck, Timeout,
-    Tokens,
+    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, HeaderMutation, HostRewrite, SecretBytes, SecretName,
+    SiteCheck, Timeout, Tokens,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -30,6 +30,8 @@ pub use shaping::{AdmissionControl, Bandwidth, Compressor, Direction, Encoding};
 pub enum FilterKind {
     /// Gives other responses in place of some.
     CustomResponse,
+    /// Answers probes of the proxy itself.
+    HealthCheck,
     /// Failures on purpose.
     Fault,
     /// Refuses requests while too many fail.
@@ -38,6 +40,8 @@ pub enum FilterKind {
     Cors,
     /// Looks where requests that change something come from.
     Csrf,
+    /// Edits responses, just before they go to the client.
+    HeaderMutation,
     /// Asks another service.
     ExtAuthz,
     /// Asks for a key.
@@ -73,10 +77,12 @@ impl FilterKind {
     pub const fn word(self) -> &'static str {
         match self {
             Self::CustomResponse => "custom_response",
+            Self::HealthCheck => "health_check",
             Self::Fault => "fault",
             Self::AdmissionControl => "admission_control",
             Self::Cors => "cors",
             Self::Csrf => "csrf",
+            Self::HeaderMutation => "header_mutation",
             Self::ExtAuthz => "ext_authz",
             Self::ApiKeyAuth => "api_key_auth",
             Self::BasicAuth => "basic_auth",
@@ -161,6 +167,10 @@ pub enum FilterSettings {
     Compressor(Compressor),
     /// Limits the requests of the routes that switch it on, all together.
     RateLimit(Arc<LocalRateLimit>),
+    /// Answers requests for this path with 200, whatever routes say.
+    Probe(Arc<str>),
+    /// Edits all responses, in this order.
+    Responses(Vec<HeaderMutation>),
 }
 
 impl FilterSettings {

@@ -16,6 +16,7 @@
 //! that could not be resolved is no name waiting to be looked up but a share of traffic that answers 500.
 
 mod access;
+mod client;
 mod cluster;
 mod ext_auth;
 mod filter;
@@ -34,6 +35,12 @@ mod workload;
 pub use access::{
     Access, AccessCondition, AccessRule, AccessRules, AddressRange, ApiKey, ApiKeyAuth, BasicAuth, ClaimCondition,
     ClaimForm, KeySeen, KeySource, SiteCheck,
+};
+pub use client::{
+    Accepts, AgedConnection, AppendsPeer, CertificateDetail, ClientAddress, ClientHeaders, ClientLimits,
+    ClientSettings, ConnectionLimit, ConnectionSettings, EscapedSlashes, Fingerprint, ForwardedCertificate,
+    ForwardedCertificateMode, HeaderCase, HeaderMutation, Http1Settings, Http10, MissingAddress, OwnHeaders,
+    ProxyHeader, RequestId, Scheme, Slashes, SocketSettings, Trailers, TrailingDot, Underscores,
 };
 pub use cluster::{
     AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, ServerNaming,
@@ -59,8 +66,8 @@ pub use infra::{
     StringMap, label, pod_port,
 };
 pub use listener::{
-    ClientCertificates, ClientSettings, ClientValidation, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener,
-    Network, ServerNames, StreamProxy, StreamShare, TlsVersion,
+    CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
+    HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,
 };
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};

@@ -1,6 +1,9 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
-use crate::{AccessRules, ClusterName, FilterInstance, ListenerName, Origins, RouteTableName, SecretName};
+use crate::{
+    AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, ListenerName, Origins,
+    RouteTableName, SecretName, SocketSettings, TextMatcher,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,6 +20,9 @@ pub struct Listener {
     pub external_port: u16,
     /// Address family to bind.
     pub ip_family: IpFamily,
+    /// What holds for all of its connections.
+    #[serde(default, skip_serializing_if = "SocketSettings::is_default")]
+    pub socket: SocketSettings,
     /// What takes datagrams, when this is a UDP socket; such a socket has no chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<StreamProxy>,
@@ -41,6 +47,9 @@ pub struct FilterChain {
     /// Terminates TLS when set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<DownstreamTls>,
+    /// What holds for its connections.
+    #[serde(default, skip_serializing_if = "ConnectionSettings::is_default")]
+    pub connections: ConnectionSettings,
     /// What is spoken inside.
     pub network: Network,
     /// The Gateway listener behind this chain.
@@ -120,38 +129,6 @@ pub struct HttpManager {
     pub client: Arc<ClientSettings>,
 }
 
-/// What clients may do on a chain. The default is what is served where nobody asks for anything else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClientSettings {
-    /// HTTP/2 streams that a connection may have open at once (RFC 9113 §5.1.2).
-    pub max_concurrent_streams: u32,
-    /// Bytes that a stream may send ahead (RFC 9113 §6.9.2).
-    pub initial_stream_window: u32,
-    /// Bytes that a connection may send ahead.
-    pub initial_connection_window: u32,
-    /// Whether `//` in a path is read as `/`.
-    pub merge_slashes: bool,
-}
-
-impl ClientSettings {
-    /// Whether nobody asks for anything.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Default for ClientSettings {
-    fn default() -> Self {
-        Self {
-            max_concurrent_streams: 100,
-            initial_stream_window: 65_536,
-            initial_connection_window: 1_048_576,
-            merge_slashes: true,
-        }
-    }
-}
-
 /// How TLS is terminated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -164,19 +141,90 @@ pub struct DownstreamTls {
     pub max_version: TlsVersion,
     /// Application protocols offered (ALPN, RFC 7301), best first.
     pub alpn: Vec<Arc<str>>,
+    /// Cipher suites up to TLS 1.2, by their names in OpenSSL; the proxy's own where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ciphers: Vec<Arc<str>>,
+    /// Groups of the key exchange; the proxy's own where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Arc<str>>,
+    /// Signature algorithms; the proxy's own where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signature_algorithms: Vec<Arc<str>>,
+    /// How sessions are resumed.
+    #[serde(default, skip_serializing_if = "Resumption::is_off")]
+    pub resumption: Resumption,
     /// What is asked of clients about themselves; nothing by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clients: Option<ClientValidation>,
+    pub clients: Option<Arc<ClientValidation>>,
+}
+
+/// How TLS sessions are resumed. A resumed session skips the choice of chain and certificate that the server name asks
+/// for, so by default none is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Resumption {
+    /// By tickets, which clients keep (RFC 5077).
+    pub tickets: bool,
+    /// By session ids, whose state the proxy keeps.
+    pub sessions: bool,
+}
+
+impl Resumption {
+    fn is_off(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// What clients must show of themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientValidation {
-    /// Who is trusted to vouch for them.
-    pub authorities: SecretName,
+    /// Who is trusted to vouch for them, and what was revoked; nobody where nothing is verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authorities: Option<SecretName>,
     /// What is done with their certificates.
     pub certificates: ClientCertificates,
+    /// SHA-256 of public keys in base64; one must be that of the certificate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key_hashes: Vec<Arc<str>>,
+    /// SHA-256 of certificates in hexadecimal digits; one must be that of the certificate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub certificate_hashes: Vec<Arc<str>>,
+    /// Names, one of which the certificate must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<CertificateName>,
+    /// Whether revocation is asked of the certificate alone, and not of those that signed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub revokes_leaf_alone: bool,
+    /// Whether a certificate may be out of date.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_expired: bool,
+}
+
+/// A name that a certificate must have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateName {
+    /// What kind of name.
+    pub kind: CertificateNameKind,
+    /// What it must be.
+    pub value: TextMatcher,
+}
+
+/// Kinds of names in certificates (RFC 5280 §4.2.1.6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CertificateNameKind {
+    /// A host.
+    Dns,
+    /// A mailbox.
+    Email,
+    /// An address.
+    Ip,
+    /// A URI.
+    Uri,
+    /// Another, by its object identifier.
+    Other(Arc<str>),
 }
 
 /// What is done with the certificates of clients.
@@ -185,6 +233,10 @@ pub struct ClientValidation {
 pub enum ClientCertificates {
     /// A client needs one from an authority that is trusted; without, it can't connect.
     Verified,
+    /// Clients are asked for one. Who has none connects all the same, who has one that isn't trusted does not.
+    VerifiedIfGiven,
+    /// A client needs one, from whomever.
+    Required,
     /// Clients are asked for one. Who has none, or one that isn't trusted, connects all the same.
     Requested,
 }

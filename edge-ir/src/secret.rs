@@ -36,6 +36,9 @@ pub enum SecretContent {
     Authorities {
         /// One or more certificates.
         bundle: Arc<str>,
+        /// What they revoked, PEM; asked for nothing where there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        revoked: Option<Arc<str>>,
     },
     /// The authorities that the proxy's system trusts.
     SystemAuthorities,

@@ -10,6 +10,9 @@ pub mod admission;
 pub mod backend;
 pub mod backend_telemetry;
 pub mod backend_traffic;
+pub mod client_headers;
+pub mod client_tls;
+pub mod client_traffic;
 pub mod cluster_settings;
 pub mod core;
 pub mod edge_proxy;
@@ -40,6 +43,9 @@ pub use backend::{
     UnixSocket,
 };
 pub use backend_traffic::{BackendTrafficPolicy, BackendTrafficPolicySpec};
+pub use client_headers::HeaderSettings;
+pub use client_tls::{ClientTlsSettings, ClientValidationContext, ClientValidationMode};
+pub use client_traffic::ClientTrafficPolicySpec;
 pub use core::{
     AddressFamily, ClusterTrustBundle, ConfigMap, Endpoint, EndpointConditions, EndpointPort, EndpointSlice,
     IpProtocol, Namespace, Service, ServiceImport, ServicePort, ServiceSpec, ServiceType,

@@ -212,6 +212,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
             Value::FleetShape(Arc::new(phase::gateways::fleet_shape::fleet_shape(reader, fleet)?))
         }
         Key::SecurityPolicy(id) => Value::SecurityPolicy(Arc::new(phase::policies::security::policy(reader, id)?)),
+        Key::ClientPolicy(id) => Value::ClientPolicy(Arc::new(phase::policies::client::policy(reader, id)?)),
         Key::TrafficPolicy(id) => Value::TrafficPolicy(Arc::new(phase::policies::traffic::policy(reader, id)?)),
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),

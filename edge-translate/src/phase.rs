@@ -14,7 +14,7 @@
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
 //! What more than one room needs stands beside them: [`authorities`], [`hostname`], [`namespace`], [`operators`],
-//! [`origin`], [`precedence`], [`reference`].
+//! [`origin`], [`precedence`], [`reference`], [`tls`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;
@@ -31,3 +31,4 @@ pub(crate) mod precedence;
 pub(crate) mod reference;
 pub(crate) mod routes;
 pub(crate) mod statuses;
+pub(crate) mod tls;

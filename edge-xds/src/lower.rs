@@ -11,10 +11,12 @@
 
 mod access;
 mod access_log;
+mod client;
 mod cluster;
 mod common;
 mod cors;
 mod datagram;
+mod downstream_tls;
 mod endpoints;
 mod ext_authz;
 mod filter;
@@ -24,6 +26,7 @@ mod listener;
 mod manager;
 mod matches;
 mod metadata;
+mod mutation;
 mod rewrite;
 mod route;
 mod secret;

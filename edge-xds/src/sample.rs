@@ -111,6 +111,7 @@ pub(crate) fn chain(table: &str, tls: Option<DownstreamTls>) -> FilterChain {
         name: table.into(),
         server_names: ServerNames::Any,
         tls,
+        connections: Default::default(),
         network: Network::Http(HttpManager {
             stat_prefix: "http-10080".into(),
             filters: Vec::new(),
@@ -128,6 +129,7 @@ pub(crate) fn listener(port: u16, table: &str) -> Arc<Listener> {
         port: 10_000 + port,
         external_port: port,
         ip_family: IpFamily::V4,
+        socket: Default::default(),
         udp: None,
         chains: Vec::new(),
         default_chain: Some(chain(table, None)),
@@ -142,6 +144,10 @@ pub(crate) fn tls_listener(port: u16, table: &str, secret: &str) -> Arc<Listener
         min_version: TlsVersion::V1_2,
         max_version: TlsVersion::V1_3,
         alpn: vec!["h2".into(), "http/1.1".into()],
+        ciphers: Vec::new(),
+        curves: Vec::new(),
+        signature_algorithms: Vec::new(),
+        resumption: Default::default(),
         clients: None,
     };
     let chain = FilterChain {

@@ -50,6 +50,7 @@ topics! {
     bootstraps "bootstrap",
     certificates "certificate",
     classes "class",
+    client_traffic "client-traffic",
     client_validation "client-validation",
     conflicts "conflict",
     cors_filters "cors",
@@ -180,8 +181,8 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
 fn xds(topic: &str, outcome: &Outcome) -> String {
     let parts = match topic {
         "bootstrap" => &[DumpKind::Bootstrap][..],
-        "certificate" | "class" | "client-validation" | "conflict" | "credential" | "gateway" | "isolation"
-        | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
+        "certificate" | "class" | "client-traffic" | "client-validation" | "conflict" | "credential" | "gateway"
+        | "isolation" | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
         "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };

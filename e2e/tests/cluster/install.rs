@@ -58,8 +58,18 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 27] = [
+const EXPECTED: [(&str, &str); 31] = [
     ("class/parameters-slip", "Unsupported value"),
+    ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
+    (
+        "client-traffic/connection-invalid",
+        "should be greater than or equal to 1",
+    ),
+    ("client-traffic/headers-invalid", "earlyRequestHeaders"),
+    (
+        "client-traffic/tls-invalid",
+        "minVersion must be smaller or equal to maxVersion",
+    ),
     ("gateway/parameters-slip", "Unsupported value"),
     (
         "custom-backend/mixed",

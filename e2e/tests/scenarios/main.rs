@@ -5,6 +5,7 @@
 
 mod backends;
 mod changes;
+mod clients;
 mod gateways;
 mod grpc;
 mod held_ports;

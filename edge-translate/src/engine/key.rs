@@ -55,6 +55,8 @@ pub(crate) enum Key {
     FleetShape(FleetId),
     /// What does this SecurityPolicy say?
     SecurityPolicy(Id),
+    /// What does this ClientTrafficPolicy say?
+    ClientPolicy(Id),
     /// What does this BackendTrafficPolicy say?
     TrafficPolicy(Id),
     /// Is this backend spoken to in TLS, and whom do we trust?

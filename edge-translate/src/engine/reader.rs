@@ -25,7 +25,7 @@ use crate::{
             sockets::SocketListener,
             view::ListenerViews,
         },
-        policies::{security::SecurityPolicy, traffic::TrafficPolicy},
+        policies::{client::ClientPolicy, security::SecurityPolicy, traffic::TrafficPolicy},
         reference::{Referent, Referrer, is_permitted},
         routes::{attach::Attachments, bound::Bound},
     },
@@ -132,6 +132,8 @@ units! {
     listeners(fleet: FleetId): Listeners -> Arc<FleetListeners>;
     /// What its EdgeProxy decides for all of a fleet; none while it has no Gateway.
     fleet_shape(fleet: FleetId): FleetShape -> Arc<FleetShape>;
+    /// What a ClientTrafficPolicy says; none when it doesn't exist.
+    client_policy(id: Id): ClientPolicy -> Arc<ClientPolicy>;
     /// What a BackendTrafficPolicy says; none when it doesn't exist.
     traffic_policy(id: Id): TrafficPolicy -> Arc<TrafficPolicy>;
     /// What a SecurityPolicy says; none when it doesn't exist.

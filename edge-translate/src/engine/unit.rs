@@ -152,6 +152,7 @@ units! {
         0 Certificate(id) lives with { Subject::Certificate(id) };
         1 CertificateView(id) lives with { Subject::Certificate(id) };
         0 SecurityPolicy(id) lives with { Subject::Object(Kind::SecurityPolicy, id) };
+        0 ClientPolicy(id) lives with { Subject::Object(Kind::ClientTrafficPolicy, id) };
         0 TrafficPolicy(id) lives with { Subject::Object(Kind::BackendTrafficPolicy, id) };
         1 Gateway(id) lives with { Subject::Object(Kind::Gateway, id) };
         2 Listeners(fleet) lives with { Subject::Fleet(fleet) };

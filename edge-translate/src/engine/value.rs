@@ -11,7 +11,7 @@ use crate::{
             sockets::Socket,
             view::ListenerViews,
         },
-        policies::{security::SecurityPolicy, traffic::TrafficPolicy},
+        policies::{client::ClientPolicy, security::SecurityPolicy, traffic::TrafficPolicy},
         routes::{attach::Attachments, bound::Bound, overlap::Overlap},
     },
     status::Status,
@@ -37,6 +37,8 @@ pub(crate) enum Value {
     FleetShape(Arc<FleetShape>),
     /// See [`phase::policies::security`](crate::phase::policies::security).
     SecurityPolicy(Arc<SecurityPolicy>),
+    /// See [`phase::policies::client`](crate::phase::policies::client).
+    ClientPolicy(Arc<ClientPolicy>),
     /// See [`phase::policies::traffic`](crate::phase::policies::traffic).
     TrafficPolicy(Arc<TrafficPolicy>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).

@@ -3,6 +3,7 @@
 pub(crate) mod bound_ports;
 pub(crate) mod certificate;
 pub(crate) mod client_certificate;
+pub(crate) mod client_traffic;
 pub(crate) mod client_validation;
 pub(crate) mod conflict;
 pub(crate) mod finding;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `attachment` | who holds a target: the one table of what each kind may be for, selectors and grants, the oldest first |
 //! | `policy` | what every policy answers, whatever its kind |
+//! | `client` | what a ClientTrafficPolicy says, once for each policy; `listeners/client_traffic` puts it on listeners |
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
 //! | `security` | what a SecurityPolicy says, in the same way |
 //! | `merge` | what two policies say together |
@@ -15,6 +16,7 @@
 //! new.
 
 pub(crate) mod attachment;
+pub(crate) mod client;
 pub(crate) mod effective;
 mod filter_list;
 mod merge;

@@ -1,7 +1,7 @@
 //! References across namespaces: allowed only by a ReferenceGrant in the namespace referred to (GEP-709).
 
 use crate::{
-    api::{Kind, SecretRef},
+    api::{Kind, ObjectRef, SecretRef},
     engine::reader::Reader,
     name::{Id, Sym},
 };
@@ -17,6 +17,17 @@ pub(crate) struct Referrer<'a> {
     pub(crate) namespace: &'a str,
 }
 
+impl<'a> Referrer<'a> {
+    /// An object of one of our kinds.
+    pub(crate) fn of(kind: Kind, namespace: &'a str) -> Self {
+        Self {
+            group: kind.group(),
+            kind: kind.as_str(),
+            namespace,
+        }
+    }
+}
+
 /// What is referred to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Referent<'a> {
@@ -28,6 +39,28 @@ pub(crate) struct Referent<'a> {
     pub(crate) namespace: &'a str,
     /// Name.
     pub(crate) name: &'a str,
+}
+
+impl<'a> Referent<'a> {
+    /// What an object of a namespace names.
+    pub(crate) fn of_object(reference: &'a ObjectRef, own: &'a str) -> Self {
+        Self {
+            group: &reference.group,
+            kind: &reference.kind,
+            namespace: reference.namespace.as_deref().unwrap_or(own),
+            name: &reference.name,
+        }
+    }
+
+    /// What an object of a namespace names.
+    pub(crate) fn of_secret(reference: &'a SecretRef, own: &'a str) -> Self {
+        Self {
+            group: &reference.group,
+            kind: &reference.kind,
+            namespace: reference.namespace.as_deref().unwrap_or(own),
+            name: &reference.name,
+        }
+    }
 }
 
 /// Whether the reference is allowed. Asked before whether the referent exists, so that nobody can find out by trying.
@@ -62,20 +95,9 @@ pub(crate) fn secret(reader: &Reader<'_>, from: Kind, own: &str, reference: &Sec
     if !reference.group.is_empty() || reference.kind != "Secret" {
         return Err(SecretRefusal::Kind);
     }
-    let (namespace, name) = (reference.namespace.as_deref().unwrap_or(own), &*reference.name);
-    let from = Referrer {
-        group: from.group(),
-        kind: from.as_str(),
-        namespace: own,
-    };
-    let to = Referent {
-        group: "",
-        kind: "Secret",
-        namespace,
-        name,
-    };
-    match is_permitted(reader, from, to) {
-        true => Ok(reader.id(namespace, name)),
+    let to = Referent::of_secret(reference, own);
+    match is_permitted(reader, Referrer::of(from, own), to) {
+        true => Ok(reader.id(to.namespace, to.name)),
         false => Err(SecretRefusal::NotPermitted),
     }
 }

@@ -24,7 +24,10 @@ pub(crate) enum Written<'a> {
 
 /// Whether policies of a kind are in force; of others only what they might protect counts.
 pub(crate) fn is_in_force(kind: Kind) -> bool {
-    matches!(kind, Kind::BackendTrafficPolicy | Kind::SecurityPolicy)
+    matches!(
+        kind,
+        Kind::ClientTrafficPolicy | Kind::BackendTrafficPolicy | Kind::SecurityPolicy
+    )
 }
 
 /// What an object is for, if it is a policy.
@@ -93,24 +96,14 @@ pub(crate) fn policy_of(object: &Object) -> Option<&Generic> {
 
 /// Whether policies of a kind may protect; of others nobody has to ask each one.
 pub(crate) fn may_protect(kind: Kind) -> bool {
-    matches!(kind, Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy)
+    matches!(kind, Kind::EdgeExtensionPolicy)
 }
 
 /// Whether an object is a policy that protects what it covers, so that this must be closed.
 pub(crate) fn protects(object: &Object) -> bool {
     match object {
-        Object::ClientTrafficPolicy(policy) => validates_clients(&policy.spec),
         Object::EdgeExtensionPolicy(policy) => must_run(&policy.spec),
         _ => false,
-    }
-}
-
-/// Whether a ClientTrafficPolicy asks for certificates of clients, or for something in that place which can't be read.
-fn validates_clients(spec: &Value) -> bool {
-    match &spec["tls"] {
-        Value::Null => false,
-        Value::Object(tls) => tls.contains_key("clientValidation"),
-        _ => true,
     }
 }
 
@@ -274,18 +267,6 @@ mod tests {
             (json!({"wasmModules": [open]}), true),
         ] {
             assert_eq!(must_run(&spec), expected, "{spec}");
-        }
-    }
-
-    #[test]
-    fn clients_are_validated_where_that_cannot_be_read() {
-        for (spec, expected) in [
-            (json!({}), false),
-            (json!({"tls": {"minVersion": "1.3"}}), false),
-            (json!({"tls": {"clientValidation": {"optional": true}}}), true),
-            (json!({"tls": [{"clientValidation": {}}]}), true),
-        ] {
-            assert_eq!(validates_clients(&spec), expected, "{spec}");
         }
     }
 

@@ -204,10 +204,11 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             &["SecurityPolicy×1", "Attach×1", "Bound×1", "Host×1", "Status×2"],
         ),
         (
-            "one covers a Gateway: it is asked once a Gateway, and the routes under that one are bound anew",
+            "one covers a Gateway: its listeners are asked whether it is theirs, and the routes under it are bound anew",
             Edit::Put(read(security_policy("a", "Gateway", "g"))),
             &[
                 "SecurityPolicy×1",
+                "Listeners×1",
                 "ListenerViews×1",
                 "Attach×3",
                 "Bound×3",

@@ -1,19 +1,19 @@
 //! Who may send a request: users, keys, and rules over where it comes from and what it asks for.
 
 use super::{
-    common::{fractional, number},
+    common::{fractional, number, text_matcher},
     matches::string_matcher,
 };
 use edge_ir::{
     Access, AccessCondition, AccessRules, AddressRange, ApiKeyAuth, BasicAuth, ClaimCondition, ClaimForm, Fraction,
-    KeySeen, KeySource, PathMatch, SecretBytes, SiteCheck, ValueMatcher,
+    KeySeen, KeySource, PathMatch, SecretBytes, SiteCheck, TextMatcher, ValueMatcher,
 };
 use envoy_types::pb::envoy::{
     config::{
         core::v3::{CidrRange, DataSource, RuntimeFractionalPercent, data_source::Specifier},
         rbac::v3::{
             MetadataSource, Permission, Policy, Principal, Rbac as Rules, SourcedMetadata, permission,
-            principal::{Identifier, Set},
+            principal::{Authenticated, Identifier, Set},
             rbac::Action,
         },
         route::v3::{HeaderMatcher, header_matcher::HeaderMatchSpecifier},
@@ -140,12 +140,32 @@ pub(super) fn of_connections(access: &AccessRules, stat_prefix: &str) -> Network
     }
 }
 
+/// Rules for the connections of clients: those that show a certificate are let through, whoever it is from.
+pub(super) fn of_certificates(stat_prefix: &str) -> NetworkRbac {
+    // Without one the subject is empty, which this is not.
+    let somebody = text_matcher(&TextMatcher::Regex(".+".into()));
+    let shown = Principal {
+        identifier: Some(Identifier::Authenticated(Authenticated {
+            principal_name: Some(somebody),
+        })),
+    };
+    NetworkRbac {
+        rules: Some(letting(vec![shown])),
+        stat_prefix: stat_prefix.to_owned(),
+        ..Default::default()
+    }
+}
+
 fn let_through(access: &AccessRules) -> Rules {
+    letting(allowed(access))
+}
+
+fn letting(principals: Vec<Principal>) -> Rules {
     let policy = Policy {
         permissions: vec![Permission {
             rule: Some(permission::Rule::Any(true)),
         }],
-        principals: allowed(access),
+        principals,
         ..Default::default()
     };
     let is_open = !policy.principals.is_empty();

@@ -1,16 +1,19 @@
 //! Small messages that many resources use.
 
-use edge_ir::{Fraction, RetryPolicy, SecretName, Timeout};
+use edge_ir::{Fraction, Http2Keepalive, RetryPolicy, SecretName, TextMatcher, Timeout};
 use envoy_types::{
     pb::{
         envoy::{
             config::core::v3::{
-                self as service, Address, AggregatedConfigSource, ApiVersion, ConfigSource, SocketAddress,
-                TypedExtensionConfig, address::Address as AddressKind, config_source::ConfigSourceSpecifier,
-                socket_address::PortSpecifier,
+                self as service, Address, AggregatedConfigSource, ApiVersion, ConfigSource, KeepaliveSettings,
+                SocketAddress, TypedExtensionConfig, address::Address as AddressKind,
+                config_source::ConfigSourceSpecifier, socket_address::PortSpecifier,
             },
             extensions::transport_sockets::tls::v3::SdsSecretConfig,
-            r#type::v3::{FractionalPercent, fractional_percent::DenominatorType},
+            r#type::{
+                matcher::v3::{RegexMatcher, StringMatcher, string_matcher::MatchPattern},
+                v3::{FractionalPercent, Percent, fractional_percent::DenominatorType},
+            },
         },
         google::protobuf::{Any, BoolValue, Duration, UInt32Value},
     },
@@ -116,5 +119,34 @@ pub(super) fn any<M: Name>(value: Vec<u8>) -> Any {
     Any {
         type_url: M::type_url(),
         value,
+    }
+}
+
+/// What a text must be.
+pub(super) fn text_matcher(text: &TextMatcher) -> StringMatcher {
+    let pattern = match text {
+        TextMatcher::Exact(text) => MatchPattern::Exact(text.to_string()),
+        TextMatcher::Prefix(text) => MatchPattern::Prefix(text.to_string()),
+        TextMatcher::Suffix(text) => MatchPattern::Suffix(text.to_string()),
+        TextMatcher::Regex(regex) => MatchPattern::SafeRegex(RegexMatcher {
+            regex: regex.to_string(),
+            ..Default::default()
+        }),
+    };
+    StringMatcher {
+        match_pattern: Some(pattern),
+        ignore_case: false,
+    }
+}
+
+/// Pings of HTTP/2.
+pub(super) fn pings(keepalive: Http2Keepalive) -> KeepaliveSettings {
+    KeepaliveSettings {
+        interval: keepalive.interval.map(duration),
+        timeout: keepalive.timeout.map(duration),
+        interval_jitter: keepalive
+            .jitter_percent
+            .map(|percent| Percent { value: percent.into() }),
+        connection_idle_interval: keepalive.idle_interval.map(duration),
     }
 }

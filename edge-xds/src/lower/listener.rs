@@ -2,47 +2,52 @@
 
 use super::{
     access_log,
-    common::{CONNECTION_BUFFER, address, extension, number, secret_from_ads, socket, yes},
-    datagram, manager,
+    common::{CONNECTION_BUFFER, address, duration, extension, number, socket},
+    datagram, downstream_tls, manager,
     metadata::put_metadata,
     stream,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
-    AccessLog, ClientCertificates, ClientValidation, DownstreamTls, FilterChain, FleetSettings, IpFamily, Listener,
-    Network, ReadyListener, ServerNames, TlsVersion,
+    Accepts, AccessLog, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily,
+    Listener, Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TcpKeepalive, TlsVersion,
 };
 use envoy_types::{
-    pb::envoy::{
-        config::{
-            accesslog::v3::{AccessLogFilter, ResponseFlagFilter, access_log_filter::FilterSpecifier},
-            core::v3::{
-                Address, TransportSocket, address::Address as AddressKind, socket_address::Protocol, transport_socket,
+    pb::{
+        envoy::{
+            config::{
+                accesslog::v3::{AccessLogFilter, ResponseFlagFilter, access_log_filter::FilterSpecifier},
+                core::v3::{
+                    Address, SocketOption,
+                    address::Address as AddressKind,
+                    socket_address::Protocol,
+                    socket_option::{SocketState, Value},
+                },
+                listener::v3::{self as pb, Filter, FilterChainMatch, ListenerFilter, filter, listener_filter},
             },
-            listener::v3::{self as pb, Filter, FilterChainMatch, ListenerFilter, filter, listener_filter},
+            extensions::{
+                filters::{
+                    listener::{proxy_protocol::v3::ProxyProtocol, tls_inspector::v3::TlsInspector},
+                    network::{
+                        connection_limit::v3::ConnectionLimit as Limiter,
+                        http_connection_manager::v3::HttpConnectionManager,
+                    },
+                },
+                transport_sockets::tls::v3::tls_parameters::TlsProtocol,
+            },
         },
-        extensions::{
-            filters::{
-                listener::tls_inspector::v3::TlsInspector, network::http_connection_manager::v3::HttpConnectionManager,
-            },
-            transport_sockets::tls::v3::{
-                CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, TlsParameters,
-                certificate_validation_context::TrustChainVerification,
-                common_tls_context::{CombinedCertificateValidationContext, ValidationContextType},
-                tls_parameters::TlsProtocol,
-            },
-        },
+        google::protobuf::{BoolValue, UInt64Value},
     },
-    pb::google::protobuf::BoolValue,
     util::pack_any,
 };
-use prost::Message;
+use prost::{Message, Name};
 
 /// `Listener.metadata`.
 const METADATA: u32 = 6;
 
 /// Encodes a listener.
 pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> Entry {
+    let own = &listener.socket;
     let mut message = pb::Listener {
         name: listener.name.to_string(),
         address: Some(any_address(listener.ip_family, listener.port)),
@@ -55,14 +60,17 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
             .default_chain
             .as_ref()
             .map(|chain| lower_chain(chain, settings)),
-        per_connection_buffer_limit_bytes: number(CONNECTION_BUFFER),
-        // Fairness between worker threads: each takes one connection and looks at its others again.
-        max_connections_to_accept_per_socket_event: number(1),
+        per_connection_buffer_limit_bytes: number(own.buffer_limit.unwrap_or(CONNECTION_BUFFER)),
+        // Fairness between worker threads: by default each takes one connection and looks at its others again.
+        max_connections_to_accept_per_socket_event: match own.accepts {
+            Accepts::UpTo(connections) => number(connections),
+            Accepts::All => None,
+        },
+        socket_options: own.keepalive.map(keepalive).unwrap_or_default(),
+        listener_filters: listener_filters(listener),
+        listener_filters_timeout: own.inspection_timeout.map(duration),
         ..Default::default()
     };
-    if !listener.chains.is_empty() {
-        message.listener_filters = vec![tls_inspector()];
-    }
     if let Some(udp) = &listener.udp {
         message.listener_filters = vec![datagram::proxy(udp)];
         message.udp_listener_config = Some(datagram::listener_config());
@@ -121,13 +129,89 @@ fn unmatched_connections() -> envoy_types::pb::envoy::config::accesslog::v3::Acc
     log
 }
 
-fn tls_inspector() -> ListenerFilter {
-    let inspector = extension("envoy.filters.listener.tls_inspector", TlsInspector::default());
+/// What looks at a connection before its chain is chosen: first whose it is, then what it asks for.
+fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
+    let SocketSettings {
+        proxy_header,
+        fingerprints,
+        ..
+    } = &listener.socket;
+    let header = (*proxy_header != ProxyHeader::Unread).then(|| {
+        let reader = ProxyProtocol {
+            allow_requests_without_proxy_protocol: *proxy_header == ProxyHeader::Optional,
+            ..Default::default()
+        };
+        inspector("envoy.filters.listener.proxy_protocol", reader)
+    });
+    let terminates = |chain: &FilterChain| chain.tls.is_some();
+    let is_secure = !listener.chains.is_empty() || listener.default_chain.iter().any(terminates);
+    let needs_hello = !listener.chains.is_empty() || (is_secure && !fingerprints.is_empty());
+    let hello = needs_hello.then(|| {
+        let takes = |print| fingerprints.contains(&print).then_some(BoolValue { value: true });
+        let reader = TlsInspector {
+            enable_ja3_fingerprinting: takes(Fingerprint::Ja3),
+            enable_ja4_fingerprinting: takes(Fingerprint::Ja4),
+            ..Default::default()
+        };
+        inspector("envoy.filters.listener.tls_inspector", reader)
+    });
+    header.into_iter().chain(hello).collect()
+}
+
+fn inspector<M: Message + Name>(name: &str, config: M) -> ListenerFilter {
+    let filter = extension(name, config);
     ListenerFilter {
-        name: inspector.name,
-        config_type: inspector.typed_config.map(listener_filter::ConfigType::TypedConfig),
+        name: filter.name,
+        config_type: filter.typed_config.map(listener_filter::ConfigType::TypedConfig),
         ..Default::default()
     }
+}
+
+/// Keepalive as options of the socket, which those of its connections inherit. Numbers as Linux has them.
+fn keepalive(keepalive: TcpKeepalive) -> Vec<SocketOption> {
+    const SOL_SOCKET: i64 = 1;
+    const SO_KEEPALIVE: i64 = 9;
+    const IPPROTO_TCP: i64 = 6;
+    const TCP_KEEPIDLE: i64 = 4;
+    const TCP_KEEPINTVL: i64 = 5;
+    const TCP_KEEPCNT: i64 = 6;
+    let option = |description: &str, level, name, value: Option<u32>| {
+        value.map(|value| SocketOption {
+            description: description.to_owned(),
+            level,
+            name,
+            state: SocketState::StatePrebind.into(),
+            value: Some(Value::IntValue(value.into())),
+            ..Default::default()
+        })
+    };
+    let options = [
+        option(
+            "socket option to enable tcp keep alive",
+            SOL_SOCKET,
+            SO_KEEPALIVE,
+            Some(1),
+        ),
+        option(
+            "socket option for keep alive probes",
+            IPPROTO_TCP,
+            TCP_KEEPCNT,
+            keepalive.probes,
+        ),
+        option(
+            "socket option for keep alive idle time",
+            IPPROTO_TCP,
+            TCP_KEEPIDLE,
+            keepalive.idle_seconds,
+        ),
+        option(
+            "socket option for keep alive interval",
+            IPPROTO_TCP,
+            TCP_KEEPINTVL,
+            keepalive.interval_seconds,
+        ),
+    ];
+    options.into_iter().flatten().collect()
 }
 
 fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain {
@@ -138,16 +222,44 @@ fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain
             ..Default::default()
         }),
     };
-    let filters = match &chain.network {
-        Network::Http(http_manager) => vec![http(manager::lower_manager(http_manager, settings))],
-        Network::Tcp(proxy) => stream::tcp(proxy),
+    let ConnectionSettings {
+        limit,
+        handshake_timeout,
+        idle_timeout,
+    } = chain.connections;
+    let (stat_prefix, network) = match &chain.network {
+        Network::Http(manager) => (
+            &manager.stat_prefix,
+            vec![http(manager::lower_manager(manager, settings))],
+        ),
+        Network::Tcp(proxy) => (&proxy.stat_prefix, stream::tcp(proxy, idle_timeout)),
     };
+    let limiter = limit.map(|limit| limiter(stat_prefix, limit));
+    let clients = chain.tls.as_ref().and_then(|tls| tls.clients.as_deref());
+    let presence = clients.and_then(|clients| downstream_tls::presence(stat_prefix, clients));
     pb::FilterChain {
         name: chain.name.to_string(),
         filter_chain_match: server_names,
-        filters,
-        transport_socket: chain.tls.as_ref().map(lower_tls),
+        filters: limiter.into_iter().chain(presence).chain(network).collect(),
+        transport_socket: chain.tls.as_ref().map(downstream_tls::lower),
+        transport_socket_connect_timeout: handshake_timeout.map(duration),
         ..Default::default()
+    }
+}
+
+/// The network filter that closes what is too much.
+fn limiter(stat_prefix: &str, limit: ConnectionLimit) -> Filter {
+    let limiter = Limiter {
+        stat_prefix: stat_prefix.to_owned(),
+        max_connections: Some(UInt64Value {
+            value: limit.connections,
+        }),
+        delay: limit.delay.map(duration),
+        ..Default::default()
+    };
+    Filter {
+        name: "envoy.filters.network.connection_limit".to_owned(),
+        config_type: Some(filter::ConfigType::TypedConfig(pack_any(limiter))),
     }
 }
 
@@ -159,56 +271,7 @@ pub(crate) fn http(manager: HttpConnectionManager) -> Filter {
     }
 }
 
-fn lower_tls(tls: &DownstreamTls) -> TransportSocket {
-    let context = DownstreamTlsContext {
-        common_tls_context: Some(CommonTlsContext {
-            tls_params: Some(TlsParameters {
-                tls_minimum_protocol_version: lower_version(tls.min_version).into(),
-                tls_maximum_protocol_version: lower_version(tls.max_version).into(),
-                ..Default::default()
-            }),
-            alpn_protocols: tls.alpn.iter().map(|protocol| protocol.to_string()).collect(),
-            tls_certificate_sds_secret_configs: tls.certificates.iter().map(secret_from_ads).collect(),
-            validation_context_type: tls.clients.as_ref().map(validation_of),
-            ..Default::default()
-        }),
-        require_client_certificate: tls.clients.as_ref().and_then(requirement_of),
-        // A resumed session skips the choice of chain and certificate that the server name asks for.
-        disable_stateful_session_resumption: true,
-        session_ticket_keys_type: Some(
-            envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::downstream_tls_context::SessionTicketKeysType::DisableStatelessSessionResumption(true),
-        ),
-        ..Default::default()
-    };
-    TransportSocket {
-        name: "envoy.transport_sockets.tls".to_owned(),
-        config_type: Some(transport_socket::ConfigType::TypedConfig(pack_any(context))),
-    }
-}
-
-/// Which certificates of clients are trusted. One that isn't asked to be is taken all the same.
-fn validation_of(clients: &ClientValidation) -> ValidationContextType {
-    let check = match clients.certificates {
-        ClientCertificates::Verified => TrustChainVerification::VerifyTrustChain,
-        ClientCertificates::Requested => TrustChainVerification::AcceptUntrusted,
-    };
-    ValidationContextType::CombinedValidationContext(CombinedCertificateValidationContext {
-        default_validation_context: Some(CertificateValidationContext {
-            trust_chain_verification: check.into(),
-            ..Default::default()
-        }),
-        validation_context_sds_secret_config: Some(secret_from_ads(&clients.authorities)),
-        ..Default::default()
-    })
-}
-
-fn requirement_of(clients: &ClientValidation) -> Option<BoolValue> {
-    match clients.certificates {
-        ClientCertificates::Verified => yes(),
-        ClientCertificates::Requested => None,
-    }
-}
-
+/// A version of TLS.
 pub(super) fn lower_version(version: TlsVersion) -> TlsProtocol {
     match version {
         TlsVersion::V1_0 => TlsProtocol::TlSv10,

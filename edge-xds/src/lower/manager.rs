@@ -1,18 +1,15 @@
 //! HTTP connection managers: what a client may do and what it is told.
 
 use super::{
-    access_log,
+    access_log, client,
     common::{extension, from_ads, number, yes},
     filter, route,
 };
-use edge_ir::{AccessLog, FleetSettings, HttpManager};
+use edge_ir::{AccessLog, FleetSettings, HttpManager, OwnHeaders};
 use envoy_types::pb::{
     envoy::{
         config::{
-            core::v3::{
-                CidrRange, Http2ProtocolOptions, HttpProtocolOptions,
-                http_protocol_options::HeadersWithUnderscoresAction,
-            },
+            core::v3::CidrRange,
             route::v3::{
                 self as rt, HeaderMatcher, RouteConfiguration, RouteMatch, VirtualHost,
                 header_matcher::HeaderMatchSpecifier, route_match::PathSpecifier,
@@ -22,9 +19,7 @@ use envoy_types::pb::{
             http::{health_check::v3::HealthCheck, router::v3::Router},
             network::http_connection_manager::v3::{
                 HttpConnectionManager, HttpFilter, Rds,
-                http_connection_manager::{
-                    InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier, ServerHeaderTransformation,
-                },
+                http_connection_manager::{InternalAddressConfig, RouteSpecifier, ServerHeaderTransformation},
                 http_filter,
             },
         },
@@ -53,8 +48,8 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         AccessLog::DefaultJson => vec![access_log::default_json()],
         AccessLog::Disabled => Vec::new(),
     };
-    let client = &manager.client;
-    HttpConnectionManager {
+    let last = router_with(manager.client.headers.own);
+    let lowered = HttpConnectionManager {
         stat_prefix: manager.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Rds(Rds {
             config_source: Some(from_ads()),
@@ -64,50 +59,44 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             .filters
             .iter()
             .filter_map(filter::instance)
-            .chain([router()])
+            .chain([last])
             .collect(),
-        common_http_protocol_options: Some(HttpProtocolOptions {
-            headers_with_underscores_action: HeadersWithUnderscoresAction::RejectRequest.into(),
-            ..Default::default()
-        }),
-        http2_protocol_options: Some(Http2ProtocolOptions {
-            max_concurrent_streams: number(client.max_concurrent_streams),
-            initial_stream_window_size: number(client.initial_stream_window),
-            initial_connection_window_size: number(client.initial_connection_window),
-            ..Default::default()
-        }),
         server_name: SERVER.to_owned(),
         server_header_transformation: ServerHeaderTransformation::Overwrite.into(),
         access_log,
-        // The peer is the client, and its own forwarding headers are not believed.
-        use_remote_address: yes(),
         internal_address_config: Some(internal_addresses()),
         normalize_path: yes(),
-        merge_slashes: client.merge_slashes,
-        path_with_escaped_slashes_action: PathWithEscapedSlashesAction::UnescapeAndRedirect.into(),
         ..Default::default()
-    }
+    };
+    client::apply(&manager.client, lowered)
 }
 
 /// The manager of the readiness listener: 200 at its path once all is there, 500 anywhere else.
 pub(super) fn ready() -> HttpConnectionManager {
+    HttpConnectionManager {
+        stat_prefix: "edge-gateway-proxy-ready".to_owned(),
+        route_specifier: Some(RouteSpecifier::RouteConfig(ready_routes())),
+        http_filters: vec![
+            http_filter("envoy.filters.http.health_check", probe("/ready")),
+            router(),
+        ],
+        ..Default::default()
+    }
+}
+
+/// Answers requests for a path.
+pub(super) fn probe(path: &str) -> HealthCheck {
     let path = HeaderMatcher {
         name: ":path".to_owned(),
         header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(StringMatcher {
-            match_pattern: Some(MatchPattern::Exact("/ready".to_owned())),
+            match_pattern: Some(MatchPattern::Exact(path.to_owned())),
             ignore_case: false,
         })),
         ..Default::default()
     };
-    let health_check = HealthCheck {
+    HealthCheck {
         pass_through_mode: Some(BoolValue { value: false }),
         headers: vec![path],
-        ..Default::default()
-    };
-    HttpConnectionManager {
-        stat_prefix: "edge-gateway-proxy-ready".to_owned(),
-        route_specifier: Some(RouteSpecifier::RouteConfig(ready_routes())),
-        http_filters: vec![http_filter("envoy.filters.http.health_check", health_check), router()],
         ..Default::default()
     }
 }
@@ -148,10 +137,18 @@ fn internal_addresses() -> InternalAddressConfig {
     }
 }
 
-/// The last filter of every chain. It doesn't suppress the proxy's own headers: they are part of what users are told
-/// to expect.
+/// The last filter of every chain. It doesn't suppress the proxy's own headers unless somebody asks for that: they are
+/// part of what users are told to expect.
 pub(crate) fn router() -> HttpFilter {
-    http_filter("envoy.filters.http.router", Router::default())
+    router_with(OwnHeaders::Added)
+}
+
+fn router_with(own: OwnHeaders) -> HttpFilter {
+    let router = Router {
+        suppress_envoy_headers: own == OwnHeaders::Suppressed,
+        ..Default::default()
+    };
+    http_filter("envoy.filters.http.router", router)
 }
 
 pub(super) fn http_filter<M: Message + Name>(name: &str, config: M) -> HttpFilter {

@@ -25,8 +25,9 @@ pub(super) fn encode_secret(secret: &Secret) -> Entry {
             secret: Some(inline(value.expose())),
             ..Default::default()
         }),
-        SecretContent::Authorities { bundle } => Type::ValidationContext(CertificateValidationContext {
+        SecretContent::Authorities { bundle, revoked } => Type::ValidationContext(CertificateValidationContext {
             trusted_ca: Some(inline(bundle.as_bytes())),
+            crl: revoked.as_ref().map(|list| inline(list.as_bytes())),
             ..Default::default()
         }),
         SecretContent::SystemAuthorities => Type::ValidationContext(CertificateValidationContext {

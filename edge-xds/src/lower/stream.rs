@@ -1,7 +1,7 @@
 //! Streams: connections handed on as they are.
 
-use super::access;
-use edge_ir::{StreamProxy, StreamShare};
+use super::{access, common::duration};
+use edge_ir::{StreamProxy, StreamShare, Timeout};
 use envoy_types::{
     pb::envoy::{
         config::listener::v3::{Filter, filter},
@@ -18,8 +18,8 @@ pub(super) const NOBODY: &str = "EmptyCluster";
 /// Where the share of unresolved backends goes, as for HTTP.
 pub(super) const INVALID: &str = "invalid-backend-cluster";
 
-/// The network filters that hand a connection on, if it may come.
-pub(super) fn tcp(stream: &StreamProxy) -> Vec<Filter> {
+/// The network filters that hand a connection on, if it may come, for as long as it isn't silent too long.
+pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>) -> Vec<Filter> {
     let access = stream.access.as_deref().map(|rules| Filter {
         name: "envoy.filters.network.rbac".to_owned(),
         config_type: Some(filter::ConfigType::TypedConfig(pack_any(access::of_connections(
@@ -27,12 +27,13 @@ pub(super) fn tcp(stream: &StreamProxy) -> Vec<Filter> {
             &stream.stat_prefix,
         )))),
     });
-    access.into_iter().chain([proxy(stream)]).collect()
+    access.into_iter().chain([proxy(stream, idle)]).collect()
 }
 
-fn proxy(stream: &StreamProxy) -> Filter {
+fn proxy(stream: &StreamProxy, idle: Option<Timeout>) -> Filter {
     let proxy = TcpProxy {
         stat_prefix: stream.stat_prefix.to_string(),
+        idle_timeout: idle.map(duration),
         cluster_specifier: Some(cluster_specifier(stream)),
         ..Default::default()
     };

@@ -7,8 +7,8 @@
 
 use super::{Entry, ResourceType, Snapshot, Source};
 use edge_ir::{
-    Cluster, Destination, FilterChain, FilterSettings, Listener, Network, Origin, Origins, Route, RouteAction,
-    SecretName, StreamProxy,
+    Cluster, Destination, DownstreamTls, FilterChain, FilterSettings, Listener, Network, Origin, Origins, Route,
+    RouteAction, StreamProxy,
 };
 use std::collections::BTreeSet;
 
@@ -63,9 +63,12 @@ fn users_of_secret(snapshot: &Snapshot, secret: &str, found: &mut BTreeSet<Origi
             continue;
         };
         let chains = listener.chains.iter().chain(&listener.default_chain);
-        let shows = |certificates: &[SecretName]| certificates.iter().any(|name| &**name == secret);
+        let uses = |tls: &DownstreamTls| {
+            let authorities = tls.clients.iter().filter_map(|clients| clients.authorities.as_ref());
+            tls.certificates.iter().chain(authorities).any(|name| &**name == secret)
+        };
         chains
-            .filter(|chain| chain.tls.as_ref().is_some_and(|tls| shows(&tls.certificates)) || injects(chain, secret))
+            .filter(|chain| chain.tls.as_ref().is_some_and(uses) || injects(chain, secret))
             .for_each(|chain| add(found, &chain.origins));
     }
     let uses = |cluster: &Cluster| {

@@ -1,7 +1,7 @@
 //! No field is ignored in silence: the types know each, and so does one of the two lists.
 
 use super::{FIELDS, fields_of};
-use crate::api::{Kind, Object, security::SecuritySettings};
+use crate::api::{ClientTrafficPolicySpec, Kind, Object, security::SecuritySettings};
 use crate::load::known::NARROWING;
 use crate::load::{Limits, Source, load};
 use serde::Deserialize;
@@ -159,6 +159,11 @@ fn known() -> BTreeSet<(&'static str, &'static str)> {
     }
     // Kept as it was written, and read where its meaning is asked for.
     let walked = SecuritySettings::deserialize(Walker {
+        seen: &seen,
+        text: "aaaa",
+    });
+    assert!(walked.is_ok(), "{walked:?}");
+    let walked = ClientTrafficPolicySpec::deserialize(Walker {
         seen: &seen,
         text: "aaaa",
     });

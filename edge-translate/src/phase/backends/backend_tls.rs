@@ -12,9 +12,10 @@ use crate::{
     engine::reader::Reader,
     name::{BackendKind, BackendPort, Id, Target},
     phase::{
-        authorities::{self, Unusable},
+        authorities::{self, Unusable, Why},
         origin,
         precedence::Seniority,
+        reference::{Referent, Referrer},
     },
 };
 use edge_ir::{Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
@@ -209,38 +210,43 @@ pub(crate) fn authorities(reader: &Reader<'_>, holder: &Holder<'_>) -> Authoriti
     if holder.references.is_empty() {
         return well_known(holder.well_known);
     }
-    let (mut bundle, mut problems) = (String::new(), Vec::new());
-    for reference in holder.references {
-        let source = authorities::Source {
+    let from = Referrer::of(holder.kind, &metadata.namespace);
+    let texts = holder.references.iter().map(|reference| {
+        let to = Referent {
             group: &reference.group,
             kind: &reference.kind,
             namespace: &metadata.namespace,
             name: &reference.name,
         };
-        match authorities::bundle(reader, source) {
-            Ok(text) => authorities::add(&mut bundle, text),
-            Err(unusable) => problems.push(problem(unusable)),
-        }
-    }
+        authorities::bundle(reader, from, to)
+    });
+    let (bundle, unusable) = authorities::join(texts);
+    let problems = unusable.into_iter().map(problem).collect();
     let kind = holder.kind.as_str().to_ascii_lowercase();
     let name = format!("{kind}/{}/{}/ca.crt", metadata.namespace, metadata.name);
     let origin = origin::origin(holder.kind, Arc::clone(&metadata.namespace), Arc::clone(&metadata.name));
     let authorities = (!bundle.is_empty()).then(|| {
         Arc::new(Secret {
             name: name.into(),
-            content: SecretContent::Authorities { bundle: bundle.into() },
+            content: SecretContent::Authorities {
+                bundle: bundle.into(),
+                revoked: None,
+            },
             origins: Arc::new([origin]),
         })
     });
     Authorities { authorities, problems }
 }
 
-fn problem(unusable: Unusable) -> AuthorityProblem {
-    let (reason, message) = match unusable {
-        Unusable::Kind(message) => ("InvalidKind", message),
-        Unusable::Content(message) => ("InvalidCACertificateRef", message),
-    };
-    AuthorityProblem { reason, message }
+fn problem(unusable: Unusable<'_>) -> AuthorityProblem {
+    AuthorityProblem {
+        reason: match unusable.why {
+            Why::Permission => "RefNotPermitted",
+            Why::Kind => "InvalidKind",
+            Why::Missing | Why::Unnamed | Why::Unreadable => "InvalidCACertificateRef",
+        },
+        message: unusable.sentence(),
+    }
 }
 
 /// The authorities that the proxy's system trusts.

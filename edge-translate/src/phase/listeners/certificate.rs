@@ -81,15 +81,53 @@ pub(crate) fn view(reader: &Reader<'_>, id: Id) -> Option<Result<Arc<Certificate
 }
 
 fn date(reader: &Reader<'_>, leaf: &Leaf) -> Date {
+    phase(reader, leaf.not_before, Some(leaf.not_after))
+}
+
+/// Where we are between two times.
+fn phase(reader: &Reader<'_>, from: Timestamp, to: Option<Timestamp>) -> Date {
     // It is good to the end of its last second (RFC 5280 §4.1.2.5).
-    let after = Timestamp(leaf.not_after.0.saturating_add(1));
-    if reader.has_come(leaf.not_before) == Some(false) {
-        Date::Early(leaf.not_before)
-    } else if reader.has_come(after) == Some(true) {
-        Date::Expired(leaf.not_after)
-    } else {
-        Date::Current
+    let after = |to: Timestamp| Timestamp(to.0.saturating_add(1));
+    if reader.has_come(from) == Some(false) {
+        return Date::Early(from);
     }
+    match to.filter(|to| reader.has_come(after(*to)) == Some(true)) {
+        Some(to) => Date::Expired(to),
+        None => Date::Current,
+    }
+}
+
+/// The time of a certificate that somebody trusts.
+pub(crate) struct Life(pem::Life);
+
+impl Life {
+    /// What is wrong with it now.
+    pub(crate) fn flaw(&self, reader: &Reader<'_>) -> Option<String> {
+        let pem::Life { subject, from, to } = &self.0;
+        match phase(reader, *from, *to) {
+            Date::Current => None,
+            Date::Early(from) => Some(format!("certificate {subject} will be valid after {from}")),
+            Date::Expired(at) => Some(format!("certificate {subject} has expired since {at}")),
+        }
+    }
+}
+
+/// The times of the certificates of a bundle.
+pub(crate) fn lives(pem: &[u8]) -> impl Iterator<Item = Life> {
+    pem::lives(pem).into_iter().map(Life)
+}
+
+/// Whether a text is lists of revoked certificates that hold now.
+pub(crate) fn check_revocations(reader: &Reader<'_>, pem: &[u8]) -> Result<(), String> {
+    let lists = pem::revocation_lives(pem).ok_or("it holds no CRL that can be read")?;
+    for list in lists {
+        match phase(reader, list.from, list.to) {
+            Date::Current => {}
+            Date::Early(from) => return Err(format!("CRL is not yet valid (this update starts at {from})")),
+            Date::Expired(at) => return Err(format!("CRL is expired (next update was due at {at})")),
+        }
+    }
+    Ok(())
 }
 
 /// Why a reference can't be used.

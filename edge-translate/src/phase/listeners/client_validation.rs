@@ -6,12 +6,12 @@
 
 use super::{finding::Finding, fleet::Candidate};
 use crate::{
-    api::{self, FrontendTls, FrontendTlsValidation, FrontendValidationMode, Kind, ObjectRef, Protocol},
+    api::{self, FrontendTls, FrontendTlsValidation, FrontendValidationMode, Kind, Protocol},
     engine::reader::Reader,
     phase::{
-        authorities::{self, Source, Unusable},
+        authorities::{self, Unusable, Why},
         origin,
-        reference::{Referent, Referrer, is_permitted},
+        reference::{Referent, Referrer},
     },
 };
 use edge_ir::{ClientCertificates, ClientValidation, Secret, SecretContent};
@@ -21,9 +21,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClientTrust {
     /// As the chain has it.
-    pub(crate) validation: ClientValidation,
+    pub(crate) validation: Arc<ClientValidation>,
     /// What its `authorities` name.
-    pub(crate) authorities: Arc<Secret>,
+    pub(crate) authorities: Option<Arc<Secret>>,
 }
 
 /// What is wrong with the references to authorities, and what is left.
@@ -123,12 +123,15 @@ fn trust(gateway: &api::Gateway, validation: &FrontendTlsValidation, section: &s
     );
     let authorities = Secret {
         name: name.into(),
-        content: SecretContent::Authorities { bundle: bundle.into() },
+        content: SecretContent::Authorities {
+            bundle: bundle.into(),
+            revoked: None,
+        },
         origins: Arc::new([origin]),
     };
     ClientTrust {
-        validation: ClientValidation {
-            authorities: authorities.name.clone(),
+        validation: Arc::new(ClientValidation {
+            authorities: Some(authorities.name.clone()),
             certificates: match validation.mode {
                 FrontendValidationMode::AllowInsecureFallback => ClientCertificates::Requested,
                 // An unknown mode is no reason to let anybody in.
@@ -136,19 +139,23 @@ fn trust(gateway: &api::Gateway, validation: &FrontendTlsValidation, section: &s
                     ClientCertificates::Verified
                 }
             },
-        },
-        authorities: Arc::new(authorities),
+            key_hashes: Vec::new(),
+            certificate_hashes: Vec::new(),
+            names: Vec::new(),
+            revokes_leaf_alone: false,
+            takes_expired: false,
+        }),
+        authorities: Some(Arc::new(authorities)),
     }
 }
 
 fn resolve(reader: &Reader<'_>, gateway: &api::Gateway, validation: &FrontendTlsValidation) -> Resolved {
-    let (mut bundle, mut problems) = (String::new(), Vec::new());
-    for reference in &validation.ca_certificate_refs {
-        match one(reader, &gateway.metadata.namespace, reference) {
-            Ok(text) => authorities::add(&mut bundle, text),
-            Err(problem) => problems.push(problem),
-        }
-    }
+    let own = &*gateway.metadata.namespace;
+    let from = Referrer::of(Kind::Gateway, own);
+    let references = validation.ca_certificate_refs.iter();
+    let texts = references.map(|reference| authorities::bundle(reader, from, Referent::of_object(reference, own)));
+    let (bundle, unusable) = authorities::join(texts);
+    let mut problems: Vec<Problem> = unusable.into_iter().map(problem).collect();
     if validation.ca_certificate_refs.is_empty() {
         problems.push(Problem {
             reason: NONE_LEFT,
@@ -158,43 +165,15 @@ fn resolve(reader: &Reader<'_>, gateway: &api::Gateway, validation: &FrontendTls
     Resolved { bundle, problems }
 }
 
-/// Permission is asked first, so that a missing grant is all that can be learnt.
-fn one<'a>(reader: &Reader<'a>, own: &str, reference: &ObjectRef) -> Result<&'a str, Problem> {
-    let ObjectRef { group, kind, name, .. } = reference;
-    let namespace = reference.namespace.as_deref().unwrap_or(own);
-    let from = Referrer {
-        group: Kind::Gateway.group(),
-        kind: Kind::Gateway.as_str(),
-        namespace: own,
-    };
-    let to = Referent {
-        group,
-        kind,
-        namespace,
-        name,
-    };
-    if !is_permitted(reader, from, to) {
-        return Err(Problem {
-            reason: "RefNotPermitted",
-            message: format!("{kind} {namespace}/{name} is not permitted by any ReferenceGrant."),
-        });
+fn problem(unusable: Unusable<'_>) -> Problem {
+    Problem {
+        reason: match unusable.why {
+            Why::Permission => "RefNotPermitted",
+            Why::Kind => "InvalidCACertificateKind",
+            Why::Missing | Why::Unnamed | Why::Unreadable => "InvalidCACertificateRef",
+        },
+        message: unusable.sentence(),
     }
-    let source = Source {
-        group,
-        kind,
-        namespace,
-        name,
-    };
-    authorities::bundle(reader, source).map_err(|unusable| match unusable {
-        Unusable::Kind(message) => Problem {
-            reason: "InvalidCACertificateKind",
-            message,
-        },
-        Unusable::Content(message) => Problem {
-            reason: "InvalidCACertificateRef",
-            message,
-        },
-    })
 }
 
 /// The reason that all problems share.

@@ -8,6 +8,7 @@
 use super::{
     bound_ports,
     certificate::{self, CertificateView},
+    client_traffic::{self, Governed},
     client_validation::{self, ClientTrust},
     conflict,
     finding::{Finding, complete, is_serving},
@@ -18,7 +19,7 @@ use crate::{
     api::{self, Kind, Protocol},
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId},
-    phase::{hostname, origin, precedence::Seniority},
+    phase::{hostname, origin, policies::client::ClientTraffic, precedence::Seniority},
     status::Condition,
 };
 use edge_ir::{Origin, RouteTableName};
@@ -103,6 +104,10 @@ pub(crate) struct ListenerState {
     pub(crate) certificates: Vec<Arc<CertificateView>>,
     /// Which clients may connect, where they must say who they are.
     pub(crate) clients: Option<Arc<ClientTrust>>,
+    /// The ClientTrafficPolicy that it has.
+    pub(crate) governed: Option<Governed>,
+    /// How clients are treated.
+    pub(crate) traffic: Arc<ClientTraffic>,
     /// Whether it is on the data plane.
     pub(crate) serving: Serving,
     /// The table its virtual hosts stand in.
@@ -140,6 +145,10 @@ pub(crate) struct Candidate {
     pub(crate) certificates: Vec<Arc<CertificateView>>,
     /// Which clients may connect, where they must say who they are.
     pub(crate) clients: Option<Arc<ClientTrust>>,
+    /// The ClientTrafficPolicy that it has.
+    pub(crate) governed: Option<Governed>,
+    /// How clients are treated.
+    pub(crate) traffic: Arc<ClientTraffic>,
 }
 
 impl Candidate {
@@ -197,6 +206,7 @@ pub(crate) fn listeners(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetList
     conflict::check(&mut candidates);
     bound_ports::check(reader, fleet, &mut candidates);
     certificate::check_overlaps(&mut candidates);
+    client_traffic::govern(reader, &mut candidates);
     let tables = tables(&candidates);
     let states: Vec<ListenerState> = candidates
         .into_iter()
@@ -276,6 +286,8 @@ fn candidates_of(reader: &Reader<'_>, gateway: Id, set: Option<Id>, holder: &Hol
             findings: checked.findings,
             certificates: Vec::new(),
             clients: None,
+            governed: None,
+            traffic: Arc::default(),
         }
     };
     let listeners = holder.listeners().iter().enumerate();
@@ -317,6 +329,11 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         Arc::clone(&metadata.name),
         section,
     );
+    // A policy is nearer to a listener than what its Gateway says for a port; where TLS isn't terminated there is nothing to
+    // ask.
+    let of_policy = candidate.traffic.tls.clients.clone();
+    let of_policy = of_policy.filter(|_| !candidate.certificates.is_empty());
+    let clients = of_policy.or(candidate.clients);
     ListenerState {
         id: candidate.id,
         index: candidate.index,
@@ -327,7 +344,9 @@ fn settle(candidate: Candidate, table: RouteTableName) -> ListenerState {
         kinds: candidate.kinds,
         conditions: complete(candidate.findings, candidate.holder.kind()),
         certificates: candidate.certificates,
-        clients: candidate.clients,
+        clients,
+        governed: candidate.governed,
+        traffic: candidate.traffic,
         serving,
         table,
         origin,

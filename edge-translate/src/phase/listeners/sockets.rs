@@ -12,11 +12,14 @@ use crate::{
     api::Protocol,
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId, SocketId},
-    phase::{backends::cluster::ClusterParts, gateways::gateway::transport, hostname, routes::bound},
+    phase::{
+        backends::cluster::ClusterParts, gateways::gateway::transport, hostname, policies::client::ClientTraffic,
+        routes::bound,
+    },
 };
 use edge_ir::{
     DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
-    RouteTableName, Secret, SecretName, ServerNames, StreamProxy, TlsVersion,
+    RouteTableName, Secret, SecretName, ServerNames, SocketSettings, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -54,6 +57,8 @@ pub(crate) struct SocketListener {
     certificates: Vec<(Id, SecretName)>,
     /// Which clients may connect, where they must say who they are.
     clients: Option<Arc<ClientTrust>>,
+    /// How clients are treated.
+    traffic: Arc<ClientTraffic>,
     table: RouteTableName,
     origin: Origin,
 }
@@ -81,6 +86,7 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
         protocol: listener.protocol.clone(),
         certificates: certificates.map(|c| (c.id, c.name.clone())).collect(),
         clients: listener.clients.clone(),
+        traffic: Arc::clone(&listener.traffic),
         table: listener.table.clone(),
         origin: listener.origin.clone(),
     }
@@ -105,6 +111,14 @@ pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
     })
 }
 
+/// What holds for all connections of a socket: its listeners have that in common (`client_traffic`).
+fn socket_settings(id: SocketId, served: &[SocketListener]) -> SocketSettings {
+    match (id.transport, served.first()) {
+        (PortProtocol::Tcp, Some(listener)) => listener.traffic.socket.clone(),
+        (PortProtocol::Udp, _) | (_, None) => SocketSettings::default(),
+    }
+}
+
 /// What a socket does with what arrives.
 #[derive(Default)]
 struct Parts {
@@ -125,6 +139,7 @@ fn listener(id: SocketId, bound: u16, served: &[SocketListener], ip_family: IpFa
         port: bound,
         external_port: port,
         ip_family,
+        socket: socket_settings(id, served),
         udp: parts.udp,
         chains: parts.chains,
         default_chain: parts.default_chain,
@@ -161,6 +176,7 @@ fn stream_parts(reader: &Reader<'_>, served: &[SocketListener], bound: u16) -> P
             name: (&*listener.table).into(),
             server_names: ServerNames::Any,
             tls: None,
+            connections: listener.traffic.connections,
             network,
             origins: Arc::new([listener.origin.clone()]),
         });
@@ -213,8 +229,8 @@ fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, ser
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        filters: filters::instances(reader, used),
-        client: Arc::default(),
+        filters: filters::instances(reader, used, &listener.traffic),
+        client: Arc::clone(&listener.traffic.http),
     })
 }
 
@@ -223,6 +239,7 @@ fn secure_chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> F
         name: Arc::clone(&listener.full_name),
         server_names: server_names(vec![Arc::clone(&listener.hostname)]),
         tls: Some(downstream_tls(listener, &ALPN)),
+        connections: listener.traffic.connections,
         network: http(
             reader,
             format!("https-{bound}"),
@@ -242,12 +259,21 @@ fn server_names(names: Vec<Arc<str>>) -> ServerNames {
 }
 
 fn downstream_tls(listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
+    let tls = &listener.traffic.tls;
+    let parameters = &tls.parameters;
     DownstreamTls {
         certificates: listener.certificates.iter().map(|(_, name)| name.clone()).collect(),
-        min_version: TlsVersion::V1_2,
-        max_version: TlsVersion::V1_3,
-        alpn: alpn.iter().map(|p| Arc::from(*p)).collect(),
-        clients: listener.clients.as_ref().map(|trust| trust.validation.clone()),
+        min_version: parameters.min_version.unwrap_or(TlsVersion::V1_2),
+        max_version: parameters.max_version.unwrap_or(TlsVersion::V1_3),
+        alpn: tls
+            .protocols
+            .clone()
+            .unwrap_or_else(|| alpn.iter().map(|p| Arc::from(*p)).collect()),
+        ciphers: parameters.ciphers.clone(),
+        curves: parameters.curves.clone(),
+        signature_algorithms: parameters.signature_algorithms.clone(),
+        resumption: tls.resumption,
+        clients: listener.clients.as_ref().map(|trust| Arc::clone(&trust.validation)),
     }
 }
 
@@ -276,7 +302,8 @@ fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {
         Some((name.clone(), Arc::clone(&certificate.secret)))
     });
     let trusted = served.iter().filter_map(|l| l.clients.as_ref());
-    let authorities = trusted.map(|trust| (trust.authorities.name.clone(), Arc::clone(&trust.authorities)));
+    let authorities = trusted.filter_map(|trust| trust.authorities.as_ref());
+    let authorities = authorities.map(|secret| (secret.name.clone(), Arc::clone(secret)));
     let used = served.iter().flat_map(|l| reader.filters(l.id));
     let credentials = used.filter_map(|key| filters::secret(reader, key).map(|secret| (secret.name.clone(), secret)));
     let secrets = certificates.chain(authorities).chain(credentials);

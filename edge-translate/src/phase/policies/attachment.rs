@@ -23,6 +23,10 @@ struct Row {
 /// The table of attachment.
 const TABLE: &[Row] = &[
     Row {
+        policy: Kind::ClientTrafficPolicy,
+        targets: &[Kind::Gateway, Kind::ListenerSet],
+    },
+    Row {
         policy: Kind::BackendTrafficPolicy,
         targets: &[
             Kind::Gateway,

@@ -9,6 +9,7 @@
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
 //! | a policy that this version can't honour and that protects something (`world/policies.rs` has the list) | closed | the route answers 500, or lets nothing through |
 //! | the SecurityPolicy, chosen like the BackendTrafficPolicy below | who may send; closed when it is invalid | filters of the rules |
+//! | a ClientTrafficPolicy that is invalid, or not as the listener can have it | closed | the rules |
 //! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
 //! A policy that decides something new is read here, by precedence, and becomes a field of [`Decision`] that
@@ -32,11 +33,22 @@ use smallvec::SmallVec;
 /// Policies, each once, in no order that can be seen.
 pub(crate) type Policies = Box<[PolicyId]>;
 
+/// Whether a listener serves clients, by its ClientTrafficPolicy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// It does.
+    Served,
+    /// The policy isn't in force, so nobody knows whom it would let in.
+    Refused,
+}
+
 /// What every route of a listener inherits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Inherited {
     /// Policies that protect the listener and that this version can't honour.
     unhonoured: Policies,
+    /// Whether anybody is served.
+    clients: Clients,
     /// Who encrypts what goes to backends.
     encryption: Encryption,
     /// The policies there, one of a kind.
@@ -93,6 +105,7 @@ pub(crate) fn inherited(
     spec: &api::Listener,
     gateway: &Parent,
     set: Option<&Parent>,
+    clients: Clients,
 ) -> Inherited {
     let own = &set.unwrap_or(gateway).held;
     let policies: SmallVec<[PolicyId; 1]> = attachment::of_routes()
@@ -109,6 +122,7 @@ pub(crate) fn inherited(
     let encryption = encryption(spec);
     let bare = Inherited {
         unhonoured: unhonoured.copied().collect(),
+        clients,
         encryption,
         policies: SmallVec::new(),
         decision: Decision {
@@ -177,6 +191,9 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
     }
     if let Some(policy) = by(Kind::SecurityPolicy) {
         decision.protection = protection(reader, policy, inherited.policy(Kind::SecurityPolicy));
+    }
+    if inherited.clients == Clients::Refused {
+        decision.treatment = Treatment::Refused;
     }
     decision
 }

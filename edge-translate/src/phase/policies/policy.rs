@@ -34,6 +34,10 @@ pub(crate) fn profile<'a>(reader: &Reader<'a>, policy: PolicyId) -> Option<Profi
                 merge: policy.merge.as_ref(),
             })
         }
+        Kind::ClientTrafficPolicy => Some(Profile {
+            seniority: &reader.client_policy(policy.id)?.seniority,
+            merge: None,
+        }),
         _ => None,
     }
 }
@@ -52,6 +56,7 @@ pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -
             Ok(security) => security::fault_of_backends(reader, security),
             Err(why) => Some(why),
         },
+        Kind::ClientTrafficPolicy => reader.client_policy(policy.id)?.settled.clone().err(),
         _ => None,
     }
 }

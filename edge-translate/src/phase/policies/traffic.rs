@@ -25,6 +25,8 @@ mod health;
 mod route;
 mod telemetry;
 
+pub(super) use connection::http2;
+
 /// What a policy says, or why it is invalid.
 pub(crate) type Settled = Result<TrafficId, Arc<str>>;
 
@@ -185,7 +187,7 @@ impl Problems {
     }
 
     /// A number of bytes within bounds.
-    fn bytes(
+    pub(super) fn bytes(
         &mut self,
         area: &str,
         field: &str,
@@ -222,7 +224,7 @@ impl Problems {
     }
 
     /// A number within bounds.
-    fn number(&mut self, area: &str, field: &str, value: u32, bounds: std::ops::RangeInclusive<u32>) -> u32 {
+    pub(super) fn number(&mut self, area: &str, field: &str, value: u32, bounds: std::ops::RangeInclusive<u32>) -> u32 {
         if !bounds.contains(&value) {
             let (low, high) = bounds.into_inner();
             self.add(
@@ -234,7 +236,7 @@ impl Problems {
     }
 
     /// A percentage, as a fraction.
-    fn percent(&mut self, area: &str, field: &str, percent: f64) -> Fraction {
+    pub(super) fn percent(&mut self, area: &str, field: &str, percent: f64) -> Fraction {
         if !(0.0..=100.0).contains(&percent) {
             self.add(
                 area,
@@ -251,7 +253,7 @@ impl Problems {
     }
 
     /// A list of status codes.
-    fn codes(&mut self, area: &str, field: &str, codes: &[u16]) -> Vec<u16> {
+    pub(super) fn codes(&mut self, area: &str, field: &str, codes: &[u16]) -> Vec<u16> {
         for code in codes.iter().filter(|code| !(100..600).contains(*code)) {
             self.add(
                 area,

@@ -12,9 +12,13 @@ use crate::{
     api::{Kind, Object},
     engine::reader::Reader,
     name::{Ancestor, Id, PolicyId, RouteId},
-    phase::policies::{
-        attachment::{self, Held, may_target},
-        policy, security,
+    phase::{
+        gateways::gateway::Gateway,
+        listeners::listener_set,
+        policies::{
+            attachment::{self, Held, may_target},
+            policy, security,
+        },
     },
     status::{Condition, ParentStatus, Status, StatusBody},
     world,
@@ -138,7 +142,10 @@ impl Subject<'_, '_> {
                 .for_each(|ancestor| self.accept(ancestor, refusal.clone()));
             return;
         }
-        let invalid = self.invalid(None).or_else(|| self.unfit(target));
+        let invalid = self.invalid(None);
+        let invalid = invalid
+            .or_else(|| self.unfit(target))
+            .or_else(|| self.out_of_force(target));
         let accepted = invalid.unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
         let overridden = overridden::condition(self.reader, self.policy, target);
         for ancestor in ancestors {
@@ -196,6 +203,34 @@ impl Subject<'_, '_> {
         }
         let fault = security::fault_of_streams(self.reader, self.policy.id)?;
         Some(Condition::no("Accepted", "Invalid", fault.to_string()))
+    }
+
+    /// Why listeners of a target can't have what the policy says.
+    fn out_of_force(&self, target: Target) -> Option<Condition> {
+        let gateway = match target.kind {
+            _ if self.policy.kind != Kind::ClientTrafficPolicy => return None,
+            Kind::ListenerSet => listener_set::parent(self.reader, self.reader.listener_set(target.id)?)?,
+            _ => target.id,
+        };
+        let Gateway::Member(member) = &**self.reader.gateway(gateway)? else {
+            return None;
+        };
+        let listeners = self.reader.listeners(member.fleet)?.all();
+        let meant = listeners.filter(|listener| {
+            let is_in = match target.kind {
+                Kind::ListenerSet => listener.id.set == Some(target.id),
+                _ => listener.id.gateway == gateway,
+            };
+            is_in && target.section.is_none_or(|section| listener.id.name == section)
+        });
+        let governed = meant.filter_map(|listener| listener.governed.as_ref());
+        let why = governed.filter(|governed| governed.policy == self.policy.id);
+        let mut messages: Vec<&str> = why
+            .filter_map(|governed| governed.verdict.as_ref().err())
+            .map(|why| &**why)
+            .collect();
+        messages.dedup();
+        (!messages.is_empty()).then(|| Condition::no("Accepted", "Invalid", messages.join("\n")))
     }
 
     /// For each listener of a route with a policy that this one merges into: with whom, and what comes of it.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Whether a kind is such a policy.
 pub(super) fn is_policy(kind: Kind) -> bool {
-    matches!(kind, Kind::ClientTrafficPolicy | Kind::EdgeExtensionPolicy)
+    matches!(kind, Kind::EdgeExtensionPolicy)
 }
 
 /// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.
@@ -67,10 +67,6 @@ fn without_target(reader: &Reader<'_>, id: Id, policy: &Generic) -> Option<Statu
 
 fn message(kind: Kind, object: &Object) -> String {
     let (what, effect) = match (kind, protects(object)) {
-        (Kind::ClientTrafficPolicy, true) => (
-            "Validation of client certificates by a ClientTrafficPolicy".to_owned(),
-            "until the policy goes, what it covers answers 500, and nothing is let through that isn't HTTP",
-        ),
         (kind, true) => (
             kind.as_str().to_owned(),
             "until the policy goes, what it covers answers 500, and nothing is let through that isn't HTTP",

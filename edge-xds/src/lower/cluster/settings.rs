@@ -1,10 +1,10 @@
 //! Limits and habits of the connections of a cluster.
 
-use super::super::common::{CONNECTION_BUFFER, duration, number, seconds};
+use super::super::common::{CONNECTION_BUFFER, duration, number, pings, seconds};
 use super::health;
 use edge_ir::{
-    AppProtocol, CircuitBreaker, Cluster, Http2Keepalive, Http2Settings, HttpVersion, Preconnect, ProxyProtocol,
-    ServerNaming, TcpKeepalive,
+    AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Preconnect, ProxyProtocol, ServerNaming,
+    TcpKeepalive,
 };
 use envoy_types::{
     pb::{
@@ -16,8 +16,8 @@ use envoy_types::{
                     cluster::{CommonLbConfig, PreconnectPolicy},
                 },
                 core::v3::{
-                    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as Common, KeepaliveSettings,
-                    ProxyProtocolConfig, TransportSocket, UpstreamHttpProtocolOptions, proxy_protocol_config::Version,
+                    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as Common, ProxyProtocolConfig,
+                    TransportSocket, UpstreamHttpProtocolOptions, proxy_protocol_config::Version,
                     transport_socket::ConfigType,
                 },
             },
@@ -191,16 +191,5 @@ fn http2(settings: Http2Settings) -> Http2ProtocolOptions {
         override_stream_error_on_invalid_http_message: settings.override_stream_error.map(|value| BoolValue { value }),
         connection_keepalive: settings.keepalive.map(pings),
         ..Default::default()
-    }
-}
-
-fn pings(keepalive: Http2Keepalive) -> KeepaliveSettings {
-    KeepaliveSettings {
-        interval: keepalive.interval.map(duration),
-        timeout: keepalive.timeout.map(duration),
-        interval_jitter: keepalive
-            .jitter_percent
-            .map(|percent| Percent { value: percent.into() }),
-        connection_idle_interval: keepalive.idle_interval.map(duration),
     }
 }

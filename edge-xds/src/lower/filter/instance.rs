@@ -1,8 +1,14 @@
-//! Instances on a chain, which do nothing by themselves: a route's own settings, that it switches one on, or that its
-//! request is a call, say what they do.
+//! Instances on a chain, which do nothing by themselves unless they are the listener's own: a route's settings, that it
+//! switches one on, or that its request is a call, say what they do.
 
 use super::{
-    super::{access, common::number, ext_authz, manager::http_filter, token},
+    super::{
+        access,
+        common::number,
+        ext_authz,
+        manager::{http_filter, probe},
+        mutation, token,
+    },
     admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit,
 };
 use edge_ir::{FilterInstance, FilterKind, FilterSettings};
@@ -35,6 +41,8 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
         FilterSettings::Admission(control) => off(http_filter(name, admission::lower(control))),
         FilterSettings::Compressor(settings) => off(http_filter(name, compressor::lower(settings))),
         FilterSettings::RateLimit(limits) => off(http_filter(name, rate_limit::lower(limits))),
+        FilterSettings::Probe(path) => http_filter(name, probe(path)),
+        FilterSettings::Responses(edits) => http_filter(name, mutation::of_responses(edits)),
         FilterSettings::OfRoutes => return of_routes(instance.id.kind, name),
     })
 }
@@ -63,6 +71,8 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         | FilterKind::CredentialInjector
         | FilterKind::Compressor
         | FilterKind::ExtAuthz
+        | FilterKind::HealthCheck
+        | FilterKind::HeaderMutation
         | FilterKind::JwtAuthn => return None,
     })
 }

@@ -1,9 +1,8 @@
 //! Limits of requests in a time.
 
-use super::super::common::{number, seconds};
+use super::super::common::{number, seconds, text_matcher};
 use edge_ir::{
-    AddressRange, Hits, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit, TextMatcher,
-    Told,
+    AddressRange, Hits, LocalRateLimit, RateLimit, RateLimitEntry as Entry, RateLimitRule, RateLimitUnit, Told,
 };
 use envoy_types::pb::{
     envoy::{
@@ -29,7 +28,7 @@ use envoy_types::pb::{
             filters::http::local_ratelimit::v3::LocalRateLimit as Filter,
         },
         r#type::{
-            matcher::v3::{AddressMatcher, RegexMatcher, StringMatcher, string_matcher::MatchPattern},
+            matcher::v3::AddressMatcher,
             v3::{FractionalPercent, TokenBucket},
         },
     },
@@ -164,7 +163,7 @@ fn action(entry: &Entry) -> ActionSpecifier {
             expect_match: Some(BoolValue { value: *expect }),
             headers: vec![HeaderMatcher {
                 name: name.to_string(),
-                header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(matcher(text))),
+                header_match_specifier: Some(HeaderMatchSpecifier::StringMatch(text_matcher(text))),
                 ..Default::default()
             }],
             ..Default::default()
@@ -185,7 +184,7 @@ fn action(entry: &Entry) -> ActionSpecifier {
             expect_match: Some(BoolValue { value: *expect }),
             query_parameters: vec![QueryParameterMatcher {
                 name: name.to_string(),
-                query_parameter_match_specifier: Some(QueryParameterMatchSpecifier::StringMatch(matcher(text))),
+                query_parameter_match_specifier: Some(QueryParameterMatchSpecifier::StringMatch(text_matcher(text))),
             }],
             ..Default::default()
         }),
@@ -211,21 +210,5 @@ fn range(cidr: AddressRange) -> CidrRange {
     CidrRange {
         address_prefix: cidr.address.to_string(),
         prefix_len: number(cidr.bits.into()),
-    }
-}
-
-fn matcher(text: &TextMatcher) -> StringMatcher {
-    let pattern = match text {
-        TextMatcher::Exact(text) => MatchPattern::Exact(text.to_string()),
-        TextMatcher::Prefix(text) => MatchPattern::Prefix(text.to_string()),
-        TextMatcher::Suffix(text) => MatchPattern::Suffix(text.to_string()),
-        TextMatcher::Regex(text) => MatchPattern::SafeRegex(RegexMatcher {
-            regex: text.to_string(),
-            ..Default::default()
-        }),
-    };
-    StringMatcher {
-        match_pattern: Some(pattern),
-        ignore_case: false,
     }
 }

@@ -2,45 +2,13 @@
 
 use super::{Authorities, Holder, Trust, authorities, told};
 use crate::{
-    api::{AlpnProtocol, Backend, BackendTlsSettings, Kind, SecretRef, TlsVersion as Version},
+    api::{AlpnProtocol, Backend, BackendTlsSettings, Kind, SecretRef},
     engine::reader::Reader,
     name::{BackendKind, BackendPort},
+    phase::tls::{Parameters, version},
 };
-use edge_ir::{ServerNaming, SubjectName, TlsParameters, TlsVersion, UpstreamTls};
+use edge_ir::{ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::sync::Arc;
-
-/// Cipher suites up to TLS 1.2 that proxies know, by their names in OpenSSL.
-const CIPHERS: [&str; 14] = [
-    "AES128-GCM-SHA256",
-    "AES128-SHA",
-    "AES256-GCM-SHA384",
-    "AES256-SHA",
-    "ECDHE-ECDSA-AES128-GCM-SHA256",
-    "ECDHE-ECDSA-AES128-SHA",
-    "ECDHE-ECDSA-AES256-GCM-SHA384",
-    "ECDHE-ECDSA-AES256-SHA",
-    "ECDHE-ECDSA-CHACHA20-POLY1305",
-    "ECDHE-RSA-AES128-GCM-SHA256",
-    "ECDHE-RSA-AES128-SHA",
-    "ECDHE-RSA-AES256-GCM-SHA384",
-    "ECDHE-RSA-AES256-SHA",
-    "ECDHE-RSA-CHACHA20-POLY1305",
-];
-/// Groups of the key exchange that proxies know.
-const CURVES: [&str; 5] = ["P-256", "P-384", "P-521", "X25519", "X25519MLKEM768"];
-/// Signature algorithms that proxies know.
-const SIGNATURE_ALGORITHMS: [&str; 10] = [
-    "ecdsa_secp256r1_sha256",
-    "ecdsa_secp384r1_sha384",
-    "ecdsa_secp521r1_sha512",
-    "ed25519",
-    "rsa_pkcs1_sha256",
-    "rsa_pkcs1_sha384",
-    "rsa_pkcs1_sha512",
-    "rsa_pss_rsae_sha256",
-    "rsa_pss_rsae_sha384",
-    "rsa_pss_rsae_sha512",
-];
 
 /// A Backend that asks for TLS.
 pub(super) struct Own<'a> {
@@ -145,46 +113,19 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
     })
 }
 
-fn version(version: &Version) -> Option<TlsVersion> {
-    match version {
-        Version::V1_0 => Some(TlsVersion::V1_0),
-        Version::V1_1 => Some(TlsVersion::V1_1),
-        Version::V1_2 => Some(TlsVersion::V1_2),
-        Version::V1_3 => Some(TlsVersion::V1_3),
-        Version::Auto | Version::Other(_) => None,
-    }
-}
-
 /// What is wrong with the parameters of a Backend's TLS, whatever it refers to. A proxy refuses a cluster for any of
 /// it.
 pub(crate) fn parameters_problem(namespace: &str, tls: &BackendTlsSettings) -> Option<String> {
-    let versions = [(&tls.min_version, "minVersion"), (&tls.max_version, "maxVersion")];
-    for (version, field) in versions {
-        if let Some(Version::Other(other)) = version {
-            return Some(format!(
-                "{field} {other} is no TLS version: it must be one of {}",
-                Version::KNOWN.join(", ")
-            ));
-        }
-    }
-    let least = tls.min_version.as_ref().map_or(Some(TlsVersion::V1_2), version);
-    let most = tls.max_version.as_ref().and_then(version);
-    if least.zip(most).is_some_and(|(least, most)| least > most) {
-        return Some("minVersion must be smaller or equal to maxVersion".to_owned());
-    }
-    let unknown = |list: &[Box<str>], known: &[&str]| list.iter().find(|text| !known.contains(&&***text)).cloned();
-    if let Some(cipher) = unknown(&tls.ciphers, &CIPHERS) {
-        return Some(format!("unsupported cipher suite: {cipher}"));
-    }
-    if let Some(curve) = unknown(&tls.ecdh_curves, &CURVES) {
-        return Some(format!("unsupported ECDH curve: {curve}"));
-    }
-    if let Some(algorithm) = unknown(&tls.signature_algorithms, &SIGNATURE_ALGORITHMS) {
-        return Some(format!("unsupported signature algorithm: {algorithm}"));
-    }
-    let protocols = tls.alpn_protocols.iter().flatten();
-    if let Some(other) = protocols.into_iter().find(|p| matches!(p, AlpnProtocol::Other(_))) {
-        return Some(format!("unsupported ALPN protocol: {}", other.as_str()));
+    let parameters = Parameters {
+        min_version: tls.min_version.as_ref(),
+        max_version: tls.max_version.as_ref(),
+        ciphers: &tls.ciphers,
+        curves: &tls.ecdh_curves,
+        signature_algorithms: &tls.signature_algorithms,
+        protocols: tls.alpn_protocols.as_deref().unwrap_or_default(),
+    };
+    if let Some(problem) = parameters.problem() {
+        return Some(problem);
     }
     if !tls.fingerprints.is_empty() {
         return Some("fingerprints are of clients, and a Backend has none".to_owned());

@@ -2,12 +2,14 @@
 //! part of an RSA or EC key stands in its private encoding, and where it doesn't, the data plane's check remains.
 
 use crate::api::Timestamp;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, pem::PemObject};
 use x509_parser::{
     certificate::X509Certificate,
     der_parser::{asn1_rs::FromDer as _, ber::BerObjectContent, der::parse_der},
     extensions::GeneralName,
     oid_registry,
+    revocation_list::CertificateRevocationList,
+    x509::X509Name,
 };
 
 /// Why something can't be read.
@@ -51,6 +53,54 @@ pub(super) fn is_bundle(pem: &[u8]) -> bool {
     let mut certificates = CertificateDer::pem_slice_iter(pem).peekable();
     let is_readable = |der: Result<CertificateDer<'_>, _>| der.is_ok_and(|der| X509Certificate::from_der(&der).is_ok());
     certificates.peek().is_some() && certificates.all(is_readable)
+}
+
+/// The time of a certificate or a list of revoked ones.
+pub(super) struct Life {
+    /// Whose, for people.
+    pub(super) subject: String,
+    /// The first second of it.
+    pub(super) from: Timestamp,
+    /// The last one; none for a list that nobody promises to renew.
+    pub(super) to: Option<Timestamp>,
+}
+
+/// The times of the certificates of a bundle.
+pub(super) fn lives(pem: &[u8]) -> Vec<Life> {
+    let certificates = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
+    certificates
+        .filter_map(|der| {
+            let (_, certificate) = X509Certificate::from_der(&der).ok()?;
+            let validity = certificate.validity();
+            Some(Life {
+                subject: common_name(certificate.subject()),
+                from: Timestamp(validity.not_before.timestamp()),
+                to: Some(Timestamp(validity.not_after.timestamp())),
+            })
+        })
+        .collect()
+}
+
+fn common_name(name: &X509Name<'_>) -> String {
+    let common = name.iter_common_name().find_map(|part| part.as_str().ok());
+    common.map_or_else(|| name.to_string(), str::to_owned)
+}
+
+/// The times of the lists of revoked certificates in a text; none where one can't be read, or there is none.
+pub(super) fn revocation_lives(pem: &[u8]) -> Option<Vec<Life>> {
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+    let lists = lists.ok().filter(|lists| !lists.is_empty())?;
+    lists
+        .iter()
+        .map(|der| {
+            let (_, list) = CertificateRevocationList::from_der(der).ok()?;
+            Some(Life {
+                subject: common_name(list.issuer()),
+                from: Timestamp(list.last_update().timestamp()),
+                to: list.next_update().map(|time| Timestamp(time.timestamp())),
+            })
+        })
+        .collect()
 }
 
 /// Reads the first certificate of a chain.

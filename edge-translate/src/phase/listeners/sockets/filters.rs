@@ -7,15 +7,21 @@ use crate::{
     name::{FilterKey, FilterOwner},
     phase::{
         backends::cluster::ClusterParts,
+        policies::client::{ClientTraffic, WebCalls},
         routes::credential::{self, Credential},
     },
 };
-use edge_ir::{FilterId, FilterInstance, FilterSettings, Secret};
+use edge_ir::{FilterId, FilterInstance, FilterKind, FilterSettings, Secret};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The instances of a chain, each once: what several ask of the same one is put together.
-pub(super) fn instances(reader: &Reader<'_>, keys: impl Iterator<Item = FilterKey>) -> Vec<FilterInstance> {
-    let mut used: BTreeMap<FilterId, FilterSettings> = BTreeMap::new();
+/// The instances of a chain, each once: the listener's own, and those of routes, where what several ask of the same one
+/// is put together.
+pub(super) fn instances(
+    reader: &Reader<'_>,
+    keys: impl Iterator<Item = FilterKey>,
+    traffic: &ClientTraffic,
+) -> Vec<FilterInstance> {
+    let mut used: BTreeMap<FilterId, FilterSettings> = of_listener(traffic).collect();
     for key in keys {
         let settings = settings(reader, key);
         match used.get_mut(&reader.filter_id(key)) {
@@ -26,6 +32,20 @@ pub(super) fn instances(reader: &Reader<'_>, keys: impl Iterator<Item = FilterKe
     used.into_iter()
         .map(|(id, settings)| FilterInstance { id, settings })
         .collect()
+}
+
+/// What a listener has of its own, for all that it serves.
+fn of_listener(traffic: &ClientTraffic) -> impl Iterator<Item = (FilterId, FilterSettings)> {
+    let probe = traffic.probe.clone().map(FilterSettings::Probe);
+    let edits = (!traffic.late_response.is_empty()).then(|| FilterSettings::Responses(traffic.late_response.clone()));
+    let calls = (traffic.web_calls == WebCalls::All).then_some(FilterSettings::OfRoutes);
+    [
+        (FilterKind::HealthCheck, probe),
+        (FilterKind::HeaderMutation, edits),
+        (FilterKind::GrpcWeb, calls),
+    ]
+    .into_iter()
+    .filter_map(|(kind, settings)| Some((FilterId::shared(kind), settings?)))
 }
 
 fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {

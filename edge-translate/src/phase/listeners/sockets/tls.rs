@@ -84,6 +84,7 @@ fn chain(
         name,
         server_names: server_names(names),
         tls: tls.clone(),
+        connections: listener.traffic.connections,
         network: Network::Tcp(stream),
         origins: Arc::new([listener.origin.clone()]),
     }

@@ -158,7 +158,8 @@ fn names(dns: &api::Dns, problems: &mut Problems) -> DnsSettings {
     }
 }
 
-fn http2(settings: &api::Http2Settings, problems: &mut Problems) -> Http2Settings {
+/// HTTP/2, on either side.
+pub(in crate::phase::policies) fn http2(settings: &api::Http2Settings, problems: &mut Problems) -> Http2Settings {
     const AREA: &str = "HTTP2";
     Http2Settings {
         stream_window: problems.bytes(

@@ -17,6 +17,26 @@ pub(super) fn warning(object: &Object) -> Option<Condition> {
 
 fn old_fields(object: &Object) -> Vec<(&'static str, &'static str)> {
     let mut old = Vec::new();
+    if let Object::ClientTrafficPolicy(policy) = object {
+        let old_forms = [
+            ("/targetRef", "spec.targetRef", "spec.targetRefs"),
+            ("/enableProxyProtocol", "spec.enableProxyProtocol", "spec.proxyProtocol"),
+            (
+                "/headers/preserveXRequestID",
+                "spec.headers.preserveXRequestID",
+                "spec.headers.requestID",
+            ),
+            (
+                "/tls/clientValidation/optional",
+                "spec.tls.clientValidation.optional",
+                "spec.tls.clientValidation.mode",
+            ),
+        ];
+        let used = old_forms
+            .into_iter()
+            .filter(|(field, ..)| policy.spec.pointer(field).is_some());
+        old.extend(used.map(|(_, older, newer)| (older, newer)));
+    }
     if let Object::BackendTrafficPolicy(policy) = object {
         let spec = &policy.spec;
         if spec.target_ref.is_some() {

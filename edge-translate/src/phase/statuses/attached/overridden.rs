@@ -15,6 +15,7 @@ pub(super) fn plural(kind: Kind) -> &'static str {
     match kind {
         Kind::BackendTrafficPolicy => "backendTrafficPolicies",
         Kind::SecurityPolicy => "securityPolicies",
+        Kind::ClientTrafficPolicy => "ClientTrafficPolicies",
         _ => "policies",
     }
 }
@@ -32,6 +33,9 @@ struct Scopes {
 /// The condition of a policy that others replace for a part of a target; none where nobody does.
 pub(super) fn condition(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Option<Condition> {
     let scopes = scopes(reader, policy, target);
+    if policy.kind == Kind::ClientTrafficPolicy {
+        return of_clients(scopes);
+    }
     let lists = [
         ("gateway listeners", scopes.gateway_listeners),
         ("listenersets", scopes.sets),
@@ -49,6 +53,20 @@ pub(super) fn condition(reader: &Reader<'_>, policy: PolicyId, target: Target) -
             "This policy is being overridden by other {} for these {}",
             plural(policy.kind),
             written.join(" and these ")
+        );
+        Condition::yes("Overridden", "Overridden", message)
+    })
+}
+
+/// A policy for clients is for listeners alone.
+fn of_clients(scopes: Scopes) -> Option<Condition> {
+    let lists = [scopes.gateway_listeners, scopes.sets, scopes.set_listeners];
+    let sections: Vec<String> = lists.into_iter().flatten().collect();
+    (!sections.is_empty()).then(|| {
+        let message = format!(
+            "There are existing {} that are overriding these sections [{}]",
+            plural(Kind::ClientTrafficPolicy),
+            sections.join(" ")
         );
         Condition::yes("Overridden", "Overridden", message)
     })

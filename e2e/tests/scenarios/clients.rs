@@ -1,0 +1,371 @@
+//! What a ClientTrafficPolicy says of clients acts on stock Envoy, and the edit that takes it away takes it back.
+
+use crate::resources::route;
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    http::{self, Request, Response},
+    process::wait_for,
+    stack::{DataPlane, PATIENCE, Stack},
+    tls::{self, Authority, Identity},
+};
+use std::{
+    fs,
+    io::{BufReader, ErrorKind, Read, Write},
+    net::{Ipv4Addr, TcpStream},
+    time::Duration,
+};
+
+const HOST: &str = "www.example.com";
+const FILE: &str = "clients.yaml";
+/// An address that is none of ours.
+const CLIENT: &str = "203.0.113.7";
+
+/// A policy of the quickstart's Gateway. Fields are lines of its spec.
+fn policy(fields: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: ClientTrafficPolicy\n\
+         metadata: {{ name: clients, namespace: default }}\nspec:\n  \
+         targetRefs: [{{ group: gateway.networking.k8s.io, kind: Gateway, name: quickstart }}]\n{fields}"
+    )
+}
+
+fn until(stack: &Stack, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
+    wait_for(what, PATIENCE, || Ok(holds()?.then_some(())))
+        .map(drop)
+        .with_context(|| stack.logs())
+}
+
+/// The values of a header that the backend was sent.
+fn seen(answer: &Response, header: &str) -> Result<Vec<String>> {
+    ensure!(answer.status == 200, "status {}", answer.status);
+    let values = answer.json()?["headers"][header].as_array().cloned();
+    let values = values.unwrap_or_default().into_iter();
+    Ok(values.filter_map(|value| value.as_str().map(str::to_owned)).collect())
+}
+
+fn get_with(stack: &Stack, host: &str, headers: &[(&str, &str)]) -> Result<Response> {
+    let request = Request {
+        headers,
+        ..Request::get(host, "/")
+    };
+    http::send(stack.gateway(), &request)
+}
+
+#[test]
+fn connections_tell_whose_they_are() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let plain = || stack.get(HOST, "/");
+    let told = || {
+        let mut stream = http::connect(stack.gateway())?;
+        stream.write_all(format!("PROXY TCP4 {CLIENT} 192.0.2.1 5000 80\r\n").as_bytes())?;
+        http::exchange(stream, &Request::get(HOST, "/"))
+    };
+    let is_known = || Ok(seen(&told()?, "X-Forwarded-For")? == [CLIENT]);
+
+    stack.put(FILE, &policy("  proxyProtocol: {}\n"))?;
+    until(&stack, "a client by its PROXY header", is_known)?;
+    ensure!(plain().is_err(), "a connection without PROXY header is served");
+
+    stack.put(FILE, &policy("  proxyProtocol: { optional: true }\n"))?;
+    until(&stack, "a client without PROXY header", || Ok(plain()?.status == 200))?;
+    ensure!(is_known()?, "a PROXY header isn't believed");
+
+    stack.remove(FILE)?;
+    until(&stack, "PROXY headers to be nonsense", || Ok(told()?.status == 400))?;
+    ensure!(plain()?.status == 200);
+    Ok(())
+}
+
+/// Only clients from one network may ask, so that an answer tells where a client was thought to be.
+#[test]
+fn clients_are_where_the_policy_looks() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let guard = "---\napiVersion: gateway.edge/v1alpha1\nkind: SecurityPolicy\n\
+                 metadata: { name: guard, namespace: default }\nspec:\n  \
+                 targetRefs: [{ group: gateway.networking.k8s.io, kind: Gateway, name: quickstart }]\n  \
+                 authorization: { defaultAction: Deny, rules: [\
+                 { action: Allow, principal: { clientCIDRs: [203.0.113.0/24] } }] }\n";
+    let status = |headers: &[(&str, &str)]| Ok::<_, anyhow::Error>(get_with(&stack, HOST, headers)?.status);
+    let chain = [("x-forwarded-for", "198.51.100.1, 203.0.113.7, 10.0.0.1")];
+    let short = [("x-forwarded-for", CLIENT)];
+    let named = [("x-real-ip", CLIENT)];
+    stack.put("guard.yaml", guard)?;
+    until(&stack, "a guarded Gateway", || Ok(status(&chain)? == 403))?;
+
+    let detect = |how: &str| stack.put(FILE, &policy(&format!("  clientIPDetection: {{ {how} }}\n")));
+    detect("xForwardedFor: { numTrustedHops: 2 }")?;
+    until(&stack, "a client behind two proxies", || Ok(status(&chain)? == 200))?;
+    ensure!(status(&short)? == 403, "a proxy was left out");
+
+    detect("xForwardedFor: { numTrustedHops: 1 }")?;
+    until(&stack, "a client behind one proxy", || Ok(status(&short)? == 200))?;
+    ensure!(status(&chain)? == 403, "a proxy too many is believed");
+
+    detect("xForwardedFor: { trustedCIDRs: [10.0.0.0/8, 127.0.0.0/8] }")?;
+    until(&stack, "a client behind known proxies", || Ok(status(&chain)? == 200))?;
+    ensure!(status(&short)? == 200);
+
+    detect("customHeader: { name: x-real-ip, failClosed: true }")?;
+    until(&stack, "a client by its header", || Ok(status(&named)? == 200))?;
+    ensure!(status(&chain)? == 403, "somebody whom nobody names is let in");
+
+    stack.remove(FILE)?;
+    until(&stack, "nobody to be believed", || Ok(status(&named)? == 403))?;
+    ensure!(status(&chain)? == 403 && status(&short)? == 403);
+    Ok(())
+}
+
+#[test]
+fn headers_are_as_the_policy_wants_them() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    // A route that only an edited request has.
+    let blue = route(
+        "HTTPRoute",
+        "blue",
+        "{ name: quickstart }",
+        "  hostnames: [blue.example.com]\n",
+        "echo",
+    );
+    let condition = "matches: [{ headers: [{ name: x-tenant, value: blue }] }]";
+    stack.put(
+        "blue.yaml",
+        &blue.replace("- backendRefs", &format!("- {condition}\n      backendRefs")),
+    )?;
+    // Somebody from outside, whose ids and headers nobody believes.
+    let outside = "  clientIPDetection: { xForwardedFor: { numTrustedHops: 1 } }\n";
+    let sent = [
+        ("x-forwarded-for", CLIENT),
+        ("x-request-id", "mine"),
+        ("x-internal-user", "root"),
+    ];
+    let ask = || get_with(&stack, "blue.example.com", &sent);
+
+    let headers = "  headers:\n    requestID: PreserveOrGenerate\n    earlyRequestHeaders: { set: [{ name: x-tenant, \
+                   value: blue }], removeOnMatch: [{ type: Prefix, value: x-internal- }] }\n    lateResponseHeaders: \
+                   { addIfAbsent: [{ name: x-frame-options, value: DENY }], remove: [content-type] }\n    \
+                   enableEnvoyHeaders: false\n";
+    stack.put(FILE, &policy(&format!("{outside}{headers}")))?;
+    until(&stack, "an edited request", || Ok(ask()?.status == 200))?;
+    let answer = ask()?;
+    assert_eq!(seen(&answer, "X-Tenant")?, ["blue"]);
+    assert_eq!(seen(&answer, "X-Internal-User")?, [""; 0]);
+    assert_eq!(seen(&answer, "X-Request-Id")?, ["mine"]);
+    assert_eq!(answer.header("x-frame-options"), Some("DENY"));
+    assert_eq!(answer.header("content-type"), None);
+    assert_eq!(answer.header("x-edge-upstream-service-time"), None);
+
+    stack.put(
+        FILE,
+        &policy(&format!("{outside}  headers: {{ requestID: Disable }}\n")),
+    )?;
+    until(&stack, "requests as they are", || Ok(ask()?.status == 404))?;
+    let ask = || get_with(&stack, HOST, &sent);
+    let answer = ask()?;
+    assert_eq!(seen(&answer, "X-Internal-User")?, ["root"]);
+    assert_eq!(answer.header("x-frame-options"), None);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert!(answer.header("x-edge-upstream-service-time").is_some());
+    assert_eq!(seen(&stack.get(HOST, "/")?, "X-Request-Id")?, [""; 0]);
+
+    stack.put(FILE, &policy(outside))?;
+    until(&stack, "ids of the proxy's own", || {
+        let ids = seen(&ask()?, "X-Request-Id")?;
+        Ok(ids.len() == 1 && ids != ["mine"])
+    })?;
+    Ok(())
+}
+
+#[test]
+fn names_with_underscores_are_refused_unless_the_policy_lets_them() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let ask = || get_with(&stack, HOST, &[("a_name", "value")]);
+    assert_eq!(ask()?.status, 400);
+    stack.put(FILE, &policy("  headers: { withUnderscoresAction: Allow }\n"))?;
+    until(&stack, "a name with an underscore", || {
+        Ok(seen(&ask()?, "A_name")? == ["value"])
+    })?;
+    stack.put(FILE, &policy("  headers: { withUnderscoresAction: DropHeader }\n"))?;
+    until(&stack, "no such name", || Ok(seen(&ask()?, "A_name")?.is_empty()))?;
+    stack.remove(FILE)?;
+    until(&stack, "such a name to be refused", || Ok(ask()?.status == 400))
+}
+
+#[test]
+fn paths_are_read_as_the_policy_says() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let path = |path: &str| -> Result<String> {
+        let answer = stack.get(HOST, path)?;
+        ensure!(answer.status == 200, "status {}", answer.status);
+        Ok(answer.json()?["path"].as_str().unwrap_or_default().to_owned())
+    };
+    let status = |path: &str| Ok::<_, anyhow::Error>(stack.get(HOST, path)?.status);
+    assert_eq!((status("/a%2Fb")?, &*path("/a//b")?), (307, "/a/b"));
+
+    let fields = "  path: { escapedSlashesAction: KeepUnchanged, disableMergeSlashes: true }\n  \
+                  healthCheck: { path: /alive }\n";
+    stack.put(FILE, &policy(fields))?;
+    until(&stack, "a path as it is", || Ok(path("/a%2Fb")? == "/a%2Fb"))?;
+    assert_eq!(path("/a//b")?, "/a//b");
+    // No host has such a route: the proxy answers itself.
+    let alive = || Ok::<_, anyhow::Error>(stack.get("nobody.example.com", "/alive")?.status);
+    assert_eq!(alive()?, 200);
+
+    stack.put(FILE, &policy("  path: { escapedSlashesAction: RejectRequest }\n"))?;
+    until(&stack, "a refused path", || Ok(status("/a%2Fb")? == 400))?;
+    assert_eq!((&*path("/a//b")?, alive()?), ("/a/b", 404));
+
+    stack.remove(FILE)?;
+    until(&stack, "a redirect", || Ok(status("/a%2Fb")? == 307))
+}
+
+/// What comes on a connection that says no more; nothing if nothing does for a while.
+fn answer_to(stack: &Stack, text: &str) -> Result<Option<u16>> {
+    let mut stream = http::connect(stack.gateway())?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.write_all(text.as_bytes())?;
+    match http::read_response(&mut BufReader::new(stream)) {
+        Ok(answer) => Ok(Some(answer.status)),
+        Err(error) => match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+            Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(None),
+            Some(_) | None => Err(error),
+        },
+    }
+}
+
+#[test]
+fn requests_have_the_time_that_the_policy_gives_them() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let half_head = format!("GET / HTTP/1.1\r\nhost: {HOST}\r\n");
+    let half_body = format!("POST / HTTP/1.1\r\nhost: {HOST}\r\ncontent-length: 10\r\n\r\nhalf");
+    let limit = |field: &str| stack.put(FILE, &policy(&format!("  timeout: {{ http: {{ {field}: 100ms }} }}\n")));
+
+    limit("requestHeadersReceivedTimeout")?;
+    until(&stack, "no time for a head", || {
+        Ok(answer_to(&stack, &half_head)? == Some(408))
+    })?;
+    limit("requestReceivedTimeout")?;
+    until(&stack, "no time for a body", || {
+        Ok(answer_to(&stack, &half_body)? == Some(408))
+    })?;
+    stack.put(
+        FILE,
+        &policy("  timeout: { http: { idleTimeout: 100ms } }\n  healthCheck: { path: /alive }\n"),
+    )?;
+    until(&stack, "the next policy", || {
+        Ok(stack.get(HOST, "/alive")?.body.is_empty())
+    })?;
+    let (_, mut stream) = held(&stack)?;
+    assert_eq!(stream.read(&mut [0])?, 0, "an idle connection stays");
+    stack.remove(FILE)?;
+    until(&stack, "time for all", || {
+        Ok(answer_to(&stack, &half_body)?.is_none() && answer_to(&stack, &half_head)?.is_none())
+    })
+}
+
+/// A connection that has had an answer, and stays.
+fn held(stack: &Stack) -> Result<(Response, TcpStream)> {
+    let mut stream = http::connect(stack.gateway())?;
+    stream.write_all(format!("GET / HTTP/1.1\r\nhost: {HOST}\r\n\r\n").as_bytes())?;
+    let answer = http::read_response(&mut BufReader::new(&stream))?;
+    ensure!(answer.status == 200, "status {}", answer.status);
+    Ok((answer, stream))
+}
+
+#[test]
+fn as_many_connections_are_open_as_the_policy_allows() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let is_served = || stack.get(HOST, "/").is_ok_and(|answer| answer.status == 200);
+    stack.put(
+        FILE,
+        &policy("  connection: { connectionLimit: { value: 1, maxRequestsPerConnection: 1 } }\n"),
+    )?;
+    until(&stack, "a connection for one request", || {
+        let (answer, _) = held(&stack)?;
+        Ok(answer.header("connection") == Some("close"))
+    })?;
+
+    stack.put(FILE, &policy("  connection: { connectionLimit: { value: 1 } }\n"))?;
+    until(&stack, "a connection that stays", || {
+        let (answer, _stream) = held(&stack)?;
+        Ok(answer.header("connection").is_none() && !is_served())
+    })?;
+    until(&stack, "the next connection", || Ok(is_served()))?;
+
+    stack.remove(FILE)?;
+    until(&stack, "two connections", || {
+        let _streams = (held(&stack)?, held(&stack)?);
+        Ok(is_served())
+    })
+}
+
+/// Texts of a ConfigMap.
+fn config_map(name: &str, entries: &[(&str, &str)]) -> String {
+    let entry = |(key, text): &(&str, &str)| {
+        let lines: String = text.lines().map(|line| format!("    {line}\n")).collect();
+        format!("  {key}: |\n{lines}")
+    };
+    let data: String = entries.iter().map(entry).collect();
+    format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: {name}, namespace: default }}\ndata:\n{data}")
+}
+
+#[test]
+fn clients_show_the_certificates_that_the_policy_asks_for() -> Result<()> {
+    let stack = Stack::start(&DataPlane::envoy()?)?;
+    let (servers, clients, strangers) = (Authority::new()?, Authority::new()?, Authority::new()?);
+    let (alice, bob, mallory) = (
+        clients.identity("alice")?,
+        clients.identity("bob")?,
+        strangers.identity("mallory")?,
+    );
+    let address = (Ipv4Addr::LOCALHOST, stack.site.ports.https).into();
+    let gateway = fs::read_to_string(stack.site.watched().join("gateway.yaml"))?;
+    stack.put("secret.yaml", &servers.secret("www", HOST)?)?;
+    let revoked = clients.revoke(&[&bob])?;
+    let authorities = [("ca.crt", clients.pem()), ("ca.crl", &*revoked)];
+    stack.put("authorities.yaml", &config_map("clients", &authorities))?;
+    stack.put(
+        "gateway.yaml",
+        &(gateway + &tls::listener("www", HOST, stack.site.ports.https)),
+    )?;
+    let get = |identity: Option<&Identity>| servers.get_as(identity, address, HOST);
+    let served = || [None, Some(&alice), Some(&bob), Some(&mallory)].map(|who| get(who).is_ok_and(|a| a.status == 200));
+    let wait = |what: &str, wanted: [bool; 4]| {
+        until(&stack, what, || {
+            let found = served();
+            ensure!(found == wanted, "{found:?}");
+            Ok(true)
+        })
+    };
+    let ask = |how: &str| {
+        let told = "  headers: { xForwardedClientCert: { mode: SanitizeSet, certDetailsToAdd: [Subject] } }\n";
+        stack.put(
+            FILE,
+            &policy(&format!("{told}  tls: {{ clientValidation: {{ {how} }} }}\n")),
+        )
+    };
+    let reference = "[{ kind: ConfigMap, group: '', name: clients }]";
+    let from = format!("caCertificateRefs: {reference}");
+
+    ask(&from)?;
+    wait("nobody but those of the authority", [false, true, true, false])?;
+    ask(&format!("{from}, crl: {{ refs: {reference} }}"))?;
+    wait("none whose certificate was revoked", [false, true, false, false])?;
+    ask(&format!("{from}, mode: VerifyIfGiven"))?;
+    wait("those without a certificate too", [true, true, true, false])?;
+    ask("mode: RequireAny")?;
+    wait("anybody with a certificate", [false, true, true, true])?;
+    ask("mode: Request")?;
+    wait("anybody", [true; 4])?;
+    let told = seen(&get(Some(&mallory))?, "X-Forwarded-Client-Cert")?;
+    ensure!(told.concat().contains("CN=mallory"), "{told:?}");
+    ask("caCertificateRefs: [{ kind: ConfigMap, group: '', name: nowhere }]")?;
+    until(&stack, "everybody to be refused", || {
+        Ok(get(Some(&alice))?.status == 500)
+    })?;
+    ensure!(get(None)?.status == 500, "a policy that can't be honoured is open");
+
+    stack.remove(FILE)?;
+    wait("anybody, whose certificate isn't asked for", [true; 4])?;
+    assert_eq!(seen(&get(Some(&alice))?, "X-Forwarded-Client-Cert")?, [""; 0]);
+    Ok(())
+}

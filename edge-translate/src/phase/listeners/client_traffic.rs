@@ -1,0 +1,211 @@
+//! Which ClientTrafficPolicy a listener has, and whether the listeners of a port can have what theirs say.
+//!
+//! A policy is for a listener, for all of a ListenerSet or for all of a Gateway; the first of these there is stands
+//! alone. Listeners of a port share its socket, and plain HTTP listeners the whole connection: what their policies say
+//! of that must be the same. Where it isn't, the policies of single listeners and ListenerSets yield to what the others
+//! have in common; where these differ too, or there are none, to what is usual. A listener whose policy says something
+//! else serves nothing but 500 (`policies/effective`), over connections as its neighbours have them.
+
+use super::fleet::Candidate;
+use crate::{
+    api::{Kind, Protocol},
+    engine::reader::Reader,
+    name::Id,
+    phase::policies::{
+        attachment::{self, Held},
+        client::{ClientTls, ClientTraffic, Hostless},
+    },
+};
+use edge_ir::{Http10, SocketSettings};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The policy of a listener.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Governed {
+    /// Which one.
+    pub(crate) policy: Id,
+    /// Whether the listener can have what it says; if not, why.
+    pub(crate) verdict: Result<(), Arc<str>>,
+    breadth: Breadth,
+}
+
+/// For how much a policy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Breadth {
+    /// A listener or a ListenerSet.
+    Part,
+    /// All of a Gateway.
+    Gateway,
+}
+
+const POLICY: Kind = Kind::ClientTrafficPolicy;
+
+/// Finds the policy of each listener, and what is in force of it.
+pub(super) fn govern(reader: &Reader<'_>, candidates: &mut [Candidate]) {
+    let mut held: BTreeMap<(Kind, Id), Held> = BTreeMap::new();
+    for candidate in candidates.iter_mut() {
+        let mut of = |kind, id| {
+            let held = held.entry((kind, id));
+            held.or_insert_with(|| attachment::held(reader, kind, id)).clone()
+        };
+        let gateway = of(Kind::Gateway, candidate.id.gateway);
+        let own = candidate.id.set.map(|set| of(Kind::ListenerSet, set));
+        let of_part = own.as_ref().unwrap_or(&gateway).part(POLICY, candidate.id.name);
+        let of_part = of_part.or_else(|| own.as_ref()?.whole(POLICY));
+        let found = of_part.map(|policy| (policy, Breadth::Part));
+        let found = found.or_else(|| Some((gateway.whole(POLICY)?, Breadth::Gateway)));
+        let Some((policy, breadth)) = found else {
+            continue;
+        };
+        let Some(read) = reader.client_policy(policy) else {
+            continue;
+        };
+        if let Ok(traffic) = &read.settled {
+            candidate.traffic = Arc::clone(traffic);
+        }
+        candidate.governed = Some(Governed {
+            policy,
+            verdict: read.settled.as_ref().map(|_| ()).map_err(Arc::clone),
+            breadth,
+        });
+    }
+    let mut ports: BTreeMap<u16, Vec<&mut Candidate>> = BTreeMap::new();
+    for candidate in candidates.iter_mut() {
+        if candidate.is_sound() && candidate.spec().protocol != Protocol::Udp {
+            ports.entry(candidate.spec().port).or_default().push(candidate);
+        }
+    }
+    ports.into_values().for_each(|mut sharers| {
+        agree(&mut sharers);
+        name_host(&mut sharers);
+    });
+}
+
+/// What the listeners of a port must have in common.
+#[derive(Clone, PartialEq)]
+enum Common {
+    /// The socket.
+    Socket(SocketSettings),
+    /// All but TLS.
+    Connection(Arc<ClientTraffic>),
+}
+
+impl Common {
+    fn of(candidate: &Candidate) -> Self {
+        let traffic = &candidate.traffic;
+        match candidate.spec().protocol {
+            Protocol::Http => Self::Connection(Arc::new(ClientTraffic {
+                tls: ClientTls::default(),
+                ..(**traffic).clone()
+            })),
+            _ => Self::Socket(traffic.socket.clone()),
+        }
+    }
+
+    fn put_into(&self, candidate: &mut Candidate) {
+        match self {
+            Self::Connection(traffic) => candidate.traffic = Arc::clone(traffic),
+            Self::Socket(socket) if candidate.traffic.socket == *socket => {}
+            Self::Socket(socket) => {
+                candidate.traffic = Arc::new(ClientTraffic {
+                    socket: socket.clone(),
+                    ..(*candidate.traffic).clone()
+                });
+            }
+        }
+    }
+
+    /// The same where nobody asks for anything.
+    fn usual(&self) -> Self {
+        match self {
+            Self::Socket(_) => Self::Socket(SocketSettings::default()),
+            Self::Connection(_) => Self::Connection(Arc::default()),
+        }
+    }
+}
+
+/// Makes the listeners of a port have the same where they must.
+fn agree(sharers: &mut [&mut Candidate]) {
+    // What nearly every port has: one listener, or several that nobody says anything about.
+    if sharers.len() < 2 || sharers.iter().all(|sharer| sharer.governed.is_none()) {
+        return;
+    }
+    let kinds = Common::of(sharers[0]);
+    if let Some(common) = common(sharers, |_| true) {
+        return sharers.iter_mut().for_each(|sharer| common.put_into(sharer));
+    }
+    let wide = common(sharers, |sharer| breadth(sharer) != Some(Breadth::Part));
+    let wide = wide.unwrap_or_else(|| kinds.usual());
+    let names: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.full_name)).collect();
+    for (i, sharer) in sharers.iter_mut().enumerate() {
+        if Common::of(sharer) != wide {
+            let others = names.iter().enumerate().filter(|(j, _)| *j != i);
+            let others: Vec<&str> = others.map(|(_, name)| &**name).collect();
+            refuse(sharer, disagreement(&kinds, &others.join(", ")));
+        }
+    }
+    sharers.iter_mut().for_each(|sharer| wide.put_into(sharer));
+}
+
+fn breadth(candidate: &Candidate) -> Option<Breadth> {
+    candidate.governed.as_ref().map(|governed| governed.breadth)
+}
+
+/// What some of the listeners have in common; none where that isn't the same for all of them, or nobody is among them.
+/// Those with an invalid policy don't count.
+fn common(sharers: &[&mut Candidate], counts: impl Fn(&Candidate) -> bool) -> Option<Common> {
+    let is_valid = |sharer: &&&mut Candidate| sharer.governed.as_ref().is_none_or(|governed| governed.verdict.is_ok());
+    let mut all = sharers
+        .iter()
+        .filter(is_valid)
+        .filter(|sharer| counts(sharer))
+        .map(|sharer| Common::of(sharer));
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
+
+fn disagreement(common: &Common, others: &str) -> Arc<str> {
+    let message = match common {
+        Common::Connection(_) => format!(
+            "ClientTrafficPolicy is being applied to multiple http (non https) listeners ({others}) on the same port, \
+             which is not allowed."
+        ),
+        Common::Socket(_) => {
+            format!("Connection: listeners of a port share its socket, of which others ({others}) have other settings.")
+        }
+    };
+    message.into()
+}
+
+fn refuse(candidate: &mut Candidate, why: Arc<str>) {
+    if let Some(governed) = candidate.governed.as_mut().filter(|governed| governed.verdict.is_ok()) {
+        governed.verdict = Err(why);
+    }
+}
+
+/// Names the host that requests of HTTP/1.0 without Host are for.
+fn name_host(sharers: &mut [&mut Candidate]) {
+    let hosts: Vec<Arc<str>> = sharers.iter().map(|sharer| Arc::clone(&sharer.hostname)).collect();
+    let is_plain = |sharer: &Candidate| sharer.spec().protocol == Protocol::Http;
+    for (i, sharer) in sharers.iter_mut().enumerate() {
+        if sharer.traffic.hostless == Hostless::Nobody {
+            continue;
+        }
+        // Plain listeners share the connection on which such a request comes.
+        let own = if is_plain(sharer) { &hosts[..] } else { &hosts[i..=i] };
+        let mut concrete = own.iter().filter(|host| !host.starts_with('*'));
+        let host = concrete.next().filter(|_| concrete.next().is_none());
+        let mut traffic = (*sharer.traffic).clone();
+        let mut http = (*traffic.http).clone();
+        match host {
+            Some(host) => http.http1.http10 = Http10::TakenFor(Arc::clone(host)),
+            None => {
+                http.http1.http10 = Http10::Refused;
+                let why = "HTTP1: cannot set http10 default host on listener with only wildcard hostnames.";
+                refuse(sharer, why.into());
+            }
+        }
+        traffic.http = Arc::new(http);
+        sharer.traffic = Arc::new(traffic);
+    }
+}
