@@ -6,7 +6,8 @@
 //!
 //! Order is make before break, by acknowledgement. New and changed clusters go first; listeners and route tables wait
 //! until these are acknowledged and warm; what is gone is removed last, and the other way round. Endpoints and secrets
-//! of known clusters and listeners change whenever they do and hold nothing up.
+//! of known clusters and listeners change whenever they do and hold nothing up. What a chain of filters loses stays until
+//! the tables that may need it are replaced ([`bridge`]).
 //!
 //! For each kind at most one response is unanswered. What changes meanwhile is only a set of names that need sending:
 //! the newest state coalesces, nothing queues up.
@@ -23,6 +24,7 @@
 //!
 //! Deliberately absent: authorisation (the caller knows who is at the other end), and the state-of-the-world variant.
 
+mod bridge;
 mod hint;
 mod kind;
 mod reason;
@@ -39,8 +41,9 @@ pub use response::Response;
 use crate::{
     parts,
     quarantine::{Held, Quarantine},
-    snapshot::{Entry, ResourceType, Snapshot, diff, owners},
+    snapshot::{Entry, ResourceType, Section, Snapshot, diff, owners},
 };
+use bridge::Bridges;
 use edge_ir::Origin;
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use kind::{Kind, Outstanding, Refusal};
@@ -105,6 +108,7 @@ pub struct Stream {
     quarantine: Quarantine,
     tables: Tables,
     kinds: [Kind; 5],
+    bridges: Bridges,
     nonce: u64,
     /// Endpoints whose acknowledgement makes a sent cluster usable, and until when that is waited for.
     warming: BTreeMap<Arc<str>, u64>,
@@ -123,6 +127,7 @@ impl Stream {
             quarantine,
             tables: Tables::default(),
             kinds,
+            bridges: Bridges::default(),
             nonce: 0,
             warming: BTreeMap::new(),
             opened: None,
@@ -177,11 +182,45 @@ impl Stream {
         for (kind, state) in ResourceType::ALL.into_iter().zip(&mut self.kinds) {
             state.update(&diff(self.snapshot.section(kind), next.section(kind)));
         }
-        self.snapshot = next;
+        let before = std::mem::replace(&mut self.snapshot, next);
+        self.bridge(before.section(ResourceType::Listener));
         self.tables.follow(
             self.snapshot.section(ResourceType::Routes),
             &mut self.kinds[ResourceType::Routes as usize],
         );
+    }
+
+    /// Leads listeners that lose filters to what they shall be, if the proxy has tables that may need these.
+    fn bridge(&mut self, before: &Arc<Section>) {
+        let after = Arc::clone(self.snapshot.section(ResourceType::Listener));
+        let listeners_change = !Arc::ptr_eq(before, &after);
+        if !listeners_change || !self.state(ResourceType::Listener).has_been_asked_for() {
+            return;
+        }
+        let diff = diff(before, &after);
+        let tables_stay = self.has_tables();
+        let listeners = &mut self.kinds[ResourceType::Listener as usize];
+        match tables_stay {
+            true => self.bridges.end(listeners, &after),
+            false => self.bridges.build(listeners, before, &diff, &after),
+        }
+    }
+
+    /// Whether the proxy has the tables that it is to have.
+    fn has_tables(&self) -> bool {
+        let tables = self.state(ResourceType::Routes);
+        tables.has_sent_all() && !tables.has_rejections()
+    }
+
+    /// Takes away from listeners what no table needs any more.
+    fn end_bridges(&mut self) {
+        let arrived = self.state(ResourceType::Listener).has_sent_all() && self.has_tables();
+        if !arrived || self.bridges.is_empty() {
+            return;
+        }
+        let section = Arc::clone(self.snapshot.section(ResourceType::Listener));
+        self.bridges
+            .end(&mut self.kinds[ResourceType::Listener as usize], &section);
     }
 
     /// Takes note that time has passed.
@@ -297,6 +336,7 @@ impl Stream {
     }
 
     fn send_parts(&mut self, now: u64, actions: &mut Vec<Action>) {
+        self.end_bridges();
         self.warming.retain(|_, deadline| *deadline > now);
         for kind in ResourceType::ALL {
             self.send_updates(kind, now, actions);

@@ -11,6 +11,7 @@
 
 mod access;
 mod access_log;
+mod between;
 mod client;
 mod cluster;
 mod common;
@@ -39,6 +40,7 @@ mod upstream_tls;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use between::between;
 pub(crate) use route::INTERNAL_ERROR;
 pub(crate) use table::{encode_host_alone, replace_hosts};
 

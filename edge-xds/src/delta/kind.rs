@@ -41,7 +41,8 @@ pub(super) struct Kind {
     missing: BTreeSet<Arc<str>>,
     /// Groups that are sent in responses of their own, to find out which resource a refusal was about.
     probes: VecDeque<BTreeSet<Arc<str>>>,
-    /// What is sent instead of the fleet's version while it is being found out what of that is refused.
+    /// What is sent instead of the fleet's version: while it is being found out what of that is refused, or on the way
+    /// to it.
     tried: BTreeMap<Arc<str>, Arc<Entry>>,
     /// Names whose rejection was told and not taken back.
     reported: BTreeSet<Arc<str>>,
@@ -472,10 +473,15 @@ impl Kind {
         is_current
     }
 
-    /// Sends this, alone, instead of the fleet's version.
-    pub(super) fn try_instead(&mut self, entry: &Arc<Entry>) {
+    /// Sends this instead of the fleet's version.
+    pub(super) fn send_instead(&mut self, entry: &Arc<Entry>) {
         self.tried.insert(Arc::clone(&entry.name), Arc::clone(entry));
         self.want(entry);
+    }
+
+    /// The same, alone.
+    pub(super) fn try_instead(&mut self, entry: &Arc<Entry>) {
+        self.send_instead(entry);
         self.probe_first(vec![Arc::clone(&entry.name)]);
     }
 

@@ -7,6 +7,7 @@ use crate::{
 use edge_ir::Fleet;
 use envoy_types::pb::google::rpc::Status;
 
+mod bridges;
 mod client;
 mod laws;
 mod tables;

@@ -43,7 +43,7 @@ use envoy_types::{
 use prost::{Message, Name};
 
 /// `Listener.metadata`.
-const METADATA: u32 = 6;
+pub(super) const METADATA: u32 = 6;
 
 /// Encodes a listener.
 pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> Entry {

@@ -9,7 +9,8 @@ use e2e::{http::Request, stack::DataPlane};
 const USERS: &str = "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=";
 const CHANGED: &str = "ann:{SHA}N8bFe+30MF70EknBeUdgtcuPrRc=";
 
-fn secret(name: &str, key: &str, value: &str) -> String {
+/// A Secret with one key.
+pub(super) fn secret(name: &str, key: &str, value: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: Secret\nmetadata: {{ name: {name}, namespace: default }}\n\
          stringData: {{ {key}: '{value}' }}\n"
@@ -41,7 +42,7 @@ pub(crate) fn users_need_a_password(plane: &DataPlane) -> Result<()> {
     www.answers(&get(&right), 401)?;
     www.answers(&get(&[("authorization", &*changed)]), 200)?;
     www.stack.remove("users.yaml")?;
-    www.answers(&get(&[]), 500)?;
+    www.closes(&get(&[]), 500)?;
     www.answers(&get(&[("authorization", &*changed)]), 500)?;
     www.is_refused_for("BasicAuth")?;
     www.open()
@@ -69,7 +70,7 @@ pub(crate) fn clients_need_a_key(plane: &DataPlane) -> Result<()> {
     www.answers(&by_header, 401)?;
     www.answers(&get(&[("x-key", "another")]), 200)?;
     www.stack.remove("keys.yaml")?;
-    www.answers(&get(&[]), 500)?;
+    www.closes(&get(&[]), 500)?;
     www.answers(&get(&[("x-key", "another")]), 500)?;
     www.is_refused_for("APIKeyAuth")?;
     www.open()

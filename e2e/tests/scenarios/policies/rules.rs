@@ -43,7 +43,7 @@ pub(crate) fn rules_decide_who_may_do_what(plane: &DataPlane) -> Result<()> {
 
     // Nobody knows what this was to mean, so nobody is let in.
     allow("principal: { clientCIDRs: [somewhere] }")?;
-    www.answers(&get(&[]), 500)?;
+    www.closes(&get(&[]), 500)?;
     www.answers(&inside, 500)?;
     www.is_refused_for("Authorization")?;
     www.open()

@@ -69,7 +69,7 @@ pub(crate) fn tokens_of_an_issuer_are_needed(plane: &DataPlane) -> Result<()> {
     www.answers(&get(&[]), 401)?;
     www.answers(&get(&valid), 200)?;
     www.stack.remove("keys.yaml")?;
-    www.answers(&get(&[]), 500)?;
+    www.closes(&get(&[]), 500)?;
     www.is_refused_for("JWT")?;
     www.open()
 }
@@ -100,7 +100,7 @@ pub(crate) fn claims_of_tokens_decide(plane: &DataPlane) -> Result<()> {
     guard(&Signer::new()?.keys(), "          scopes: [read, write]\n")?;
     www.answers(&get(&blue), 401)?;
     guard("no keys", "          scopes: [read, write]\n")?;
-    www.answers(&get(&blue), 500)?;
+    www.closes(&get(&blue), 500)?;
     www.is_refused_for("JWT")?;
     www.open()
 }

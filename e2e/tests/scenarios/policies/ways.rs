@@ -1,0 +1,85 @@
+//! The way from a policy that guards to one that closes.
+
+use super::{Guarded, credentials::secret, get};
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    http::{self, Response},
+    process::wait_for,
+    stack::{DataPlane, PATIENCE},
+};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+/// Guards that let nobody in who brings nothing, and what their refusals say.
+const GUARDS: [(&str, &str); 4] = [
+    (
+        "  basicAuth: { users: { name: users } }\n",
+        "User authentication failed",
+    ),
+    (
+        "  apiKeyAuth: { credentialRefs: [{ name: keys }], extractFrom: [{ headers: [x-key] }] }\n",
+        "Client authentication failed",
+    ),
+    (
+        "  authorization: { defaultAction: Deny, rules: [{ action: Allow, principal: { clientCIDRs: [192.0.2.1/32] } }] }\n",
+        "RBAC: access denied",
+    ),
+    (
+        "  jwt: { providers: [{ name: idp, localJWKS: { inline: '{\"keys\": [{ \"kty\": \"oct\", \"alg\": \"HS256\", \
+         \"kid\": \"k\", \"k\": \"c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA\" }]}' } }] }\n",
+        "Jwt is missing",
+    ),
+];
+
+/// Nobody knows the users, so the route is closed without a word.
+const CLOSED: &str = "  basicAuth: { users: { name: nobody } }\n";
+
+pub(crate) fn a_guard_that_breaks_opens_nothing(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let secrets = secret("users", ".htpasswd", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=") + &secret("keys", "ann", "key");
+    www.stack.put("secrets.yaml", &secrets)?;
+    for (fields, said) in GUARDS {
+        www.guard(fields)?;
+        refuses_with(&www, said)?;
+        let is_over = AtomicBool::new(false);
+        let let_in = thread::scope(|scope| {
+            let asking = scope.spawn(|| first_let_in(www.stack.gateway(), &is_over));
+            let closed = www.guard(CLOSED).and_then(|()| refuses_with(&www, ""));
+            is_over.store(true, Ordering::Relaxed);
+            let let_in = asking.join().ok().context("the client panicked")??;
+            closed.map(|()| let_in)
+        })?;
+        ensure!(
+            let_in.is_none(),
+            "let in after {fields}: {let_in:?}\n{}",
+            www.stack.logs()
+        );
+    }
+    www.open()
+}
+
+/// Waits until requests are refused with some words.
+fn refuses_with(www: &Guarded, said: &str) -> Result<()> {
+    let found = wait_for(&format!("a refusal with {said:?}"), PATIENCE, || {
+        let answer = http::send(www.stack.gateway(), &get(&[]))?;
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        let is_it = body.contains(said) && body.is_empty() == said.is_empty();
+        ensure!(is_it, "the last answer was {} {body}", answer.status);
+        Ok(Some(()))
+    });
+    found.map(drop).with_context(|| www.stack.logs())
+}
+
+/// Asks until it is over; gives the first answer to somebody who was let in.
+fn first_let_in(address: SocketAddr, is_over: &AtomicBool) -> Result<Option<Response>> {
+    while !is_over.load(Ordering::Relaxed) {
+        let answer = http::send(address, &get(&[]))?;
+        if answer.status < 400 {
+            return Ok(Some(answer));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,137 @@
+//! Listeners between two states of a fleet: what the filters of the one and the other are put together to.
+
+use super::{listener::METADATA, metadata::put_metadata};
+use crate::snapshot::{Body, Entry};
+use envoy_types::pb::{
+    envoy::{
+        config::listener::v3::{Filter, FilterChain, Listener, filter::ConfigType},
+        extensions::filters::{
+            http::jwt_authn::v3::JwtAuthentication,
+            network::http_connection_manager::v3::{
+                HttpConnectionManager, HttpFilter, http_filter::ConfigType as HttpConfigType,
+            },
+        },
+    },
+    google::protobuf::Any,
+};
+use prost::{Message, Name};
+use std::collections::BTreeMap;
+
+/// The new listener with the filters that only the old one has; none where it has them all.
+pub(crate) fn between(old: &Entry, new: &Entry) -> Option<Entry> {
+    let before = Listener::decode(old.body.contiguous()).ok()?;
+    let mut both = Listener::decode(new.body.contiguous()).ok()?;
+    let held: Vec<&FilterChain> = before
+        .filter_chains
+        .iter()
+        .chain(&before.default_filter_chain)
+        .collect();
+    let mut is_wider = false;
+    for chain in both.filter_chains.iter_mut().chain(&mut both.default_filter_chain) {
+        let Some(held) = held.iter().find(|held| held.name == chain.name) else {
+            continue;
+        };
+        for (filter, held) in chain.filters.iter_mut().zip(&held.filters) {
+            is_wider |= widen_manager(filter, held).is_some();
+        }
+    }
+    is_wider.then(|| {
+        // A map, whose entries have an order only where they are written one by one.
+        both.metadata = None;
+        let mut out = both.encode_to_vec();
+        put_metadata(&mut out, METADATA, &new.origins);
+        let mut entry = new.clone();
+        entry.body = Body::Whole(out.into());
+        entry.version = entry.body.version();
+        entry
+    })
+}
+
+/// Adds the HTTP filters that only the other has, each behind what it stood behind. None where nothing is missing.
+fn widen_manager(filter: &mut Filter, held: &Filter) -> Option<()> {
+    let (Some(ConfigType::TypedConfig(config)), Some(ConfigType::TypedConfig(held))) =
+        (&mut filter.config_type, &held.config_type)
+    else {
+        return None;
+    };
+    if config == held {
+        return None;
+    }
+    let held: HttpConnectionManager = unpack(held)?;
+    let mut manager: HttpConnectionManager = unpack(config)?;
+    let (mut place, mut is_wider) = (0, false);
+    for one in held.http_filters {
+        match manager.http_filters.iter().position(|known| known.name == one.name) {
+            Some(found) => {
+                let known = manager.http_filters.get_mut(found)?;
+                is_wider |= widen_tokens(known, &one).is_some();
+                place = found + 1;
+            }
+            None => {
+                manager.http_filters.insert(place, one);
+                place += 1;
+                is_wider = true;
+            }
+        }
+    }
+    is_wider.then(|| config.value = manager.encode_to_vec())
+}
+
+/// Routes name what they ask of tokens, and the filter knows the names.
+fn widen_tokens(filter: &mut HttpFilter, held: &HttpFilter) -> Option<()> {
+    let (Some(HttpConfigType::TypedConfig(config)), Some(HttpConfigType::TypedConfig(held))) =
+        (&mut filter.config_type, &held.config_type)
+    else {
+        return None;
+    };
+    if config == held {
+        return None;
+    }
+    let tokens: JwtAuthentication = unpack(config)?;
+    let held: JwtAuthentication = unpack(held)?;
+    let mut lost = JwtAuthentication {
+        requirement_map: held.requirement_map,
+        providers: held.providers,
+        ..Default::default()
+    };
+    lost.requirement_map
+        .retain(|name, _| !tokens.requirement_map.contains_key(name));
+    if lost.requirement_map.is_empty() {
+        return None;
+    }
+    lost.providers.retain(|name, _| !tokens.providers.contains_key(name));
+    config.value.extend(in_order(lost));
+    Some(())
+}
+
+/// Encodes what has maps entry by entry, by name. Messages behind each other are one with the entries of all.
+fn in_order(tokens: JwtAuthentication) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, provider) in BTreeMap::from_iter(tokens.providers) {
+        let providers = [(name, provider)].into_iter().collect();
+        out.extend(
+            JwtAuthentication {
+                providers,
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        );
+    }
+    for (name, requirement) in BTreeMap::from_iter(tokens.requirement_map) {
+        let requirement_map = [(name, requirement)].into_iter().collect();
+        out.extend(
+            JwtAuthentication {
+                requirement_map,
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        );
+    }
+    out
+}
+
+fn unpack<M: Message + Name + Default>(config: &Any) -> Option<M> {
+    (config.type_url == M::type_url())
+        .then(|| M::decode(config.value.as_slice()).ok())
+        .flatten()
+}
