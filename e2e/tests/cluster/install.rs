@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 31] = [
+const EXPECTED: [(&str, &str); 32] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -109,6 +109,7 @@ const EXPECTED: [(&str, &str); 31] = [
     ("traffic-filter/admission-invalid", "minSuccessRate"),
     ("traffic-filter/compressor-invalid", "Unsupported value"),
     ("traffic-filter/override-invalid", "responseHeaders"),
+    ("traffic-filter/rate-limit", "methods[2].value: Unsupported value"),
     ("traffic-filter/rate-limit-invalid", "limit.unit: Unsupported value"),
     (
         "traffic-filter/telemetry-invalid",
