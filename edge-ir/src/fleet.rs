@@ -1,6 +1,6 @@
 //! One fleet: everything a set of identical proxies is configured with.
 
-use crate::{Cluster, EndpointSet, FleetKey, IpFamily, Listener, RouteTable, Secret};
+use crate::{Cluster, EndpointSet, FleetKey, IpFamily, Listener, Patch, RouteTable, Secret};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -27,6 +27,9 @@ pub struct Fleet {
     /// Certificates and authorities, sorted by name.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub secrets: Arc<Vec<Arc<Secret>>>,
+    /// Changes to what all this is lowered to, in the order in which they apply.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub patches: Arc<Vec<Patch>>,
 }
 
 fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {

@@ -26,6 +26,7 @@ mod infra;
 mod listener;
 mod name;
 mod origin;
+mod patch;
 mod secret;
 mod token;
 mod traffic;
@@ -71,6 +72,7 @@ pub use listener::{
 };
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
+pub use patch::{Patch, PatchFailure, PatchProblem};
 pub use secret::{Secret, SecretBytes, SecretContent};
 pub use token::{KeySet, Rerouting, TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken};
 pub use traffic::{HashInput, RetryPolicy, RouteTracing, RouteTraffic, TagValue, Tunnel, Upgrade};

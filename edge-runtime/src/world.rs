@@ -11,7 +11,7 @@ use crate::{
     metrics::{Counter, Gauge, Metrics, Timer},
     state::{Coverage, FleetState, Input, Ledger, ProviderName, Published},
 };
-use edge_ir::{Fleet, FleetKey, Infra};
+use edge_ir::{Fleet, FleetKey, Infra, PatchFailure};
 use edge_translate::{
     Change, Fact, Fault, Settings, Translation, Translator, Wanted,
     api::{Object, ObjectKey},
@@ -154,6 +154,8 @@ struct Lowered {
     snapshot: Arc<Snapshot>,
     /// The latest infrastructure that could be used.
     infra: Option<Arc<Infra>>,
+    /// What translation knows of patches that could not be applied.
+    told: Option<Arc<Vec<PatchFailure>>>,
 }
 
 impl World {
@@ -221,8 +223,14 @@ impl World {
             translation = self.translator.translate();
             statuses.append(&mut translation.statuses);
         }
+        let fleets = self.lower(&translation);
+        if self.tell_patches() {
+            let mut after = self.translator.translate();
+            statuses.append(&mut after.statuses);
+            self.follow(&after.wanted);
+        }
         let published = Published {
-            fleets: self.lower(&translation),
+            fleets,
             coverage: match self.partial.is_empty() {
                 true => Coverage::Whole,
                 false => Coverage::Partial,
@@ -278,8 +286,31 @@ impl World {
         self.faults = faults.to_vec();
     }
 
+    /// Tells translation what became of patches; says whether that is news.
+    fn tell_patches(&mut self) -> bool {
+        let mut is_news = false;
+        for (key, lowered) in &mut self.fleets {
+            let is_patched = !lowered.fleet.patches.is_empty();
+            let failures = is_patched.then(|| Arc::clone(lowered.lowering.failures()));
+            if failures != lowered.told {
+                lowered.told.clone_from(&failures);
+                self.translator
+                    .apply(Change::Fact(Fact::Patched(key.clone(), failures)));
+                is_news = true;
+            }
+        }
+        is_news
+    }
+
     fn lower(&mut self, translation: &Translation) -> BTreeMap<FleetKey, FleetState> {
-        self.fleets.retain(|key, _| translation.fleets.contains_key(key));
+        let translator = &mut self.translator;
+        self.fleets.retain(|key, lowered| {
+            let stays = translation.fleets.contains_key(key);
+            if !stays && lowered.told.is_some() {
+                translator.apply(Change::Fact(Fact::Patched(key.clone(), None)));
+            }
+            stays
+        });
         let mut states = BTreeMap::new();
         for (key, fleet) in &translation.fleets {
             let infra = translation.infra.get(key).cloned();
@@ -309,6 +340,7 @@ impl World {
                 fleet: Arc::clone(fleet),
                 snapshot,
                 infra: None,
+                told: None,
             }
         });
         if !Arc::ptr_eq(&lowered.fleet, fleet) {

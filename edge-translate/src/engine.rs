@@ -214,6 +214,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::SecurityPolicy(id) => Value::SecurityPolicy(Arc::new(phase::policies::security::policy(reader, id)?)),
         Key::ClientPolicy(id) => Value::ClientPolicy(Arc::new(phase::policies::client::policy(reader, id)?)),
         Key::TrafficPolicy(id) => Value::TrafficPolicy(Arc::new(phase::policies::traffic::policy(reader, id)?)),
+        Key::Patches(fleet) => Value::Patches(Arc::new(phase::gateways::patches::patches(reader, fleet)?)),
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
         Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),
@@ -233,7 +234,8 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         | Key::Grants(_)
         | Key::Place(..)
         | Key::Covers(..)
-        | Key::Fact(_) => {
+        | Key::Fact(_)
+        | Key::Patched(_) => {
             return None;
         }
         Key::Members(_)

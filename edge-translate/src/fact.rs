@@ -6,7 +6,7 @@
 //! else, and a run can be repeated.
 
 use crate::api::Timestamp;
-use edge_ir::{IpFamily, PortProtocol};
+use edge_ir::{FleetKey, IpFamily, PatchFailure, PortProtocol};
 use std::sync::Arc;
 
 /// Something that translation wants to be told.
@@ -38,6 +38,9 @@ pub enum Fact {
     /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told
     /// since the question came up is taken for free.
     Port(MachinePort, Option<Arc<str>>),
+    /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches. Nobody asks:
+    /// who lowers a fleet tells.
+    Patched(FleetKey, Option<Arc<Vec<PatchFailure>>>),
 }
 
 /// What translation wants to be told, as the difference to the translation before.

@@ -27,6 +27,8 @@ pub struct Settings {
     pub placement: Placement,
     /// Whether kind Backend may be used.
     pub backend_api: Feature,
+    /// Whether kind EdgePatchPolicy may be used.
+    pub patch_api: Feature,
     /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
     /// is the data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
@@ -74,6 +76,10 @@ impl Settings {
             },
             placement: placement(config),
             backend_api: match config.extension_apis.enable_backend {
+                true => Feature::Enabled,
+                false => Feature::Disabled,
+            },
+            patch_api: match config.extension_apis.enable_edge_patch_policy {
                 true => Feature::Enabled,
                 false => Feature::Disabled,
             },
@@ -129,6 +135,7 @@ impl PartialEq for Settings {
             platform,
             placement,
             backend_api,
+            patch_api,
             check_bootstrap,
             check_objects,
             edge_proxy,
@@ -139,6 +146,7 @@ impl PartialEq for Settings {
             && *platform == other.platform
             && *placement == other.placement
             && *backend_api == other.backend_api
+            && *patch_api == other.patch_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
             && check_objects.is_some() == other.check_objects.is_some()
             && *edge_proxy == other.edge_proxy
@@ -154,6 +162,7 @@ impl Default for Settings {
             platform: Platform::Cluster,
             placement: Placement::Controller,
             backend_api: Feature::Enabled,
+            patch_api: Feature::Enabled,
             check_bootstrap: None,
             check_objects: None,
             edge_proxy: None,

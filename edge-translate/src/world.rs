@@ -8,12 +8,12 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, FilterSettingsId, Id, InstanceId, Interner,
-        PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, FilterSettingsId, FleetId, Id, InstanceId,
+        Interner, PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
-use edge_ir::{AppProtocol, ClusterName, EndpointSetName, FilterSettings, PortProtocol};
+use edge_ir::{AppProtocol, ClusterName, EndpointSetName, FilterSettings, PatchFailure, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::{cell::RefCell, fmt::Write, sync::Arc};
@@ -85,6 +85,8 @@ pub(crate) struct World {
     now: Option<Timestamp>,
     /// Ports of the machine that others hold, and who.
     port_holders: FxHashMap<MachinePort, Arc<str>>,
+    /// Patches of fleets that could not be applied, as we were told.
+    patch_failures: FxHashMap<FleetId, Arc<Vec<PatchFailure>>>,
 }
 
 impl World {
@@ -103,6 +105,7 @@ impl World {
             covers: Covers::default(),
             now: None,
             port_holders: FxHashMap::default(),
+            patch_failures: FxHashMap::default(),
         }
     }
 
@@ -380,6 +383,20 @@ impl World {
             None => self.port_holders.remove(&port),
         };
         before != holder
+    }
+
+    /// Patches of a fleet that could not be applied; none while nobody tried.
+    pub(crate) fn patch_failures(&self, fleet: FleetId) -> Option<&Arc<Vec<PatchFailure>>> {
+        self.patch_failures.get(&fleet)
+    }
+
+    /// Takes which patches could not be applied, or that there is nothing to apply; says whether that is news.
+    pub(crate) fn set_patch_failures(&mut self, fleet: FleetId, failures: Option<Arc<Vec<PatchFailure>>>) -> bool {
+        let before = match &failures {
+            Some(failures) => self.patch_failures.insert(fleet, Arc::clone(failures)),
+            None => self.patch_failures.remove(&fleet),
+        };
+        before != failures
     }
 
     fn put_grant(&mut self, key: &ObjectKey, grant: Option<Arc<ReferenceGrant>>) -> Touched {

@@ -31,6 +31,8 @@ mod meaning;
 mod minimal;
 #[path = "laws/overlaps.rs"]
 mod overlaps;
+#[path = "laws/patches.rs"]
+mod patches;
 #[path = "laws/platform.rs"]
 mod platform;
 #[path = "laws/rivals.rs"]
@@ -47,6 +49,7 @@ mod words;
 use edge_translate::api::{self, Kind, Object, ObjectKey};
 use history::{Configuration, Edit, Engine, World, edit, history};
 use minimal::{Touched, touched};
+use patches::patching;
 use proptest::{collection::vec, prelude::*, sample, strategy::ValueTree, test_runner::FileFailurePersistence};
 use serde_json::json;
 use std::sync::Arc;
@@ -175,6 +178,20 @@ proptest! {
             prop_assert!(difference.is_none(), "after edit {i}, {edit:?}: {}", difference.unwrap_or_default());
             let statuses = engine.translator.statuses();
             prop_assert_eq!(&engine.heard, &statuses, "changes of status after edit {}", i);
+        }
+    }
+
+    /// Law 3, of patches: a fleet carries those of its policies, and they say what is so, whatever came before.
+    #[test]
+    fn patches_equal_from_scratch(edits in vec(patching(), 0..25)) {
+        let (mut world, mut engine) = (World::empty(), Engine::new(Configuration::Cluster));
+        let seed = history::seed().into_iter().map(Edit::Put);
+        for edit in seed.chain(edits) {
+            world.apply(&edit);
+            engine.take(&edit);
+            engine.translate();
+            prop_assert_eq!(engine.difference(&world.translate()), None, "after {:?}", edit);
+            prop_assert_eq!(&engine.heard, &engine.translator.statuses());
         }
     }
 

@@ -8,6 +8,7 @@
 //! convert keeps it ([`Codec::cached`]); one that converts a bootstrap and goes on takes a codec of just the types it
 //! needs ([`Codec::for_types`], [`Codec::for_value`]) and drops it.
 
+mod canonical;
 mod descriptors;
 mod value;
 mod write;
@@ -143,7 +144,7 @@ impl Codec {
     }
 
     /// An encoded message of a type, given by full name or type URL, from JSON. A top-level `@type` is allowed and
-    /// must then agree.
+    /// must then agree. Equal values give equal bytes.
     pub fn bytes_from_json(&self, name: &str, mut value: Value) -> Result<Vec<u8>, JsonError> {
         let descriptor = self.descriptor(name)?;
         if let Some(found) = value.as_object_mut().and_then(|fields| fields.remove("@type")) {
@@ -159,7 +160,12 @@ impl Codec {
             }
         }
         match read(&descriptor, &value) {
-            Ok(message) => Ok(message.encode_to_vec()),
+            Ok(message) => canonical::sort_maps(&self.pool, &descriptor, &message.encode_to_vec()).map_err(|error| {
+                JsonError::Malformed {
+                    name: descriptor.full_name().to_owned(),
+                    message: error.to_string(),
+                }
+            }),
             Err(error) => Err(value::innermost(&self.pool, &value).unwrap_or(error)),
         }
     }

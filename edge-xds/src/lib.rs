@@ -18,6 +18,7 @@ pub mod dump;
 pub mod json;
 pub mod lower;
 pub mod parts;
+mod patch;
 pub mod quarantine;
 #[cfg(test)]
 mod sample;

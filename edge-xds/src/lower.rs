@@ -44,8 +44,11 @@ pub(crate) use between::between;
 pub(crate) use route::INTERNAL_ERROR;
 pub(crate) use table::{encode_host_alone, replace_hosts};
 
-use crate::snapshot::{Entry, ResourceType, Section, Snapshot, Source};
-use edge_ir::{Cluster, EndpointSet, Fleet, FleetSettings, Listener, Secret};
+use crate::{
+    patch::Patched,
+    snapshot::{Entry, ResourceType, Section, Snapshot, Source},
+};
+use edge_ir::{Cluster, EndpointSet, Fleet, FleetSettings, Listener, PatchFailure, Secret};
 use std::{cmp::Ordering, sync::Arc};
 use table::Tables;
 
@@ -62,6 +65,7 @@ pub struct Lowering {
     cluster: cluster::Encoder,
     /// Scratch space for encoding.
     buffer: Vec<u8>,
+    patched: Patched,
 }
 
 impl Lowering {
@@ -70,8 +74,18 @@ impl Lowering {
         Self::default()
     }
 
+    /// Patches of the fleet lowered last that could not be applied, in their order.
+    pub fn failures(&self) -> &Arc<Vec<PatchFailure>> {
+        self.patched.failures()
+    }
+
     /// The resources of a fleet.
     pub fn lower(&mut self, fleet: &Fleet) -> Snapshot {
+        let snapshot = self.lower_unpatched(fleet);
+        self.patched.apply(snapshot, fleet)
+    }
+
+    fn lower_unpatched(&mut self, fleet: &Fleet) -> Snapshot {
         // Every listener depends on the settings.
         if self.settings.as_deref() != Some(&*fleet.settings) {
             self.settings = Some(Arc::clone(&fleet.settings));

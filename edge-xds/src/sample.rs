@@ -193,5 +193,6 @@ pub(crate) fn fleet(hosts: Vec<Arc<VirtualHost>>, clusters: &[&str]) -> Fleet {
         clusters: Arc::new(names.iter().map(|name| cluster(name)).collect()),
         endpoints: Arc::new(names.iter().map(|name| endpoints(name, &[3000])).collect()),
         secrets: Arc::new(Vec::new()),
+        patches: Arc::default(),
     }
 }

@@ -13,6 +13,7 @@ mod owners;
 mod tests;
 
 pub use body::{Body, Piece};
+pub(crate) use owners::clusters_of;
 pub use owners::owners;
 
 use edge_ir::{Cluster, Listener, Origins, RouteTable};

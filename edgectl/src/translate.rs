@@ -20,6 +20,7 @@ use std::{
     io::{self, BufWriter, Write},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -151,12 +152,21 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
     if let Some(now) = options.now {
         translator.apply(Change::Fact(Fact::Time(now)));
     }
-    let translation = translator.translate();
-    let snapshots = translation
-        .fleets
-        .iter()
-        .map(|(key, fleet)| (key.clone(), Lowering::new().lower(fleet)))
-        .collect();
+    let mut translation = translator.translate();
+    let mut snapshots = BTreeMap::new();
+    for (key, fleet) in &translation.fleets {
+        let mut lowering = Lowering::new();
+        snapshots.insert(key.clone(), lowering.lower(fleet));
+        let failures = (!fleet.patches.is_empty()).then(|| Arc::clone(lowering.failures()));
+        translator.apply(Change::Fact(Fact::Patched(key.clone(), failures)));
+    }
+    // What patches came to is said of their policies, and of nothing else.
+    let after = translator.translate().statuses;
+    translation
+        .statuses
+        .retain(|(key, _)| after.iter().all(|(other, _)| other != key));
+    translation.statuses.extend(after);
+    translation.statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
     loaded.findings.extend(unattached(&loaded.objects, &translation));
     Outcome {
         objects: loaded.objects,

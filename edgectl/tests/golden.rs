@@ -67,6 +67,7 @@ topics! {
     listener_sets "listener-set",
     listeners "listener",
     matches "match",
+    patches "patch",
     policies "policy",
     precedence "precedence",
     retries "retry",

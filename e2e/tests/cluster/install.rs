@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 32] = [
+const EXPECTED: [(&str, &str); 33] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -71,6 +71,7 @@ const EXPECTED: [(&str, &str); 32] = [
         "minVersion must be smaller or equal to maxVersion",
     ),
     ("gateway/parameters-slip", "Unsupported value"),
+    ("patch/refused", "jsonPatches[0].type: Unsupported value"),
     (
         "custom-backend/mixed",
         "fqdn addresses cannot be mixed with other address types",

@@ -9,6 +9,7 @@ mod clients;
 mod gateways;
 mod grpc;
 mod held_ports;
+mod patches;
 mod policies;
 mod protocols;
 mod rejection;
@@ -21,6 +22,7 @@ use changes::{
 };
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
+use patches::patches_change_what_proxies_are_sent;
 use policies::{
     a_guard_that_breaks_opens_nothing, a_service_decides_over_grpc, a_service_decides_over_http,
     claims_of_tokens_decide, clients_need_a_key, connections_are_let_in_by_address, rules_decide_who_may_do_what,
@@ -63,4 +65,5 @@ e2e::with_envoy! {
     scripts_of_other_origins_are_told_what_they_may_do,
     sites_that_forge_requests_are_refused,
     a_guard_that_breaks_opens_nothing,
+    patches_change_what_proxies_are_sent,
 }

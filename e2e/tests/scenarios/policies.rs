@@ -93,7 +93,7 @@ impl Guarded {
         let what = format!("a status that says {why:?}");
         let found = wait_for(&what, PATIENCE, || {
             let document = self.stack.status()?;
-            let said = crate::statuses::policy_says(&document, "guard", "Accepted", "False");
+            let said = crate::statuses::policy_says(&document, "SecurityPolicy", "guard", "Accepted", "False");
             ensure!(said.iter().any(|said| said.contains(why)), "it says {said:?}");
             Ok(Some(()))
         });

@@ -24,10 +24,10 @@ pub(crate) fn listener_says(document: &Value, gateway: &str, condition: &str, st
     Some(found["message"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The messages of a SecurityPolicy's conditions of this type and status, under all its ancestors.
-pub(crate) fn policy_says(document: &Value, policy: &str, condition: &str, status: &str) -> Vec<String> {
+/// The messages of a policy's conditions of this type and status, under all its ancestors.
+pub(crate) fn policy_says(document: &Value, kind: &str, policy: &str, condition: &str, status: &str) -> Vec<String> {
     let resources = document["resources"].as_array().into_iter().flatten();
-    let policies = resources.filter(|r| r["kind"] == "SecurityPolicy" && r["name"] == policy);
+    let policies = resources.filter(|r| r["kind"] == kind && r["name"] == policy);
     let ancestors = policies.flat_map(|p| p["status"]["ancestors"].as_array().into_iter().flatten());
     let conditions = ancestors.flat_map(|a| a["conditions"].as_array().into_iter().flatten());
     let found = conditions.filter(|c| c["type"] == condition && c["status"] == status);

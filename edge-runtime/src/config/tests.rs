@@ -183,7 +183,7 @@ admin: { enablePprof: true }
 telemetry: { metrics: { sinks: [{ type: OpenTelemetry, openTelemetry: { host: x, protocol: grpc } }] }, traces: {} }
 rateLimit: { backend: { type: Redis, redis: { url: x } } }
 extensionManager: { hooks: {}, service: { host: x } }
-extensionApis: { enableEdgePatchPolicy: true, enableLua: true, enableSDSSecretRef: true }
+extensionApis: { enableLua: true, enableSDSSecretRef: true }
 gatewayAPI: { enabled: [XListenerSet] }
 runtimeFlags: { enabled: [XDSNameSchemeV2] }
 ";
@@ -208,7 +208,7 @@ fn every_field_that_changes_nothing_is_named_where_it_stands_and_in_the_document
         "extensionManagers: [{ name: a, hooks: {}, service: { host: x } }]",
     );
     let named: BTreeSet<String> = first.iter().chain(&remarks(&second)).map(field).collect();
-    assert_eq!(named.len(), 16, "{named:?}");
+    assert_eq!(named.len(), 15, "{named:?}");
     let traces = first.iter().find(|remark| field(remark) == "telemetry.traces").unwrap();
     assert_eq!(
         (traces.line, traces.severity),

@@ -89,14 +89,13 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
 
 fn apis(apis: &ExtensionApis) -> impl Iterator<Item = Remark> {
     let ExtensionApis {
-        enable_edge_patch_policy,
+        enable_edge_patch_policy: _,
         enable_backend: _,
         disable_lua,
         enable_lua,
         enable_sds_secret_ref,
     } = apis;
     let set = [
-        (*enable_edge_patch_policy, "extensionApis.enableEdgePatchPolicy"),
         (disable_lua.is_some(), "extensionApis.disableLua"),
         (enable_lua.is_some(), "extensionApis.enableLua"),
         (*enable_sds_secret_ref, "extensionApis.enableSDSSecretRef"),

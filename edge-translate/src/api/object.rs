@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::api::backend::Backend;
 use crate::api::backend_traffic::BackendTrafficPolicy;
 use crate::api::core::{ClusterTrustBundle, ConfigMap, EndpointSlice, Namespace, Service, ServiceImport};
+use crate::api::edge_patch_policy::EdgePatchPolicy;
 use crate::api::edge_proxy::EdgeProxy;
 use crate::api::gateway::{Gateway, GatewayClass, ListenerSet};
 use crate::api::grants::{BackendTlsPolicy, ReferenceGrant};
@@ -138,7 +139,7 @@ kinds! {
     BackendTrafficPolicy "BackendTrafficPolicy" EDGE, Namespaced, &["v1alpha1"], BackendTrafficPolicy;
     SecurityPolicy "SecurityPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
     EdgeExtensionPolicy "EdgeExtensionPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
-    EdgePatchPolicy "EdgePatchPolicy" EDGE, Namespaced, &["v1alpha1"], Generic;
+    EdgePatchPolicy "EdgePatchPolicy" EDGE, Namespaced, &["v1alpha1"], EdgePatchPolicy;
 }
 
 impl Kind {

@@ -9,7 +9,7 @@ use crate::{
     phase::{backends::cluster::ClusterParts, listeners::sockets::Socket},
 };
 use edge_ir::{
-    Cluster, ClusterName, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, RouteTable,
+    Cluster, ClusterName, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, Patch, RouteTable,
     RouteTableName, Secret, SecretName, VirtualHost,
 };
 use rustc_hash::FxHashMap;
@@ -153,6 +153,7 @@ pub(super) struct FleetParts {
     clusters: SortedList<Cluster>,
     pub(super) endpoints: SortedList<EndpointSet>,
     pub(super) infra: Option<Arc<Infra>>,
+    patches: Arc<Vec<Patch>>,
     /// The finished fleet, while nothing about it changed.
     built: Option<Arc<Fleet>>,
     state: State,
@@ -173,6 +174,12 @@ struct Frame {
 }
 
 impl FleetParts {
+    /// Replaces the patches.
+    pub(super) fn change_patches(&mut self, now: Arc<Vec<Patch>>) {
+        self.patches = now;
+        self.built = None;
+    }
+
     /// Replaces a cluster, and the secrets that it brought by those that it brings.
     fn change_cluster(&mut self, was: Option<&ClusterParts>, now: Option<&ClusterParts>) {
         self.change_secrets(was.map_or(&[], |b| &b.secrets), now.map_or(&[], |b| &b.secrets));
@@ -310,6 +317,7 @@ impl FleetParts {
             clusters: Arc::clone(&self.clusters.items),
             endpoints: Arc::clone(&self.endpoints.items),
             secrets: Arc::clone(&self.secrets.items),
+            patches: Arc::clone(&self.patches),
         });
         self.tables
             .retain(|_, table| table.built.is_some() || !table.hosts.items.is_empty());

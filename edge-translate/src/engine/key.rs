@@ -25,6 +25,8 @@ pub(crate) enum Key {
     Covers(Kind, Id),
     /// What the outside says.
     Fact(Question),
+    /// Which patches of a fleet could not be applied.
+    Patched(FleetId),
     // Indexes, kept from the values of units.
     /// The Gateways of a fleet.
     Members(FleetId),
@@ -59,6 +61,8 @@ pub(crate) enum Key {
     ClientPolicy(Id),
     /// What does this BackendTrafficPolicy say?
     TrafficPolicy(Id),
+    /// What is changed of what a fleet's proxies are sent?
+    Patches(FleetId),
     /// Is this backend spoken to in TLS, and whom do we trust?
     BackendTls(BackendPort),
     /// What routes see of a Gateway.

@@ -7,6 +7,7 @@ use super::{Translator, key::Key};
 use crate::{
     api::Timestamp,
     fact::{Fact, Question, Wanted},
+    name::FleetId,
 };
 use std::{
     collections::BTreeSet,
@@ -18,6 +19,12 @@ impl Translator {
     pub(super) fn learn(&mut self, fact: Fact) {
         match fact {
             Fact::Time(now) => self.learn_time(now),
+            Fact::Patched(fleet, failures) => {
+                let fleet = FleetId(self.world.sym(&fleet));
+                if self.world.set_patch_failures(fleet, failures) {
+                    self.memo.touch(Key::Patched(fleet));
+                }
+            }
             Fact::Port(port, holder) => {
                 let question = Question::Port(port);
                 // What nobody asks would be out of date by the time that somebody does.

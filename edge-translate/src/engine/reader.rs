@@ -32,7 +32,7 @@ use crate::{
     settings::Settings,
     world::{Cover, World, may_protect, protects},
 };
-use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PatchFailure, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -99,6 +99,8 @@ objects! {
     secret: Secret -> Secret;
     /// An EdgeProxy.
     edge_proxy: EdgeProxy -> EdgeProxy;
+    /// An EdgePatchPolicy.
+    edge_patch_policy: EdgePatchPolicy -> EdgePatchPolicy;
     /// A Namespace.
     namespace: Namespace -> Namespace;
 }
@@ -252,6 +254,17 @@ impl<'a> Reader<'a> {
     /// BackendTLSPolicies that point at a backend.
     pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
         self.pointers_of(Kind::BackendTlsPolicy, target.kind.kind(), target.id)
+    }
+
+    /// EdgePatchPolicies that point at a Gateway or a class.
+    pub(crate) fn patch_policies(&self, kind: Kind, id: Id) -> impl Iterator<Item = Id> {
+        self.pointers_of(Kind::EdgePatchPolicy, kind, id)
+    }
+
+    /// Patches of a fleet that could not be applied; none while nobody tried.
+    pub(crate) fn patch_failures(&self, fleet: FleetId) -> Option<&'a Arc<Vec<PatchFailure>>> {
+        self.reads.note(Key::Patched(fleet));
+        self.world.patch_failures(fleet)
     }
 
     /// ListenerSets that name a Gateway.

@@ -52,7 +52,12 @@ impl Translator {
                 self.keep_overlaps(host.listener, was, now);
                 self.keep_assembly(key, was, now);
             }
-            Key::FleetShape(_) | Key::Cluster(..) | Key::Endpoints(..) | Key::Socket(_) | Key::Infra(_) => {
+            Key::FleetShape(_)
+            | Key::Patches(_)
+            | Key::Cluster(..)
+            | Key::Endpoints(..)
+            | Key::Socket(_)
+            | Key::Infra(_) => {
                 self.keep_assembly(key, was, now);
             }
             Key::Status(kind, id) => {
@@ -245,6 +250,13 @@ impl Translator {
                 };
                 let name = self.world.text(fleet.0);
                 self.assembly.set_settings(fleet, &name, settings);
+            }
+            Key::Patches(fleet) => {
+                let patches = match now {
+                    Some(Value::Patches(patches)) => Arc::clone(patches),
+                    _ => Arc::default(),
+                };
+                self.assembly.fleet(fleet).change_patches(patches);
             }
             Key::Socket(id) => {
                 let socket = match now {

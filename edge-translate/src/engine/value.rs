@@ -16,7 +16,7 @@ use crate::{
     },
     status::Status,
 };
-use edge_ir::{EndpointSet, Infra, RouteTableName, VirtualHost};
+use edge_ir::{EndpointSet, Infra, Patch, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
 /// The value of a unit; the variant is that of its key. Every node of the memo has room for the largest, so what is large
@@ -41,6 +41,8 @@ pub(crate) enum Value {
     ClientPolicy(Arc<ClientPolicy>),
     /// See [`phase::policies::traffic`](crate::phase::policies::traffic).
     TrafficPolicy(Arc<TrafficPolicy>),
+    /// See [`phase::gateways::patches`](crate::phase::gateways::patches).
+    Patches(Arc<Vec<Patch>>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).
     BackendTls(BackendTls),
     /// What routes see of a Gateway.

@@ -138,9 +138,6 @@ pub(crate) fn object(root: &Node<'_>, namespace: &Arc<str>) -> Read {
         );
         remarks.push(remark(Severity::Warning, version_at, message, None));
     }
-    if let Some(message) = unsupported::kind(kind) {
-        remarks.push(remark(Severity::Warning, kind_at, message, None));
-    }
     typed(root, kind, namespace, remarks)
 }
 

@@ -8,8 +8,6 @@
 //!
 //! A test walks all types: a field that is neither here nor in the test's list of what is honoured fails it.
 
-use crate::api::Kind;
-
 /// Per type, fields and what happens instead.
 const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
@@ -102,20 +100,11 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
 const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
 const ALL_METRICS: &str = "metrics are those that the proxy has by default";
 
-/// Kinds of which nothing is honoured, and that no status of ours says so of.
-const KINDS: &[(Kind, &str)] = &[(Kind::EdgePatchPolicy, "what proxies are sent stays as it is")];
-
 /// Fields of a type that are not honoured, each with what happens instead.
 pub(crate) fn fields_of(owner: &str) -> &'static [(&'static str, &'static str)] {
     // Asked for every struct of every object. Nearly all differ in length already, which a search by order wouldn't see.
     let entry = FIELDS.iter().find(|(name, _)| *name == owner);
     entry.map_or(&[], |(_, fields)| fields)
-}
-
-/// What happens instead of a kind of which nothing is honoured.
-pub(crate) fn kind(kind: Kind) -> Option<String> {
-    let (_, instead) = KINDS.iter().find(|(known, _)| *known == kind)?;
-    Some(format!("{kind} is not supported by this version: {instead}"))
 }
 
 /// The words for a field.

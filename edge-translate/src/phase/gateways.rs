@@ -5,4 +5,5 @@ mod cluster_settings;
 pub(crate) mod fleet_shape;
 pub(crate) mod gateway;
 pub(crate) mod infra;
+pub(crate) mod patches;
 pub(crate) mod proxy_settings;

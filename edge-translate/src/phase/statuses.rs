@@ -13,6 +13,7 @@ mod attached;
 mod backend;
 mod backend_tls_policy;
 mod class;
+mod edge_patch_policy;
 mod edge_proxy;
 mod fault;
 mod features;
@@ -52,6 +53,7 @@ fn by_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
         Kind::ListenerSet => listener_set::status(reader, id),
         Kind::Backend => backend::status(reader, id),
         Kind::EdgeProxy => edge_proxy::status(reader, id),
+        Kind::EdgePatchPolicy => edge_patch_policy::status(reader, id),
         Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
         kind if is_in_force(kind) => attached::status(reader, kind, id),
         kind if policy::is_policy(kind) => policy::status(reader, kind, id),
@@ -74,6 +76,7 @@ pub(crate) fn has_status(kind: Kind) -> bool {
             | Kind::ListenerSet
             | Kind::Backend
             | Kind::EdgeProxy
+            | Kind::EdgePatchPolicy
             | Kind::BackendTlsPolicy
     );
     is_own || is_in_force(kind) || policy::is_policy(kind) || RouteKind::of(kind).is_some()

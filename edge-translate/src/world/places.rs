@@ -63,6 +63,15 @@ impl World {
                 places.push((Kind::Gateway, self.id(namespace, &parent.name)));
                 self.point_certificates(own, &set.spec.listeners, &mut places);
             }
+            Some(Object::EdgePatchPolicy(policy)) => {
+                let target = &policy.spec.target_ref;
+                let kind = Kind::of(&target.group, &target.kind);
+                let namespace = match kind {
+                    Some(Kind::GatewayClass) => "",
+                    _ => &policy.metadata.namespace,
+                };
+                places.extend(kind.map(|kind| (kind, self.id(namespace, &target.name))));
+            }
             Some(Object::Backend(backend)) => {
                 let tls = backend.spec.tls.as_deref();
                 let shown = tls.and_then(|tls| tls.client_certificate_ref.as_deref());

@@ -55,7 +55,7 @@ pub(crate) enum Configuration {
     Cluster,
     /// Processes on one machine.
     Host,
-    /// Kind Backend switched off.
+    /// Kinds Backend and EdgePatchPolicy switched off.
     NoBackends,
     /// Another controller name: nothing is ours.
     Stranger,
@@ -73,6 +73,7 @@ impl Configuration {
             },
             Self::NoBackends => Settings {
                 backend_api: Feature::Disabled,
+                patch_api: Feature::Disabled,
                 ..default
             },
             Self::Stranger => Settings {

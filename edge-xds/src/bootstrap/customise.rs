@@ -174,23 +174,8 @@ fn operation((index, operation): (usize, &JsonPatchOperation)) -> Result<PatchOp
             "jsonPath is not supported in a bootstrap patch: name the place by path".to_owned(),
         ));
     }
-    let mut fields = serde_json::Map::new();
-    let mut put = |key: &str, value: Value| fields.insert(key.to_owned(), value);
-    put("op", Value::String(operation.op.to_string()));
-    put(
-        "path",
-        Value::String(operation.path.as_deref().unwrap_or_default().to_owned()),
-    );
-    if let Some(from) = &operation.from {
-        put("from", Value::String(from.to_string()));
-    }
-    if let Some(text) = &operation.value {
-        put(
-            "value",
-            serde_json::from_str(text).map_err(|error| failed(format!("value is not JSON: {error}")))?,
-        );
-    }
-    serde_json::from_value(Value::Object(fields)).map_err(|error| failed(error.to_string()))
+    let path = operation.path.as_deref().unwrap_or_default();
+    crate::patch::step(operation, path).map_err(failed)
 }
 
 /// Why a customisation can't be used. In the shape in which the translation asks, before any proxy starts.

@@ -104,7 +104,7 @@ fn streams_of(listener: &Listener) -> impl Iterator<Item = &StreamProxy> {
 }
 
 /// Every cluster that a route may send to.
-fn clusters_of(route: &Route) -> impl Iterator<Item = &str> {
+pub(crate) fn clusters_of(route: &Route) -> impl Iterator<Item = &str> {
     let forward = match &route.effect.action {
         RouteAction::Forward(forward) => Some(forward),
         RouteAction::Redirect(_) | RouteAction::Respond(_) => None,

@@ -229,15 +229,3 @@ fn what_is_not_honoured_is_a_warning_with_its_place_and_stays_with_the_object() 
     let unsupported = &loaded.objects[0].object.metadata().unsupported;
     assert_eq!(unsupported.iter().map(|text| &**text).collect::<Vec<_>>(), [warning]);
 }
-
-#[test]
-fn kinds_without_effect_are_told() {
-    let text = "apiVersion: gateway.edge/v1alpha1\nkind: EdgePatchPolicy\nmetadata: {name: p}\n";
-    let loaded = load(&Source { name: "f.yaml", text }, &Limits::default());
-    assert_eq!(loaded.objects.len(), 1);
-    assert_eq!(
-        loaded.findings[0].to_string(),
-        "f.yaml:2:7: warning: EdgePatchPolicy/default/p: EdgePatchPolicy is not supported by this version: what proxies \
-         are sent stays as it is"
-    );
-}

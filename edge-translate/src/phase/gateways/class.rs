@@ -30,6 +30,16 @@ pub(crate) enum Class {
     },
 }
 
+impl Class {
+    /// Its EdgeProxy, if it is ours and has one.
+    pub(crate) fn proxy(&self) -> Option<&Arc<EdgeProxy>> {
+        match self {
+            Self::Foreign => None,
+            Self::Refused { proxy, .. } | Self::Accepted { proxy } => proxy.as_ref(),
+        }
+    }
+}
+
 /// Judges a class; none when it doesn't exist.
 pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
     let id = Id {

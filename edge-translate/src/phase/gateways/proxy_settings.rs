@@ -131,7 +131,8 @@ fn bootstrap_patch(bootstrap: &ProxyBootstrap) -> BootstrapPatch {
     }
 }
 
-fn operation(operation: &crate::api::edge_proxy::JsonPatchOperation) -> JsonPatchOperation {
+/// An operation as data.
+pub(crate) fn operation(operation: &crate::api::edge_proxy::JsonPatchOperation) -> JsonPatchOperation {
     let text = |t: &Option<Box<str>>| t.as_deref().map(Arc::from);
     JsonPatchOperation {
         op: operation.op.as_str().into(),

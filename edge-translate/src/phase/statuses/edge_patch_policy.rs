@@ -1,0 +1,168 @@
+//! EdgePatchPolicy, under the Gateway or class whose proxies it patches.
+
+use crate::{
+    api::{EdgePatchPolicy, EdgePatchType, Kind, ParentReference, text::Symbol},
+    engine::reader::Reader,
+    name::{FleetId, Id, Interner, Sym},
+    phase::gateways::{
+        class::Class,
+        gateway::{Gateway, Merge},
+    },
+    settings::Feature,
+    status::{Condition, ParentStatus, Status, StatusBody},
+};
+use edge_ir::{Origin, PatchFailure, PatchProblem};
+use std::sync::Arc;
+
+/// The group of what may be patched.
+const GROUP: &str = "gateway.networking.k8s.io";
+
+/// The status of a policy; none inside while its target isn't ours, or isn't there.
+pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
+    let policy = reader.edge_patch_policy(id)?;
+    let Some((ancestor, conditions)) = judged(reader, id, policy) else {
+        return Some(None);
+    };
+    let ancestors = vec![ParentStatus {
+        parent: Arc::new(ancestor),
+        conditions,
+    }];
+    let body = StatusBody::Ancestors {
+        controller_name: reader.settings().controller_name.clone(),
+        ancestors,
+    };
+    Some(Some(Status {
+        observed_generation: policy.metadata.generation,
+        body,
+    }))
+}
+
+/// What a policy hangs under, and what is said of it there.
+fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Option<(ParentReference, Vec<Condition>)> {
+    let target = &policy.spec.target_ref;
+    let gateway = Id {
+        namespace: id.namespace,
+        name: reader.sym(&target.name),
+    };
+    let is_standard = target.group == GROUP;
+    if is_standard && target.kind == "GatewayClass" {
+        return of_class(reader, id, policy, gateway.name);
+    }
+    let Some(Gateway::Member(member)) = reader.gateway(gateway).map(|gateway| &**gateway) else {
+        return None;
+    };
+    if member.merge == Merge::Class {
+        // The fleet is the class's, and so are its patches.
+        let reference = reference(reader, Kind::GatewayClass, class_id(gateway.name));
+        return Some((reference, vec![not_accepted(wrong_kind(policy, "GatewayClass"))]));
+    }
+    let conditions = match is_standard && target.kind == "Gateway" {
+        true => in_force(reader, id, policy, member.fleet),
+        false => vec![not_accepted(wrong_kind(policy, "Gateway"))],
+    };
+    Some((reference(reader, Kind::Gateway, gateway), conditions))
+}
+
+/// The same for a policy that names a class; none of another controller's.
+fn of_class(
+    reader: &Reader<'_>,
+    id: Id,
+    policy: &EdgePatchPolicy,
+    class: Sym,
+) -> Option<(ParentReference, Vec<Condition>)> {
+    let judged = reader.class(class).map(|class| &**class);
+    let merge = match judged {
+        Some(Class::Foreign) => return None,
+        Some(ours) => Merge::of(ours.proxy()),
+        None => Merge::Own,
+    };
+    let conditions = match merge {
+        Merge::Class => in_force(reader, id, policy, FleetId(class)),
+        Merge::Own => vec![not_accepted(format!(
+            "{}not found or not accepted (MergeGateways=true).",
+            named(policy)
+        ))],
+    };
+    Some((reference(reader, Kind::GatewayClass, class_id(class)), conditions))
+}
+
+fn class_id(name: Sym) -> Id {
+    Id {
+        namespace: Interner::EMPTY,
+        name,
+    }
+}
+
+fn named(policy: &EdgePatchPolicy) -> String {
+    let target = &policy.spec.target_ref;
+    format!(
+        "TargetRef.Group:{} TargetRef.Kind:{} TargetRef.Namespace:{} TargetRef.Name:{} ",
+        target.group, target.kind, policy.metadata.namespace, target.name
+    )
+}
+
+fn wrong_kind(policy: &EdgePatchPolicy, supported: &str) -> String {
+    let target = &policy.spec.target_ref;
+    format!(
+        "TargetRef.Group:{} TargetRef.Kind:{}, only TargetRef.Group:{GROUP} and TargetRef.Kind:{supported} is supported.",
+        target.group, target.kind
+    )
+}
+
+fn not_accepted(message: String) -> Condition {
+    Condition::no("Accepted", "Invalid", message)
+}
+
+/// What is said of a policy whose target is right.
+fn in_force(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy, fleet: FleetId) -> Vec<Condition> {
+    if reader.settings().patch_api == Feature::Disabled {
+        let message = "EdgePatchPolicy is disabled in the EdgeGateway configuration";
+        return vec![Condition::no("Accepted", "Disabled", message)];
+    }
+    if let EdgePatchType::Other(kind) = &policy.spec.r#type {
+        return vec![not_accepted(format!("unsupported patch type {kind}"))];
+    }
+    let accepted = Condition::yes("Accepted", "Accepted", "Policy has been accepted.");
+    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+    let is_own = |origin: &Origin| origin.namespace == namespace && origin.name == name;
+    let Some(failures) = reader.patch_failures(fleet) else {
+        // Nobody applied the patches yet.
+        return vec![accepted];
+    };
+    let own: Vec<&PatchFailure> = failures.iter().filter(|failure| is_own(&failure.origin)).collect();
+    vec![accepted, programmed(&own)]
+}
+
+fn programmed(failures: &[&PatchFailure]) -> Condition {
+    let missing = |failure: &&PatchFailure| match &failure.problem {
+        PatchProblem::NotFound(resource) => Some(resource.clone()),
+        PatchProblem::Invalid(_) => None,
+    };
+    let invalid = |failure: &&PatchFailure| match &failure.problem {
+        PatchProblem::Invalid(message) => Some(format!("spec.jsonPatches[{}]: {message}", failure.index)),
+        PatchProblem::NotFound(_) => None,
+    };
+    let missing: Vec<String> = failures.iter().filter_map(missing).collect();
+    let mut problems: Vec<String> = failures.iter().filter_map(invalid).collect();
+    let not_found = (!missing.is_empty()).then(|| format!("Unable to find xds resources: {}", missing.join(", ")));
+    match (problems.is_empty(), not_found) {
+        (true, None) => Condition::yes("Programmed", "Programmed", "Patches have been successfully applied."),
+        (true, Some(not_found)) => Condition::no("Programmed", "ResourceNotFound", not_found),
+        (false, not_found) => {
+            problems.extend(not_found);
+            Condition::no("Programmed", "Invalid", problems.join("\n"))
+        }
+    }
+}
+
+fn reference(reader: &Reader<'_>, kind: Kind, id: Id) -> ParentReference {
+    let namespace = reader.text(id.namespace);
+    ParentReference {
+        group: Symbol::new(kind.group()),
+        kind: Symbol::new(kind.as_str()),
+        namespace: (!namespace.is_empty()).then(|| (&*namespace).into()),
+        name: (&*reader.text(id.name)).into(),
+        section_name: None,
+        port: None,
+    }
+}
