@@ -122,8 +122,9 @@ fn keys(keys: &KeySet) -> JwksSourceSpecifier {
             cache_duration: Some(duration(*kept)),
             // Ahead of the first request, which would wait for them otherwise.
             async_fetch: Some(JwksAsyncFetch {
+                // A listener that waited for them would leave its routes to the one before it, which knows no tokens.
+                fast_listener: true,
                 failed_refetch_duration: pause.map(duration),
-                ..Default::default()
             }),
             retry_policy: retry.as_ref().map(retries),
         }),
