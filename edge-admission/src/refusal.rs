@@ -102,7 +102,12 @@ impl Refusal {
     }
 
     pub(crate) fn unsupported(path: &Path, value: &Value, supported: &[Value]) -> Self {
-        let supported: Vec<_> = supported.iter().map(Value::to_string).collect();
+        // Quoted whatever they are: an API server lists texts.
+        let quoted = |value: &Value| match value {
+            Value::String(_) => value.to_string(),
+            other => format!("\"{other}\""),
+        };
+        let supported: Vec<_> = supported.iter().map(quoted).collect();
         let what = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
         Self::of_shape(path, what)
     }

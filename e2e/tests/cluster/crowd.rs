@@ -14,6 +14,8 @@ with_each_data_plane! {
 }
 
 const GATEWAYS: usize = 200;
+/// What a fleet is made of.
+const KINDS: [&str; 4] = ["ConfigMap", "Deployment", "Service", "ServiceAccount"];
 
 fn many_gateways_share_a_fleet(plane: &DataPlane) -> Result<()> {
     let tenant = Tenant::install(&format!("shared-{plane}"), plane)?;
@@ -75,18 +77,24 @@ fn have(tenant: &Tenant) -> Result<()> {
                 && condition(&gateway["status"]["conditions"], "Programmed")["reason"] == "NoResources"
         })?;
     }
-    for kind in ["ConfigMap", "Deployment", "Service", "ServiceAccount"] {
-        // An API server that hands out node ports to many at once turns some away, who come again.
-        let applied = tenant.metric(&format!("resource_apply_total{{kind=\"{kind}\",status=\"success\""))?;
-        ensure!(applied == GATEWAYS as f64, "{applied} times a {kind} was applied");
-    }
+    // Statuses say so before there is anything, so what there is tells when all is done.
+    wait_for("each object to be applied, once", || {
+        let mut applied = BTreeMap::new();
+        for kind in KINDS {
+            // An API server that hands out node ports to many at once turns some away, who come again.
+            let series = format!("resource_apply_total{{kind=\"{kind}\",status=\"success\"");
+            applied.insert(kind, tenant.metric(&series)?);
+        }
+        ensure!(applied.values().all(|times| *times == GATEWAYS as f64), "{applied:?}");
+        Ok(Some(()))
+    })?;
     let all = inventory(tenant)?;
     let made = all.difference(&before);
     let mut kinds = BTreeMap::new();
     for name in made {
         *kinds.entry(name.split(' ').next().unwrap_or_default()).or_insert(0) += 1;
     }
-    for kind in ["ConfigMap", "Deployment", "Service", "ServiceAccount"] {
+    for kind in KINDS {
         ensure!(kinds.get(kind) == Some(&GATEWAYS), "{kinds:?}");
     }
     ensure!(!kinds.contains_key("Pod"), "{kinds:?}");
