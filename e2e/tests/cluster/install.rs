@@ -58,12 +58,16 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 33] = [
+const EXPECTED: [(&str, &str); 34] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
         "client-traffic/connection-invalid",
         "should be greater than or equal to 1",
+    ),
+    (
+        "client-traffic/forwarded-certificate-idle",
+        "certDetailsToAdd can only be set",
     ),
     ("client-traffic/headers-invalid", "earlyRequestHeaders"),
     (

@@ -111,12 +111,6 @@ fn forwarded_certificate(forwarded: &XForwardedClientCert, problems: &mut Proble
         mode,
         ForwardedCertificateMode::Appended | ForwardedCertificateMode::Replaced
     );
-    if !adds && !forwarded.cert_details_to_add.is_empty() {
-        problems.add(
-            AREA,
-            "certDetailsToAdd can only be set when mode is AppendForward or SanitizeSet",
-        );
-    }
     let mut details: Vec<CertificateDetail> = forwarded
         .cert_details_to_add
         .iter()
@@ -132,6 +126,8 @@ fn forwarded_certificate(forwarded: &XForwardedClientCert, problems: &mut Proble
             }
         })
         .collect();
+    // Where nothing is added they have no effect. An API server refuses them then, and so nobody takes them for working.
+    details.retain(|_| adds);
     details.sort_unstable();
     details.dedup();
     ForwardedCertificate { mode, details }
