@@ -32,9 +32,10 @@ const HEAD: &str = "\
 
 Made by a test from the types and the golden cases (`EDGE_UPDATE=1 cargo test -p edge-crds --test fields`). *Served*: the
 case that is named holds the field in an object that is accepted, and the data plane takes what becomes of it; *refuses*:
-edge-proxy rejects it by the name that is given, and serves what it had. *Refused*: the status of the object says so, and
-what it covers is closed where that guards something. *Not in force*: a warning says so with its place. *No case*: nothing
-shows it yet. Fields below one that isn't served are left out, and those of a structure that was told before.
+edge-proxy rejects what becomes of that case, by the name that is given, and serves what it had; it may be for another field
+of the case. *Refused*: only objects that are refused have it, most of them for it; what they cover is closed where that
+guards something. *Not in force*: a warning says so with its place. *No case*: nothing shows it yet. Fields below one that
+isn't served are left out, and those of a structure that was told before.
 ";
 
 #[test]
