@@ -1,10 +1,21 @@
 //! Ancestors of policies, as statuses write them and in their order.
 
 use crate::{
-    api::{ParentReference, text::Symbol},
+    api::{Kind, ParentReference, text::Symbol},
     engine::reader::Reader,
-    name::Ancestor,
+    name::{Ancestor, Id},
 };
+
+/// A whole object as it is written down, one without a namespace included.
+pub(super) fn whole(reader: &Reader<'_>, kind: Kind, id: Id) -> ParentReference {
+    let ancestor = Ancestor {
+        kind,
+        id,
+        section: None,
+        port: None,
+    };
+    written(reader, ancestor)
+}
 
 /// An ancestor as it is written down.
 pub(super) fn written(reader: &Reader<'_>, ancestor: Ancestor) -> ParentReference {
@@ -14,10 +25,11 @@ pub(super) fn written(reader: &Reader<'_>, ancestor: Ancestor) -> ParentReferenc
         section,
         port,
     } = ancestor;
+    let namespace = reader.text(id.namespace);
     ParentReference {
         group: Symbol::new(kind.group()),
         kind: Symbol::new(kind.as_str()),
-        namespace: Some((&*reader.text(id.namespace)).into()),
+        namespace: (!namespace.is_empty()).then(|| (&*namespace).into()),
         name: (&*reader.text(id.name)).into(),
         section_name: section.map(|section| (&*reader.text(section)).into()),
         port,

@@ -1,7 +1,8 @@
 //! EdgePatchPolicy, under the Gateway or class whose proxies it patches.
 
+use super::ancestor;
 use crate::{
-    api::{EdgePatchPolicy, EdgePatchType, Kind, ParentReference, text::Symbol},
+    api::{EdgePatchPolicy, EdgePatchType, Kind, ParentReference},
     engine::reader::Reader,
     name::{FleetId, Id, Interner, Sym},
     phase::gateways::{
@@ -53,14 +54,14 @@ fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Option<(Pare
     };
     if member.merge == Merge::Class {
         // The fleet is the class's, and so are its patches.
-        let reference = reference(reader, Kind::GatewayClass, class_id(gateway.name));
+        let reference = ancestor::whole(reader, Kind::GatewayClass, class_id(gateway.name));
         return Some((reference, vec![not_accepted(wrong_kind(policy, "GatewayClass"))]));
     }
     let conditions = match is_standard && target.kind == "Gateway" {
         true => in_force(reader, id, policy, member.fleet),
         false => vec![not_accepted(wrong_kind(policy, "Gateway"))],
     };
-    Some((reference(reader, Kind::Gateway, gateway), conditions))
+    Some((ancestor::whole(reader, Kind::Gateway, gateway), conditions))
 }
 
 /// The same for a policy that names a class; none of another controller's.
@@ -83,7 +84,7 @@ fn of_class(
             named(policy)
         ))],
     };
-    Some((reference(reader, Kind::GatewayClass, class_id(class)), conditions))
+    Some((ancestor::whole(reader, Kind::GatewayClass, class_id(class)), conditions))
 }
 
 fn class_id(name: Sym) -> Id {
@@ -152,17 +153,5 @@ fn programmed(failures: &[&PatchFailure]) -> Condition {
             problems.extend(not_found);
             Condition::no("Programmed", "Invalid", problems.join("\n"))
         }
-    }
-}
-
-fn reference(reader: &Reader<'_>, kind: Kind, id: Id) -> ParentReference {
-    let namespace = reader.text(id.namespace);
-    ParentReference {
-        group: Symbol::new(kind.group()),
-        kind: Symbol::new(kind.as_str()),
-        namespace: (!namespace.is_empty()).then(|| (&*namespace).into()),
-        name: (&*reader.text(id.name)).into(),
-        section_name: None,
-        port: None,
     }
 }

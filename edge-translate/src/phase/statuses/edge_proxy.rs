@@ -1,7 +1,8 @@
 //! EdgeProxy, under each class and Gateway that names it.
 
+use super::ancestor;
 use crate::{
-    api::{Kind, ParentReference, text::Symbol},
+    api::Kind,
     engine::reader::Reader,
     name::Id,
     phase::gateways::{
@@ -29,7 +30,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         .proxy_users(id)
         .filter(|(kind, user)| is_ours(reader, *kind, *user));
     let under = |(kind, user)| ParentStatus {
-        parent: Arc::new(ancestor(reader, kind, user)),
+        parent: Arc::new(ancestor::whole(reader, kind, user)),
         conditions: match shares_a_fleet(reader, kind, user) {
             true => vec![Condition::no("Accepted", "InvalidParameters", format!("It {NO_SAY}."))],
             false => conditions.clone(),
@@ -62,16 +63,4 @@ fn is_ours(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
 fn shares_a_fleet(reader: &Reader<'_>, kind: Kind, id: Id) -> bool {
     let gateway = reader.gateway(id).filter(|_| kind == Kind::Gateway);
     gateway.is_some_and(|gateway| matches!(&**gateway, Gateway::Member(member) if member.merge == Merge::Class))
-}
-
-fn ancestor(reader: &Reader<'_>, kind: Kind, id: Id) -> ParentReference {
-    let namespace = reader.text(id.namespace);
-    ParentReference {
-        group: Symbol::new(kind.group()),
-        kind: Symbol::new(kind.as_str()),
-        namespace: (!namespace.is_empty()).then(|| (&*namespace).into()),
-        name: (&*reader.text(id.name)).into(),
-        section_name: None,
-        port: None,
-    }
 }
