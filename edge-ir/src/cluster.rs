@@ -25,8 +25,27 @@ pub struct Cluster {
     /// Preference for endpoints in the proxy's own zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZoneRouting>,
+    /// What is counted besides the usual.
+    #[serde(default, skip_serializing_if = "ClusterStats::is_default")]
+    pub stats: ClusterStats,
     /// The backend object.
     pub origins: Origins,
+}
+
+/// What is counted of a cluster besides the usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterStats {
+    /// Each endpoint by itself.
+    pub endpoints: bool,
+    /// Sizes of requests and responses.
+    pub sizes: bool,
+}
+
+impl ClusterStats {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// How TLS is spoken to a backend.

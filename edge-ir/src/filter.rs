@@ -6,8 +6,8 @@
 //! is. Those of a listener's own are for all that it serves.
 
 use crate::{
-    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, HeaderMutation, HostRewrite, SecretBytes, SecretName,
-    SiteCheck, Timeout, Tokens,
+    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, LuaScript,
+    NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -18,7 +18,10 @@ mod response;
 mod shaping;
 
 pub use fault::{AbortStatus, Fault, FaultAbort, FaultDelay};
-pub use rate_limit::{Hits, LocalRateLimit, RateLimit, RateLimitEntry, RateLimitRule, RateLimitUnit, Told};
+pub use rate_limit::{
+    GlobalRateLimit, GlobalRateLimitRule, Hits, LocalRateLimit, RateLimit, RateLimitEntry, RateLimitRule,
+    RateLimitService, RateLimitUnit, Told, Unanswered,
+};
 pub use response::{
     CodeRange, Elsewhere, Instead, OtherResponse, ResponseOverride, ResponseSource, TextMatch, TextMatcher,
 };
@@ -54,10 +57,18 @@ pub enum FilterKind {
     StatefulSession,
     /// Reads requests whole before they go on.
     Buffer,
+    /// Runs a script.
+    Lua,
+    /// Lets a service see requests and change them.
+    ExtProc,
+    /// Runs a filter of a native module.
+    DynamicModules,
     /// Lets those through that rules allow.
     Rbac,
     /// Requests in a time, as each proxy counts them.
     LocalRateLimit,
+    /// Requests in a time, as a service counts them for all proxies.
+    RateLimit,
     /// Bytes in a time.
     BandwidthLimit,
     /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
@@ -89,8 +100,12 @@ impl FilterKind {
             Self::JwtAuthn => "jwt_authn",
             Self::StatefulSession => "stateful_session",
             Self::Buffer => "buffer",
+            Self::Lua => "lua",
+            Self::ExtProc => "ext_proc",
+            Self::DynamicModules => "dynamic_modules",
             Self::Rbac => "rbac",
             Self::LocalRateLimit => "local_ratelimit",
+            Self::RateLimit => "ratelimit",
             Self::BandwidthLimit => "bandwidth_limit",
             Self::GrpcWeb => "grpc_web",
             Self::GrpcStats => "grpc_stats",
@@ -157,6 +172,12 @@ pub enum FilterSettings {
     UserHeader(Arc<str>),
     /// Asks a service, for the routes that switch it on.
     ExternalAuth(Arc<ExternalAuth>),
+    /// Lets a service see requests, for the routes that switch it on.
+    Processor(Arc<ExternalProcessor>),
+    /// Runs a script, for the routes that switch it on.
+    Script(Arc<LuaScript>),
+    /// Runs a filter of a native module, for the routes that switch it on.
+    Native(Arc<NativeFilter>),
     /// What routes ask of tokens, each by its name.
     Tokens(Arc<Tokens>),
     /// Puts a credential into a header, for the routes that switch it on.
@@ -167,6 +188,8 @@ pub enum FilterSettings {
     Compressor(Compressor),
     /// Limits the requests of the routes that switch it on, all together.
     RateLimit(Arc<LocalRateLimit>),
+    /// Asks a service how many requests are let through.
+    RateLimitService(Arc<RateLimitService>),
     /// Answers requests for this path with 200, whatever routes say.
     Probe(Arc<str>),
     /// Edits all responses, in this order.
@@ -231,6 +254,8 @@ pub enum FilterEffect {
     Buffer(u32),
     /// How many of its requests are let through.
     RateLimit(Arc<LocalRateLimit>),
+    /// How many are let through at all proxies together.
+    GlobalRateLimit(Arc<GlobalRateLimit>),
     /// How many bytes pass.
     Bandwidth(Arc<Bandwidth>),
     /// Which other origins browsers may let their scripts call the route from.

@@ -1,6 +1,6 @@
 //! One fleet: everything a set of identical proxies is configured with.
 
-use crate::{Cluster, EndpointSet, FleetKey, IpFamily, Listener, Patch, RouteTable, Secret};
+use crate::{AccessLog, Cluster, EndpointSet, FleetKey, FleetTracing, IpFamily, Listener, Patch, RouteTable, Secret};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -44,23 +44,15 @@ pub struct FleetSettings {
     pub ip_family: IpFamily,
     /// What is logged of each request.
     pub access_log: AccessLog,
+    /// What is traced; nothing by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Arc<FleetTracing>>,
     /// The readiness listener; absent when a bootstrap brings its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<ReadyListener>,
     /// Keep routes in the order of their source instead of sorting them by precedence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_route_order: bool,
-}
-
-/// Where access logs go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum AccessLog {
-    /// One JSON object a request on standard output.
-    #[default]
-    DefaultJson,
-    /// No access log.
-    Disabled,
 }
 
 /// The listener that tells a supervisor whether the proxy is ready.

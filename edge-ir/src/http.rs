@@ -1,6 +1,6 @@
 //! Virtual hosts and routes.
 
-use crate::{ClusterName, Domain, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic};
+use crate::{ClusterName, Domain, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic, Told};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -30,8 +30,18 @@ pub struct VirtualHost {
     /// broader one (listener isolation, GEP-1713 and the Gateway API's `listeners` text).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<Arc<Route>>,
+    /// Whether clients are told of limits, where these say nothing of it.
+    #[serde(default, skip_serializing_if = "Told::is_usual")]
+    pub limits: Told,
     /// The Gateway listener it belongs to.
     pub origins: Origins,
+}
+
+impl VirtualHost {
+    /// The listener that it belongs to: all of its name but the host.
+    pub fn listener(&self) -> &str {
+        self.name.rsplit_once('/').map_or(&self.name, |(listener, _)| listener)
+    }
 }
 
 /// One match of one rule, and what to do with what matches. Shared by all virtual hosts that the rule is in.

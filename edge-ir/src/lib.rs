@@ -19,6 +19,7 @@ mod access;
 mod client;
 mod cluster;
 mod ext_auth;
+mod extension;
 mod filter;
 mod fleet;
 mod http;
@@ -28,6 +29,7 @@ mod name;
 mod origin;
 mod patch;
 mod secret;
+mod telemetry;
 mod token;
 mod traffic;
 mod upstream;
@@ -44,18 +46,22 @@ pub use client::{
     ProxyHeader, RequestId, Scheme, Slashes, SocketSettings, Trailers, TrailingDot, Underscores,
 };
 pub use cluster::{
-    AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality, ServerNaming,
-    SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
+    AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality,
+    ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
+pub use extension::{
+    ExternalProcessor, FilterRole, LuaScript, ModuleSource, NativeFilter, NativeModule, Processed, ProcessedBody,
+    ProcessorAnswers,
+};
 pub use filter::{
     AbortStatus, AdmissionControl, Bandwidth, CodeRange, Compressor, Direction, Elsewhere, Encoding, ExistingHeader,
-    Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, Hits,
-    InjectedCredential, Instead, LocalRateLimit, OtherResponse, RateLimit, RateLimitEntry, RateLimitRule,
-    RateLimitUnit, ResponseOverride, ResponseSource, RouteFilter, RouteFilters, Session, SessionCookie, TextMatch,
-    TextMatcher, Told,
+    Fault, FaultAbort, FaultDelay, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, GlobalRateLimit,
+    GlobalRateLimitRule, Hits, InjectedCredential, Instead, LocalRateLimit, OtherResponse, RateLimit, RateLimitEntry,
+    RateLimitRule, RateLimitService, RateLimitUnit, ResponseOverride, ResponseSource, RouteFilter, RouteFilters,
+    Session, SessionCookie, TextMatch, TextMatcher, Told, Unanswered,
 };
-pub use fleet::{AccessLog, Fleet, FleetSettings, ReadyListener};
+pub use fleet::{Fleet, FleetSettings, ReadyListener};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RegexRewrite,
@@ -74,11 +80,15 @@ pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, Rou
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
 pub use secret::{Secret, SecretBytes, SecretContent};
+pub use telemetry::{
+    AccessLog, AccessLogger, CollectorRef, FleetTracing, LogEntries, LogFormat, LogScope, LogSink, Pairs, SampledShare,
+    Sampler, TraceProvider,
+};
 pub use token::{KeySet, Rerouting, TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken};
 pub use traffic::{HashInput, RetryPolicy, RouteTracing, RouteTraffic, TagValue, Tunnel, Upgrade};
 pub use upstream::{
-    CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, Http2Keepalive, Http2Settings, HttpProbe, HttpVersion,
-    LoadBalancing, OutlierDetection, Payload, Preconnect, Probe, ProxyProtocol, ReportedLoad, RetryBudget,
+    CircuitBreaker, DnsFamily, DnsSettings, HealthCheck, HealthLog, Http2Keepalive, Http2Settings, HttpProbe,
+    HttpVersion, LoadBalancing, OutlierDetection, Payload, Preconnect, Probe, ProxyProtocol, ReportedLoad, RetryBudget,
     TcpKeepalive, UpstreamSettings,
 };
 pub use workload::{

@@ -126,6 +126,21 @@ pub struct HealthCheck {
     pub unhealthy_threshold: u32,
     /// Successes until it is well again.
     pub healthy_threshold: u32,
+    /// Where events go; nowhere by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<HealthLog>,
+}
+
+/// Where events of probes go: an endpoint falls ill or is well again, and with the rest what leads there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthLog {
+    /// The file.
+    pub path: Arc<str>,
+    /// Whether each failure is an event, besides the first.
+    pub all_failures: bool,
+    /// Whether each success is an event, besides the one that makes an endpoint well.
+    pub all_successes: bool,
 }
 
 /// What a probe asks.

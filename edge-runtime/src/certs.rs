@@ -6,7 +6,7 @@
 //! them on a machine, [`secrets`] in a cluster. The proxies that we start here have certificates of their own
 //! ([`fleet`]). The keys are ECDSA P-256: as strong as the customary RSA 2048, smaller, and made in a millisecond.
 
-use crate::Error;
+use crate::{Error, error::describe};
 use std::path::{Path, PathBuf};
 
 mod authority;
@@ -60,6 +60,14 @@ impl TlsFiles {
             key: folder.join("tls.key"),
             authority: folder.join("ca.crt"),
         }
+    }
+
+    /// The certificates of the authority, PEM.
+    pub fn authorities(&self) -> Result<String, Error> {
+        std::fs::read_to_string(&self.authority).map_err(|error| {
+            let problem = format!("can't be read: {}", describe(&error));
+            unusable(&self.authority, problem)
+        })
     }
 }
 

@@ -61,6 +61,18 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| problem())
 }
 
+/// A host and a port.
+fn host_and_port(text: &str) -> Result<(Arc<str>, u16), String> {
+    let problem = || "write it as HOST:PORT, for example 127.0.0.1:8083".to_owned();
+    let (host, port) = text.rsplit_once(':').ok_or_else(problem)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = port.parse().map_err(|_| problem())?;
+    if host.is_empty() || port == 0 {
+        return Err(problem());
+    }
+    Ok((host.into(), port))
+}
+
 #[derive(Debug, Args)]
 struct ServerArgs {
     /// Configuration file of kind EdgeGateway. It is followed: a valid change takes effect at once.
@@ -81,6 +93,14 @@ struct ServerArgs {
     /// Where /metrics is answered. Default: 127.0.0.1:19001, in a cluster port 19001 of every address.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
     metrics_address: Option<SocketAddr>,
+    /// Where the service of global rate limits is told what to count. Default: 127.0.0.1:18001, in a cluster port 18001
+    /// of every address.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
+    rate_limit_xds_address: Option<SocketAddr>,
+    /// Where proxies find the service of global rate limits. Default: 127.0.0.1:8083, in a cluster port 8081 of the
+    /// Service edge-ratelimit beside the controller.
+    #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
+    rate_limit_service: Option<(Arc<str>, u16)>,
     /// Leave the proxies running when the controller is asked to stop; the next one takes them over.
     #[arg(long)]
     keep_proxies: bool,
@@ -139,6 +159,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         namespace: variable("EDGE_GATEWAY_NAMESPACE"),
         dns_domain: variable("KUBERNETES_CLUSTER_DOMAIN"),
         proxy_image: variable("EDGE_PROXY_IMAGE"),
+        rate_limit_service: args.rate_limit_service,
     };
     let config = config::read(args.config_path.as_deref(), &overrides)?;
     let log = logging::start(&config.logging)?;
@@ -146,6 +167,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         xds: args.xds_address,
         health: args.health_address,
         metrics: args.metrics_address,
+        rate_limit: args.rate_limit_xds_address,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

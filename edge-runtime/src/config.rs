@@ -52,7 +52,12 @@ pub struct Overrides {
     pub dns_domain: Option<Arc<str>>,
     /// Image of proxies whose EdgeProxy names none.
     pub proxy_image: Option<Arc<str>>,
+    /// Host and port of the service of global rate limits.
+    pub rate_limit_service: Option<(Arc<str>, u16)>,
 }
+
+/// Port of the service of global rate limits on a machine of its own: 8081, as in a cluster, is the controller's.
+const RATE_LIMIT_PORT: u16 = 8083;
 
 impl Overrides {
     fn controller_namespace(&self) -> Arc<str> {
@@ -153,8 +158,17 @@ impl Reading {
     fn config(&self, overrides: &Overrides, remarks: Vec<LoadFinding>) -> Result<Config, Error> {
         let mut settings = Settings::of(&self.file, Some(check_patch)).with_object_check(edge_infra::check);
         let mode = match self.file.provider.r#type {
-            ProviderType::Custom => Mode::Standalone(self.standalone(overrides)?),
+            ProviderType::Custom => {
+                if let Some(service) = &mut settings.rate_limit {
+                    let address = overrides.rate_limit_service.clone();
+                    service.address = Some(address.unwrap_or_else(|| ("127.0.0.1".into(), RATE_LIMIT_PORT)));
+                }
+                Mode::Standalone(self.standalone(overrides)?)
+            }
             _ => {
+                if let Some(service) = &mut settings.rate_limit {
+                    service.address.clone_from(&overrides.rate_limit_service);
+                }
                 settings.controller_namespace = overrides.controller_namespace();
                 let domain = overrides.dns_domain.clone();
                 settings.dns_domain = domain.unwrap_or(settings.dns_domain);

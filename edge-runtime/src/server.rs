@@ -104,6 +104,8 @@ struct Server {
     admin: Task,
     health: Task,
     metrics: Option<Task>,
+    /// Tells the service of global rate limits what to count, where there shall be one.
+    limits: Option<Task>,
 }
 
 /// The tasks that only one mode has.
@@ -175,9 +177,10 @@ impl Prepared {
 }
 
 impl Server {
-    async fn start(config: Config, start: Start) -> Result<Self, Error> {
+    async fn start(mut config: Config, start: Start) -> Result<Self, Error> {
         let mut prepared = Prepared::new(&config).await?;
         let certificate = prepared.certificate();
+        vouch(&mut config, &certificate)?;
         // Read for the first time here, so that what is wrong with it is told before anything runs.
         ServerTls::read(certificate.clone())?;
         let addresses = Addresses::of(&start.listen, &config.mode);
@@ -203,6 +206,9 @@ impl Server {
         let metrics = sockets
             .metrics
             .map(|socket| hub.serve_pages("metrics pages", socket, Pages::metrics));
+        let limits = sockets
+            .rate_limit
+            .map(|socket| hub.serve_limits(socket, certificate.clone(), &config));
         Ok(Self {
             config,
             start,
@@ -216,6 +222,7 @@ impl Server {
             admin,
             health,
             metrics,
+            limits,
         })
     }
 
@@ -227,6 +234,9 @@ impl Server {
             Running::Cluster(running) => running.stop_first().await,
         };
         self.xds.stop(STOP_GRACE).await;
+        if let Some(limits) = self.limits {
+            limits.stop(STOP_GRACE).await;
+        }
         self.health.stop(STOP_GRACE).await;
         if let Some(metrics) = self.metrics {
             metrics.stop(STOP_GRACE).await;
@@ -249,8 +259,12 @@ impl Server {
     }
 
     /// Brings what is running in line with a changed configuration. What can't be followed is told and stays.
-    async fn follow(&mut self, new: Config) {
+    async fn follow(&mut self, mut new: Config) {
         tracing::info!("the configuration has changed");
+        if let Err(error) = vouch(&mut new, &self.certificate) {
+            tracing::error!("{error}; global rate limits can't be kept");
+            new.settings.rate_limit = None;
+        }
         if let Some(log) = &self.start.log {
             log.follow(&new.logging);
         }
@@ -263,6 +277,7 @@ impl Server {
         if new.admin != self.config.admin {
             self.move_admin(&new).await;
         }
+        self.follow_limits(&new).await;
         let authorizer = match (&self.config.mode, &new.mode) {
             (Mode::Standalone(old), Mode::Standalone(now)) => standalone::other_authorizer(old, now, &new),
             _ => None,
@@ -282,6 +297,21 @@ impl Server {
             _ => tracing::warn!("provider.type takes effect at the next start"),
         }
         self.config = new;
+    }
+
+    /// Tells the service of global rate limits what to count, as long as there shall be one.
+    async fn follow_limits(&mut self, new: &Config) {
+        match (self.limits.take(), &new.settings.rate_limit) {
+            (Some(limits), None) => limits.stop(STOP_GRACE).await,
+            (None, Some(_)) => {
+                let addresses = Addresses::of(&self.start.listen, &new.mode);
+                match Sockets::rate_limit(&addresses).await {
+                    Ok(socket) => self.limits = Some(self.hub.serve_limits(socket, self.certificate.clone(), new)),
+                    Err(error) => tracing::error!("{error}; the rate limit service learns of no change until then"),
+                }
+            }
+            (same, _) => self.limits = same,
+        }
     }
 
     async fn move_admin(&mut self, new: &Config) {
@@ -304,6 +334,14 @@ impl Server {
         let (socket, certificate) = (self.xds_socket.clone(), self.certificate.clone());
         self.xds = self.hub.serve_xds(socket, certificate, self.authorizer.clone(), new);
     }
+}
+
+/// Lets proxies know the service of global rate limits by our authority: it is never spoken to in clear.
+fn vouch(config: &mut Config, certificate: &TlsFiles) -> Result<(), Error> {
+    if let Some(service) = &mut config.settings.rate_limit {
+        service.authorities = Some(certificate.authorities()?.into());
+    }
+    Ok(())
 }
 
 /// Says where things are, for whoever has just started it.

@@ -15,7 +15,10 @@ use edge_translate::{
     load::LoadFinding,
     status::Status,
 };
-use edge_xds::snapshot::{ResourceType, Snapshot};
+use edge_xds::{
+    limits::Resources,
+    snapshot::{ResourceType, Snapshot},
+};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
@@ -86,6 +89,8 @@ pub struct Published {
     pub fleets: BTreeMap<FleetKey, FleetState>,
     /// Whether a fleet that isn't among them isn't wanted.
     pub coverage: Coverage,
+    /// What the service of global rate limits is told, if there shall be one.
+    pub limits: Arc<Resources>,
     /// When the first event behind the latest change was seen.
     pub since: Option<Instant>,
 }

@@ -16,7 +16,7 @@ use edge_translate::{
     Change, Fact, Fault, Settings, Translation, Translator, Wanted,
     api::{Object, ObjectKey},
 };
-use edge_xds::{lower::Lowering, snapshot::Snapshot};
+use edge_xds::{limits::RateLimits, lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -145,6 +145,8 @@ struct World {
     partial: BTreeSet<ProviderName>,
     /// Bugs that have been told.
     faults: Vec<Fault>,
+    /// What the service of global rate limits is told, where there shall be one.
+    limits: Option<RateLimits>,
 }
 
 struct Lowered {
@@ -160,6 +162,7 @@ struct Lowered {
 
 impl World {
     fn new(terms: Terms, outputs: Outputs) -> Self {
+        let limits = terms.settings.rate_limit.as_ref().map(|_| RateLimits::new());
         Self {
             translator: Translator::new(terms.settings),
             clock: Clock::default(),
@@ -170,6 +173,7 @@ impl World {
             awaited: terms.providers,
             partial: BTreeSet::new(),
             faults: Vec::new(),
+            limits,
         }
     }
 
@@ -193,6 +197,8 @@ impl World {
                 self.since.get_or_insert_with(Instant::now);
             }
             Input::Settings(settings) => {
+                let wanted = settings.rate_limit.is_some();
+                self.limits = wanted.then(|| self.limits.take().unwrap_or_default());
                 self.translator.set_settings(*settings);
                 self.since.get_or_insert_with(Instant::now);
             }
@@ -229,7 +235,11 @@ impl World {
             statuses.append(&mut after.statuses);
             self.follow(&after.wanted);
         }
+        let limits = self.limits.as_mut();
         let published = Published {
+            limits: limits
+                .map(|limits| limits.resources(&translation.fleets))
+                .unwrap_or_default(),
             fleets,
             coverage: match self.partial.is_empty() {
                 true => Coverage::Whole,

@@ -33,6 +33,7 @@ mod delivered;
 mod identity;
 mod incoming;
 mod kept_back;
+pub mod limits;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ pub mod cluster_settings;
 pub mod core;
 pub mod edge_patch_policy;
 pub mod edge_proxy;
+pub mod extension;
 pub mod fault;
 pub mod gateway;
 pub mod grants;

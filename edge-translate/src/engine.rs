@@ -212,9 +212,11 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
             Value::FleetShape(Arc::new(phase::gateways::fleet_shape::fleet_shape(reader, fleet)?))
         }
         Key::SecurityPolicy(id) => Value::SecurityPolicy(Arc::new(phase::policies::security::policy(reader, id)?)),
+        Key::ExtensionPolicy(id) => Value::ExtensionPolicy(Arc::new(phase::policies::extension::policy(reader, id)?)),
         Key::ClientPolicy(id) => Value::ClientPolicy(Arc::new(phase::policies::client::policy(reader, id)?)),
         Key::TrafficPolicy(id) => Value::TrafficPolicy(Arc::new(phase::policies::traffic::policy(reader, id)?)),
         Key::Patches(fleet) => Value::Patches(Arc::new(phase::gateways::patches::patches(reader, fleet)?)),
+        Key::Collectors(fleet) => Value::Collectors(Arc::new(phase::gateways::collectors::collectors(reader, fleet)?)),
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),
         Key::Ready(port) => Value::Ready(phase::backends::endpoints::readiness(reader, port)?),

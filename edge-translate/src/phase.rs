@@ -13,14 +13,15 @@
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`authorities`], [`hostname`], [`namespace`], [`operators`],
-//! [`origin`], [`precedence`], [`reference`], [`tls`].
+//! What more than one room needs stands beside them: [`authorities`], [`health_log`], [`hostname`], [`namespace`], [`operators`],
+//! [`origin`], [`precedence`], [`reference`], [`tls`], [`tracing`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;
 pub(crate) mod body;
 pub(crate) mod cidr;
 pub(crate) mod gateways;
+pub(crate) mod health_log;
 pub(crate) mod hostname;
 pub(crate) mod listeners;
 pub(crate) mod namespace;
@@ -32,3 +33,4 @@ pub(crate) mod reference;
 pub(crate) mod routes;
 pub(crate) mod statuses;
 pub(crate) mod tls;
+pub(crate) mod tracing;

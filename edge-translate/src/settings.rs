@@ -5,11 +5,12 @@ use crate::{
     config::{
         EdgeGateway,
         provider::{DeployModeType, ProviderType},
+        service::RateLimit,
     },
     phase::gateways::proxy_settings,
 };
-use edge_ir::{BootstrapPatch, ClusterSettings, Placement};
-use std::sync::Arc;
+use edge_ir::{BootstrapPatch, ClusterSettings, Placement, Timeout, Unanswered};
+use std::{sync::Arc, time::Duration};
 
 /// Settings of the controller that translation reads. The shell makes them from the EdgeGateway file; they change
 /// rarely, and a change of any of them translates the whole world again.
@@ -29,6 +30,10 @@ pub struct Settings {
     pub backend_api: Feature,
     /// Whether kind EdgePatchPolicy may be used.
     pub patch_api: Feature,
+    /// The service that counts requests for all proxies; without one no such limit can be kept.
+    pub rate_limit: Option<RateLimitSettings>,
+    /// Whether policies may bring Lua scripts.
+    pub lua_api: Feature,
     /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
     /// is the data plane's, which this crate doesn't know. It must be pure.
     pub check_bootstrap: Option<BootstrapCheck>,
@@ -44,6 +49,19 @@ pub type BootstrapCheck = fn(&BootstrapPatch) -> Result<(), String>;
 
 /// Returns all that can't be used of what an EdgeProxy says about cluster objects.
 pub type ObjectCheck = fn(&ClusterSettings) -> Vec<String>;
+
+/// The service that counts requests for all proxies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateLimitSettings {
+    /// Host and port, where it isn't the one that runs beside a cluster's controller.
+    pub address: Option<(Arc<str>, u16)>,
+    /// Certificates (PEM) of those who vouch for it; without, it is spoken to in clear.
+    pub authorities: Option<Arc<str>>,
+    /// Time for its answer; 20 ms where nothing is said.
+    pub timeout: Option<Timeout>,
+    /// What becomes of requests that it doesn't answer for.
+    pub unanswered: Unanswered,
+}
 
 /// What fleets run on; decides ports and which backend addresses are sensible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +101,8 @@ impl Settings {
                 true => Feature::Enabled,
                 false => Feature::Disabled,
             },
+            rate_limit: config.rate_limit.as_deref().map(rate_limit),
+            lua_api: lua_api(config),
             check_bootstrap,
             edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
             ..Self::default()
@@ -107,6 +127,15 @@ impl Settings {
     }
 }
 
+/// Scripts are taken where the file says so, in the newer form or in the older one.
+fn lua_api(config: &EdgeGateway) -> Feature {
+    let apis = &config.extension_apis;
+    match apis.enable_lua.or(apis.disable_lua.map(|disabled| !disabled)) {
+        Some(true) => Feature::Enabled,
+        Some(false) | None => Feature::Disabled,
+    }
+}
+
 fn placement(config: &EdgeGateway) -> Placement {
     let provider = &config.provider;
     match (&provider.r#type, &provider.cluster) {
@@ -115,6 +144,19 @@ fn placement(config: &EdgeGateway) -> Placement {
             DeployModeType::GatewayNamespace => Placement::Gateway,
             _ => Placement::Controller,
         },
+    }
+}
+
+fn rate_limit(config: &RateLimit) -> RateLimitSettings {
+    let timeout = config.timeout.as_ref().and_then(|text| text.parse().ok());
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    RateLimitSettings {
+        timeout: timeout.map(|time| Timeout(millis(time))),
+        unanswered: match config.fail_closed {
+            true => Unanswered::Refused,
+            false => Unanswered::Allowed,
+        },
+        ..RateLimitSettings::default()
     }
 }
 
@@ -136,6 +178,8 @@ impl PartialEq for Settings {
             placement,
             backend_api,
             patch_api,
+            rate_limit,
+            lua_api,
             check_bootstrap,
             check_objects,
             edge_proxy,
@@ -147,6 +191,8 @@ impl PartialEq for Settings {
             && *placement == other.placement
             && *backend_api == other.backend_api
             && *patch_api == other.patch_api
+            && *rate_limit == other.rate_limit
+            && *lua_api == other.lua_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
             && check_objects.is_some() == other.check_objects.is_some()
             && *edge_proxy == other.edge_proxy
@@ -163,6 +209,8 @@ impl Default for Settings {
             placement: Placement::Controller,
             backend_api: Feature::Enabled,
             patch_api: Feature::Enabled,
+            rate_limit: Some(RateLimitSettings::default()),
+            lua_api: Feature::Enabled,
             check_bootstrap: None,
             check_objects: None,
             edge_proxy: None,
@@ -231,5 +279,42 @@ spec: { shutdown: { drainTimeout: 5s } }
         assert_eq!(drains(&mut translator), [Some(7), Some(5)]);
         translator.set_settings(settings("8s"));
         assert_eq!(drains(&mut translator), [Some(8), Some(5)]);
+    }
+
+    #[test]
+    fn limits_of_all_proxies_need_a_service() {
+        let policy = "---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: { name: route, namespace: ns }
+spec: { parentRefs: [{ name: plain }] }
+---
+apiVersion: gateway.edge/v1alpha1
+kind: BackendTrafficPolicy
+metadata: { name: limited, namespace: ns }
+spec:
+  targetRefs: [{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: route }]
+  rateLimit: { global: { rules: [{ limit: { requests: 1, unit: Hour } }] } }
+";
+        let text = format!("{GATEWAYS}{policy}");
+        let source = Source {
+            name: "test",
+            text: &text,
+        };
+        let mut translator = Translator::new(Settings::of(&EdgeGateway::default(), None));
+        for found in load(&source, &Limits::default()).objects {
+            translator.apply(Change::Put(found.object));
+        }
+        let said = |translator: &mut Translator| {
+            let statuses = translator.translate().statuses;
+            format!("{:?}", statuses.iter().find(|(key, _)| &*key.name == "limited"))
+        };
+        assert!(said(&mut translator).contains("set rateLimit in the EdgeGateway configuration"));
+        translator.set_settings(Settings::default());
+        let accepted = said(&mut translator);
+        assert!(
+            !accepted.contains("RateLimit:") && accepted.contains("Accepted"),
+            "{accepted}"
+        );
     }
 }

@@ -8,8 +8,9 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::MachinePort,
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, FilterSettingsId, FleetId, Id, InstanceId,
-        Interner, PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Extension, ExtensionId, FilterSettingsId,
+        FleetId, Id, InstanceId, Interner, PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId,
+        Variant, VariantId,
     },
     settings::Settings,
 };
@@ -25,7 +26,7 @@ mod policies;
 pub(crate) use covers::Cover;
 use covers::Covers;
 use places::Places;
-pub(crate) use policies::{is_in_force, may_protect, named_targets, policy_of, protects, written};
+pub(crate) use policies::{is_in_force, written};
 
 /// Label of an EndpointSlice that names its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -161,6 +162,16 @@ impl World {
     /// The instance behind a number.
     pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
         self.decisions.borrow().instance(id)
+    }
+
+    /// The number of what policies extend requests by.
+    pub(crate) fn extension_id(&self, extension: Extension) -> ExtensionId {
+        self.decisions.borrow_mut().extension_id(extension)
+    }
+
+    /// What policies extend requests by.
+    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
+        self.decisions.borrow().extension(id)
     }
 
     /// The number of what a policy says of security.

@@ -229,12 +229,8 @@ fn a_policy_over_one_parent_closes_the_route_there_and_nowhere_else() {
     // Nothing goes to its backend there, so that fleet needn't know it.
     assert_eq!(engine.clusters("default/near"), ["service/default/s/443"]);
     assert_eq!(engine.clusters("default/far"), [""; 0]);
-    let status = engine.status(Kind::HttpRoute, "r");
-    assert_eq!(
-        status.matches("Protected by EdgeExtensionPolicy default/guard").count(),
-        1,
-        "{status}"
-    );
+    let status = engine.status(Kind::EdgeExtensionPolicy, "guard");
+    assert_eq!(status.matches("Invalid").count(), 1, "{status}");
     engine.remove(Kind::EdgeExtensionPolicy, "guard");
     assert_eq!(engine.routes("default/far"), open);
 }

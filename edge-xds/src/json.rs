@@ -19,7 +19,9 @@ mod tests;
 use crate::snapshot::Piece;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};
-use prost_reflect::{DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
+use prost_reflect::{
+    DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, ReflectMessage as _, SerializeOptions,
+};
 use serde::{Serialize, Serializer, ser::Error};
 use serde_json::Value;
 use std::sync::{Arc, OnceLock};
@@ -103,6 +105,9 @@ impl Codec {
     }
 
     fn decode(set: &[u8]) -> Result<Self, JsonError> {
+        // The first well-known type that prost-reflect meets makes it keep the descriptors of all of them for ever. Met
+        // here they stand below the pool; met within it they would keep its memory from the system after it is dropped.
+        ().descriptor();
         let pool = DescriptorPool::decode(set).map_err(|error| JsonError::Descriptors(error.to_string()))?;
         Ok(Self { pool })
     }

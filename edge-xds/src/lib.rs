@@ -3,6 +3,7 @@
 //! * [`json`]: protobuf messages to and from JSON, with `Any` expanded, by a descriptor set that is compiled in.
 //! * [`snapshot`]: encoded resources with the hash of their content as version, and what differs between two states.
 //! * [`lower`]: a fleet of the IR to a snapshot, incrementally.
+//! * [`limits`]: what the service of global rate limits is told.
 //! * [`delta`]: the server side of the delta protocol.
 //! * [`parts`]: a route table by what differs from the version before.
 //! * [`quarantine`]: what proxies refuse, cut out of the rest.
@@ -16,6 +17,7 @@ pub mod bootstrap;
 pub mod delta;
 pub mod dump;
 pub mod json;
+pub mod limits;
 pub mod lower;
 pub mod parts;
 mod patch;

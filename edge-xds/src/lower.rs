@@ -20,6 +20,7 @@ mod datagram;
 mod downstream_tls;
 mod endpoints;
 mod ext_authz;
+mod extension;
 mod filter;
 mod headers;
 mod host;
@@ -35,12 +36,15 @@ mod session;
 mod stream;
 mod table;
 mod token;
+mod tracing;
 mod upstream_tls;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use between::between;
+pub(crate) use filter::described;
+pub(crate) use host::host_suffix;
 pub(crate) use route::INTERNAL_ERROR;
 pub(crate) use table::{encode_host_alone, replace_hosts};
 

@@ -183,6 +183,7 @@ fn fingerprint(host: &VirtualHost, routes: Vec<Arc<Route>>) -> u64 {
         domain: host.domain.clone(),
         port: host.port,
         routes,
+        limits: host.limits,
         origins: [].into(),
     };
     encode_host_alone(&Arc::new(part)).hash()

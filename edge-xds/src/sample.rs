@@ -54,6 +54,7 @@ pub(crate) fn host(domain: &str, routes: Vec<Arc<Route>>) -> Arc<VirtualHost> {
         domain: domain.into(),
         port: 80,
         routes,
+        limits: edge_ir::Told::Usual,
         origins: origins("Gateway", "gw"),
     })
 }
@@ -78,6 +79,7 @@ pub(crate) fn cluster(name: &str) -> Arc<Cluster> {
         load_balancing: Default::default(),
         upstream: Default::default(),
         zones: None,
+        stats: edge_ir::ClusterStats::default(),
         origins: origins("Service", name),
     })
 }

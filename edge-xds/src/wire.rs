@@ -6,8 +6,9 @@
 
 use prost::{
     Message,
-    encoding::{WireType, encode_varint, encoded_len_varint, message},
+    encoding::{WireType, double, encode_varint, encoded_len_varint, message},
 };
+use serde_json::{Map, Value};
 
 /// Writes a string field, also when it is empty: a member of a oneof, or an element of a list.
 pub(crate) fn put_str(out: &mut Vec<u8>, number: u32, text: &str) {
@@ -101,12 +102,43 @@ pub(crate) fn put_struct_entry(out: &mut Vec<u8>, key: &str, value: impl FnOnce(
     });
 }
 
+/// Writes the fields of a `google.protobuf.Struct`, in the order of their names.
+pub(crate) fn put_struct(out: &mut Vec<u8>, fields: &Map<String, Value>) {
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_unstable_by_key(|(name, _)| *name);
+    for (name, value) in fields {
+        put_struct_entry(out, name, |out| put_value(out, value));
+    }
+}
+
+/// Writes the fields of a `google.protobuf.Value`.
+fn put_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Null => put_present(out, VALUE_NULL, 0u64),
+        Value::Bool(is) => put_present(out, VALUE_BOOL, *is),
+        Value::Number(number) => double::encode(VALUE_NUMBER, &number.as_f64().unwrap_or_default(), out),
+        Value::String(text) => put_str(out, VALUE_STRING, text),
+        Value::Array(list) => put_message(out, VALUE_LIST, |out| {
+            for value in list {
+                put_message(out, LIST_VALUES, |out| put_value(out, value));
+            }
+        }),
+        Value::Object(fields) => put_message(out, VALUE_STRUCT, |out| put_struct(out, fields)),
+    }
+}
+
 /// Key of a map entry.
 pub(crate) const MAP_KEY: u32 = 1;
 /// Value of a map entry.
 pub(crate) const MAP_VALUE: u32 = 2;
 /// `google.protobuf.Struct.fields`.
 const STRUCT_FIELDS: u32 = 1;
+/// `google.protobuf.Value.null_value`.
+const VALUE_NULL: u32 = 1;
+/// `google.protobuf.Value.number_value`.
+const VALUE_NUMBER: u32 = 2;
+/// `google.protobuf.Value.bool_value`.
+const VALUE_BOOL: u32 = 4;
 /// `google.protobuf.Value.string_value`.
 const VALUE_STRING: u32 = 3;
 /// `google.protobuf.Value.struct_value`.

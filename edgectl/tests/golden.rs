@@ -16,7 +16,7 @@ use edge_translate::{
     api::{ObjectKey, Timestamp},
     status::StatusBody,
 };
-use edge_xds::dump::DumpKind;
+use edge_xds::{dump::DumpKind, limits::Domains};
 use edgectl::{
     cli::OutputFormat,
     translate::{
@@ -57,6 +57,7 @@ topics! {
     credentials "credential",
     custom_backends "custom-backend",
     endpoints "endpoint",
+    extensions "extension",
     filters "filter",
     gateways "gateway",
     calls "grpc",
@@ -76,6 +77,7 @@ topics! {
     security_policies "security-policy",
     sessions "session",
     streams "stream",
+    telemetry "telemetry",
     timeouts "timeout",
     tls_routes "tls",
     traffic_filters "traffic-filter",
@@ -169,6 +171,7 @@ fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
     let ir = Ir {
         fleets: show::fleets(&outcome),
         infra: show::infra(&outcome),
+        limits: show::limits(&outcome),
     };
     [
         ("ir.yaml", yaml(&ir)),
@@ -184,7 +187,8 @@ fn xds(topic: &str, outcome: &Outcome) -> String {
         "bootstrap" => &[DumpKind::Bootstrap][..],
         "certificate" | "class" | "client-traffic" | "client-validation" | "conflict" | "credential" | "gateway"
         | "isolation" | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
-        "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
+        "extension" | "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
+        "telemetry" => &[DumpKind::Endpoint, DumpKind::Listener, DumpKind::Cluster],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };
     let dumps: Vec<_> = parts.iter().map(|part| Dumps::new(outcome, *part).unwrap()).collect();
@@ -198,6 +202,8 @@ struct Ir<F, I> {
     fleets: F,
     #[serde(rename = "infraIR")]
     infra: I,
+    #[serde(rename = "rateLimits", skip_serializing_if = "Domains::is_empty")]
+    limits: Domains,
 }
 
 /// Statuses without the objects around them.

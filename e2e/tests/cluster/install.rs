@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 34] = [
+const EXPECTED: [(&str, &str); 39] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -74,6 +74,10 @@ const EXPECTED: [(&str, &str); 34] = [
         "client-traffic/tls-invalid",
         "minVersion must be smaller or equal to maxVersion",
     ),
+    ("extension/ext-proc-invalid", "FailOpen must be false"),
+    ("extension/ext-proc-port", "Must have port for Service reference"),
+    ("extension/wrong-type", "spec.extProc"),
+    ("extension/unknown-field", "field not declared in schema"),
     ("gateway/parameters-slip", "Unsupported value"),
     ("patch/refused", "jsonPatches[0].type: Unsupported value"),
     (
@@ -115,6 +119,10 @@ const EXPECTED: [(&str, &str); 34] = [
     ("traffic-filter/compressor-invalid", "Unsupported value"),
     ("traffic-filter/override-invalid", "responseHeaders"),
     ("traffic-filter/rate-limit", "methods[2].value: Unsupported value"),
+    (
+        "traffic-filter/rate-limit-global-invalid",
+        "limit.unit: Unsupported value",
+    ),
     ("traffic-filter/rate-limit-invalid", "limit.unit: Unsupported value"),
     (
         "traffic-filter/telemetry-invalid",

@@ -6,6 +6,7 @@
 mod backends;
 mod changes;
 mod clients;
+mod extensions;
 mod gateways;
 mod grpc;
 mod held_ports;
@@ -15,11 +16,13 @@ mod protocols;
 mod rejection;
 mod resources;
 mod statuses;
+mod telemetry;
 
 use changes::{
     a_certificate_is_rotated_without_a_failed_request, edits_under_load_fail_no_request,
     the_configuration_is_reloaded_under_load, the_xds_server_is_changed_under_load,
 };
+use extensions::{a_service_processes_responses, scripts_tell_clients_what_they_like};
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
 use patches::patches_change_what_proxies_are_sent;
@@ -34,6 +37,7 @@ use protocols::{
     datagrams_reach_a_udp_backend, tls_is_passed_through_by_server_name, tls_is_terminated_for_a_tcp_backend,
 };
 use rejection::what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit;
+use telemetry::access_logs_go_where_an_edge_proxy_says;
 
 e2e::with_each_data_plane! {
     gateways_do_not_notice_each_other,
@@ -51,6 +55,7 @@ e2e::with_each_data_plane! {
     a_port_in_use_is_told_and_served_once_it_is_free,
     a_port_belongs_to_one_controller,
     what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit,
+    access_logs_go_where_an_edge_proxy_says,
 }
 
 e2e::with_envoy! {
@@ -66,4 +71,6 @@ e2e::with_envoy! {
     sites_that_forge_requests_are_refused,
     a_guard_that_breaks_opens_nothing,
     patches_change_what_proxies_are_sent,
+    scripts_tell_clients_what_they_like,
+    a_service_processes_responses,
 }

@@ -1,6 +1,6 @@
 //! How many requests are let through in a time.
 
-use crate::{AddressRange, TextMatcher};
+use crate::{AddressRange, ClusterName, TextMatcher, Timeout};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -99,7 +99,17 @@ pub struct RateLimitRule {
 }
 
 impl Told {
-    fn is_usual(&self) -> bool {
+    /// As it says, or else as another.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match self {
+            Self::Usual => other,
+            Self::Yes | Self::No => self,
+        }
+    }
+
+    /// Whether nothing is said.
+    pub(crate) fn is_usual(&self) -> bool {
         *self == Self::Usual
     }
 }
@@ -185,4 +195,58 @@ pub enum RateLimitEntry {
     },
     /// The address of the client: each counts for itself.
     Address,
+}
+
+/// Limits that a service keeps for all proxies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GlobalRateLimit {
+    /// `<namespace>/<name>` of whoever said so, where all that it is said for counts together; else each route counts
+    /// for itself.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub owner: Arc<str>,
+    /// Requests that several rules are for count for each, and all must let them through.
+    pub rules: Vec<GlobalRateLimitRule>,
+}
+
+/// A limit that a service keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GlobalRateLimitRule {
+    /// Its number among those that it is written with.
+    pub number: usize,
+    /// What it is for, and how much.
+    #[serde(flatten)]
+    pub rule: RateLimitRule,
+    /// What a request counts for besides, once it has been answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Hits>,
+    /// Where filters of the request may have put another limit: a namespace and a key of dynamic metadata.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_by: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// The service that keeps limits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RateLimitService {
+    /// The service's cluster.
+    pub cluster: ClusterName,
+    /// Time for its answer.
+    pub timeout: Timeout,
+    /// What becomes of requests that it doesn't answer for.
+    pub unanswered: Unanswered,
+    /// Whether clients are told, where a rule says nothing of it.
+    pub told: Told,
+}
+
+/// What becomes of requests that the service of rate limits doesn't answer for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Unanswered {
+    /// They go on.
+    #[default]
+    Allowed,
+    /// They are refused.
+    Refused,
 }

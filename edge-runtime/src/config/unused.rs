@@ -17,7 +17,8 @@ pub(super) type Remark = (&'static str, &'static str);
 
 const ALWAYS_READ: &str = "every kind that this version knows is read; the field is ignored";
 const NO_KIND: &str = "this version has no such kind or setting; the field is ignored";
-const NO_RATE_LIMIT: &str = "there is no rate limit service in this version; the field is ignored";
+const NOT_STARTED: &str =
+    "the controller doesn't start the rate limit service: whoever does tells it; the field is ignored";
 const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
 
 /// Everything that is set and not followed.
@@ -45,7 +46,11 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         enable_pprof,
     } = admin;
     let set = [
-        (rate_limit.is_some(), ("rateLimit", NO_RATE_LIMIT)),
+        (rate_limit.is_some(), ("rateLimit.backend", NOT_STARTED)),
+        (
+            rate_limit.as_ref().is_some_and(|service| service.telemetry.is_some()),
+            ("rateLimit.telemetry", NOT_STARTED),
+        ),
         (
             extension_manager.is_some(),
             (
@@ -91,18 +96,13 @@ fn apis(apis: &ExtensionApis) -> impl Iterator<Item = Remark> {
     let ExtensionApis {
         enable_edge_patch_policy: _,
         enable_backend: _,
-        disable_lua,
-        enable_lua,
+        disable_lua: _,
+        enable_lua: _,
         enable_sds_secret_ref,
     } = apis;
-    let set = [
-        (disable_lua.is_some(), "extensionApis.disableLua"),
-        (enable_lua.is_some(), "extensionApis.enableLua"),
-        (*enable_sds_secret_ref, "extensionApis.enableSDSSecretRef"),
-    ];
-    set.into_iter()
-        .filter(|(is_set, _)| *is_set)
-        .map(|(_, path)| (path, NO_KIND))
+    enable_sds_secret_ref
+        .then_some(("extensionApis.enableSDSSecretRef", NO_KIND))
+        .into_iter()
 }
 
 fn of_telemetry(telemetry: &Telemetry) -> Vec<Remark> {
@@ -161,10 +161,10 @@ fn of_cluster(cluster: Option<&ClusterProvider>) -> Vec<Remark> {
         (
             rate_limit_deployment.is_some(),
             "provider.cluster.rateLimitDeployment",
-            NO_RATE_LIMIT,
+            NOT_STARTED,
         ),
-        (rate_limit_hpa.is_some(), "provider.cluster.rateLimitHpa", NO_RATE_LIMIT),
-        (rate_limit_pdb.is_some(), "provider.cluster.rateLimitPDB", NO_RATE_LIMIT),
+        (rate_limit_hpa.is_some(), "provider.cluster.rateLimitHpa", NOT_STARTED),
+        (rate_limit_pdb.is_some(), "provider.cluster.rateLimitPDB", NOT_STARTED),
         (
             cache_sync_period.is_some(),
             "provider.cluster.cacheSyncPeriod",

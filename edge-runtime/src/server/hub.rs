@@ -12,7 +12,10 @@ use crate::{
     status::Sources,
     task::{Supervision, Task},
     world::{self, Outputs, Pace, Terms},
-    xds_server::{self, Authorizer, Shared},
+    xds_server::{
+        self, Authorizer, Shared,
+        limits::{self, Domains},
+    },
 };
 use serde_json::Value;
 use std::{collections::BTreeSet, future::Future, sync::Arc, time::Instant};
@@ -137,6 +140,24 @@ impl Hub {
                     (Ok(tls), Ok(listener)) => xds_server::serve(listener, tls, limits, shared, stop).await,
                     (Err(error), _) => tracing::error!("{error}"),
                     (_, Err(error)) => tracing::error!(%error, "the socket of the xDS server can't be used"),
+                }
+            }
+        })
+    }
+
+    /// Starts the server that tells the service of global rate limits what to count.
+    pub(super) fn serve_limits(&self, socket: Socket, files: TlsFiles, config: &Config) -> Task {
+        let domains = Domains {
+            published: self.published.clone(),
+            namespace: Arc::clone(&config.settings.controller_namespace),
+        };
+        Task::lasting("rate limits", &self.supervision, move |stop| {
+            let (socket, files, domains) = (socket.clone(), files.clone(), domains.clone());
+            async move {
+                match (ServerTls::read(files), socket.listener()) {
+                    (Ok(tls), Ok(listener)) => limits::serve(listener, tls, domains, stop).await,
+                    (Err(error), _) => tracing::error!("{error}"),
+                    (_, Err(error)) => tracing::error!(%error, "the socket of the rate limits can't be used"),
                 }
             }
         })

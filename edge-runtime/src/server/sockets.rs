@@ -26,6 +26,8 @@ pub struct Listen {
     pub health: Option<SocketAddr>,
     /// Metrics.
     pub metrics: Option<SocketAddr>,
+    /// What the service of global rate limits is told.
+    pub rate_limit: Option<SocketAddr>,
 }
 
 /// Where the controller listens.
@@ -34,6 +36,7 @@ pub(super) struct Addresses {
     pub(super) xds: SocketAddr,
     pub(super) health: SocketAddr,
     pub(super) metrics: SocketAddr,
+    pub(super) rate_limit: SocketAddr,
 }
 
 impl Addresses {
@@ -49,6 +52,7 @@ impl Addresses {
             xds: or(listen.xds, 18000),
             health: or(listen.health, 8081),
             metrics: or(listen.metrics, 19001),
+            rate_limit: or(listen.rate_limit, 18001),
         }
     }
 }
@@ -68,6 +72,7 @@ pub(super) struct Sockets {
     pub(super) admin: Socket,
     pub(super) health: Socket,
     pub(super) metrics: Option<Socket>,
+    pub(super) rate_limit: Option<Socket>,
 }
 
 /// An open socket. A server that begins again takes it up where the last one left it: its address is never free for
@@ -109,12 +114,23 @@ impl Sockets {
             true => Some(Socket::open(addresses.metrics, "metrics", &format!("{other} --metrics-address")).await?),
             false => None,
         };
+        let rate_limit = match config.settings.rate_limit {
+            Some(_) => Some(Self::rate_limit(addresses).await?),
+            None => None,
+        };
         Ok(Self {
             xds,
             admin,
             health,
             metrics,
+            rate_limit,
         })
+    }
+
+    /// The one for the service of global rate limits.
+    pub(super) async fn rate_limit(addresses: &Addresses) -> Result<Socket, Error> {
+        let remedy = "free that port, or choose another address with --rate-limit-xds-address";
+        Socket::open(addresses.rate_limit, "rate limits", remedy).await
     }
 
     /// Where proxies of this machine find the controller.

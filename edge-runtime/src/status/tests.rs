@@ -57,7 +57,7 @@ fn published() -> Published {
     Published {
         fleets: [("ns/gw".into(), state)].into(),
         coverage: Coverage::Whole,
-        since: None,
+        ..Published::default()
     }
 }
 

@@ -191,6 +191,12 @@ impl Authorizer {
     }
 }
 
+/// Refuses whoever shows no certificate of a service of the namespace; that of a fleet's proxy is none.
+pub(super) fn demand_service(peer: &Peer, namespace: &str) -> Result<(), Status> {
+    // No fleet is called so.
+    demand(peer, namespace, &"".into()).map(|_| ())
+}
+
 /// The scope of a peer's certificate, and when it expires.
 fn demand(peer: &Peer, namespace: &str, fleet: &FleetKey) -> Result<(Scope, SystemTime), Status> {
     let Some(certificate) = &peer.certificate else {

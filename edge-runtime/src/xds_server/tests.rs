@@ -35,6 +35,7 @@ use tonic::{
 
 mod delivered;
 mod identity;
+mod limits;
 
 struct Rig {
     folder: tempfile::TempDir,
@@ -76,6 +77,7 @@ fn serving(snapshot: Snapshot) -> Arc<Published> {
         fleets: [("ns/gw".into(), state)].into(),
         coverage: Coverage::Whole,
         since: Some(time::Instant::now()),
+        ..Published::default()
     })
 }
 
@@ -351,7 +353,7 @@ fn world(path: &str) -> Arc<Published> {
     Arc::new(Published {
         fleets: [(key.clone(), state)].into(),
         coverage: Coverage::Whole,
-        since: None,
+        ..Published::default()
     })
 }
 

@@ -58,6 +58,17 @@ pub struct BackendTarget<'a> {
     pub port: Option<u16>,
 }
 
+/// A service by its backends, whatever the type that names it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backends<'a> {
+    /// Older form of the list.
+    pub single: Option<&'a crate::api::cluster_settings::BackendRef>,
+    /// The backends.
+    pub listed: &'a [crate::api::cluster_settings::BackendRef],
+    /// Settings of the connections to them.
+    pub settings: Option<&'a crate::api::cluster_settings::ClusterSettings>,
+}
+
 /// Declares a service that data is sent to, with further fields.
 macro_rules! collector {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -75,6 +86,17 @@ macro_rules! collector {
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
             pub backend_settings: Option<Box<crate::api::cluster_settings::ClusterSettings>>,
             $($own)*
+        }
+
+        impl $name {
+            /// The service by its backends.
+            pub fn backends(&self) -> crate::api::shape::Backends<'_> {
+                crate::api::shape::Backends {
+                    single: self.backend_ref.as_deref(),
+                    listed: &self.backend_refs,
+                    settings: self.backend_settings.as_deref(),
+                }
+            }
         }
     };
 }
@@ -95,9 +117,78 @@ macro_rules! otlp_collector {
                 $($own)*
             }
         }
+
+        impl $name {
+            /// The service by its address, the older form.
+            pub fn address(&self) -> Option<(&str, u16)> {
+                Some((self.host.as_deref()?, self.port))
+            }
+        }
     };
 }
 pub(crate) use otlp_collector;
+
+/// What spans tell, whatever the type that says so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spans<'a> {
+    /// Share of requests.
+    pub sampling: Option<&'a crate::api::route_filter::Fraction>,
+    /// Share of client-forced traces that are honoured.
+    pub client_sampling: Option<&'a crate::api::route_filter::Fraction>,
+    /// Upper bound after the others.
+    pub overall_sampling: Option<&'a crate::api::route_filter::Fraction>,
+    /// Older form of `tags`.
+    pub custom_tags: &'a std::collections::BTreeMap<Box<str>, crate::api::edge_proxy::tracing::CustomTag>,
+    /// Span tags with command operators.
+    pub tags: &'a crate::api::string_map::StringMap,
+    /// Names of spans.
+    pub span_name: Option<&'a crate::api::edge_proxy::tracing::SpanName>,
+}
+
+/// Declares traces of requests, with further fields.
+macro_rules! traces {
+    ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
+        $(#[$meta])*
+        #[derive(serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            /// Share of requests.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub sampling_fraction: Option<crate::api::route_filter::Fraction>,
+            /// Share of client-forced traces that are honoured.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub client_sampling_fraction: Option<crate::api::route_filter::Fraction>,
+            /// Upper bound after the others.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub overall_sampling_fraction: Option<crate::api::route_filter::Fraction>,
+            /// Older form of `tags`.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub custom_tags: std::collections::BTreeMap<Box<str>, crate::api::edge_proxy::tracing::CustomTag>,
+            /// Span tags with command operators.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub tags: crate::api::string_map::StringMap,
+            /// Names of spans.
+            #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
+            pub span_name: Option<crate::api::edge_proxy::tracing::SpanName>,
+            $($own)*
+        }
+
+        impl $name {
+            /// What spans tell.
+            pub fn spans(&self) -> crate::api::shape::Spans<'_> {
+                crate::api::shape::Spans {
+                    sampling: self.sampling_fraction.as_ref(),
+                    client_sampling: self.client_sampling_fraction.as_ref(),
+                    overall_sampling: self.overall_sampling_fraction.as_ref(),
+                    custom_tags: &self.custom_tags,
+                    tags: &self.tags,
+                    span_name: self.span_name.as_ref(),
+                }
+            }
+        }
+    };
+}
+pub(crate) use traces;
 
 /// Declares settings of the connections to a backend, with further fields.
 macro_rules! cluster_settings {

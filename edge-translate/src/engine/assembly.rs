@@ -142,7 +142,7 @@ pub(super) struct FleetParts {
     secrets_state: State,
     /// What sockets and clusters name, with the number of those that do.
     named_secrets: BTreeMap<SecretName, (u32, Arc<Secret>)>,
-    /// Clusters that sockets bring, with the number of those that do.
+    /// Clusters that sockets and telemetry bring, with the number of those that do.
     outside: BTreeMap<ClusterName, u32>,
     tables: BTreeMap<RouteTableName, Table>,
     /// Whether `named_tables` holds what `sockets` say.
@@ -205,8 +205,8 @@ impl FleetParts {
         }
     }
 
-    /// Replaces clusters that sockets bring; several may bring the same one.
-    fn change_outside(&mut self, gone: Vec<ClusterParts>, come: Vec<ClusterParts>) {
+    /// Replaces clusters that sockets or telemetry bring; several may bring the same one.
+    pub(super) fn change_outside(&mut self, gone: Vec<ClusterParts>, come: Vec<ClusterParts>) {
         for parts in &come {
             self.change_secrets(&[], &parts.secrets);
             *self.outside.entry(parts.cluster.name.clone()).or_default() += 1;

@@ -59,10 +59,8 @@ pub(crate) struct Index {
     /// TLS, TCP and UDP routes, in no order.
     listener_routes: FxHashMap<ListenerId, Vec<RouteId>>,
     attached: FxHashMap<ListenerId, u32>,
-    /// Parents of routes that lead to a backend, by the number of these routes.
+    /// Parents of routes that lead to a backend, by the number of these routes, and objects that ask it themselves.
     pub(crate) ancestors: Counts<BackendPort, Ancestor>,
-    /// What the targets of a policy are or hang under, by the number of these targets.
-    pub(crate) policy_ancestors: Counts<PolicyId, Ancestor>,
     /// Policies on routes, by the Gateway above.
     pub(crate) route_policies: Counts<Id, RoutePolicy>,
     /// What routes need of a listener, by the number of those that do.

@@ -57,6 +57,8 @@ pub(crate) enum Key {
     FleetShape(FleetId),
     /// What does this SecurityPolicy say?
     SecurityPolicy(Id),
+    /// What does this EdgeExtensionPolicy say?
+    ExtensionPolicy(Id),
     /// What does this ClientTrafficPolicy say?
     ClientPolicy(Id),
     /// What does this BackendTrafficPolicy say?
@@ -81,6 +83,8 @@ pub(crate) enum Key {
     Endpoints(FleetId, BackendPort),
     /// A socket, with the tables and secrets that it names.
     Socket(SocketId),
+    /// The clusters of those who are told what a fleet sees.
+    Collectors(FleetId),
     /// What must exist around a fleet.
     Infra(FleetId),
     /// What we say about an object.

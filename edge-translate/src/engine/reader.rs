@@ -12,9 +12,9 @@ use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::{MachinePort, Question},
     name::{
-        Ancestor, BackendId, BackendPort, Context, ContextId, FilterKey, FilterOwner, FilterSettingsId, FleetId,
-        HostId, Id, InstanceId, ListenerId, PolicyId, PolicyInstance, RouteId, RouteKind, Security, SecurityId,
-        SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        Ancestor, BackendId, BackendPort, Context, ContextId, Extension, ExtensionId, FilterKey, FilterOwner,
+        FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, PolicyId, PolicyInstance, RouteId, RouteKind,
+        Security, SecurityId, SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -25,12 +25,14 @@ use crate::{
             sockets::SocketListener,
             view::ListenerViews,
         },
-        policies::{client::ClientPolicy, security::SecurityPolicy, traffic::TrafficPolicy},
+        policies::{
+            client::ClientPolicy, extension::ExtensionPolicy, security::SecurityPolicy, traffic::TrafficPolicy,
+        },
         reference::{Referent, Referrer, is_permitted},
         routes::{attach::Attachments, bound::Bound},
     },
     settings::Settings,
-    world::{Cover, World, may_protect, protects},
+    world::{Cover, World},
 };
 use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PatchFailure, PortProtocol};
 use smallvec::SmallVec;
@@ -140,6 +142,8 @@ units! {
     traffic_policy(id: Id): TrafficPolicy -> Arc<TrafficPolicy>;
     /// What a SecurityPolicy says; none when it doesn't exist.
     security_policy(id: Id): SecurityPolicy -> Arc<SecurityPolicy>;
+    /// What an EdgeExtensionPolicy says; none when it doesn't exist.
+    extension_policy(id: Id): ExtensionPolicy -> Arc<ExtensionPolicy>;
     /// How a backend is spoken to; none when it doesn't exist.
     backend_tls(port: BackendPort): BackendTls -> BackendTls;
     /// What routes see of a Gateway; none when it isn't ours.
@@ -212,11 +216,6 @@ impl<'a> Reader<'a> {
     pub(crate) fn route_policies(&self, gateway: Id) -> impl Iterator<Item = RoutePolicy> {
         self.reads.note(Key::RoutePolicies(gateway));
         self.index.route_policies.of(gateway)
-    }
-
-    /// Whether a policy protects what it covers in a way that this version can't honour: that must not be open.
-    pub(crate) fn protects(&self, policy: PolicyId) -> bool {
-        may_protect(policy.kind) && self.object(policy.kind, policy.id).is_some_and(protects)
     }
 
     /// Whether a ReferenceGrant lets the policies of another namespace cover an object.
@@ -367,12 +366,6 @@ impl<'a> Reader<'a> {
         self.index.overlaps.of(route)
     }
 
-    /// What the targets of a policy are or hang under, in no order; for its status alone, as with [`Self::host_routes`].
-    pub(crate) fn policy_ancestors(&self, policy: PolicyId) -> impl Iterator<Item = Ancestor> {
-        debug_assert_eq!(self.key, Key::Status(policy.kind, policy.id), "only this unit is woken");
-        self.index.policy_ancestors.of(policy)
-    }
-
     /// Units that broke down over an object, with what they said; for its status alone, as with [`Self::host_routes`].
     pub(crate) fn faults(&self, kind: Kind, id: Id) -> Vec<(&'static str, &'a str)> {
         debug_assert_eq!(self.key, Key::Status(kind, id), "only this unit is woken");
@@ -397,6 +390,16 @@ impl<'a> Reader<'a> {
     /// The instance behind a number.
     pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
         self.world.instance(id)
+    }
+
+    /// The number of what policies extend requests by.
+    pub(crate) fn extension_id(&self, extension: Extension) -> ExtensionId {
+        self.world.extension_id(extension)
+    }
+
+    /// What policies extend requests by.
+    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
+        self.world.extension(id)
     }
 
     /// The number of what a policy says of security.

@@ -7,6 +7,8 @@ use crate::{
 };
 use edge_ir::{Fleet, PathMatch, RouteAction};
 
+mod telemetry;
+
 const WORLD: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass

@@ -152,6 +152,7 @@ units! {
         0 Certificate(id) lives with { Subject::Certificate(id) };
         1 CertificateView(id) lives with { Subject::Certificate(id) };
         0 SecurityPolicy(id) lives with { Subject::Object(Kind::SecurityPolicy, id) };
+        0 ExtensionPolicy(id) lives with { Subject::Object(Kind::EdgeExtensionPolicy, id) };
         0 ClientPolicy(id) lives with { Subject::Object(Kind::ClientTrafficPolicy, id) };
         0 TrafficPolicy(id) lives with { Subject::Object(Kind::BackendTrafficPolicy, id) };
         1 Gateway(id) lives with { Subject::Object(Kind::Gateway, id) };
@@ -167,6 +168,7 @@ units! {
         6 Cluster(fleet, backend) lives with { Subject::Backend(fleet, backend) };
         6 Endpoints(fleet, port) lives with { Subject::Endpoints(fleet, port) };
         6 Socket(socket) lives with { Subject::Socket(socket) };
+        6 Collectors(fleet) lives with { Subject::Fleet(fleet) };
         6 Infra(fleet) lives with { Subject::Fleet(fleet) };
         7 Status(kind, id) lives with { Subject::Object(kind, id) } if has_status(kind);
     }

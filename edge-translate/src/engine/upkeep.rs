@@ -11,10 +11,14 @@ use super::{
     value::{PlacedHost, Value},
 };
 use crate::{
-    name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, PolicyId, RouteId},
+    api::Kind,
+    name::{Ancestor, BackendPort, ContextId, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
         backends::cluster::ClusterParts,
-        gateways::gateway::{Gateway, Member},
+        gateways::{
+            fleet_shape::FleetShape,
+            gateway::{Gateway, Member},
+        },
         hostname::Specificity,
         listeners::{fleet::Serving, sockets, view::ListenerViews},
         routes::{attach::Attachments, uses::Uses},
@@ -39,21 +43,31 @@ impl Translator {
             Key::ListenerViews(_) => {
                 let (was, now) = (was.and_then(as_views), now.and_then(as_views));
                 self.keep_reserved_hosts(was, now);
-                self.keep_policy_ancestors(covered(was), covered(now));
             }
             Key::Attach(route) => {
                 let (was, now) = (was.and_then(as_attachments), now.and_then(as_attachments));
                 self.keep_hosts(route, was, now);
                 self.keep_route_policies(&route_policies(route, was), &route_policies(route, now));
-                self.keep_policy_ancestors(&ancestors(was), &ancestors(now));
+            }
+            Key::SecurityPolicy(id) => {
+                let policy = Ancestor::object(Kind::SecurityPolicy, id);
+                self.keep_asked(policy, asked(was), asked(now));
+            }
+            Key::ExtensionPolicy(id) => {
+                let policy = Ancestor::object(Kind::EdgeExtensionPolicy, id);
+                self.keep_asked(policy, asked(was), asked(now));
             }
             Key::Bound(route) => self.keep_users(route, was, now),
             Key::Host(host) => {
                 self.keep_overlaps(host.listener, was, now);
                 self.keep_assembly(key, was, now);
             }
-            Key::FleetShape(_)
-            | Key::Patches(_)
+            Key::FleetShape(fleet) => {
+                self.keep_collectors(fleet, was.and_then(as_shape), now.and_then(as_shape));
+                self.keep_assembly(key, was, now);
+            }
+            Key::Patches(_)
+            | Key::Collectors(_)
             | Key::Cluster(..)
             | Key::Endpoints(..)
             | Key::Socket(_)
@@ -165,13 +179,6 @@ impl Translator {
         }
     }
 
-    /// A policy is told where its targets are.
-    fn keep_policy_ancestors(&mut self, was: &[(PolicyId, Ancestor)], now: &[(PolicyId, Ancestor)]) {
-        for policy in self.index.policy_ancestors.turn(was, now) {
-            self.memo.want(Key::Status(policy.kind, policy.id));
-        }
-    }
-
     /// Who looks from a Gateway's policy at those below it needn't look at every route.
     fn keep_route_policies(&mut self, was: &[(Id, RoutePolicy)], now: &[(Id, RoutePolicy)]) {
         for gateway in self.index.route_policies.turn(was, now) {
@@ -179,14 +186,27 @@ impl Translator {
         }
     }
 
+    /// Whoever leads to a backend: parents of routes, and objects that ask it themselves. Both lists are sorted.
+    fn keep_ancestors(&mut self, was: &[(BackendPort, Ancestor)], now: &[(BackendPort, Ancestor)]) {
+        for port in self.index.ancestors.turn(was, now) {
+            self.memo.touch(Key::Ancestors(port));
+        }
+    }
+
+    /// An object that asks backends itself is what a policy about these hangs under.
+    fn keep_asked(&mut self, object: Ancestor, was: &[BackendPort], now: &[BackendPort]) {
+        let under = |ports: &[BackendPort]| -> SmallVec<[(BackendPort, Ancestor); 2]> {
+            ports.iter().map(|port| (*port, object)).collect()
+        };
+        self.keep_ancestors(&under(was), &under(now));
+    }
+
     fn keep_users(&mut self, route: RouteId, was: Option<&Value>, now: Option<&Value>) {
         let none = Uses::default();
         let was = was.and_then(as_uses).unwrap_or(&none);
         let now = now.and_then(as_uses).unwrap_or(&none);
         self.keep_attached(route, &was.listeners, &now.listeners);
-        for port in self.index.ancestors.turn(&was.ancestors, &now.ancestors) {
-            self.memo.touch(Key::Ancestors(port));
-        }
+        self.keep_ancestors(&was.ancestors, &now.ancestors);
         for listener in self.index.filters.turn(&was.filters, &now.filters) {
             self.memo.touch(Key::Filters(listener));
         }
@@ -205,6 +225,24 @@ impl Translator {
                 if self.index.remove_endpoint_user(*fleet, backend.port) == CountChange::Vanished {
                     self.wake(Subject::Endpoints(*fleet, backend.port));
                 }
+            }
+        }
+    }
+
+    /// Collectors need endpoints, and a policy about TLS is told whom it concerns.
+    fn keep_collectors(&mut self, fleet: FleetId, was: Option<&FleetShape>, now: Option<&FleetShape>) {
+        let ancestors = |shape: Option<&FleetShape>| shape.map(|s| s.telemetry.ancestors()).unwrap_or_default();
+        self.keep_ancestors(&ancestors(was), &ancestors(now));
+        let ports = |shape: Option<&FleetShape>| shape.map(|s| s.telemetry.discovered()).unwrap_or_default();
+        let (was, now) = (ports(was), ports(now));
+        for port in now.difference(&was) {
+            if self.index.add_endpoint_user(fleet, *port) == CountChange::Appeared {
+                self.wake(Subject::Endpoints(fleet, *port));
+            }
+        }
+        for port in was.difference(&now) {
+            if self.index.remove_endpoint_user(fleet, *port) == CountChange::Vanished {
+                self.wake(Subject::Endpoints(fleet, *port));
             }
         }
     }
@@ -250,6 +288,13 @@ impl Translator {
                 };
                 let name = self.world.text(fleet.0);
                 self.assembly.set_settings(fleet, &name, settings);
+            }
+            Key::Collectors(fleet) => {
+                let clusters = |value: Option<&Value>| match value {
+                    Some(Value::Collectors(clusters)) => clusters.to_vec(),
+                    _ => Vec::new(),
+                };
+                self.assembly.fleet(fleet).change_outside(clusters(was), clusters(now));
             }
             Key::Patches(fleet) => {
                 let patches = match now {
@@ -311,24 +356,20 @@ fn as_cluster(value: &Value) -> Option<&ClusterParts> {
     }
 }
 
-fn covered(views: Option<&ListenerViews>) -> &[(PolicyId, Ancestor)] {
-    views.map_or(&[], |views| &views.covered)
+fn as_shape(value: &Value) -> Option<&FleetShape> {
+    match value {
+        Value::FleetShape(shape) => Some(shape),
+        _ => None,
+    }
 }
 
-/// What a route hangs under, for each policy over it, sorted.
-fn ancestors(attachments: Option<&Attachments>) -> SmallVec<[(PolicyId, Ancestor); 2]> {
-    let policies = attachments
-        .into_iter()
-        .flat_map(|a| a.policies.iter().map(move |policy| (a, *policy)));
-    let mut ancestors: SmallVec<_> = policies
-        .flat_map(|(attachments, policy)| {
-            let parents = attachments.parents.iter();
-            parents.map(move |parent| (policy, parent.ancestor()))
-        })
-        .collect();
-    ancestors.sort_unstable();
-    ancestors.dedup();
-    ancestors
+/// Backends that a policy asks.
+fn asked(value: Option<&Value>) -> &[BackendPort] {
+    match value {
+        Some(Value::SecurityPolicy(policy)) => &policy.asked,
+        Some(Value::ExtensionPolicy(policy)) => &policy.asked,
+        _ => &[],
+    }
 }
 
 fn as_views(value: &Value) -> Option<&ListenerViews> {

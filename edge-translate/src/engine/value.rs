@@ -11,7 +11,9 @@ use crate::{
             sockets::Socket,
             view::ListenerViews,
         },
-        policies::{client::ClientPolicy, security::SecurityPolicy, traffic::TrafficPolicy},
+        policies::{
+            client::ClientPolicy, extension::ExtensionPolicy, security::SecurityPolicy, traffic::TrafficPolicy,
+        },
         routes::{attach::Attachments, bound::Bound, overlap::Overlap},
     },
     status::Status,
@@ -37,6 +39,8 @@ pub(crate) enum Value {
     FleetShape(Arc<FleetShape>),
     /// See [`phase::policies::security`](crate::phase::policies::security).
     SecurityPolicy(Arc<SecurityPolicy>),
+    /// See [`phase::policies::extension`](crate::phase::policies::extension).
+    ExtensionPolicy(Arc<ExtensionPolicy>),
     /// See [`phase::policies::client`](crate::phase::policies::client).
     ClientPolicy(Arc<ClientPolicy>),
     /// See [`phase::policies::traffic`](crate::phase::policies::traffic).
@@ -61,6 +65,8 @@ pub(crate) enum Value {
     Endpoints(Option<Arc<EndpointSet>>),
     /// See [`phase::listeners::sockets`](crate::phase::listeners::sockets).
     Socket(Arc<Socket>),
+    /// See [`phase::gateways::collectors`](crate::phase::gateways::collectors).
+    Collectors(Arc<Vec<ClusterParts>>),
     /// Infrastructure; none when what exists should stay as it is.
     Infra(Option<Arc<Infra>>),
     /// What we say about an object; none when it isn't ours to speak of.

@@ -11,15 +11,8 @@
 /// Per type, fields and what happens instead.
 const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
-        "AccessLog",
-        &[("settings", "entries are written as JSON on standard output")],
-    ),
-    (
         "ActiveHealthCheck",
-        &[
-            ("overrides", "endpoints are probed where they serve"),
-            ("healthCheckLog", "nothing is logged of health checks"),
-        ],
+        &[("overrides", "endpoints are probed where they serve")],
     ),
     (
         "BackendConnection",
@@ -41,15 +34,10 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
         "EdgeProxySpec",
         &[
-            ("mergeBackends", "every backend has a cluster of its own"),
-            ("filterOrder", "filters keep their usual order"),
             (
                 "backendTLS",
                 "backends are spoken to with the usual TLS settings and no client certificate of the EdgeProxy",
             ),
-            ("luaValidation", "no Lua runs"),
-            ("lua", "no Lua runs"),
-            ("dynamicModules", "no module is loaded"),
             ("geoIP", "no database is read"),
             ("mergeType", "settings replace less specific ones as a whole"),
         ],
@@ -75,8 +63,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
             ("sinks", "metrics are not pushed, only scraped"),
             ("matches", ALL_METRICS),
             ("enableVirtualHostStats", ALL_METRICS),
-            ("enablePerEndpointStats", ALL_METRICS),
-            ("enableRequestResponseSizesStats", ALL_METRICS),
             ("enableGRPCStats", ALL_METRICS),
             ("clusterStatName", "clusters have their own names in metrics"),
         ],
@@ -87,11 +73,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ),
     (
         "ProxyTelemetry",
-        &[
-            ("tracing", "no traces are sent"),
-            ("requestID", "request ids are made and kept as usual"),
-            ("healthCheckLog", "nothing is logged of health checks"),
-        ],
+        &[("requestID", "request ids are made and kept as usual")],
     ),
     ("StreamRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),

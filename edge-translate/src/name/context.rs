@@ -6,7 +6,7 @@
 //! is a field of one or several. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::{BackendId, FilterKey, OutsideService, PolicyId, Sym};
+use super::{BackendId, FilterKey, OutsideService, Sym};
 use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout,
     UpstreamSettings,
@@ -38,6 +38,10 @@ pub(crate) struct TrafficId(u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SecurityId(u32);
 
+/// The number of an [`Extension`], with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ExtensionId(u32);
+
 /// The number of a [`PolicyInstance`], with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct InstanceId(u32);
@@ -49,8 +53,6 @@ pub(crate) struct FilterSettingsId(u32);
 /// What policies decide for a route at a parent listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Context {
-    /// Policies that protect the route and that this version can't honour, sorted: what they cover is closed.
-    pub(crate) unhonoured: Box<[PolicyId]>,
     /// For its rules.
     pub(crate) decision: Decision,
     /// For rules that policies name, instead: by name of the rule, sorted.
@@ -74,6 +76,8 @@ pub(crate) struct Decision {
     pub(crate) treatment: Treatment,
     /// Who may send them.
     pub(crate) protection: Protection,
+    /// What else sees them.
+    pub(crate) extending: Extending,
 }
 
 /// Who may send requests.
@@ -91,6 +95,32 @@ impl Default for Protection {
     }
 }
 
+/// What else sees requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Extending {
+    /// What a policy says.
+    Policy(ExtensionId),
+    /// What must see them can't run: they are refused.
+    Refused,
+}
+
+impl Default for Extending {
+    fn default() -> Self {
+        Self::Policy(ExtensionId::default())
+    }
+}
+
+/// What an EdgeExtensionPolicy, or two of them merged, say where they are used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Extension {
+    /// Filters for requests.
+    pub(crate) filters: PolicyFilters,
+    /// Backends that these ask.
+    pub(crate) backends: Box<[BackendId]>,
+    /// What becomes of connections whose requests nobody reads.
+    pub(crate) streams: Streams,
+}
+
 /// What a SecurityPolicy, or two of them merged, say.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Security {
@@ -102,7 +132,7 @@ pub(crate) struct Security {
     pub(crate) streams: Streams,
 }
 
-/// What a SecurityPolicy says of connections whose requests nobody reads.
+/// What a policy says of connections whose requests nobody reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Streams {
     /// Nothing: they pass.
@@ -222,6 +252,7 @@ fn settings_name(settings: &FilterSettings) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     contexts: Numbered<Context>,
+    extensions: Numbered<Extension>,
     instances: Numbered<Option<PolicyInstance>>,
     security: Numbered<Security>,
     traffic: Numbered<Traffic>,
@@ -248,6 +279,16 @@ impl Decisions {
     /// The instance behind a number.
     pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
         self.instances.value(id.0)
+    }
+
+    /// The number of what policies extend requests by.
+    pub(crate) fn extension_id(&mut self, extension: Extension) -> ExtensionId {
+        ExtensionId(self.extensions.number(extension))
+    }
+
+    /// What policies extend requests by.
+    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
+        self.extensions.value(id.0)
     }
 
     /// The number of what a policy says of security.

@@ -2,8 +2,11 @@
 
 pub(crate) mod class;
 mod cluster_settings;
+pub(crate) mod collectors;
+pub(crate) mod filter_order;
 pub(crate) mod fleet_shape;
 pub(crate) mod gateway;
 pub(crate) mod infra;
 pub(crate) mod patches;
 pub(crate) mod proxy_settings;
+pub(crate) mod telemetry;

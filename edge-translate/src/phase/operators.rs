@@ -65,20 +65,48 @@ ACCESS_LOG_TYPE BYTES_RECEIVED BYTES_RETRANSMITTED BYTES_SENT CONNECTION_ID CONN
 /// Shows what a proxy was started with, which is none of the business of who owns a route, or of its clients.
 const OF_THE_PROXY: &str = "ENVIRONMENT";
 
+/// Operators that a proxy knows where extensions are given to a format, as with access logs.
+const BY_EXTENSION: [&str; 2] = ["CEL", "REQ_WITHOUT_QUERY"];
+
+/// Whose format it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// Of a route.
+    Route,
+    /// Of a span, which goes to who runs the proxies.
+    Span,
+    /// Of who runs the proxies.
+    Fleet,
+}
+
 /// Whether a proxy takes the format of a route; if not, why.
 pub(crate) fn check(format: &str) -> Result<(), String> {
+    check_of(Owner::Route, format)
+}
+
+/// Whether a proxy takes a format of spans; if not, why.
+pub(crate) fn check_of_span(format: &str) -> Result<(), String> {
+    check_of(Owner::Span, format)
+}
+
+/// Whether a proxy takes a format of access logs; if not, why.
+pub(crate) fn check_of_fleet(format: &str) -> Result<(), String> {
+    check_of(Owner::Fleet, format)
+}
+
+fn check_of(owner: Owner, format: &str) -> Result<(), String> {
     let mut rest = format;
     while let Some((_, after)) = rest.split_once('%') {
         rest = match after.strip_prefix('%') {
             Some(after) => after,
-            None => operator(after)?,
+            None => operator(owner, after)?,
         };
     }
     Ok(())
 }
 
 /// Checks the operator that a text begins with; returns what is behind it.
-fn operator(text: &str) -> Result<&str, String> {
+fn operator(owner: Owner, text: &str) -> Result<&str, String> {
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
     let (name, behind) = text.split_at(end);
@@ -93,10 +121,11 @@ fn operator(text: &str) -> Result<&str, String> {
         ));
     };
     let of = |(_, names): &&(Argument, &str)| names.split(' ').any(|known| known == name);
-    let Some((wanted, _)) = KNOWN.iter().find(of) else {
+    let by_extension = (owner == Owner::Fleet && BY_EXTENSION.contains(&name)).then_some(&Argument::Needed);
+    let Some(wanted) = by_extension.or_else(|| KNOWN.iter().find(of).map(|(wanted, _)| wanted)) else {
         return Err(format!("%{name}% is no command operator that proxies know"));
     };
-    if name == OF_THE_PROXY {
+    if name == OF_THE_PROXY && owner == Owner::Route {
         return Err(format!(
             "%{name}% shows the proxy's own environment, which is not for routes"
         ));
@@ -159,5 +188,14 @@ mod tests {
     #[test]
     fn routes_do_not_see_what_a_proxy_was_started_with() {
         assert!(check("%ENVIRONMENT(HOME)%").is_err());
+        assert!(check_of_fleet("%ENVIRONMENT(HOME)%").is_ok());
+    }
+
+    #[test]
+    fn access_logs_know_more_operators() {
+        for format in ["%CEL(request.headers['x'].size())%", "%REQ_WITHOUT_QUERY(:PATH)%"] {
+            assert!(check(format).is_err(), "{format}");
+            assert_eq!(check_of_fleet(format), Ok(()), "{format}");
+        }
     }
 }

@@ -7,6 +7,9 @@
 //! | `client` | what a ClientTrafficPolicy says, once for each policy; `listeners/client_traffic` puts it on listeners |
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
 //! | `security` | what a SecurityPolicy says, in the same way |
+//! | `extension` | what an EdgeExtensionPolicy says, once for each policy, and what becomes of that where it is used |
+//! | `services` | the services that policies ask |
+//! | `written` | what a policy says, as it was written |
 //! | `merge` | what two policies say together |
 //! | `filter_list` | the filters that a policy brings |
 //! | `effective` | what is decided for each rule of a route at a listener, by precedence |
@@ -18,8 +21,11 @@
 pub(crate) mod attachment;
 pub(crate) mod client;
 pub(crate) mod effective;
+pub(crate) mod extension;
 mod filter_list;
 mod merge;
 pub(crate) mod policy;
 pub(crate) mod security;
+mod services;
 pub(crate) mod traffic;
+mod written;

@@ -19,7 +19,6 @@ mod fault;
 mod features;
 mod gateway;
 mod listener_set;
-mod policy;
 mod route;
 mod target;
 mod warning;
@@ -56,7 +55,6 @@ fn by_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
         Kind::EdgePatchPolicy => edge_patch_policy::status(reader, id),
         Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
         kind if is_in_force(kind) => attached::status(reader, kind, id),
-        kind if policy::is_policy(kind) => policy::status(reader, kind, id),
         _ => route::status(
             reader,
             RouteId {
@@ -79,5 +77,5 @@ pub(crate) fn has_status(kind: Kind) -> bool {
             | Kind::EdgePatchPolicy
             | Kind::BackendTlsPolicy
     );
-    is_own || is_in_force(kind) || policy::is_policy(kind) || RouteKind::of(kind).is_some()
+    is_own || is_in_force(kind) || RouteKind::of(kind).is_some()
 }

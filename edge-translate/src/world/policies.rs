@@ -1,9 +1,7 @@
-//! What policies say of what they cover: whether it must be protected, which objects they name, and which they choose.
+//! What policies say of what they cover: which objects they name, and which they choose.
 //!
-//! Most are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy. Kinds
-//! that may protect in a way that this version can't honour close what they cover (a SecurityPolicy is read by itself): a route that somebody put behind
-//! authentication must not be open because we don't know the policy yet. Each leaves [`protects`] when its translation
-//! arrives.
+//! Most are read here as raw fields, so that nothing about a target gets lost by a slip elsewhere in the policy: a route
+//! that somebody put behind authentication must not be open for that.
 
 use crate::{
     api::{Generic, Kind, LabelSelector, Object, PolicyTargets, StringMap, TargetRef, TargetSelector, TargetsFrom},
@@ -22,11 +20,11 @@ pub(crate) enum Written<'a> {
     Typed(PolicyTargets<'a>),
 }
 
-/// Whether policies of a kind are in force; of others only what they might protect counts.
+/// Whether objects of a kind are policies with targets.
 pub(crate) fn is_in_force(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::ClientTrafficPolicy | Kind::BackendTrafficPolicy | Kind::SecurityPolicy
+        Kind::ClientTrafficPolicy | Kind::BackendTrafficPolicy | Kind::SecurityPolicy | Kind::EdgeExtensionPolicy
     )
 }
 
@@ -45,6 +43,11 @@ impl<'a> Written<'a> {
             Self::Raw(spec) => named_targets(spec).collect(),
             Self::Typed(targets) => targets.named.iter().chain(targets.single).filter_map(named).collect(),
         }
+    }
+
+    /// Whether it has selectors.
+    pub(crate) fn chooses(self) -> bool {
+        !self.selectors().is_empty()
     }
 
     /// Its selectors; kinds that we don't read are left out.
@@ -92,34 +95,6 @@ pub(crate) fn policy_of(object: &Object) -> Option<&Generic> {
         }
         _ => None,
     }
-}
-
-/// Whether policies of a kind may protect; of others nobody has to ask each one.
-pub(crate) fn may_protect(kind: Kind) -> bool {
-    matches!(kind, Kind::EdgeExtensionPolicy)
-}
-
-/// Whether an object is a policy that protects what it covers, so that this must be closed.
-pub(crate) fn protects(object: &Object) -> bool {
-    match object {
-        Object::EdgeExtensionPolicy(policy) => must_run(&policy.spec),
-        _ => false,
-    }
-}
-
-/// Fields of an EdgeExtensionPolicy that add nothing to what requests pass.
-const NO_EXTENSION: [&str; 4] = ["targetRef", "targetRefs", "targetSelectors", "mergeType"];
-
-/// Whether an extension of an EdgeExtensionPolicy must not be left out: any may authenticate, and only a Wasm module or
-/// an external processor can be told to let requests pass that it can't see. So does whatever a later version adds.
-fn must_run(spec: &Value) -> bool {
-    let fields = spec.as_object().into_iter().flatten();
-    let mut extensions = fields.filter(|(field, _)| !NO_EXTENSION.contains(&field.as_str()));
-    extensions.any(|(field, listed)| {
-        let may_fail_open = matches!(field.as_str(), "wasm" | "extProc");
-        let may_be_missing = |extension: &Value| may_fail_open && extension["failOpen"] == Value::Bool(true);
-        !entries(listed).iter().all(may_be_missing)
-    })
 }
 
 /// The entries of a list in a policy. What stands alone where a list belongs is its one entry: a policy from a file has
@@ -242,33 +217,6 @@ pub(crate) fn selectors(spec: &Value) -> impl Iterator<Item = Selector> {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn an_extension_must_run_unless_it_says_that_it_may_be_missing() {
-        let open = json!({"failOpen": true});
-        for (spec, expected) in [
-            (
-                json!({"targetRefs": [{"kind": "HTTPRoute", "name": "r"}], "mergeType": "StrategicMerge"}),
-                false,
-            ),
-            (
-                json!({"wasm": [open], "extProc": [open], "lua": [], "dynamicModule": null}),
-                false,
-            ),
-            (json!({"wasm": open}), false),
-            (json!({"wasm": [{}]}), true),
-            (json!({"wasm": [open, {"failOpen": false}]}), true),
-            (json!({"extProc": {"backendRefs": []}}), true),
-            (json!({"extProc": "a-processor"}), true),
-            (json!({"wasm": [{"failOpen": "true"}]}), true),
-            (json!({"lua": [open]}), true),
-            (json!({"lua": {"inline": "-- nothing"}}), true),
-            (json!({"dynamicModule": [{"name": "m"}]}), true),
-            (json!({"wasmModules": [open]}), true),
-        ] {
-            assert_eq!(must_run(&spec), expected, "{spec}");
-        }
-    }
 
     #[test]
     fn a_target_is_found_where_a_list_was_forgotten() {

@@ -41,27 +41,27 @@ fn passes(stream: &StreamProxy) -> bool {
 
 fn is_covered(objects: &Objects, origins: [&Origins; 2]) -> bool {
     let named = origins.into_iter().flat_map(|list| list.iter());
-    named.flat_map(|origin| places(objects, origin)).any(|place| {
-        let mut policies = objects.values().filter_map(guard);
-        policies.any(|(kind, policy)| covers(objects, kind, policy, &place))
-    })
+    let places: Vec<ObjectKey> = named.flat_map(|origin| places(objects, origin)).collect();
+    let over = |kind: &str, policy: &Generic| places.iter().any(|place| covers(objects, kind, policy, place));
+    let mut extensions = Vec::new();
+    for object in objects.values() {
+        match object {
+            Object::SecurityPolicy(policy) if over("SecurityPolicy", policy) => return true,
+            Object::EdgeExtensionPolicy(policy) if over("EdgeExtensionPolicy", policy) => extensions.push(policy),
+            _ => {}
+        }
+    }
+    // The most specific of them stands in place of the others, whichever that is.
+    !extensions.is_empty() && extensions.into_iter().all(|policy| must_run(policy))
 }
 
-/// The policy that an object is, if it protects: one that extends does unless all that it adds may be missing.
-fn guard(object: &Object) -> Option<(&'static str, &Generic)> {
-    match object {
-        Object::SecurityPolicy(policy) => Some(("SecurityPolicy", policy)),
-        Object::EdgeExtensionPolicy(policy) => {
-            let may_be_missing =
-                |field: &str, one: &Value| ["wasm", "extProc"].contains(&field) && one["failOpen"] == true;
-            let adds = |(field, added): (&String, &Value)| {
-                !field.starts_with("target") && !each(added).iter().all(|one| may_be_missing(field, one))
-            };
-            let matters = policy.spec.as_object()?.iter().any(adds);
-            matters.then_some(("EdgeExtensionPolicy", policy))
-        }
-        _ => None,
-    }
+/// Whether something that an EdgeExtensionPolicy adds may not be missing; none of it can run.
+fn must_run(policy: &Generic) -> bool {
+    let may_be_missing = |field: &str, one: &Value| ["wasm", "extProc"].contains(&field) && one["failOpen"] == true;
+    let adds = |(field, added): (&String, &Value)| {
+        !field.starts_with("target") && !each(added).iter().all(|one| may_be_missing(field, one))
+    };
+    policy.spec.as_object().is_some_and(|spec| spec.iter().any(adds))
 }
 
 /// The entries of a list, or what stands in its place.

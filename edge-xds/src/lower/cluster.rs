@@ -11,11 +11,11 @@ use crate::{
     wire::{put_message, put_str},
 };
 use bytes::Bytes;
-use edge_ir::{Cluster, Discovery, DnsFamily, DnsSettings, ServerNaming, UpstreamTls};
+use edge_ir::{Cluster, ClusterStats, Discovery, DnsFamily, DnsSettings, ServerNaming, UpstreamTls};
 use envoy_types::{
     pb::envoy::{
         config::cluster::v3::{
-            self as pb,
+            self as pb, TrackClusterStats,
             cluster::{
                 ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy,
             },
@@ -94,12 +94,13 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
         load_balancing,
         upstream,
         zones,
+        stats,
         origins: _,
     } = a;
     let is_own = |cluster: &Cluster| matches!(&cluster.discovery, Discovery::Endpoints(set) if **set == *cluster.name);
     is_own(a)
         && is_own(b)
-        && (protocol, tls, load_balancing, zones) == (&b.protocol, &b.tls, &b.load_balancing, &b.zones)
+        && (protocol, tls, load_balancing, zones, stats) == (&b.protocol, &b.tls, &b.load_balancing, &b.zones, &b.stats)
         && (Arc::ptr_eq(upstream, &b.upstream) || *upstream == b.upstream)
 }
 
@@ -130,6 +131,11 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
     }
     message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
     settings::put(&mut message, cluster);
+    message.track_cluster_stats = (cluster.stats != ClusterStats::default()).then_some(TrackClusterStats {
+        timeout_budgets: false,
+        request_response_sizes: cluster.stats.sizes,
+        per_endpoint_stats: cluster.stats.endpoints,
+    });
     let http = settings::http_options(cluster).map(|options| (HTTP_OPTIONS.to_owned(), pack_any(options)));
     message.typed_extension_protocol_options = http.into_iter().collect();
     message

@@ -5,8 +5,11 @@
 //! weights, is a number that falls into the stretch of one backend, and the thresholds between stretches are tried from
 //! the last to the first. Clients that all send from one fixed port go to one backend together.
 
-use super::stream::{INVALID, NOBODY};
-use edge_ir::StreamProxy;
+use super::{
+    access_log,
+    stream::{INVALID, NOBODY},
+};
+use edge_ir::{FleetSettings, StreamProxy};
 use envoy_types::{
     pb::{
         envoy::{
@@ -42,10 +45,11 @@ use envoy_types::{
 use prost::{Message, Name};
 
 /// The listener filter that hands datagrams on.
-pub(super) fn proxy(stream: &StreamProxy) -> ListenerFilter {
+pub(super) fn proxy(stream: &StreamProxy, settings: &FleetSettings) -> ListenerFilter {
     let proxy = UdpProxyConfig {
         stat_prefix: stream.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Matcher(draw(&destinations(stream)))),
+        access_log: access_log::of_streams(&settings.access_log),
         ..Default::default()
     };
     ListenerFilter {

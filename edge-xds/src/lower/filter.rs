@@ -6,7 +6,7 @@ use super::{
     cors, ext_authz, session, token,
 };
 use crate::wire::{MAP_KEY, MAP_VALUE, put_generated, put_message, put_str};
-use edge_ir::{ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, RouteFilter};
+use edge_ir::{ExistingHeader, FilterEffect, FilterId, HostRewrite, InjectedCredential, RouteFilter, VirtualHost};
 use envoy_types::{
     pb::{
         envoy::{
@@ -35,8 +35,10 @@ mod fault;
 mod instance;
 mod overrides;
 mod rate_limit;
+mod rate_limit_service;
 
 pub(super) use instance::instance;
+pub(crate) use rate_limit::described;
 
 /// What the names of all filters begin with.
 const PREFIX: &str = "envoy.filters.http.";
@@ -46,13 +48,25 @@ pub(super) fn name(id: &FilterId) -> String {
     format!("{PREFIX}{id}")
 }
 
+/// Where a route stands: rate limits are counted by that.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    /// Its virtual host.
+    pub(super) host: &'a VirtualHost,
+    /// All of its name but the host.
+    pub(super) route: &'a str,
+    /// The host's part of its name.
+    pub(super) suffix: &'a str,
+}
+
 /// Writes the entry of a map from filter to its settings for a route.
-pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter) {
+pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter, place: Place<'_>) {
     let settings = match &filter.effect {
         FilterEffect::Fault(fault) => pack_any(fault::lower(fault)),
         FilterEffect::Override(overrides) => pack_any(overrides::lower(overrides)),
         FilterEffect::Buffer(limit) => pack_any(instance::buffer_of_route(*limit)),
-        FilterEffect::RateLimit(limits) => pack_any(rate_limit::lower(limits)),
+        FilterEffect::RateLimit(limits) => pack_any(rate_limit::lower(limits, place.host.limits)),
+        FilterEffect::GlobalRateLimit(limits) => pack_any(rate_limit_service::of_route(limits, place)),
         FilterEffect::Bandwidth(limit) => pack_any(bandwidth::lower(limit)),
         FilterEffect::Cors(cors) => pack_any(cors::lower(cors)),
         FilterEffect::SiteCheck(check) => pack_any(access::site_check(check)),

@@ -70,7 +70,7 @@ impl EncodedHost {
 
 /// Compares pointers first, because the routes of a host that was rebuilt are mostly the same ones.
 fn same_host(a: &VirtualHost, b: &VirtualHost) -> bool {
-    (&a.name, &a.domain, a.port, &a.origins) == (&b.name, &b.domain, b.port, &b.origins)
+    (&a.name, &a.domain, a.port, a.limits, &a.origins) == (&b.name, &b.domain, b.port, b.limits, &b.origins)
         && a.routes.len() == b.routes.len()
         && a.routes.iter().zip(&b.routes).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
 }
@@ -78,7 +78,10 @@ fn same_host(a: &VirtualHost, b: &VirtualHost) -> bool {
 /// Encodes a host, copying what it shares with its previous encoding. The buffer is scratch space.
 pub(super) fn encode_host(buffer: &mut Vec<u8>, host: &Arc<VirtualHost>, before: Option<&EncodedHost>) -> EncodedHost {
     buffer.clear();
-    let reusable = before.filter(|before| (&before.host.domain, before.host.port) == (&host.domain, host.port));
+    let is_alike = |before: &VirtualHost| {
+        (&before.name, &before.domain, before.port, before.limits) == (&host.name, &host.domain, host.port, host.limits)
+    };
+    let reusable = before.filter(|before| is_alike(&before.host));
     let known: FxHashMap<*const Route, usize> = reusable
         .map(|before| {
             before
@@ -129,7 +132,7 @@ fn to_u32(len: usize) -> u32 {
 }
 
 /// The host's part of a route's name.
-fn host_suffix(domain: &str) -> String {
+pub(crate) fn host_suffix(domain: &str) -> String {
     domain.replace('.', "_")
 }
 

@@ -9,14 +9,13 @@ use super::{
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
-    Accepts, AccessLog, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily,
-    Listener, Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TcpKeepalive, TlsVersion,
+    Accepts, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily, Listener, Network,
+    ProxyHeader, ReadyListener, ServerNames, SocketSettings, TcpKeepalive, TlsVersion,
 };
 use envoy_types::{
     pb::{
         envoy::{
             config::{
-                accesslog::v3::{AccessLogFilter, ResponseFlagFilter, access_log_filter::FilterSpecifier},
                 core::v3::{
                     Address, SocketOption,
                     address::Address as AddressKind,
@@ -72,14 +71,14 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
         ..Default::default()
     };
     if let Some(udp) = &listener.udp {
-        message.listener_filters = vec![datagram::proxy(udp)];
+        message.listener_filters = vec![datagram::proxy(udp, settings)];
         message.udp_listener_config = Some(datagram::listener_config());
         if let Some(AddressKind::SocketAddress(socket)) = message.address.as_mut().and_then(|a| a.address.as_mut()) {
             socket.protocol = Protocol::Udp.into();
         }
     }
-    if settings.access_log == AccessLog::DefaultJson && listener.default_chain.is_none() && listener.udp.is_none() {
-        message.access_log = vec![unmatched_connections()];
+    if listener.default_chain.is_none() && listener.udp.is_none() {
+        message.access_log = access_log::at(access_log::Place::Unmatched, &settings.access_log);
     }
     let mut out = message.encode_to_vec();
     put_metadata(&mut out, METADATA, &listener.origins);
@@ -115,18 +114,6 @@ pub(crate) fn any_address(family: IpFamily, port: u16) -> Address {
     let mut socket = socket(if family == IpFamily::V4 { "0.0.0.0" } else { "::" }, port);
     socket.ipv4_compat = family == IpFamily::DualStack;
     address(socket)
-}
-
-/// Logs connections that no chain is for: there is nobody else to log them.
-fn unmatched_connections() -> envoy_types::pb::envoy::config::accesslog::v3::AccessLog {
-    let mut log = access_log::default_json();
-    let flags = ResponseFlagFilter {
-        flags: vec!["NR".to_owned()],
-    };
-    log.filter = Some(AccessLogFilter {
-        filter_specifier: Some(FilterSpecifier::ResponseFlagFilter(flags)),
-    });
-    log
 }
 
 /// What looks at a connection before its chain is chosen: first whose it is, then what it asks for.
@@ -232,7 +219,7 @@ fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain
             &manager.stat_prefix,
             vec![http(manager::lower_manager(manager, settings))],
         ),
-        Network::Tcp(proxy) => (&proxy.stat_prefix, stream::tcp(proxy, idle_timeout)),
+        Network::Tcp(proxy) => (&proxy.stat_prefix, stream::tcp(proxy, idle_timeout, settings)),
     };
     let limiter = limit.map(|limit| limiter(stat_prefix, limit));
     let clients = chain.tls.as_ref().and_then(|tls| tls.clients.as_deref());

@@ -1,14 +1,16 @@
 //! HTTP connection managers: what a client may do and what it is told.
 
 use super::{
-    access_log, client,
+    access_log::{self, Place},
+    client,
     common::{extension, from_ads, number, yes},
-    filter, route,
+    filter, route, tracing,
 };
-use edge_ir::{AccessLog, FleetSettings, HttpManager, OwnHeaders};
+use edge_ir::{FleetSettings, HttpManager, OwnHeaders};
 use envoy_types::pb::{
     envoy::{
         config::{
+            accesslog::v3::AccessLog,
             core::v3::CidrRange,
             route::v3::{
                 self as rt, HeaderMatcher, RouteConfiguration, RouteMatch, VirtualHost,
@@ -44,11 +46,10 @@ const INTERNAL: [(&str, u32); 6] = [
 
 /// The manager of a Gateway listener.
 pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> HttpConnectionManager {
-    let access_log = match settings.access_log {
-        AccessLog::DefaultJson => vec![access_log::default_json()],
-        AccessLog::Disabled => Vec::new(),
-    };
-    let last = router_with(manager.client.headers.own);
+    let last = router_with(
+        manager.client.headers.own,
+        access_log::at(Place::Tries, &settings.access_log),
+    );
     let lowered = HttpConnectionManager {
         stat_prefix: manager.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Rds(Rds {
@@ -63,7 +64,8 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             .collect(),
         server_name: SERVER.to_owned(),
         server_header_transformation: ServerHeaderTransformation::Overwrite.into(),
-        access_log,
+        access_log: access_log::at(Place::Requests, &settings.access_log),
+        tracing: settings.tracing.as_deref().map(tracing::lower),
         internal_address_config: Some(internal_addresses()),
         normalize_path: yes(),
         ..Default::default()
@@ -140,12 +142,13 @@ fn internal_addresses() -> InternalAddressConfig {
 /// The last filter of every chain. It doesn't suppress the proxy's own headers unless somebody asks for that: they are
 /// part of what users are told to expect.
 pub(crate) fn router() -> HttpFilter {
-    router_with(OwnHeaders::Added)
+    router_with(OwnHeaders::Added, Vec::new())
 }
 
-fn router_with(own: OwnHeaders) -> HttpFilter {
+fn router_with(own: OwnHeaders, upstream_log: Vec<AccessLog>) -> HttpFilter {
     let router = Router {
         suppress_envoy_headers: own == OwnHeaders::Suppressed,
+        upstream_log,
         ..Default::default()
     };
     http_filter("envoy.filters.http.router", router)

@@ -4,7 +4,7 @@
 
 use super::{
     common::{duration, fractional, number},
-    filter,
+    filter::{self, Place},
     headers::{host_edit, put_to_add, put_to_remove},
     matches::put_match,
     metadata::put_metadata,
@@ -35,6 +35,8 @@ use envoy_types::{
 
 mod telemetry;
 mod traffic;
+
+pub(super) use telemetry::tag;
 
 #[cfg(test)]
 mod tests;
@@ -102,13 +104,18 @@ mod share {
 /// Writes the fields of a route of a virtual host.
 pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str, route: &Route) {
     let effect = &*route.effect;
+    let place = Place {
+        host,
+        route: &route.name,
+        suffix: host_suffix,
+    };
     put_message(out, MATCH, |out| {
         put_match(out, &route.matches, traffic::method(&effect.action))
     });
     match &effect.action {
         Action::Forward(forward) if has_destination(forward) => {
             put_message(out, ROUTE, |out| {
-                put_forward(out, forward, edits(&effect.request_headers))
+                put_forward(out, forward, edits(&effect.request_headers), place)
             });
         }
         Action::Forward(_) => put_generated(out, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
@@ -120,7 +127,7 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
     put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, edits(&effect.response_headers));
     put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, edits(&effect.request_headers));
     for used in effect.filters.iter() {
-        filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used);
+        filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used, place);
     }
     // A string has the form of a message, and this one is put together in place.
     put_message(out, NAME, |out| {
@@ -158,8 +165,8 @@ fn has_destination(forward: &Forward) -> bool {
     }
 }
 
-fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits) {
-    let not_found = put_destination(out, &forward.destination);
+fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits, place: Place<'_>) {
+    let not_found = put_destination(out, &forward.destination, place);
     let path = forward
         .path_rewrite
         .as_deref()
@@ -205,7 +212,7 @@ fn put_host_rewrite(out: &mut Vec<u8>, rewrite: Option<&HostRewrite>, edits: &He
 }
 
 /// Writes where to; returns what a cluster that isn't there is answered with.
-fn put_destination(out: &mut Vec<u8>, destination: &Destination) -> ClusterNotFoundResponseCode {
+fn put_destination(out: &mut Vec<u8>, destination: &Destination, place: Place<'_>) -> ClusterNotFoundResponseCode {
     match destination {
         Destination::Cluster(cluster) => {
             put_str(out, action::CLUSTER, cluster);
@@ -214,7 +221,7 @@ fn put_destination(out: &mut Vec<u8>, destination: &Destination) -> ClusterNotFo
         Destination::Weighted { shares, invalid_weight } => {
             put_message(out, action::WEIGHTED_CLUSTERS, |out| {
                 for share in shares {
-                    put_message(out, share::CLUSTERS, |out| put_share(out, share));
+                    put_message(out, share::CLUSTERS, |out| put_share(out, share, place));
                 }
                 if *invalid_weight > 0 {
                     put_message(out, share::CLUSTERS, |out| {
@@ -228,7 +235,7 @@ fn put_destination(out: &mut Vec<u8>, destination: &Destination) -> ClusterNotFo
     }
 }
 
-fn put_share(out: &mut Vec<u8>, share: &BackendShare) {
+fn put_share(out: &mut Vec<u8>, share: &BackendShare, place: Place<'_>) {
     put_text(out, share::NAME, &share.cluster);
     put_weight(out, share.weight);
     put_to_add(out, share::REQUEST_HEADERS_TO_ADD, &share.request_headers);
@@ -236,7 +243,7 @@ fn put_share(out: &mut Vec<u8>, share: &BackendShare) {
     put_to_remove(out, share::RESPONSE_HEADERS_TO_REMOVE, &share.response_headers);
     put_to_remove(out, share::REQUEST_HEADERS_TO_REMOVE, &share.request_headers);
     for used in share.filters.iter() {
-        filter::put_effect(out, share::TYPED_PER_FILTER_CONFIG, used);
+        filter::put_effect(out, share::TYPED_PER_FILTER_CONFIG, used, place);
     }
     if let Some(host) = share.host_rewrite.as_deref().or(host_edit(&share.request_headers)) {
         put_str(out, share::HOST_REWRITE_LITERAL, host);

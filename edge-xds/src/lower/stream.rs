@@ -1,7 +1,7 @@
 //! Streams: connections handed on as they are.
 
-use super::{access, common::duration};
-use edge_ir::{StreamProxy, StreamShare, Timeout};
+use super::{access, access_log, common::duration};
+use edge_ir::{FleetSettings, StreamProxy, StreamShare, Timeout};
 use envoy_types::{
     pb::envoy::{
         config::listener::v3::{Filter, filter},
@@ -19,7 +19,7 @@ pub(super) const NOBODY: &str = "EmptyCluster";
 pub(super) const INVALID: &str = "invalid-backend-cluster";
 
 /// The network filters that hand a connection on, if it may come, for as long as it isn't silent too long.
-pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>) -> Vec<Filter> {
+pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetSettings) -> Vec<Filter> {
     let access = stream.access.as_deref().map(|rules| Filter {
         name: "envoy.filters.network.rbac".to_owned(),
         config_type: Some(filter::ConfigType::TypedConfig(pack_any(access::of_connections(
@@ -27,13 +27,14 @@ pub(super) fn tcp(stream: &StreamProxy, idle: Option<Timeout>) -> Vec<Filter> {
             &stream.stat_prefix,
         )))),
     });
-    access.into_iter().chain([proxy(stream, idle)]).collect()
+    access.into_iter().chain([proxy(stream, idle, settings)]).collect()
 }
 
-fn proxy(stream: &StreamProxy, idle: Option<Timeout>) -> Filter {
+fn proxy(stream: &StreamProxy, idle: Option<Timeout>, settings: &FleetSettings) -> Filter {
     let proxy = TcpProxy {
         stat_prefix: stream.stat_prefix.to_string(),
         idle_timeout: idle.map(duration),
+        access_log: access_log::of_streams(&settings.access_log),
         cluster_specifier: Some(cluster_specifier(stream)),
         ..Default::default()
     };

@@ -7,7 +7,10 @@ use super::{Outcome, Target};
 use crate::cli::OutputFormat;
 use anyhow::Result;
 use edge_ir::{Fleet, FleetKey, Infra};
-use edge_xds::dump::DumpKind;
+use edge_xds::{
+    dump::DumpKind,
+    limits::{Domains, RateLimits},
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, io::Write};
@@ -28,6 +31,8 @@ struct Shown<'a> {
     fleets: Option<BTreeMap<&'a FleetKey, &'a Fleet>>,
     #[serde(rename = "infraIR", skip_serializing_if = "Option::is_none")]
     infra: Option<BTreeMap<&'a FleetKey, &'a Infra>>,
+    #[serde(rename = "rateLimits", skip_serializing_if = "Domains::is_empty")]
+    limits: Domains,
     #[serde(skip_serializing_if = "Option::is_none")]
     xds: Option<Dumps<'a>>,
 }
@@ -51,6 +56,11 @@ pub fn write(
             .transpose()?,
         fleets: wants(Target::Ir).then(|| fleets(outcome)),
         infra: wants(Target::Ir).then(|| infra(outcome)),
+        limits: if wants(Target::Ir) {
+            limits(outcome)
+        } else {
+            Domains::default()
+        },
         xds: wants(Target::Xds).then(xds).transpose()?,
     };
     write_value(&shown, format, out)
@@ -74,6 +84,11 @@ pub fn infra(outcome: &Outcome) -> BTreeMap<&FleetKey, &Infra> {
         .iter()
         .map(|(key, infra)| (key, &**infra))
         .collect()
+}
+
+/// What the service of global rate limits is told.
+pub fn limits(outcome: &Outcome) -> Domains {
+    RateLimits::new().domains(&outcome.translation.fleets)
 }
 
 /// Writes one document.

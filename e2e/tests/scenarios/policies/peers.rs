@@ -17,7 +17,10 @@ use std::{
 use tokio::runtime::{Builder, Runtime};
 use tonic::{
     Request, Response, Status,
-    transport::{Server, server::TcpIncoming},
+    transport::{
+        Server,
+        server::{Router, TcpIncoming},
+    },
 };
 
 /// A request as a peer reads it.
@@ -115,26 +118,30 @@ fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()>
     Ok(())
 }
 
-/// An authorizer over gRPC. It lets in who says `x-user: ann`, and tells the backend what it was told of her.
-pub(super) struct GrpcPeer {
+/// A server of gRPC.
+pub(crate) struct GrpcPeer {
     /// Its port.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     _runtime: Runtime,
 }
 
 impl GrpcPeer {
-    /// Starts it.
-    pub(super) fn start() -> Result<Self> {
+    /// Starts one that serves this.
+    pub(crate) fn serving(services: Router) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(address))?;
         let port = listener.local_addr()?.port();
-        let server = Server::builder().add_service(AuthorizationServer::new(Authorizer));
-        runtime.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+        runtime.spawn(services.serve_with_incoming(TcpIncoming::from(listener)));
         Ok(Self {
             port,
             _runtime: runtime,
         })
+    }
+
+    /// Starts an authorizer. It lets in who says `x-user: ann`, and tells the backend what it was told of her.
+    pub(super) fn authorizer() -> Result<Self> {
+        Self::serving(Server::builder().add_service(AuthorizationServer::new(Authorizer)))
     }
 }
 

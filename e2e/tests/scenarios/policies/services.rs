@@ -10,7 +10,7 @@ use e2e::stack::DataPlane;
 
 pub(crate) fn a_service_decides_over_grpc(plane: &DataPlane) -> Result<()> {
     let www = Guarded::start(plane)?;
-    let authorizer = GrpcPeer::start()?;
+    let authorizer = GrpcPeer::authorizer()?;
     www.stack.put("auth.yaml", &backend("auth", authorizer.port))?;
     let asked = |more: &str| {
         let service = "grpc: { backendRefs: [{ group: gateway.edge, kind: Backend, name: auth }] }";

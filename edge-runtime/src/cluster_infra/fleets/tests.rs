@@ -45,7 +45,7 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
     Some(Arc::new(Published {
         fleets: fleets.iter().map(state).collect(),
         coverage: Coverage::Whole,
-        since: None,
+        ..Published::default()
     }))
 }
 

@@ -1,41 +1,22 @@
 //! What an EdgeProxy says about traces.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::api::route_filter::{Fraction, HttpHeader};
-use crate::api::shape::otlp_collector;
+use crate::api::shape::{otlp_collector, traces};
 use crate::api::string_map::StringMap;
 use crate::api::text::{is_default, open_enum};
 
-/// Traces of requests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProxyTracing {
-    /// Percent of requests; 100 when absent.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub sampling_rate: Option<u32>,
-    /// Share of requests.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub sampling_fraction: Option<Fraction>,
-    /// Share of client-forced traces that are honoured.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub client_sampling_fraction: Option<Fraction>,
-    /// Upper bound after the others.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub overall_sampling_fraction: Option<Fraction>,
-    /// Older form of `tags`.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub custom_tags: BTreeMap<Box<str>, CustomTag>,
-    /// Span tags with command operators.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub tags: StringMap,
-    /// Names of spans.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub span_name: Option<SpanName>,
-    /// Where traces go.
-    pub provider: TracingProvider,
+traces! {
+    /// Traces of requests.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ProxyTracing {
+        /// Percent of requests; 100 when absent.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub sampling_rate: Option<u32>,
+        /// Where traces go.
+        pub provider: TracingProvider,
+    }
 }
 
 /// A span tag.

@@ -1,7 +1,11 @@
 //! No field is ignored in silence: the types know each, and so does one of the two lists.
 
 use super::{FIELDS, fields_of};
-use crate::api::{ClientTrafficPolicySpec, Kind, Object, security::SecuritySettings};
+use crate::api::{
+    ClientTrafficPolicySpec, Kind, Object,
+    extension::{ExtProc, Lua, ModuleFilter},
+    security::SecuritySettings,
+};
 use crate::load::known::NARROWING;
 use crate::load::{Limits, Source, load};
 use serde::Deserialize;
@@ -159,6 +163,21 @@ fn known() -> BTreeSet<(&'static str, &'static str)> {
     }
     // Kept as it was written, and read where its meaning is asked for.
     let walked = SecuritySettings::deserialize(Walker {
+        seen: &seen,
+        text: "aaaa",
+    });
+    assert!(walked.is_ok(), "{walked:?}");
+    let walked = Lua::deserialize(Walker {
+        seen: &seen,
+        text: "aaaa",
+    });
+    assert!(walked.is_ok(), "{walked:?}");
+    let walked = ModuleFilter::deserialize(Walker {
+        seen: &seen,
+        text: "aaaa",
+    });
+    assert!(walked.is_ok(), "{walked:?}");
+    let walked = ExtProc::deserialize(Walker {
         seen: &seen,
         text: "aaaa",
     });

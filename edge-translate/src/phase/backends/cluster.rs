@@ -4,9 +4,9 @@ use super::{backend_tls::Trust, endpoints, settings};
 use crate::{
     engine::reader::Reader,
     name::{BackendId, FleetId},
-    phase::{listeners::client_certificate, precedence::Seniority},
+    phase::{gateways::telemetry::Telemetry, listeners::client_certificate, precedence::Seniority},
 };
-use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, Secret, UpstreamTls};
+use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, HealthCheck, Secret, UpstreamSettings, UpstreamTls};
 use std::sync::Arc;
 
 /// A cluster and the secrets that it names.
@@ -20,12 +20,15 @@ pub(crate) struct ClusterParts {
 
 /// Builds a cluster; none when the fleet doesn't use it.
 pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> Option<ClusterParts> {
-    if !reader.is_used(fleet, backend) {
-        return None;
-    }
+    reader.is_used(fleet, backend).then(|| parts(reader, fleet, backend))
+}
+
+/// The cluster of a backend for a fleet.
+pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> ClusterParts {
     let set = reader.endpoint_set_name(backend.port);
     let discovery = discovery(reader, fleet, backend, set);
     let variant = reader.variant(backend.variant);
+    let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     let settings = settings::settings(reader, backend.port, &variant);
     let (tls, secrets) = match settings.ok().and_then(|settings| settings.tls) {
         Some(trust) => {
@@ -40,14 +43,33 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
         protocol: backend.protocol,
         tls,
         load_balancing: variant.load_balancing.clone(),
-        upstream: Arc::clone(&variant.upstream),
+        upstream: upstream(telemetry, &variant.upstream),
         zones: None,
+        stats: telemetry.map(|telemetry| telemetry.stats).unwrap_or_default(),
         origins: endpoints::origins(reader, backend.port),
     };
-    Some(ClusterParts {
+    ClusterParts {
         cluster: Arc::new(cluster),
         secrets,
-    })
+    }
+}
+
+/// What policies ask of connections, with what the fleet logs of its probes.
+fn upstream(telemetry: Option<&Telemetry>, asked: &Arc<UpstreamSettings>) -> Arc<UpstreamSettings> {
+    let log = telemetry.and_then(|telemetry| telemetry.health_log.as_ref());
+    match (log, asked.health_check.as_deref()) {
+        (Some(log), Some(check)) if check.log.is_none() => {
+            let check = HealthCheck {
+                log: Some(log.clone()),
+                ..check.clone()
+            };
+            Arc::new(UpstreamSettings {
+                health_check: Some(Arc::new(check)),
+                ..UpstreamSettings::clone(asked)
+            })
+        }
+        _ => Arc::clone(asked),
+    }
 }
 
 /// What the policy says, with what the fleet adds.

@@ -74,7 +74,7 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
 }
 
 /// Endpoints of a backend by the fleet's kind of routing.
-pub(super) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Vec<Endpoint> {
+pub(crate) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Vec<Endpoint> {
     match port.target.kind {
         BackendKind::Backend => from_backend(reader, port),
         _ if routing(reader, fleet) == RoutingType::Service => {
@@ -102,7 +102,7 @@ pub(super) fn is_dns(endpoints: &[Endpoint]) -> bool {
 }
 
 /// One locality in the region of the backend, so that a proxy's statistics tell backends apart.
-pub(super) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) -> Vec<Locality> {
+pub(crate) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) -> Vec<Locality> {
     endpoints.sort_unstable();
     endpoints.dedup_by(|a, b| a.address == b.address);
     if endpoints.is_empty() {

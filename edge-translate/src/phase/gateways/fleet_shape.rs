@@ -2,11 +2,13 @@
 //! readiness, ports, where traffic for a Service goes.
 
 use super::{
+    filter_order::{self, FilterMove},
     gateway::{PortMapping, proxy_of},
     proxy_settings,
+    telemetry::{self, Telemetry},
 };
 use crate::{api::RoutingType, engine::reader::Reader, name::FleetId, settings::Platform};
-use edge_ir::{AccessLog, FleetSettings, IpFamily, ReadyListener, pod_port};
+use edge_ir::{FleetSettings, IpFamily, ReadyListener, pod_port};
 use std::sync::Arc;
 
 /// The shape of a fleet.
@@ -18,6 +20,10 @@ pub(crate) struct FleetShape {
     pub(crate) routing: RoutingType,
     /// Which ports they bind.
     pub(crate) ports: PortMapping,
+    /// How filters of a chain are moved.
+    pub(crate) filter_order: Arc<[FilterMove]>,
+    /// What they tell, and whom.
+    pub(crate) telemetry: Arc<Telemetry>,
 }
 
 /// The shape of a fleet; none when it has no Gateway.
@@ -29,12 +35,12 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         IpFamily::V4 => "0.0.0.0",
         IpFamily::V6 | IpFamily::DualStack => "::",
     };
+    let telemetry = proxy.map(|proxy| telemetry::telemetry(reader, proxy, &reader.text(fleet.0)));
+    let telemetry = telemetry.unwrap_or_default();
     let settings = FleetSettings {
         ip_family,
-        access_log: match proxy.is_some_and(proxy_settings::disables_access_log) {
-            true => AccessLog::Disabled,
-            false => AccessLog::DefaultJson,
-        },
+        access_log: telemetry.access_log.clone(),
+        tracing: telemetry.tracing.clone(),
         // On a shared machine every process needs a port of its own: who starts it chooses, in the bootstrap.
         ready: (reader.settings().platform == Platform::Cluster).then(|| ReadyListener {
             address: address.into(),
@@ -46,5 +52,7 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         settings: Arc::new(settings),
         routing: proxy.and_then(|p| p.spec.routing_type.clone()).unwrap_or_default(),
         ports: PortMapping::of(reader, fleet),
+        filter_order: proxy.map(filter_order::moves).unwrap_or_default(),
+        telemetry: Arc::new(telemetry),
     })
 }

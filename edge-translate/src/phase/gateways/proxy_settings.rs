@@ -47,14 +47,6 @@ pub(crate) fn check(proxy: &EdgeProxy, settings: &Settings) -> Result<(), ProxyP
     }
 }
 
-/// Nothing is logged of requests.
-pub(crate) fn disables_access_log(proxy: &EdgeProxy) -> bool {
-    let telemetry = proxy.spec.telemetry.as_ref();
-    telemetry
-        .and_then(|t| t.access_log.as_ref())
-        .is_some_and(|log| log.disable)
-}
-
 /// Address family of a fleet's own sockets.
 pub(crate) fn ip_family(proxy: Option<&EdgeProxy>) -> IpFamily {
     match proxy.and_then(|p| p.spec.ip_family.as_ref()) {

@@ -13,7 +13,10 @@ use crate::{
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId, SocketId},
     phase::{
-        backends::cluster::ClusterParts, gateways::gateway::transport, hostname, policies::client::ClientTraffic,
+        backends::cluster::ClusterParts,
+        gateways::gateway::{Gateway, transport},
+        hostname,
+        policies::client::ClientTraffic,
         routes::bound,
     },
 };
@@ -25,6 +28,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 mod filters;
 mod outside;
+mod rate_limit;
 mod tls;
 
 /// A socket, and what it names.
@@ -226,10 +230,16 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
 fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, served: &[SocketListener]) -> Network {
     let sharers = served.iter().filter(|l| l.table == listener.table);
     let used = sharers.flat_map(|l| reader.filters(l.id));
+    let member = reader.gateway(listener.id.gateway).map(|gateway| &**gateway);
+    let shape = match member {
+        Some(Gateway::Member(member)) => reader.fleet_shape(member.fleet),
+        _ => None,
+    };
+    let moves = shape.map(|shape| &*shape.filter_order).unwrap_or_default();
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        filters: filters::instances(reader, used, &listener.traffic),
+        filters: filters::instances(reader, used, &listener.traffic, moves),
         client: Arc::clone(&listener.traffic.http),
     })
 }

@@ -4,14 +4,14 @@ use super::fleet::{ListenerState, Serving};
 use crate::{
     api::{self, Kind, Protocol},
     engine::reader::Reader,
-    name::{Ancestor, FleetId, Id, ListenerId, PolicyId},
+    name::{FleetId, Id, ListenerId},
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname,
         policies::effective::{self, Clients, Inherited},
     },
 };
-use edge_ir::{Origins, RouteTableName};
+use edge_ir::{Origins, RouteTableName, Told};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What routes see of a Gateway.
@@ -21,8 +21,6 @@ pub(crate) struct ListenerViews {
     pub(crate) fleet: FleetId,
     /// Its listeners in spec order, then those of its ListenerSets.
     pub(crate) listeners: Vec<ListenerView>,
-    /// Policies on the Gateway or a ListenerSet of it, each with what it is on, sorted.
-    pub(crate) covered: Box<[(PolicyId, Ancestor)]>,
 }
 
 /// What routes see of a listener.
@@ -42,6 +40,8 @@ pub(crate) struct ListenerView {
     pub(crate) hostname: Arc<str>,
     /// What policies decide for every route there.
     pub(crate) inherited: Inherited,
+    /// Whether its clients are told of limits, where these say nothing of it.
+    pub(crate) limits: Told,
     /// Route kinds that it takes.
     pub(crate) kinds: Vec<Kind>,
     /// Namespaces that it takes routes from.
@@ -92,7 +92,6 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
     Some(ListenerViews {
         fleet: *fleet,
         listeners,
-        covered: effective::covered(reader, gateway),
     })
 }
 
@@ -131,6 +130,7 @@ fn view(state: &ListenerState, spec: &api::Listener, inherited: Inherited, all: 
         protocol: state.protocol.clone(),
         hostname: Arc::clone(&state.hostname),
         inherited,
+        limits: state.traffic.limits,
         kinds: state.kinds.clone(),
         namespaces: spec.allowed_routes.namespaces.clone(),
         serving: state.serving,

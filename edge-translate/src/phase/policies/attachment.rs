@@ -39,6 +39,18 @@ const TABLE: &[Row] = &[
         ],
     },
     Row {
+        policy: Kind::EdgeExtensionPolicy,
+        targets: &[
+            Kind::Gateway,
+            Kind::ListenerSet,
+            Kind::HttpRoute,
+            Kind::GrpcRoute,
+            Kind::TcpRoute,
+            Kind::UdpRoute,
+            Kind::TlsRoute,
+        ],
+    },
+    Row {
         policy: Kind::SecurityPolicy,
         targets: &[
             Kind::Gateway,

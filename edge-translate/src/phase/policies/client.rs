@@ -11,7 +11,7 @@ use crate::{
     name::Id,
     phase::precedence::Seniority,
 };
-use edge_ir::{ClientSettings, ConnectionSettings, HeaderMutation, SocketSettings};
+use edge_ir::{ClientSettings, ConnectionSettings, HeaderMutation, SocketSettings, Told};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub(crate) struct ClientTraffic {
     pub(crate) probe: Option<Arc<str>>,
     /// Edits to responses.
     pub(crate) late_response: Vec<HeaderMutation>,
+    /// Whether clients are told of limits, where these say nothing of it.
+    pub(crate) limits: Told,
     /// Who may call in gRPC-Web.
     pub(crate) web_calls: WebCalls,
     /// TLS.
@@ -128,6 +130,10 @@ fn read(
         },
         probe: spec.health_check.as_ref().and_then(|probe| path(probe, problems)),
         late_response: headers::mutations("LateResponseHeaders", late, problems),
+        limits: match headers {
+            Some(headers) if headers.disable_rate_limit_headers => Told::No,
+            Some(_) | None => Told::Usual,
+        },
         web_calls: if web_calls { WebCalls::All } else { WebCalls::GrpcRoutes },
         tls: tls::tls(reader, policy, spec.tls.as_deref(), problems),
     }

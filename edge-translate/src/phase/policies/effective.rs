@@ -7,8 +7,8 @@
 //! | decided by | what | where it acts |
 //! |---|---|---|
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
-//! | a policy that this version can't honour and that protects something (`world/policies.rs` has the list) | closed | the route answers 500, or lets nothing through |
 //! | the SecurityPolicy, chosen like the BackendTrafficPolicy below | who may send; closed when it is invalid | filters of the rules |
+//! | the EdgeExtensionPolicy, chosen in the same way | what else sees requests; closed when what must see them can't run | filters of the rules |
 //! | a ClientTrafficPolicy that is invalid, or not as the listener can have it | closed | the rules |
 //! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
@@ -17,21 +17,19 @@
 
 use super::{
     attachment::{self, Held},
+    extension::{self, Allowed},
     security, traffic,
 };
 use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
     name::{
-        Ancestor, Context, ContextId, Decision, Encryption, Id, ListenerId, PolicyId, Protection, RouteId, Treatment,
+        Context, ContextId, Decision, Encryption, Extending, Id, ListenerId, PolicyId, Protection, RouteId, Treatment,
         Variant, VariantId,
     },
-    world::Cover,
 };
 use smallvec::SmallVec;
-
-/// Policies, each once, in no order that can be seen.
-pub(crate) type Policies = Box<[PolicyId]>;
+use std::sync::Arc;
 
 /// Whether a listener serves clients, by its ClientTrafficPolicy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +43,12 @@ pub(crate) enum Clients {
 /// What every route of a listener inherits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Inherited {
-    /// Policies that protect the listener and that this version can't honour.
-    unhonoured: Policies,
     /// Whether anybody is served.
     clients: Clients,
     /// Who encrypts what goes to backends.
     encryption: Encryption,
+    /// What extensions may do in the fleet.
+    allowed: Option<Arc<Allowed>>,
     /// The policies there, one of a kind.
     policies: SmallVec<[PolicyId; 1]>,
     /// What is decided for routes that have no policy of their own.
@@ -68,34 +66,17 @@ impl Inherited {
 /// Who holds a Gateway or ListenerSet, for all of its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct Parent {
-    unhonoured: Policies,
     held: Held,
+    /// What extensions may do in the fleet; for a Gateway alone.
+    allowed: Option<Arc<Allowed>>,
 }
 
 /// What policies say of a Gateway or ListenerSet.
 pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
-    let policies = reader.covers(kind, id).map(|cover| cover.policy);
     Parent {
-        unhonoured: policies.filter(|policy| reader.protects(*policy)).collect(),
         held: attachment::held(reader, kind, id),
+        allowed: (kind == Kind::Gateway).then(|| Allowed::of(reader, id)).flatten(),
     }
-}
-
-/// Gateway and ListenerSets as the targets of policies, each under itself, sorted.
-pub(crate) fn covered(reader: &Reader<'_>, gateway: Id) -> Box<[(PolicyId, Ancestor)]> {
-    let sets = reader.listener_sets(gateway).map(|set| (Kind::ListenerSet, set));
-    let objects = [(Kind::Gateway, gateway)].into_iter().chain(sets);
-    let covered = objects.flat_map(|(kind, id)| {
-        let under = move |cover: Cover| Ancestor {
-            section: cover.section,
-            ..Ancestor::object(kind, id)
-        };
-        reader.covers(kind, id).map(move |cover| (cover.policy, under(cover)))
-    });
-    let mut covered: Vec<_> = covered.collect();
-    covered.sort_unstable();
-    covered.dedup();
-    covered.into()
 }
 
 /// What a listener brings, by the Gateway and ListenerSet that it stands in.
@@ -115,15 +96,11 @@ pub(crate) fn inherited(
             Some(PolicyId { kind, id })
         })
         .collect();
-    let unhonoured = gateway
-        .unhonoured
-        .iter()
-        .chain(set.iter().flat_map(|set| set.unhonoured.iter()));
     let encryption = encryption(spec);
     let bare = Inherited {
-        unhonoured: unhonoured.copied().collect(),
         clients,
         encryption,
+        allowed: gateway.allowed.clone(),
         policies: SmallVec::new(),
         decision: Decision {
             variant: variant(reader, encryption, Treatment::default()),
@@ -167,6 +144,15 @@ fn protection(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Protection
     }
 }
 
+/// What a policy of extensions decides. One that is there and can't be read lets nobody through.
+fn extending(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Extending {
+    let parent = inherited.policy(Kind::EdgeExtensionPolicy);
+    match extension::under(reader, policy, parent) {
+        Some(draft) => draft.settle(reader, inherited.allowed.as_deref()).extending,
+        None => Extending::Refused,
+    }
+}
+
 fn variant(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> VariantId {
     let (load_balancing, upstream) = match treatment {
         Treatment::Traffic(traffic) => {
@@ -192,46 +178,28 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
     if let Some(policy) = by(Kind::SecurityPolicy) {
         decision.protection = protection(reader, policy, inherited.policy(Kind::SecurityPolicy));
     }
+    if let Some(policy) = by(Kind::EdgeExtensionPolicy) {
+        decision.extending = extending(reader, policy, inherited);
+    }
     if inherited.clients == Clients::Refused {
         decision.treatment = Treatment::Refused;
     }
     decision
 }
 
-/// What policies on a route itself decide, the same under every parent.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Own {
-    /// Policies of any kind.
-    pub(crate) all: Policies,
-    /// Who holds it and its rules.
-    pub(crate) held: Held,
-}
-
-/// What policies on a route itself decide.
-pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Own {
-    let kind = route.kind.kind();
-    let mut all: Vec<_> = reader.covers(kind, route.id).map(|c| c.policy).collect();
-    all.sort_unstable();
-    all.dedup();
-    Own {
-        all: all.into(),
-        held: attachment::held(reader, kind, route.id),
-    }
+/// Who holds a route and its rules, the same under every parent.
+pub(crate) fn own(reader: &Reader<'_>, route: RouteId) -> Held {
+    attachment::held(reader, route.kind.kind(), route.id)
 }
 
 /// What is decided for a route at a listener.
-pub(crate) fn effective(reader: &Reader<'_>, own: &Own, inherited: &Inherited) -> ContextId {
-    let protecting = own.all.iter().filter(|policy| reader.protects(**policy));
-    let mut unhonoured: Vec<_> = protecting.chain(&inherited.unhonoured).copied().collect();
-    unhonoured.sort_unstable();
-    unhonoured.dedup();
-    let rules = own.held.named_parts().into_iter().map(|rule| {
-        let by = |kind| own.held.part(kind, rule).or(own.held.whole(kind));
+pub(crate) fn effective(reader: &Reader<'_>, own: &Held, inherited: &Inherited) -> ContextId {
+    let rules = own.named_parts().into_iter().map(|rule| {
+        let by = |kind| own.part(kind, rule).or(own.whole(kind));
         (rule, decide(reader, by, inherited))
     });
     reader.context_id(Context {
-        unhonoured: unhonoured.into(),
-        decision: decide(reader, |kind| own.held.whole(kind), inherited),
+        decision: decide(reader, |kind| own.whole(kind), inherited),
         rules: rules.collect(),
     })
 }

@@ -1,6 +1,9 @@
 //! What every policy answers, whatever its kind: what attachment and statuses ask.
 
-use super::{security, traffic};
+use super::{
+    extension::{self, Allowed},
+    security, traffic,
+};
 use crate::{
     api::{Kind, MergeType},
     engine::reader::Reader,
@@ -34,6 +37,13 @@ pub(crate) fn profile<'a>(reader: &Reader<'a>, policy: PolicyId) -> Option<Profi
                 merge: policy.merge.as_ref(),
             })
         }
+        Kind::EdgeExtensionPolicy => {
+            let policy = reader.extension_policy(policy.id)?;
+            Some(Profile {
+                seniority: &policy.seniority,
+                merge: policy.merge.as_ref(),
+            })
+        }
         Kind::ClientTrafficPolicy => Some(Profile {
             seniority: &reader.client_policy(policy.id)?.seniority,
             merge: None,
@@ -48,14 +58,19 @@ pub(crate) fn merges(reader: &Reader<'_>, policy: PolicyId) -> bool {
     matches!(how, Some(MergeType::StrategicMerge | MergeType::JsonMerge))
 }
 
-/// Why a policy, merged into that of a parent if it merges with one, is invalid; none where it is valid.
-pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -> Option<Arc<str>> {
+/// Why a policy, merged into that of a parent if it merges with one, is invalid under a Gateway; none where it is valid.
+pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, gateway: Id) -> Option<Arc<str>> {
     match policy.kind {
         Kind::BackendTrafficPolicy => traffic::under(reader, policy.id, parent)?.err(),
         Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
             Ok(security) => security::fault_of_backends(reader, security),
             Err(why) => Some(why),
         },
+        Kind::EdgeExtensionPolicy => {
+            let allowed = Allowed::of(reader, gateway);
+            let draft = extension::under(reader, policy.id, parent)?;
+            draft.settle(reader, allowed.as_deref()).fault
+        }
         Kind::ClientTrafficPolicy => reader.client_policy(policy.id)?.settled.clone().err(),
         _ => None,
     }

@@ -5,11 +5,11 @@
 //! field; what it covers is closed then. The object is kept as it was written (`world/policies` finds its targets in
 //! that), so that no slip makes a guard disappear.
 
-use super::{filter_list::FilterList, merge, traffic::Problems};
+use super::{filter_list::FilterList, merge, traffic::Problems, written::homed};
 use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
     engine::reader::Reader,
-    name::{BackendId, Id, Security, SecurityId, Streams},
+    name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
     phase::{backends::backend_tls::BackendTls, precedence::Seniority, routes::is_token},
 };
 use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind};
@@ -20,7 +20,6 @@ mod authorization;
 mod browsers;
 mod credentials;
 mod ext_auth;
-mod services;
 mod tokens;
 
 /// What a policy says, or why it is invalid.
@@ -35,15 +34,25 @@ pub(crate) struct SecurityPolicy {
     pub(crate) merge: Option<MergeType>,
     /// What it says by itself.
     pub(crate) settled: Settled,
+    /// Backends that it asks, sorted: what a BackendTLSPolicy may be for.
+    pub(crate) asked: Box<[BackendPort]>,
 }
 
 /// Reads a policy; none when it doesn't exist.
 pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<SecurityPolicy> {
     let object = object(reader, id)?;
+    let settled = settle(reader, &owner(object), &object.spec["mergeType"], homed(object));
+    let mut asked: Vec<BackendPort> = match &settled {
+        Ok(security) => reader.security(*security).backends.iter().map(|b| b.port).collect(),
+        Err(_) => Vec::new(),
+    };
+    asked.sort_unstable();
+    asked.dedup();
     Some(SecurityPolicy {
         seniority: Seniority::of(&object.metadata),
         merge: object.spec["mergeType"].as_str().map(MergeType::from),
-        settled: settle(reader, &owner(object), &object.spec["mergeType"], homed(object)),
+        settled,
+        asked: asked.into(),
     })
 }
 
@@ -70,47 +79,6 @@ fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
 /// Whose filters are those of a policy.
 fn owner(policy: &Generic) -> Arc<str> {
     format!("securitypolicy/{}/{}", policy.metadata.namespace, policy.metadata.name).into()
-}
-
-/// Fields that hold references, or lists of them.
-const REFERENCES: [&str; 5] = ["users", "credentialRefs", "backendRef", "backendRefs", "valueRef"];
-
-/// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads to
-/// the same object and needs the same permission wherever it is merged into.
-fn homed(policy: &Generic) -> Map<String, Value> {
-    let mut fields = match &policy.spec {
-        Value::Object(fields) => fields.clone(),
-        Value::Null => Map::new(),
-        // Read as what it isn't, and refused for that.
-        other => Map::from_iter([("spec".to_owned(), other.clone())]),
-    };
-    fields.retain(|field, _| !merge::OWN.contains(&field.as_str()));
-    fields
-        .values_mut()
-        .for_each(|value| settle_home(value, &policy.metadata.namespace));
-    fields
-}
-
-fn settle_home(value: &mut Value, home: &str) {
-    match value {
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                if REFERENCES.contains(&name.as_str()) {
-                    let references = match &mut *value {
-                        Value::Array(list) => list.as_mut_slice(),
-                        one => std::slice::from_mut(one),
-                    };
-                    let references = references.iter_mut().filter_map(Value::as_object_mut);
-                    references.for_each(|fields| {
-                        fields.insert("~home".to_owned(), home.into());
-                    });
-                }
-                settle_home(value, home);
-            }
-        }
-        Value::Array(list) => list.iter_mut().for_each(|value| settle_home(value, home)),
-        _ => {}
-    }
 }
 
 fn settle(reader: &Reader<'_>, owner: &Arc<str>, merge_type: &Value, fields: Map<String, Value>) -> Settled {

@@ -75,6 +75,8 @@ struct Sources<'a> {
     overrides: &'a Metadata,
     /// Local rate limits, of which some are shared by the routes of the policy.
     limits: &'a Metadata,
+    /// Global ones, likewise.
+    global_limits: &'a Metadata,
 }
 
 impl<'a> Sources<'a> {
@@ -83,6 +85,7 @@ impl<'a> Sources<'a> {
         Self {
             overrides: &policy.metadata,
             limits: &policy.metadata,
+            global_limits: &policy.metadata,
         }
     }
 
@@ -92,16 +95,19 @@ impl<'a> Sources<'a> {
             true => &above.metadata,
             false => &below.metadata,
         };
-        let limits = above.spec.rate_limit.as_deref().and_then(|limit| limit.local.as_ref());
+        let limits = above.spec.rate_limit.as_deref();
+        let local = limits.and_then(|limit| limit.local.as_ref());
+        let global = limits.and_then(|limit| limit.global.as_ref());
         Self {
             overrides: of(!above.spec.response_override.is_empty()),
-            limits: of(limits.is_some_and(|local| !local.rules.is_empty())),
+            limits: of(local.is_some_and(|local| !local.rules.is_empty())),
+            global_limits: of(global.is_some_and(|global| !global.rules.is_empty())),
         }
     }
 }
 
 /// What settings of a service that a policy asks change about its cluster, and when it is asked again.
-pub(super) fn of_service(settings: &ClusterSettings, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
+pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
     // The same fields: a policy has more beside them.
     let spec = serde_json::to_value(settings).and_then(serde_json::from_value::<BackendTrafficPolicySpec>);
     let Ok(spec) = spec else {
@@ -135,7 +141,6 @@ fn read(
         None | Some(MergeType::StrategicMerge | MergeType::JsonMerge) => {}
         Some(other) => problems.add("MergeType", format_args!("{other} is not StrategicMerge or JSONMerge")),
     }
-    route::refuse(spec, problems);
     Traffic {
         load_balancing: balancing::balancing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
@@ -148,26 +153,26 @@ fn read(
 
 /// What is wrong with a policy, a sentence each.
 #[derive(Default)]
-pub(super) struct Problems(Vec<String>);
+pub(crate) struct Problems(Vec<String>);
 
 impl Problems {
     /// Whether nothing is.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// All of it, a line each.
-    pub(super) fn joined(&self) -> Arc<str> {
+    pub(crate) fn joined(&self) -> Arc<str> {
         self.0.join("\n").into()
     }
 
     /// Something is wrong in an area of the spec.
-    pub(super) fn add(&mut self, area: &str, what: impl Display) {
+    pub(crate) fn add(&mut self, area: &str, what: impl Display) {
         self.0.push(format!("{area}: {what}."));
     }
 
     /// Milliseconds of a duration.
-    pub(super) fn millis(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
+    pub(crate) fn millis(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
         match text?.parse() {
             Ok(duration) => Some(Timeout(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))),
             Err(_) => {
@@ -178,7 +183,7 @@ impl Problems {
     }
 
     /// Milliseconds of a duration that must not be 0.
-    pub(super) fn positive(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
+    pub(crate) fn positive(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
         let millis = self.millis(area, field, text)?;
         if millis.0 == 0 {
             self.add(area, format_args!("invalid {field} value {}", text?.as_str()));
@@ -187,7 +192,7 @@ impl Problems {
     }
 
     /// A number of bytes within bounds.
-    pub(super) fn bytes(
+    pub(crate) fn bytes(
         &mut self,
         area: &str,
         field: &str,
@@ -224,7 +229,7 @@ impl Problems {
     }
 
     /// A number within bounds.
-    pub(super) fn number(&mut self, area: &str, field: &str, value: u32, bounds: std::ops::RangeInclusive<u32>) -> u32 {
+    pub(crate) fn number(&mut self, area: &str, field: &str, value: u32, bounds: std::ops::RangeInclusive<u32>) -> u32 {
         if !bounds.contains(&value) {
             let (low, high) = bounds.into_inner();
             self.add(
@@ -236,7 +241,7 @@ impl Problems {
     }
 
     /// A percentage, as a fraction.
-    pub(super) fn percent(&mut self, area: &str, field: &str, percent: f64) -> Fraction {
+    pub(crate) fn percent(&mut self, area: &str, field: &str, percent: f64) -> Fraction {
         if !(0.0..=100.0).contains(&percent) {
             self.add(
                 area,
@@ -253,7 +258,7 @@ impl Problems {
     }
 
     /// A list of status codes.
-    pub(super) fn codes(&mut self, area: &str, field: &str, codes: &[u16]) -> Vec<u16> {
+    pub(crate) fn codes(&mut self, area: &str, field: &str, codes: &[u16]) -> Vec<u16> {
         for code in codes.iter().filter(|code| !(100..600).contains(*code)) {
             self.add(
                 area,
@@ -264,7 +269,7 @@ impl Problems {
     }
 
     /// A name as HTTP has it for headers (RFC 9110 §5.6.2).
-    pub(super) fn token(&mut self, area: &str, field: &str, name: &str) -> Arc<str> {
+    pub(crate) fn token(&mut self, area: &str, field: &str, name: &str) -> Arc<str> {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_token) {
             self.add(area, format_args!("{field} {name:?} is not a valid name"));
@@ -273,7 +278,7 @@ impl Problems {
     }
 
     /// A text that may stand in a header: no control characters.
-    pub(super) fn text(&mut self, area: &str, field: &str, text: &str) -> Arc<str> {
+    pub(crate) fn text(&mut self, area: &str, field: &str, text: &str) -> Arc<str> {
         if text.chars().any(char::is_control) {
             self.add(area, format_args!("{field} {text:?} holds control characters"));
         }

@@ -14,10 +14,7 @@ use crate::{
             view::{ListenerView, ListenerViews},
         },
         namespace,
-        policies::{
-            attachment::Held,
-            effective::{self, Own, Policies},
-        },
+        policies::{attachment::Held, effective},
     },
 };
 use edge_ir::RouteTableName;
@@ -32,8 +29,6 @@ pub(crate) struct Attachments {
     pub(crate) parents: SmallVec<[Parent; 1]>,
     /// ParentRefs that name an object which doesn't exist.
     pub(crate) lost: Box<[Arc<ParentReference>]>,
-    /// Policies on the route itself.
-    pub(crate) policies: Policies,
     /// Those that hold it and its rules; mostly none.
     pub(crate) held: Option<Box<Held>>,
 }
@@ -114,7 +109,7 @@ struct Subject<'a> {
     parents: &'a [Arc<ParentReference>],
     hostnames: &'a [Box<str>],
     /// Policies on itself.
-    policies: Own,
+    held: Held,
 }
 
 /// What a route says about where it attaches: itself, its parents, its hostnames.
@@ -182,7 +177,7 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
         namespace: &metadata.namespace,
         parents,
         hostnames,
-        policies: effective::own(reader, route),
+        held: effective::own(reader, route),
     };
     let mut parents = SmallVec::new();
     let mut lost = Vec::new();
@@ -197,8 +192,7 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
     Some(Attachments {
         parents,
         lost,
-        held: subject.policies.held.boxed(),
-        policies: subject.policies.all,
+        held: subject.held.boxed(),
     })
 }
 
@@ -325,7 +319,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
             listener: view.id,
             fleet,
             serving: view.serving,
-            context: effective::effective(reader, &subject.policies, &view.inherited),
+            context: effective::effective(reader, &subject.held, &view.inherited),
             table: view.table.clone(),
             hosts,
         });
@@ -360,7 +354,7 @@ fn enter(reader: &Reader<'_>, subject: &Subject<'_>, fleet: FleetId, view: &List
         listener: view.id,
         fleet,
         serving: view.serving,
-        context: effective::effective(reader, &subject.policies, &view.inherited),
+        context: effective::effective(reader, &subject.held, &view.inherited),
         table: view.table.clone(),
         hosts,
     })

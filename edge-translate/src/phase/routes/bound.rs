@@ -18,8 +18,8 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, Context, ContextId, Decision, FilterKey, ListenerId, PolicyFilters, Protection, RouteId, RouteKind,
-        Security, Streams, Sym, Traffic, Treatment, VariantId,
+        BackendId, Context, ContextId, Decision, Extending, Extension, FilterKey, ListenerId, PolicyFilters,
+        Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment, VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -192,41 +192,50 @@ struct Due {
     variant: VariantId,
     traffic: Arc<Traffic>,
     security: Arc<Security>,
+    extension: Arc<Extension>,
 }
 
 impl Due {
     /// Filters of the policies that cover it, one entry a kind of policy.
-    fn filters(&self) -> [&PolicyFilters; 2] {
-        [&self.security.filters, &self.traffic.filters]
+    fn filters(&self) -> [&PolicyFilters; 3] {
+        [&self.security.filters, &self.extension.filters, &self.traffic.filters]
     }
 
-    /// Whether not everybody may send requests to it.
+    /// Backends that these ask.
+    fn asked(&self) -> impl Iterator<Item = BackendId> {
+        let lists = [&self.security.backends, &self.extension.backends];
+        lists.into_iter().flat_map(|list| list.iter().copied())
+    }
+
+    /// Whether not everybody may send requests to it: an extension may ask who does, too.
     fn is_guarded(&self) -> bool {
-        *self.security != Security::default()
+        *self.security != Security::default() || *self.extension != Extension::default()
     }
 }
 
 impl Binder<'_, '_> {
-    /// What is due to a rule; none where policies that can't be honoured protect the route, or one that covers the rule
-    /// is invalid. Such a rule must not be open.
+    /// What is due to a rule; none where a policy that covers it is invalid. Such a rule must not be open.
     fn due(&self, rule: Option<Sym>) -> Option<Due> {
         let Decision {
             variant,
             treatment,
             protection,
+            extending,
         } = self.context.of_rule(rule);
-        let (Treatment::Traffic(traffic), Protection::Policy(security), []) =
-            (treatment, protection, &*self.context.unhonoured)
+        let (Treatment::Traffic(traffic), Protection::Policy(security), Extending::Policy(extension)) =
+            (treatment, protection, extending)
         else {
             return None;
         };
-        let security = self.reader.security(security);
-        let is_asked = |backend: &BackendId| settings::in_context(self.reader, *backend, backend.variant).is_some();
-        security.backends.iter().all(is_asked).then(|| Due {
+        let due = Due {
             variant,
             traffic: self.reader.traffic(traffic),
-            security,
-        })
+            security: self.reader.security(security),
+            extension: self.reader.extension(extension),
+        };
+        let is_asked = |backend: BackendId| settings::in_context(self.reader, backend, backend.variant).is_some();
+        let is_whole = due.asked().all(is_asked);
+        is_whole.then_some(due)
     }
 
     fn http(&mut self, rules: Vec<Rule>, names: &mut RouteNames) -> Vec<RankedRoute> {
@@ -254,7 +263,7 @@ impl Binder<'_, '_> {
                 let effect = self.effect(rule, &due);
                 if !matches.is_empty() {
                     self.filters.extend(needed);
-                    self.backends.extend(due.security.backends.iter().copied());
+                    self.backends.extend(due.asked());
                     self.resolve_hosts();
                 }
                 effect
@@ -386,11 +395,13 @@ impl Binder<'_, '_> {
         let Some(due) = self.due(stream.name) else {
             return proxy;
         };
-        match &due.security.streams {
-            Streams::Open => {}
-            // Datagrams have no connection that could be refused.
-            Streams::Rules(rules) if self.kind != RouteKind::Udp => proxy.access = Some(Arc::clone(rules)),
-            Streams::Rules(_) | Streams::Closed(_) => return proxy,
+        for streams in [&due.security.streams, &due.extension.streams] {
+            match streams {
+                Streams::Open => {}
+                // Datagrams have no connection that could be refused.
+                Streams::Rules(rules) if self.kind != RouteKind::Udp => proxy.access = Some(Arc::clone(rules)),
+                Streams::Rules(_) | Streams::Closed(_) => return proxy,
+            }
         }
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();

@@ -33,6 +33,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
         domain: Domain::new(host),
         port: view.port,
         routes,
+        limits: view.limits,
         origins: Arc::clone(&view.origins),
     };
     Some(PlacedHost {

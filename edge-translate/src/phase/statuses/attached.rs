@@ -17,7 +17,7 @@ use crate::{
         listeners::listener_set,
         policies::{
             attachment::{self, Held, may_target},
-            policy, security,
+            extension, policy, security,
         },
     },
     status::{Condition, ParentStatus, Status, StatusBody},
@@ -87,6 +87,30 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     }))
 }
 
+/// Whether a policy with targets has one that hangs under a Gateway of ours; nothing asks the backends of another. What
+/// it chooses by labels is known to its own unit alone: that counts as attached.
+pub(super) fn is_attached(reader: &Reader<'_>, policy: PolicyId) -> bool {
+    let Some(written) = reader.object(policy.kind, policy.id).and_then(world::written) else {
+        return false;
+    };
+    let hangs = |kind: Kind, name: &str| {
+        let target = Target {
+            kind,
+            id: Id {
+                name: reader.sym(name),
+                ..policy.id
+            },
+            section: None,
+        };
+        may_target(policy.kind, kind) && !ancestors_of(reader, target).is_empty()
+    };
+    written.chooses()
+        || written
+            .named()
+            .into_iter()
+            .any(|target| hangs(target.kind, target.name))
+}
+
 fn has_reasons(body: &StatusBody) -> bool {
     matches!(body, StatusBody::Unattached(reasons) if !reasons.is_empty())
 }
@@ -142,14 +166,14 @@ impl Subject<'_, '_> {
                 .for_each(|ancestor| self.accept(ancestor, refusal.clone()));
             return;
         }
-        let invalid = self.invalid(None);
-        let invalid = invalid
-            .or_else(|| self.unfit(target))
-            .or_else(|| self.out_of_force(target));
-        let accepted = invalid.unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
+        let unfit = self.unfit(target).or_else(|| self.out_of_force(target));
         let overridden = overridden::condition(self.reader, self.policy, target);
         for ancestor in ancestors {
-            self.accept(ancestor, accepted.clone());
+            let invalid = gateway_of(self.reader, ancestor).and_then(|gateway| self.invalid(None, gateway));
+            let accepted = invalid
+                .or_else(|| unfit.clone())
+                .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
+            self.accept(ancestor, accepted);
             if let Some(overridden) = &overridden {
                 self.said(ancestor).overridden = Some(overridden.clone());
             }
@@ -191,17 +215,22 @@ impl Subject<'_, '_> {
     }
 
     /// Why the policy, merged into that of a parent if there is one, is invalid.
-    fn invalid(&self, parent: Option<Id>) -> Option<Condition> {
-        let fault = policy::fault(self.reader, self.policy, parent)?;
+    fn invalid(&self, parent: Option<Id>, gateway: Id) -> Option<Condition> {
+        let fault = policy::fault(self.reader, self.policy, parent, gateway)?;
         Some(Condition::no("Accepted", "Invalid", fault.to_string()))
     }
 
     /// Why the policy can't be honoured for a target that is about connections.
     fn unfit(&self, target: Target) -> Option<Condition> {
-        if self.policy.kind != Kind::SecurityPolicy || !target.is_of_connections(self.reader) {
-            return None;
-        }
-        let fault = security::fault_of_streams(self.reader, self.policy.id)?;
+        let is_of_streams = || target.route().is_some_and(|route| !route.kind.is_by_host());
+        let is_of_connections = target.is_of_connections(self.reader);
+        let fault = match self.policy.kind {
+            Kind::SecurityPolicy if is_of_connections => security::fault_of_streams(self.reader, self.policy.id),
+            Kind::EdgeExtensionPolicy if is_of_connections || is_of_streams() => {
+                extension::fault_of_streams(self.reader, self.policy.id)
+            }
+            _ => None,
+        }?;
         Some(Condition::no("Accepted", "Invalid", fault.to_string()))
     }
 
@@ -257,7 +286,7 @@ impl Subject<'_, '_> {
                     section: Some(listener.name),
                     ..Ancestor::object(kind, id)
                 };
-                if let Some(invalid) = self.invalid(Some(above)) {
+                if let Some(invalid) = self.invalid(Some(above), listener.gateway) {
                     self.accept(ancestor, invalid);
                 }
                 let message = format!("Merged with policy {}", self.name_of(above));
@@ -284,6 +313,14 @@ impl Subject<'_, '_> {
 
     fn name_of(&self, id: Id) -> String {
         format!("{}/{}", self.reader.text(id.namespace), self.reader.text(id.name))
+    }
+}
+
+/// The Gateway that an ancestor is, or stands in.
+fn gateway_of(reader: &Reader<'_>, ancestor: Ancestor) -> Option<Id> {
+    match ancestor.kind {
+        Kind::ListenerSet => listener_set::parent(reader, reader.listener_set(ancestor.id)?),
+        _ => Some(ancestor.id),
     }
 }
 

@@ -22,16 +22,15 @@ pub(crate) struct BackendProblem {
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.backend(id)?;
     let settings = reader.settings();
-    // Type and reason of the negative form are swapped, as deployed tooling expects them.
     let condition = if settings.backend_api == Feature::Disabled {
         let message = "The Backend was not accepted since Backend is not enabled in Edge Gateway Config";
-        Condition::no("Invalid", "Accepted", message)
+        Condition::no("Accepted", "Invalid", message)
     } else {
         match backend_problem(object, settings) {
             None => Condition::yes("Accepted", "Accepted", "The Backend was accepted"),
             Some(problem) => Condition::no(
-                "Invalid",
                 "Accepted",
+                "Invalid",
                 format!("The Backend was not accepted: {}", problem.message),
             ),
         }

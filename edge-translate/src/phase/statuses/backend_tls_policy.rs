@@ -1,10 +1,13 @@
-//! BackendTLSPolicy, under each parent whose routes lead to what it covers.
+//! BackendTLSPolicy, under each parent whose routes lead to what it covers, and each policy that asks it.
 
-use super::ancestor::{order, written};
+use super::{
+    ancestor::{order, written},
+    attached,
+};
 use crate::{
-    api::{BackendTlsPolicy, PolicyTargetRef},
+    api::{BackendTlsPolicy, Kind, PolicyTargetRef},
     engine::reader::Reader,
-    name::{Ancestor, BackendPort, Id},
+    name::{Ancestor, BackendPort, Id, PolicyId},
     phase::{
         backends::{
             backend_tls::{self, Authorities, BackendTls, Holder},
@@ -32,7 +35,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             if let Some(BackendTls::Refused(message)) = reader.backend_tls(port).filter(|_| rival.is_none()) {
                 refusals.insert(message.as_str());
             }
-            for ancestor in reader.ancestors(port) {
+            for ancestor in reader.ancestors(port).filter(|ancestor| is_ours(reader, ancestor)) {
                 let known = ancestors.entry(ancestor).or_default();
                 *known = known.take().or_else(|| rival.clone());
             }
@@ -57,6 +60,16 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         observed_generation: policy.metadata.generation,
         body,
     }))
+}
+
+/// Whether what leads to a backend is in force: routes are counted where they attach, policies wherever they are.
+fn is_ours(reader: &Reader<'_>, ancestor: &Ancestor) -> bool {
+    let policy = PolicyId {
+        kind: ancestor.kind,
+        id: ancestor.id,
+    };
+    let has_targets = matches!(policy.kind, Kind::SecurityPolicy | Kind::EdgeExtensionPolicy);
+    !has_targets || attached::is_attached(reader, policy)
 }
 
 /// A policy whose targets don't exist protects nothing, and has no ancestor to say so under.

@@ -8,7 +8,7 @@ use crate::{
     phase::gateways::{
         class::Class,
         gateway::{Gateway, Merge, NO_SAY},
-        proxy_settings,
+        proxy_settings, telemetry,
     },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
@@ -18,9 +18,11 @@ use std::sync::Arc;
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.edge_proxy(id)?;
     let settings = reader.settings();
+    let told = telemetry::telemetry(reader, object, "").problems;
     let mut conditions = vec![match proxy_settings::check(object, settings) {
-        Ok(()) => Condition::yes("Accepted", "Accepted", "EdgeProxy has been accepted."),
         Err(errors) => Condition::no("Accepted", "InvalidParameters", errors),
+        Ok(()) if !told.is_empty() => Condition::no("Accepted", "InvalidParameters", told.join("; ")),
+        Ok(()) => Condition::yes("Accepted", "Accepted", "EdgeProxy has been accepted."),
     }];
     if object.spec.lua_validation.is_some() {
         let message = "spec.luaValidation is deprecated, use spec.lua.validationType instead";

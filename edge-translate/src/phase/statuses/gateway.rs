@@ -27,7 +27,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
             body: StatusBody::Gateway(GatewayStatus::default()),
         }));
     };
-    let mut conditions = vec![accepted(member, object, &mine.listeners)];
+    let mut conditions = vec![accepted(reader, member, object, &mine.listeners)];
     conditions.extend(client_certificate::conditions(reader, object));
     if client_validation::falls_back(object) {
         conditions.push(Condition::yes(
@@ -63,9 +63,13 @@ fn without_class(reader: &Reader<'_>, object: &api::Gateway) -> Option<Status> {
     })
 }
 
-fn accepted(member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
+fn accepted(reader: &Reader<'_>, member: &Member, object: &api::Gateway, listeners: &[ListenerState]) -> Condition {
     if let Some(problem) = &member.problem {
         return Condition::no("Accepted", problem.reason, problem.message.clone());
+    }
+    let shape = reader.fleet_shape(member.fleet);
+    if let Some(telemetry) = shape.map(|shape| &shape.telemetry).filter(|t| !t.problems.is_empty()) {
+        return Condition::no("Accepted", "InvalidParameters", telemetry.problems.join("; "));
     }
     let mut bad: Vec<&str> = listeners
         .iter()

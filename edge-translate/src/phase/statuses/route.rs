@@ -3,7 +3,7 @@
 use crate::{
     api::ParentReference,
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, Encryption, ListenerId, PolicyId, RouteId},
+    name::{BackendKind, BackendPort, Encryption, ListenerId, RouteId},
     phase::{
         backends::endpoints::Readiness,
         routes::{
@@ -44,7 +44,6 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
                 conditions.extend(partially_invalid(rules, &names));
                 conditions.extend(backends_available(reader, rules));
             }
-            conditions.extend(closed(reader, route, parent));
             conditions.extend(overlap(reader, route, parent));
             conditions.extend(warning.clone());
             ParentStatus {
@@ -87,34 +86,6 @@ fn accepted(parent: &Parent, rules: &Summary, kind: &str, bad_hostnames: &[&str]
         }
         Ok(_) => Condition::yes("Accepted", "Accepted", "Route is accepted"),
     }
-}
-
-/// Where policies that can't be honoured close the route. It is accepted all the same, and so are its listeners: what
-/// is missing is that the data plane does as it says.
-fn closed(reader: &Reader<'_>, route: RouteId, parent: &Parent) -> Option<Condition> {
-    let attached = parent.verdict.as_ref().ok()?;
-    let policies = attached
-        .iter()
-        .flat_map(|a| reader.context(a.context).unhonoured.to_vec());
-    let policies: BTreeSet<String> = policies.map(|policy| policy_name(reader, policy)).collect();
-    if policies.is_empty() {
-        return None;
-    }
-    let effect = match route.kind.is_by_host() {
-        true => "requests are answered with 500",
-        false => "nothing is let through",
-    };
-    let policies: Vec<String> = policies.into_iter().collect();
-    let message = format!(
-        "Protected by {}, which this version can't honour: {effect}.",
-        policies.join(" and ")
-    );
-    Some(Condition::no("Programmed", "Invalid", message))
-}
-
-/// A policy as people write it; interned names have no order of their own.
-fn policy_name(reader: &Reader<'_>, PolicyId { kind, id }: PolicyId) -> String {
-    format!("{kind} {}/{}", reader.text(id.namespace), reader.text(id.name))
 }
 
 /// Other routes on the parent's listeners that match the same requests. Not wrong, but rarely meant.

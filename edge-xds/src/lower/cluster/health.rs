@@ -1,7 +1,7 @@
 //! How the health of endpoints is known: by probes, and by what traffic shows.
 
-use super::super::common::{duration, number};
-use edge_ir::{AppProtocol, Cluster, HealthCheck, HttpProbe, OutlierDetection, Payload, Probe};
+use super::super::common::{duration, extension, number};
+use edge_ir::{AppProtocol, Cluster, HealthCheck, HealthLog, HttpProbe, OutlierDetection, Payload, Probe};
 use envoy_types::pb::{
     envoy::{
         config::{
@@ -11,6 +11,7 @@ use envoy_types::pb::{
                 health_check::{GrpcHealthCheck, HealthChecker, HttpHealthCheck, TcpHealthCheck, payload},
             },
         },
+        extensions::health_check::event_sinks::file::v3::HealthCheckEventFileSink,
         r#type::v3::{CodecClientType, Int64Range},
     },
     google::protobuf::BoolValue,
@@ -48,8 +49,18 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
                 ..Default::default()
             }),
         }),
+        event_logger: check.log.iter().map(log).collect(),
+        always_log_health_check_failures: check.log.as_ref().is_some_and(|log| log.all_failures),
+        always_log_health_check_success: check.log.as_ref().is_some_and(|log| log.all_successes),
         ..Default::default()
     })
+}
+
+fn log(log: &HealthLog) -> core::TypedExtensionConfig {
+    let sink = HealthCheckEventFileSink {
+        event_log_path: log.path.to_string(),
+    };
+    extension("envoy.health_check.event_sink.file", sink)
 }
 
 fn http(probe: &HttpProbe) -> HttpHealthCheck {

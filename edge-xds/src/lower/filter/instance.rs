@@ -5,13 +5,13 @@ use super::{
     super::{
         access,
         common::number,
-        ext_authz,
+        ext_authz, extension,
         manager::{http_filter, probe},
         mutation, token,
     },
-    admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit,
+    admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit, rate_limit_service,
 };
-use edge_ir::{FilterInstance, FilterKind, FilterSettings};
+use edge_ir::{FilterInstance, FilterKind, FilterSettings, Told};
 use envoy_types::pb::{
     envoy::extensions::filters::{
         http::{
@@ -36,11 +36,15 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
     Some(match &instance.settings {
         FilterSettings::Credential(credential) => off(http_filter(name, credential_injector(credential))),
         FilterSettings::ExternalAuth(auth) => off(http_filter(name, ext_authz::lower(auth))),
+        FilterSettings::Processor(processor) => off(http_filter(name, extension::processor(processor))),
+        FilterSettings::Script(script) => off(packed(name, extension::script(script))),
+        FilterSettings::Native(filter) => off(http_filter(name, extension::native(filter))),
         FilterSettings::Tokens(tokens) => packed(name, token::tokens(tokens)),
         FilterSettings::UserHeader(header) => off(http_filter(name, access::users_with_header(header))),
         FilterSettings::Admission(control) => off(http_filter(name, admission::lower(control))),
         FilterSettings::Compressor(settings) => off(http_filter(name, compressor::lower(settings))),
-        FilterSettings::RateLimit(limits) => off(http_filter(name, rate_limit::lower(limits))),
+        FilterSettings::RateLimit(limits) => off(http_filter(name, rate_limit::lower(limits, Told::Usual))),
+        FilterSettings::RateLimitService(service) => off(http_filter(name, rate_limit_service::lower(service))),
         FilterSettings::Probe(path) => http_filter(name, probe(path)),
         FilterSettings::Responses(edits) => http_filter(name, mutation::of_responses(edits)),
         FilterSettings::OfRoutes => return of_routes(instance.id.kind, name),
@@ -70,10 +74,14 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         FilterKind::AdmissionControl
         | FilterKind::CredentialInjector
         | FilterKind::Compressor
+        | FilterKind::DynamicModules
         | FilterKind::ExtAuthz
+        | FilterKind::ExtProc
         | FilterKind::HealthCheck
         | FilterKind::HeaderMutation
-        | FilterKind::JwtAuthn => return None,
+        | FilterKind::JwtAuthn
+        | FilterKind::Lua
+        | FilterKind::RateLimit => return None,
     })
 }
 

@@ -56,8 +56,8 @@ pub(super) fn neutral() -> Filter {
     }
 }
 
-/// The limits of a route, or of those that share them.
-pub(super) fn lower(limits: &LocalRateLimit) -> Filter {
+/// The limits of a route, or of those that share them, and whether clients are told where these don't say.
+pub(super) fn lower(limits: &LocalRateLimit, told: Told) -> Filter {
     let always = RuntimeFractionalPercent {
         // Of a hundred.
         default_value: Some(FractionalPercent {
@@ -65,10 +65,6 @@ pub(super) fn lower(limits: &LocalRateLimit) -> Filter {
             ..Default::default()
         }),
         ..Default::default()
-    };
-    let told = match limits.told {
-        Told::Usual | Told::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
-        Told::No => XRateLimitHeadersRfcVersion::Off,
     };
     Filter {
         token_bucket: Some(bucket(limits.others.unwrap_or(UNLIMITED))),
@@ -78,8 +74,15 @@ pub(super) fn lower(limits: &LocalRateLimit) -> Filter {
         rate_limits: limits.rules.iter().map(rule).collect(),
         always_consume_default_token_bucket: Some(BoolValue { value: false }),
         max_dynamic_descriptors: number(MAX_VALUES),
-        enable_x_ratelimit_headers: told.into(),
+        enable_x_ratelimit_headers: headers(limits.told.or(told)).into(),
         ..neutral()
+    }
+}
+
+fn headers(told: Told) -> XRateLimitHeadersRfcVersion {
+    match told {
+        Told::Usual | Told::Yes => XRateLimitHeadersRfcVersion::DraftVersion03,
+        Told::No => XRateLimitHeadersRfcVersion::Off,
     }
 }
 
@@ -94,13 +97,7 @@ fn bucket(limit: RateLimit) -> TokenBucket {
 /// What the proxy counts: of an entry without a value each value by itself.
 fn descriptor(rule: &RateLimitRule) -> LocalRateLimitDescriptor {
     let entries = rule.entries.iter().map(|entry| {
-        let (key, value) = match entry {
-            Entry::Always { key } | Entry::Header { key, .. } | Entry::Query { key, .. } | Entry::Cidr { key, .. } => {
-                (&**key, &**key)
-            }
-            Entry::HeaderValue { key, .. } | Entry::QueryValue { key, .. } => (&**key, ""),
-            Entry::Address => ("remote_address", ""),
-        };
+        let (key, value) = described(entry);
         DescriptorEntry {
             key: key.to_owned(),
             value: value.to_owned(),
@@ -113,8 +110,19 @@ fn descriptor(rule: &RateLimitRule) -> LocalRateLimitDescriptor {
     }
 }
 
+/// Key and value by which an entry is counted; without a value each value by itself.
+pub(crate) fn described(entry: &Entry) -> (&str, &str) {
+    match entry {
+        Entry::Always { key } | Entry::Header { key, .. } | Entry::Query { key, .. } | Entry::Cidr { key, .. } => {
+            (key, key)
+        }
+        Entry::HeaderValue { key, .. } | Entry::QueryValue { key, .. } => (key, ""),
+        Entry::Address => ("remote_address", ""),
+    }
+}
+
 /// How a request is described for a rule.
-fn rule(rule: &RateLimitRule) -> rt::RateLimit {
+pub(super) fn rule(rule: &RateLimitRule) -> rt::RateLimit {
     let option = match rule.told {
         Told::Usual => XRateLimitOption::Unspecified,
         Told::Yes => XRateLimitOption::DraftVersion03,
@@ -131,7 +139,8 @@ fn rule(rule: &RateLimitRule) -> rt::RateLimit {
     }
 }
 
-fn hits(hits: &Hits) -> Option<HitsAddend> {
+/// What a request counts for; nothing where that is one.
+pub(super) fn hits(hits: &Hits) -> Option<HitsAddend> {
     match hits {
         Hits::One => None,
         Hits::Number(value) => Some(HitsAddend {

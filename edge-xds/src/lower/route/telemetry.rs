@@ -40,7 +40,8 @@ fn lower(tracing: &RouteTracing) -> Tracing {
     }
 }
 
-fn tag(name: &str, value: &TagValue) -> CustomTag {
+/// A tag of spans.
+pub(in crate::lower) fn tag(name: &str, value: &TagValue) -> CustomTag {
     let value = match value {
         TagValue::Text(text) => Type::Literal(Literal {
             value: text.to_string(),

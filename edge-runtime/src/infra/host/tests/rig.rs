@@ -200,7 +200,7 @@ impl Rig {
         let published = Published {
             fleets: fleets.iter().map(state).collect(),
             coverage,
-            since: None,
+            ..Published::default()
         };
         self.published.send_replace(Some(Arc::new(published)));
     }

@@ -20,6 +20,7 @@ pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
             self::service(service, &mut errors);
         }
     }
+    errors.extend(filter_positions(&spec.filter_order));
     errors.extend(filter_cycle(&spec.filter_order));
     errors
 }
@@ -173,6 +174,17 @@ fn is_subnet(text: &str) -> bool {
         Err(_) => return false,
     };
     length.parse::<u8>().is_ok_and(|length| length <= max)
+}
+
+/// Positions that say no place, or two.
+fn filter_positions(order: &[FilterPosition]) -> Option<String> {
+    let beside =
+        |position: &FilterPosition| usize::from(position.before.is_some()) + usize::from(position.after.is_some());
+    let odd = order.iter().find(|position| beside(position) != 1)?;
+    Some(match beside(odd) {
+        0 => "one of before or after must be specified".to_owned(),
+        _ => "only one of before or after can be specified".to_owned(),
+    })
 }
 
 /// A filter that must stand both before and after another.

@@ -1,17 +1,18 @@
 //! What instances of filters do by themselves, for the routes that use them, and what they need for that.
 
-use super::outside;
+use super::{outside, rate_limit};
 use crate::{
     api::Kind,
     engine::reader::Reader,
     name::{FilterKey, FilterOwner},
     phase::{
         backends::cluster::ClusterParts,
+        gateways::filter_order::{self, FilterMove},
         policies::client::{ClientTraffic, WebCalls},
         routes::credential::{self, Credential},
     },
 };
-use edge_ir::{FilterId, FilterInstance, FilterKind, FilterSettings, Secret};
+use edge_ir::{FilterId, FilterInstance, FilterKind, FilterSettings, LocalRateLimit, RateLimitService, Secret, Told};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The instances of a chain, each once: the listener's own, and those of routes, where what several ask of the same one
@@ -20,18 +21,19 @@ pub(super) fn instances(
     reader: &Reader<'_>,
     keys: impl Iterator<Item = FilterKey>,
     traffic: &ClientTraffic,
+    moves: &[FilterMove],
 ) -> Vec<FilterInstance> {
     let mut used: BTreeMap<FilterId, FilterSettings> = of_listener(traffic).collect();
     for key in keys {
-        let settings = settings(reader, key);
+        let settings = in_listener(settings(reader, key), traffic);
         match used.get_mut(&reader.filter_id(key)) {
             Some(known) => known.join(&settings),
             None => drop(used.insert(reader.filter_id(key), settings)),
         }
     }
-    used.into_iter()
-        .map(|(id, settings)| FilterInstance { id, settings })
-        .collect()
+    let usual = used.into_iter();
+    let usual = usual.map(|(id, settings)| FilterInstance { id, settings }).collect();
+    filter_order::apply(moves, usual)
 }
 
 /// What a listener has of its own, for all that it serves.
@@ -48,7 +50,29 @@ fn of_listener(traffic: &ClientTraffic) -> impl Iterator<Item = (FilterId, Filte
     .filter_map(|(kind, settings)| Some((FilterId::shared(kind), settings?)))
 }
 
+/// What an instance does where the listener has a say in it.
+fn in_listener(settings: FilterSettings, traffic: &ClientTraffic) -> FilterSettings {
+    let told = traffic.limits;
+    match settings {
+        FilterSettings::RateLimit(limits) if told != Told::Usual => {
+            let limits = LocalRateLimit::clone(&limits);
+            FilterSettings::RateLimit(Arc::new(LocalRateLimit {
+                told: limits.told.or(told),
+                ..limits
+            }))
+        }
+        FilterSettings::RateLimitService(service) if told != Told::Usual => {
+            let service = RateLimitService::clone(&service);
+            FilterSettings::RateLimitService(Arc::new(RateLimitService { told, ..service }))
+        }
+        other => other,
+    }
+}
+
 fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
+    if key.kind == FilterKind::RateLimit {
+        return rate_limit::service(reader);
+    }
     match key.owner {
         Some(FilterOwner::Of(instance)) => {
             let of = reader.instance(instance);
@@ -68,6 +92,9 @@ pub(super) fn secret(reader: &Reader<'_>, key: FilterKey) -> Option<Arc<Secret>>
 
 /// Clusters of what an instance asks that is no backend.
 pub(super) fn clusters(reader: &Reader<'_>, key: FilterKey) -> Vec<ClusterParts> {
+    if key.kind == FilterKind::RateLimit {
+        return rate_limit::cluster(reader).into_iter().collect();
+    }
     let Some(FilterOwner::Of(instance)) = key.owner else {
         return Vec::new();
     };

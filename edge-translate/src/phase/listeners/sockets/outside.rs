@@ -5,8 +5,8 @@ use crate::{
     phase::backends::{backend_tls::system_authorities, cluster::ClusterParts},
 };
 use edge_ir::{
-    AppProtocol, Cluster, Discovery, Endpoint, EndpointAddress, EndpointHealth, LoadBalancing, Locality, ServerNaming,
-    SubjectName, TlsParameters, UpstreamTls,
+    AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, LoadBalancing, Locality,
+    ServerNaming, SubjectName, TlsParameters, UpstreamTls,
 };
 use std::sync::Arc;
 
@@ -51,6 +51,7 @@ pub(super) fn parts(service: &OutsideService) -> ClusterParts {
             load_balancing: LoadBalancing::default(),
             upstream: Arc::default(),
             zones: None,
+            stats: ClusterStats::default(),
             origins: Arc::default(),
         }),
         secrets: authorities.into_iter().collect(),

@@ -21,9 +21,6 @@ const AREA: &str = "Headers";
 
 /// How a policy treats headers.
 pub(super) fn headers(headers: &HeaderSettings, problems: &mut Problems) -> ClientHeaders {
-    if headers.disable_rate_limit_headers {
-        problems.add(AREA, "disableRateLimitHeaders is not supported by this version");
-    }
     ClientHeaders {
         max_request_kib: max_request_kib(headers, problems),
         underscores: match &headers.with_underscores_action {

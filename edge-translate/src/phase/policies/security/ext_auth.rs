@@ -1,8 +1,9 @@
 //! Another service that decides about requests.
 
-use super::{Guards, services};
+use super::Guards;
 use crate::{
     api::{
+        Kind,
         cluster_settings::ClusterSettings,
         security::{
             LocalRef, ServiceRef,
@@ -10,7 +11,10 @@ use crate::{
         },
     },
     engine::reader::Reader,
-    phase::policies::traffic::Problems,
+    phase::policies::{
+        services::{self, Asked},
+        traffic::Problems,
+    },
 };
 use edge_ir::{
     AppProtocol, AuthPath, AuthService, ExternalAuth, FilterEffect, FilterId, FilterInstance, FilterKind,
@@ -47,7 +51,7 @@ pub(super) fn external(
         problems.add(AREA, "maxRequestBytes must not be 0");
     }
     let status = spec.status_on_error.unwrap_or(FORBIDDEN);
-    if !is_of_errors(status) {
+    if !services::is_of_errors(status) {
         problems.add(
             AREA,
             format_args!("statusOnError {status} is not the status of an error"),
@@ -58,8 +62,15 @@ pub(super) fn external(
         .iter()
         .filter_map(|one| attribute(reader, one, problems))
         .collect();
-    let asked = (asked.0.as_slice(), asked.1);
-    let Some(service) = services::service(reader, AREA, protocol, asked, problems) else {
+    let asked = Asked {
+        by: Kind::SecurityPolicy,
+        area: AREA,
+        protocol,
+        references: &asked.0,
+        settings: asked.1,
+        wait: timeout.unwrap_or(TIMEOUT),
+    };
+    let Some(service) = services::service(reader, asked, problems) else {
         return;
     };
     guards.backends.push(service.backend);
@@ -96,13 +107,13 @@ pub(super) fn external(
 }
 
 /// What is asked with which settings, how, and in which protocol.
-type Asked<'a> = (
+type Service<'a> = (
     (Vec<&'a ServiceRef>, Option<&'a ClusterSettings>),
     AuthService,
     AppProtocol,
 );
 
-fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<Asked<'a>> {
+fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<Service<'a>> {
     match (&spec.grpc, &spec.http) {
         (Some(_), Some(_)) => {
             problems.add(AREA, "only one of grpc or http can be specified");
@@ -126,11 +137,6 @@ fn asked<'a>(spec: &'a ExtAuth, problems: &mut Problems) -> Option<Asked<'a>> {
             Some((asked, AuthService::Http { path, to_backend }, AppProtocol::Http1))
         }
     }
-}
-
-/// Whether a proxy knows a status, and it says that a request failed.
-fn is_of_errors(status: u16) -> bool {
-    matches!(status, 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 500..=508 | 510 | 511)
 }
 
 fn path(before: Option<&str>, instead: Option<&str>, problems: &mut Problems) -> AuthPath {

@@ -1,24 +1,32 @@
 //! Tokens that requests must carry.
 
-use super::{Guards, header, services};
+use super::{Guards, header};
 use crate::{
-    api::security::{
-        LocalRef,
-        jwt::{Jwt, JwtExtractor, JwtProvider, LocalJwks, LocalJwksType, RemoteJwks},
+    api::{
+        Kind,
+        security::{
+            LocalRef,
+            jwt::{Jwt, JwtExtractor, JwtProvider, LocalJwks, LocalJwksType, RemoteJwks},
+        },
     },
     engine::reader::Reader,
     name::OutsideService,
-    phase::policies::traffic::Problems,
+    phase::policies::{
+        services::{self, Asked},
+        traffic::Problems,
+    },
 };
 use edge_ir::{
-    AppProtocol, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, KeySet, Rerouting, TokenIssuer,
-    TokenPlace, TokenRequirement, Tokens, WithoutToken,
+    AppProtocol, FilterEffect, FilterId, FilterInstance, FilterKind, FilterSettings, KeySet, Rerouting, Timeout,
+    TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeSet, sync::Arc};
 
 const AREA: &str = "JWT";
+/// Longest wait for keys.
+const FETCH: Timeout = Timeout(10_000);
 /// Longest name of a requirement.
 const MAX_NAME: usize = 256;
 
@@ -217,8 +225,15 @@ fn fetched(
             (cluster, None)
         }
         false => {
-            let asked = (named.as_slice(), spec.backend_settings.as_deref());
-            let service = services::service(reader, AREA, AppProtocol::Http1, asked, problems)?;
+            let asked = Asked {
+                by: Kind::SecurityPolicy,
+                area: AREA,
+                protocol: AppProtocol::Http1,
+                references: &named,
+                settings: spec.backend_settings.as_deref(),
+                wait: FETCH,
+            };
+            let service = services::service(reader, asked, problems)?;
             guards.backends.push(service.backend);
             (reader.cluster_name(service.backend), service.retry)
         }

@@ -15,6 +15,7 @@ mod bandwidth;
 mod compression;
 mod descriptors;
 mod fault;
+mod global_limit;
 mod local_limit;
 mod overrides;
 
@@ -42,6 +43,14 @@ pub(super) fn filters(
     }
     if let Some(limit) = limits.shared {
         list.set(FilterKind::LocalRateLimit, FilterSettings::RateLimit(Arc::new(limit)));
+    }
+    let limits = global_limit::limits(reader, spec, sources.global_limits, problems);
+    if let Some(limit) = limits.of_routes {
+        list.shared(FilterKind::RateLimit, FilterEffect::GlobalRateLimit(Arc::new(limit)));
+    }
+    if let Some(limit) = limits.shared {
+        let effect = FilterEffect::GlobalRateLimit(Arc::new(limit));
+        list.part(FilterKind::RateLimit, global_limit::SHARED, effect);
     }
     for (part, bandwidth) in bandwidth::limits(spec, problems) {
         list.part(

@@ -1,8 +1,11 @@
 //! How the health of endpoints is known.
 
 use super::Problems;
-use crate::api::health_check::{
-    ActiveHealthCheck, HealthCheck as Spec, HealthCheckPayload, HealthCheckType, HttpHealthCheck, PayloadType,
+use crate::{
+    api::health_check::{
+        ActiveHealthCheck, HealthCheck as Spec, HealthCheckPayload, HealthCheckType, HttpHealthCheck, PayloadType,
+    },
+    phase::health_log,
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use edge_ir::{HealthCheck, HttpProbe, OutlierDetection, Payload, Probe, Timeout};
@@ -23,6 +26,16 @@ pub(super) fn probes(spec: Option<&Spec>, problems: &mut Problems) -> Option<Arc
         initial_jitter: problems.millis(AREA, "InitialJitter", active.initial_jitter.as_ref()),
         unhealthy_threshold: problems.number(AREA, "UnhealthyThreshold", active.unhealthy_threshold, 1..=u32::MAX),
         healthy_threshold: problems.number(AREA, "HealthyThreshold", active.healthy_threshold, 1..=u32::MAX),
+        log: active
+            .health_check_log
+            .as_deref()
+            .and_then(|spec| match health_log::log(spec) {
+                Ok(log) => Some(log),
+                Err(why) => {
+                    problems.add(AREA, why);
+                    None
+                }
+            }),
     }))
 }
 

@@ -174,14 +174,3 @@ fn upgrades(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<
     }
     Some(known)
 }
-
-/// What would protect the backends and can't be honoured: without it nothing may go there.
-pub(super) fn refuse(spec: &BackendTrafficPolicySpec, problems: &mut Problems) {
-    let limit = spec.rate_limit.as_deref();
-    if limit
-        .and_then(|limit| limit.global.as_ref())
-        .is_some_and(|global| !global.rules.is_empty())
-    {
-        problems.add("RateLimit", "global rate limits are not supported by this version");
-    }
-}

@@ -34,8 +34,12 @@ pub(in crate::phase) fn origin(text: &str) -> Option<ValueMatcher> {
     let (scheme, host) = text
         .split_once("://")
         .filter(|(_, host)| is_plain && !host.is_empty())?;
-    if host == "*" {
+    if host == "*" && !scheme.contains('*') {
         return Some(ValueMatcher::Regex(format!("{}://.*", regex::escape(scheme)).into()));
+    }
+    // One stands for labels in front, and no other is: an origin that no browser sends would look like permission.
+    if scheme.contains('*') || host.strip_prefix("*.").unwrap_or(host).contains('*') {
+        return None;
     }
     Some(match host.strip_prefix("*.") {
         Some(suffix) => {

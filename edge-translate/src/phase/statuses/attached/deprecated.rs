@@ -53,6 +53,11 @@ fn old_fields(object: &Object) -> Vec<(&'static str, &'static str)> {
             ));
         }
     }
+    if let Object::EdgeExtensionPolicy(policy) = object
+        && !policy.spec["targetRef"].is_null()
+    {
+        old.push(("spec.targetRef", "spec.targetRefs"));
+    }
     if let Object::SecurityPolicy(policy) = object {
         let spec = &policy.spec;
         let fields = [

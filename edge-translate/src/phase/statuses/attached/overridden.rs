@@ -15,6 +15,7 @@ pub(super) fn plural(kind: Kind) -> &'static str {
     match kind {
         Kind::BackendTrafficPolicy => "backendTrafficPolicies",
         Kind::SecurityPolicy => "securityPolicies",
+        Kind::EdgeExtensionPolicy => "edgeExtensionPolicies",
         Kind::ClientTrafficPolicy => "ClientTrafficPolicies",
         _ => "policies",
     }

@@ -80,7 +80,7 @@ pub(super) fn hits(cost: Option<&CostSpecifier>, problems: &mut Problems) -> Hit
 }
 
 /// A part of a command operator (`%DYNAMIC_METADATA(namespace:key)%`), which nothing in it may end.
-fn operand(text: &str, problems: &mut Problems) -> Arc<str> {
+pub(super) fn operand(text: &str, problems: &mut Problems) -> Arc<str> {
     if text.is_empty() || text.contains([':', ')', '%']) || text.chars().any(char::is_control) {
         problems.add(AREA, format_args!("{text:?} can't name metadata"));
     }

@@ -1,0 +1,127 @@
+//! EdgeExtensionPolicy: code of users in the path of requests.
+//!
+//! The object is kept as it was written, as a SecurityPolicy is: an extension may authenticate, and one that can't be
+//! read must not get lost. Each entry of its lists is read by itself, because each says for itself what becomes of
+//! requests that it can't see.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::security::{LocalRef, service};
+use crate::api::text::{DurationText, is_default, open_enum};
+
+service! {
+    /// A service that sees requests and responses, and may change them.
+    pub struct ExtProc {
+        /// Longest wait for an answer; 200 ms when absent.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub message_timeout: Option<DurationText>,
+        /// Passes requests on when the service fails.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub fail_open: Option<bool>,
+        /// What the service sees; nothing when absent.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub processing_mode: Option<ProcessingMode>,
+        /// Ignores its answers.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub shadow_mode: Option<bool>,
+        /// Metadata that it shares.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub metadata: Option<ProcessorMetadata>,
+        /// Status when it fails.
+        #[serde(default, skip_serializing_if = "is_default")]
+        pub status_on_error: Option<u16>,
+    }
+}
+
+/// What a service sees.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessingMode {
+    /// Of requests: their headers, and what is said here.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub request: Option<ProcessedMessage>,
+    /// Of responses: their headers, and what is said here.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub response: Option<ProcessedMessage>,
+    /// The service may change what it sees.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub allow_mode_override: Option<bool>,
+}
+
+/// What a service sees of requests or responses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessedMessage {
+    /// How the body is sent; not at all when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub body: Option<BodyMode>,
+    /// Attributes that are sent along.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attributes: Box<[Box<str>]>,
+}
+
+open_enum! {
+    /// How a body is sent.
+    pub enum BodyMode {
+        Streamed = "Streamed",
+        Buffered = "Buffered",
+        BufferedPartial = "BufferedPartial",
+        FullDuplexStreamed = "FullDuplexStreamed",
+    }
+}
+
+/// Metadata that a service shares.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessorMetadata {
+    /// Namespaces that it reads.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub accessible_namespaces: Box<[Box<str>]>,
+    /// Namespaces that it writes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub writable_namespaces: Box<[Box<str>]>,
+}
+
+/// A script.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Lua {
+    /// Which member is set.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub r#type: LuaType,
+    /// The text.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub inline: Option<Box<str>>,
+    /// ConfigMap that holds it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub value_ref: Option<LocalRef>,
+    /// A JSON object that it is given.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filter_context: Option<Value>,
+}
+
+open_enum! {
+    /// Where a script stands.
+    pub enum LuaType {
+        Inline = "Inline",
+        ValueRef = "ValueRef",
+    }
+}
+
+/// A filter of a native module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ModuleFilter {
+    /// The module, by its name in the EdgeProxy.
+    pub name: Box<str>,
+    /// Name of the filter inside of it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filter_name: Option<Box<str>>,
+    /// Settings of the filter.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub config: Option<Value>,
+    /// It answers requests itself.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub terminal_filter: Option<bool>,
+}

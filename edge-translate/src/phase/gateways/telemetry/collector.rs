@@ -1,0 +1,242 @@
+//! Those who are told: backends of ours, or what an address names.
+
+use crate::{
+    api::{
+        self, BackendType, ServiceType,
+        cluster_settings::{BackendRef, ClusterSettings},
+        shape::Backends,
+    },
+    engine::reader::Reader,
+    name::{BackendId, BackendKind, BackendPort, Target, Variant, VariantId},
+    phase::{
+        backends::backend_tls::BackendTls,
+        policies::traffic::{self, Problems},
+        statuses::backend_problem,
+    },
+    settings::Feature,
+    world::transport,
+};
+use edge_ir::{AppProtocol, ClusterName, CollectorRef, Pairs, PortProtocol};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// The cluster of one who is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Collector {
+    /// Its name, by what is told.
+    pub(crate) name: ClusterName,
+    /// What is spoken there.
+    pub(crate) protocol: AppProtocol,
+    /// Where it is.
+    pub(crate) place: Place,
+}
+
+/// Where one is who is told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// Backends, each with its weight and how far behind others it stands.
+    Backends(Vec<(BackendId, u32, u32)>),
+    /// A host and a port.
+    Host(Arc<str>, u16),
+}
+
+impl Collector {
+    /// Backends of whom there is one: their endpoints are discovered.
+    pub(crate) fn backend(&self) -> Option<BackendId> {
+        match &self.place {
+            Place::Backends(backends) => match backends.as_slice() {
+                [(backend, ..)] => Some(*backend),
+                _ => None,
+            },
+            Place::Host(..) => None,
+        }
+    }
+}
+
+/// Follows references, and keeps what it found.
+pub(super) struct Finder<'a, 'r> {
+    pub(super) reader: &'r Reader<'a>,
+    /// Namespace of what names none.
+    pub(super) home: &'r str,
+    /// The fleet's key.
+    pub(super) fleet: &'r str,
+    pub(super) found: Vec<Collector>,
+    /// Backends that are named, whether or not they can be told.
+    pub(super) named: BTreeSet<BackendPort>,
+}
+
+impl Finder<'_, '_> {
+    /// One who is told, under a name of its cluster.
+    pub(super) fn collector(
+        &mut self,
+        name: &str,
+        protocol: AppProtocol,
+        (backends, address): (Backends<'_>, Option<(&str, u16)>),
+        headers: Pairs,
+    ) -> Result<CollectorRef, String> {
+        if backends.single.is_some() {
+            return Err("BackendRefs must be used, backendRef is not supported.".to_owned());
+        }
+        let (place, authority) = match (backends.listed, address) {
+            ([], Some((host, port))) => self.at_host(host, port)?,
+            ([], None) => return Err("host or backendRefs needs to be set".to_owned()),
+            (listed, _) => self.at_backends(listed, protocol, backends.settings)?,
+        };
+        let cluster = ClusterName::from(name);
+        self.found.push(Collector {
+            name: cluster.clone(),
+            protocol,
+            place,
+        });
+        Ok(CollectorRef {
+            cluster,
+            authority,
+            headers,
+        })
+    }
+
+    fn at_host(&self, host: &str, port: u16) -> Result<(Place, Arc<str>), String> {
+        let is_host = matches!(api::Hostname::parse(host), Ok(api::Hostname::Exact(_)));
+        if !is_host && host.parse::<std::net::IpAddr>().is_err() {
+            return Err(format!("{host:?} is neither a host name nor an address"));
+        }
+        if port == 0 {
+            return Err("port 0 can't be reached".to_owned());
+        }
+        Ok((Place::Host(host.into(), port), format!("{host}:{port}").into()))
+    }
+
+    fn at_backends(
+        &mut self,
+        listed: &[BackendRef],
+        protocol: AppProtocol,
+        settings: Option<&ClusterSettings>,
+    ) -> Result<(Place, Arc<str>), String> {
+        let variant = settings.map_or(Ok(VariantId::OWN), |settings| self.variant(settings))?;
+        let mut authority = None;
+        let mut found = Vec::new();
+        for reference in listed.iter().filter(|reference| reference.weight > 0) {
+            let (port, host) = self.backend(reference)?;
+            authority.get_or_insert(host);
+            let backend = BackendId {
+                port,
+                protocol,
+                variant,
+            };
+            found.push((backend, reference.weight, u32::from(reference.fallback == Some(true))));
+        }
+        let Some(authority) = authority else {
+            return Err("no backendRef has a weight".to_owned());
+        };
+        self.named.extend(found.iter().map(|(backend, ..)| backend.port));
+        self.same_tls(&found)?;
+        Ok((Place::Backends(found), authority.into()))
+    }
+
+    fn variant(&self, settings: &ClusterSettings) -> Result<VariantId, String> {
+        let mut problems = Problems::default();
+        if settings.retry.is_some() {
+            problems.add("Retry", "what is told is not told again");
+        }
+        let (variant, _): (Variant, _) = traffic::of_service(settings, &mut problems);
+        match problems.is_empty() {
+            true => Ok(self.reader.variant_id(variant)),
+            false => Err(problems.joined().to_string()),
+        }
+    }
+
+    /// Backends of one cluster are spoken to alike.
+    fn same_tls(&self, found: &[(BackendId, u32, u32)]) -> Result<(), String> {
+        let tls = |(backend, ..): &(BackendId, u32, u32)| self.reader.backend_tls(backend.port);
+        for backend in found {
+            if let Some(BackendTls::Refused(why)) = tls(backend) {
+                return Err(why.to_string());
+            }
+        }
+        match found.iter().all(|backend| tls(backend) == tls(&found[0])) {
+            true => Ok(()),
+            false => Err("all backendRefs must be spoken to with the same TLS settings".to_owned()),
+        }
+    }
+
+    fn backend(&self, reference: &BackendRef) -> Result<(BackendPort, String), String> {
+        let (reader, name) = (self.reader, &*reference.name);
+        let namespace = reference.namespace.as_deref().unwrap_or(self.home);
+        let kind = BackendKind::of(&reference.group, &reference.kind);
+        let target = |kind| Target {
+            kind,
+            id: reader.id(namespace, name),
+        };
+        let (target, port, host) = match kind {
+            Some(BackendKind::Service) => {
+                let target = target(BackendKind::Service);
+                let port = self.service_port(target, namespace, reference)?;
+                (target, port, format!("{name}.{namespace}:{port}"))
+            }
+            Some(BackendKind::Backend) => {
+                let target = target(BackendKind::Backend);
+                let host = self.own(target, namespace, reference)?;
+                (target, 0, host)
+            }
+            Some(BackendKind::ServiceImport) | None => {
+                return Err("BackendRefs only support Service and Backend kind.".to_owned());
+            }
+        };
+        let port = BackendPort {
+            target,
+            port,
+            transport: PortProtocol::Tcp,
+        };
+        Ok((port, host))
+    }
+
+    fn service_port(&self, target: Target, namespace: &str, reference: &BackendRef) -> Result<u16, String> {
+        let name = &reference.name;
+        let Some(service) = self.reader.service(target.id) else {
+            return Err(format!("service {namespace}/{name} not found"));
+        };
+        if service.spec.r#type == ServiceType::ExternalName {
+            return Err(format!(
+                "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend"
+            ));
+        }
+        let Some(port) = reference.port.filter(|port| *port > 0) else {
+            return Err(format!("a port of service {namespace}/{name} must be named"));
+        };
+        let mut ports = service.spec.ports.iter();
+        match ports.any(|p| p.port == port && transport(&p.protocol) == Some(PortProtocol::Tcp)) {
+            true => Ok(port),
+            false => Err(format!("TCP Port {port} not found on service {namespace}/{name}")),
+        }
+    }
+
+    /// A Backend; returns the host that it is asked as.
+    fn own(&self, target: Target, namespace: &str, reference: &BackendRef) -> Result<String, String> {
+        let name = &*reference.name;
+        let settings = self.reader.settings();
+        if settings.backend_api == Feature::Disabled {
+            return Err(format!(
+                "resource {name} of type Backend cannot be used since Backend is disabled in Edge Gateway configuration"
+            ));
+        }
+        let Some(backend) = self.reader.backend(target.id) else {
+            return Err(format!("backend {namespace}/{name} not found"));
+        };
+        if let Some(problem) = backend_problem(backend, settings) {
+            return Err(problem.message);
+        }
+        if backend.spec.r#type == BackendType::DynamicResolver {
+            return Err(format!(
+                "backend {namespace}/{name} takes its host from requests, and none leads there"
+            ));
+        }
+        let endpoints = backend.spec.endpoints.iter();
+        let host = endpoints.clone().find_map(|endpoint| {
+            let fqdn = endpoint
+                .fqdn
+                .as_ref()
+                .map(|fqdn| format!("{}:{}", fqdn.hostname, fqdn.port));
+            fqdn.or_else(|| endpoint.ip.as_ref().map(|ip| format!("{}:{}", ip.address, ip.port)))
+        });
+        Ok(host.unwrap_or_else(|| format!("{name}.{namespace}")))
+    }
+}

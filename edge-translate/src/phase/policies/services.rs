@@ -1,0 +1,233 @@
+//! Services that a policy asks: backends of ours, or what an address names.
+//!
+//! Told from the objects alone. Whether a backend can be spoken to as its own settings ask is asked where rules are bound
+//! (`routes/bound`), as for the backends of routes.
+
+use crate::{
+    api::{self, BackendType, Kind, ServiceType, cluster_settings::ClusterSettings, security::ServiceRef},
+    engine::reader::Reader,
+    name::{BackendId, BackendKind, BackendPort, Target, VariantId},
+    phase::{
+        policies::traffic::{self, Problems},
+        reference::{Referent, Referrer, is_permitted},
+        statuses::backend_problem,
+    },
+    settings::Feature,
+    world::transport,
+};
+use edge_ir::{AppProtocol, PortProtocol, RetryPolicy, Timeout};
+use std::sync::Arc;
+
+/// A service, and how it is asked.
+pub(super) struct Service {
+    pub(super) backend: BackendId,
+    /// Host that it is asked as.
+    pub(super) authority: Arc<str>,
+    /// When it is asked again.
+    pub(super) retry: Option<RetryPolicy>,
+}
+
+/// What a policy asks, and how.
+pub(super) struct Asked<'a> {
+    /// The kind of the policy.
+    pub(super) by: Kind,
+    /// What messages call the part of the policy.
+    pub(super) area: &'a str,
+    /// How it is spoken to, unless it says otherwise.
+    pub(super) protocol: AppProtocol,
+    pub(super) references: &'a [&'a ServiceRef],
+    pub(super) settings: Option<&'a ClusterSettings>,
+    /// Longest wait for an answer. A try has no limit of its own, so it can't have a shorter one.
+    pub(super) wait: Timeout,
+}
+
+/// The service that references name; none where that is not one that can be asked.
+pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Problems) -> Option<Service> {
+    let area = asked.area;
+    let [reference] = asked.references else {
+        problems.add(area, "exactly one of backendRefs is supported by this version");
+        return None;
+    };
+    if reference.weight == Some(0) {
+        problems.add(area, "the weight of the only backendRef must not be 0");
+    }
+    let (variant, retry) = asked.settings.map_or((VariantId::OWN, None), |settings| {
+        retries(area, settings, asked.wait, problems);
+        let (variant, retry) = traffic::of_service(settings, problems);
+        (reader.variant_id(variant), retry)
+    });
+    match backend(reader, asked.by, reference, asked.protocol) {
+        Ok((backend, authority)) => Some(Service {
+            backend: BackendId { variant, ..backend },
+            authority,
+            retry,
+        }),
+        Err(problem) => {
+            problems.add(area, problem);
+            None
+        }
+    }
+}
+
+/// Whether a proxy knows a status, and it says that a request failed.
+pub(super) fn is_of_errors(status: u16) -> bool {
+    matches!(status, 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 500..=508 | 510 | 511)
+}
+
+/// Refuses what tries of the proxy's own requests can't be told.
+fn retries(area: &str, settings: &ClusterSettings, wait: Timeout, problems: &mut Problems) {
+    let Some(retry) = settings.retry.as_deref() else {
+        return;
+    };
+    let limit = retry.per_retry.as_deref().and_then(|one| one.timeout.as_ref());
+    if problems
+        .millis(area, "Retry timeout", limit)
+        .is_some_and(|limit| limit.0 < wait.0)
+    {
+        problems.add(area, "Retry timeout is not supported where it is the shorter limit");
+    }
+    if retry
+        .retry_on
+        .as_deref()
+        .is_some_and(|on| !on.http_status_codes.is_empty())
+    {
+        problems.add(area, "HTTPStatusCodes is not supported");
+    }
+    if retry.num_attempts_per_priority.is_some() {
+        problems.add(area, "numAttemptsPerPriority is not supported here");
+    }
+}
+
+/// Follows a reference. Permission comes before existence.
+fn backend(
+    reader: &Reader<'_>,
+    by: Kind,
+    reference: &ServiceRef,
+    protocol: AppProtocol,
+) -> Result<(BackendId, Arc<str>), String> {
+    let (group, name) = (&*reference.group, &*reference.name);
+    let namespace = reference.namespace.as_deref().unwrap_or(&reference.home);
+    let Some(kind) = BackendKind::of(group, &reference.kind) else {
+        return Err("BackendRefs only supports Service, ServiceImport, and Backend kind".to_owned());
+    };
+    let from = Referrer::of(by, &reference.home);
+    let to = Referent {
+        group,
+        kind: &reference.kind,
+        namespace,
+        name,
+    };
+    if !is_permitted(reader, from, to) {
+        let kind = &reference.kind;
+        return Err(format!(
+            "backend ref to {kind} {namespace}/{name} not permitted by any ReferenceGrant"
+        ));
+    }
+    let target = Target {
+        kind,
+        id: reader.id(namespace, name),
+    };
+    let (port, spoken, host) = match kind {
+        BackendKind::Service => {
+            let service = reader.service(target.id);
+            let service = service.ok_or_else(|| format!("service {namespace}/{name} not found"))?;
+            if service.spec.r#type == ServiceType::ExternalName {
+                return Err(format!(
+                    "Service {namespace}/{name} is of type ExternalName, which is not supported as a backend; use an \
+                     Edge Gateway Backend resource with an FQDN endpoint instead"
+                ));
+            }
+            let found = port_of(reference, &service.spec.ports, namespace)?;
+            (
+                found.port,
+                found.app_protocol.as_deref(),
+                format!("{name}.{namespace}:{}", found.port),
+            )
+        }
+        BackendKind::ServiceImport => {
+            let import = reader.service_import(target.id);
+            let import = import.ok_or_else(|| format!("serviceimport {namespace}/{name} not found"))?;
+            let found = port_of(reference, &import.spec.ports, namespace)?;
+            (
+                found.port,
+                found.app_protocol.as_deref(),
+                format!("{name}.{namespace}:{}", found.port),
+            )
+        }
+        BackendKind::Backend => {
+            let backend = own(reader, target, reference.port)?;
+            let spoken = backend.spec.app_protocols.first().map(|protocol| protocol.as_str());
+            (0, spoken, host_of(backend))
+        }
+    };
+    let port = BackendPort {
+        target,
+        port,
+        transport: PortProtocol::Tcp,
+    };
+    let protocol = match spoken {
+        Some("kubernetes.io/h2c" | "gateway.edge/h2c" | "grpc") => AppProtocol::Http2,
+        _ => protocol,
+    };
+    let backend = BackendId {
+        port,
+        protocol,
+        variant: VariantId::OWN,
+    };
+    Ok((backend, host.into()))
+}
+
+fn port_of<'p>(
+    reference: &ServiceRef,
+    ports: &'p [api::ServicePort],
+    namespace: &str,
+) -> Result<&'p api::ServicePort, String> {
+    let Some(port) = reference.port.filter(|port| *port > 0) else {
+        return Err("a valid port number corresponding to a port on the Service must be specified".to_owned());
+    };
+    let is_it = |p: &&api::ServicePort| p.port == port && transport(&p.protocol) == Some(PortProtocol::Tcp);
+    let found = ports.iter().find(is_it);
+    found.ok_or_else(|| format!("TCP Port {port} not found on service {namespace}/{}", reference.name))
+}
+
+fn own<'a>(reader: &Reader<'a>, target: Target, port: Option<u16>) -> Result<&'a api::Backend, String> {
+    let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
+    if reader.settings().backend_api == Feature::Disabled {
+        return Err(format!(
+            "resource {name} of type Backend cannot be used since Backend is disabled in Edge Gateway configuration"
+        ));
+    }
+    let backend = reader.backend(target.id);
+    let backend = backend.ok_or_else(|| format!("backend {namespace}/{name} not found"))?;
+    if let Some(problem) = backend_problem(backend, reader.settings()) {
+        return Err(problem.message);
+    }
+    if backend.spec.r#type == BackendType::DynamicResolver {
+        return Err(format!(
+            "backend {namespace}/{name} takes its host from requests, and none leads there"
+        ));
+    }
+    let mut ports = backend.spec.endpoints.iter().filter_map(port_at).peekable();
+    if let Some(wanted) = port.filter(|wanted| ports.peek().is_some() && ports.all(|port| port != *wanted)) {
+        return Err(format!("Port {wanted} not found on Backend {namespace}/{name}"));
+    }
+    Ok(backend)
+}
+
+fn port_at(endpoint: &api::BackendEndpoint) -> Option<u16> {
+    let ip = endpoint.ip.as_ref().map(|ip| ip.port);
+    ip.or(endpoint.fqdn.as_ref().map(|fqdn| fqdn.port))
+}
+
+/// The host of the first endpoint that has one, else the name of the Backend.
+fn host_of(backend: &api::Backend) -> String {
+    let named = backend.spec.endpoints.iter().find_map(|endpoint| {
+        let name = endpoint
+            .fqdn
+            .as_ref()
+            .map(|fqdn| format!("{}:{}", fqdn.hostname, fqdn.port));
+        name.or_else(|| endpoint.ip.as_ref().map(|ip| format!("{}:{}", ip.address, ip.port)))
+    });
+    let metadata = &backend.metadata;
+    named.unwrap_or_else(|| format!("{}.{}", metadata.name, metadata.namespace))
+}

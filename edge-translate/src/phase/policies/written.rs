@@ -1,0 +1,50 @@
+//! What a policy says besides what it is for, as it was written, with the home of each reference.
+
+use super::merge;
+use crate::api::Generic;
+use serde_json::{Map, Value};
+
+/// Fields that hold references, or lists of them.
+const REFERENCES: [&str; 5] = ["users", "credentialRefs", "backendRef", "backendRefs", "valueRef"];
+
+/// Fields whose values are handed on as they are.
+const FREE: [&str; 2] = ["config", "filterContext"];
+
+/// What a policy says besides what it is for. Each reference says in which namespace it was written, so that it leads to
+/// the same object and needs the same permission wherever it is merged into.
+pub(super) fn homed(policy: &Generic) -> Map<String, Value> {
+    let mut fields = match &policy.spec {
+        Value::Object(fields) => fields.clone(),
+        Value::Null => Map::new(),
+        // Read as what it isn't, and refused for that.
+        other => Map::from_iter([("spec".to_owned(), other.clone())]),
+    };
+    fields.retain(|field, _| !merge::OWN.contains(&field.as_str()));
+    fields
+        .values_mut()
+        .for_each(|value| settle(value, &policy.metadata.namespace));
+    fields
+}
+
+fn settle(value: &mut Value, home: &str) {
+    match value {
+        Value::Object(fields) => {
+            let bound = fields.iter_mut().filter(|(name, _)| !FREE.contains(&name.as_str()));
+            for (name, value) in bound {
+                if REFERENCES.contains(&name.as_str()) {
+                    let references = match &mut *value {
+                        Value::Array(list) => list.as_mut_slice(),
+                        one => std::slice::from_mut(one),
+                    };
+                    let references = references.iter_mut().filter_map(Value::as_object_mut);
+                    references.for_each(|fields| {
+                        fields.insert("~home".to_owned(), home.into());
+                    });
+                }
+                settle(value, home);
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| settle(value, home)),
+        _ => {}
+    }
+}
