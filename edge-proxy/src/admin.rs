@@ -135,7 +135,7 @@ async fn respond(admin: &Admin, request: Request<Incoming>) -> Response<Full<Byt
 }
 
 /// Paths, what they do, and whether they want POST.
-const PATHS: [(&str, &str, bool); 16] = [
+const PATHS: [(&str, &str, bool); 17] = [
     ("/", "this list", false),
     ("/clusters", "upstream cluster status (format=json)", false),
     ("/config_dump", "the configuration (include_eds, resource=)", false),
@@ -152,6 +152,7 @@ const PATHS: [(&str, &str, bool); 16] = [
     ("/memory", "memory use", false),
     ("/quitquitquit", "end the process", true),
     ("/ready", "LIVE when serving, else 503", false),
+    ("/reopen_logs", "open access logs anew", true),
     ("/server_info", "version, state and command line", false),
     (
         "/stats",
@@ -191,6 +192,10 @@ async fn handle(admin: &Admin, method: &Method, path: &str, query: &str) -> Answ
         "/memory" => text::memory(),
         "/quitquitquit" => order(admin, Order::Quit),
         "/ready" => ready(admin),
+        "/reopen_logs" => {
+            admin.control.shared.logs.reopen();
+            Answer::text("OK\n")
+        }
         "/server_info" => text::server_info(admin, state(admin)),
         "/stats" => stats::stats(&admin.control, query),
         "/stats/prometheus" => stats::prometheus(&admin.control, query),

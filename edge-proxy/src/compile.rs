@@ -5,10 +5,11 @@
 //! The law: every field of a message is named in its module, either used, or listed as *ignored* (it can't change
 //! who is served what, or how safely) or as *refused* (a value in it rejects the resource). The lists are patterns
 //! without `..`, so a field that a newer API adds is a compile error here, never a silent gap.
-//! What is ignored everywhere: access logs, tracing, statistics matchers, metadata, socket tuning that only affects
+//! What is ignored everywhere: tracing, statistics matchers, metadata, socket tuning that only affects
 //! speed, and runtime keys (the default value next to them is used).
 //! Deliberately absent: anything about when a resource becomes active; that is [`crate::xds::assembly`]'s.
 
+mod access_log;
 pub mod balancing;
 pub mod cluster;
 mod cors;

@@ -8,6 +8,7 @@
 //! Deliberately absent: Envoy's protobuf types (they are large and stay in the control half) and any mutable state
 //! except the shared counters that [`crate::stats`] owns.
 
+pub mod access_log;
 pub mod cluster;
 pub mod cors;
 pub mod endpoint;

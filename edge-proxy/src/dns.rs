@@ -94,12 +94,12 @@ fn choose(mut addresses: Vec<IpAddr>, family: DnsFamily, first_only: bool) -> Ve
     if let Some(v4) = keep {
         addresses.retain(|address| address.is_ipv4() == v4);
     }
-    if first_only {
-        addresses.truncate(1);
-    }
     // Rotating answers must not look like changes.
     addresses.sort();
     addresses.dedup();
+    if first_only {
+        addresses.truncate(1);
+    }
     addresses
 }
 
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(strings(DnsFamily::PreferV4, false), ["192.0.2.1", "192.0.2.2"]);
         assert_eq!(strings(DnsFamily::PreferV6, false), ["2001:db8::1"]);
         assert_eq!(strings(DnsFamily::All, false).len(), 3);
-        assert_eq!(strings(DnsFamily::V4, true), ["192.0.2.2"]);
+        assert_eq!(strings(DnsFamily::V4, true), ["192.0.2.1"], "whichever comes first");
         assert_eq!(choose(both[1..2].to_vec(), DnsFamily::PreferV6, false).len(), 1);
         assert!(choose(both[1..2].to_vec(), DnsFamily::V6, false).is_empty());
     }

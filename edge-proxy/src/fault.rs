@@ -50,8 +50,10 @@ pub(crate) enum Fault {
     BadRewrite,
     /// A circuit breaker is open.
     Overflow,
-    /// The connection was refused.
+    /// No connection came about.
     ConnectFailure,
+    /// The connection was refused.
+    ConnectRefused,
     /// The connection stands, but not TLS on it.
     TlsFailure(TlsFailure),
     /// The connection was not ready in time.
@@ -101,8 +103,16 @@ pub(crate) struct Verdict {
     pub(crate) status: StatusCode,
     /// Envoy's response flag, for logs; empty when it has none.
     pub(crate) flag: &'static str,
+    /// Why the answer is what it is, in Envoy's words (`%RESPONSE_CODE_DETAILS%`).
+    pub(crate) details: &'static str,
     /// The answer's body.
     pub(crate) body: &'static str,
+}
+
+macro_rules! before {
+    ($reason:literal) => {
+        concat!("upstream_reset_before_response_started{", $reason, "}")
+    };
 }
 
 macro_rules! reset {
@@ -117,48 +127,64 @@ macro_rules! reset {
 impl Fault {
     /// The fault in an error of opening a connection.
     pub(crate) fn of_connecting(error: &std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::ConnectionRefused {
+            return Self::ConnectRefused;
+        }
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>());
         tls.map_or(Self::ConnectFailure, |failure| Self::TlsFailure(*failure))
+    }
+
+    /// Why there is no connection to the backend; empty when nothing is known.
+    pub(crate) fn transport_failure(self) -> &'static str {
+        match self {
+            Self::ConnectRefused => "delayed connect error: Connection refused",
+            _ => {
+                let reason = self.verdict().body.split_once("transport failure reason: ");
+                reason.map_or("", |(_, reason)| reason)
+            }
+        }
     }
 
     /// The table.
     #[rustfmt::skip]
     pub(crate) fn verdict(self) -> Verdict {
         use Source::{Downstream, Internal, Upstream};
-        let row = |source, retry, status, flag, body| Verdict {
+        let row = |source, retry, status, flag, details, body| Verdict {
             source,
             retry,
             status,
             flag,
+            details,
             body,
         };
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         match self {
-            Self::NoRoute => row(Downstream, Retry::Never, StatusCode::NOT_FOUND, "NR", ""),
-            Self::NoCluster(status) => row(Internal, Retry::Never, status, "NC", ""),
-            Self::BadRewrite => row(Internal, Retry::Never, StatusCode::INTERNAL_SERVER_ERROR, "", "path rewrite failed"),
-            Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no healthy upstream"),
-            Self::NoSuchHost(status) => row(Upstream, Retry::Never, status, "UH", "no healthy upstream"),
-            Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", reset!("overflow")),
-            Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", reset!("remote connection failure")),
-            Self::TlsFailure(failure) => row(Upstream, Retry::ConnectFailure, unavailable, "UF", failure.body()),
-            Self::ConnectTimeout => row(Upstream, Retry::ConnectFailure, unavailable, "UF", reset!("connection timeout")),
-            Self::ConnectionTermination => row(Upstream, Retry::Reset, unavailable, "UC", reset!("connection termination")),
-            Self::RemoteReset => row(Upstream, Retry::Reset, unavailable, "UR", reset!("remote reset")),
-            Self::RefusedStream => row(Upstream, Retry::RefusedStream, unavailable, "UR", reset!("remote refused stream reset")),
-            Self::ProtocolError => row(Upstream, Retry::Reset, StatusCode::BAD_GATEWAY, "UPE", reset!("protocol error")),
-            Self::RouteTimeout => row(Upstream, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "UT", "upstream request timeout"),
-            Self::PerTryTimeout => row(Upstream, Retry::Reset, StatusCode::GATEWAY_TIMEOUT, "UT", "upstream request timeout"),
-            Self::IdleRequest => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "SI", "stream timeout"),
-            Self::IdleResponse => row(Upstream, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "SI", "stream timeout"),
-            Self::RequestTimeout => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "", "request timeout"),
-            Self::MaxDuration => row(Internal, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "DT", "downstream duration timeout"),
-            Self::DownstreamReset => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DC", ""),
-            Self::BadRequest => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DPE", "Bad Request"),
-            Self::TransferCoding => row(Downstream, Retry::Never, StatusCode::NOT_IMPLEMENTED, "DPE", "Not Implemented"),
-            Self::UpgradeRequired => row(Downstream, Retry::Never, StatusCode::UPGRADE_REQUIRED, "DPE", ""),
-            Self::UpgradeForbidden => row(Downstream, Retry::Never, StatusCode::FORBIDDEN, "", ""),
-            Self::HeadTooLarge => row(Downstream, Retry::Never, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "DPE", ""),
+            Self::NoRoute => row(Downstream, Retry::Never, StatusCode::NOT_FOUND, "NR", "route_not_found", ""),
+            Self::NoCluster(status) => row(Internal, Retry::Never, status, "NC", "cluster_not_found", ""),
+            Self::BadRewrite => row(Internal, Retry::Never, StatusCode::INTERNAL_SERVER_ERROR, "", "path_rewrite_failed", "path rewrite failed"),
+            Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no_healthy_upstream", "no healthy upstream"),
+            Self::NoSuchHost(status) => row(Upstream, Retry::Never, status, "UH", "no_healthy_upstream", "no healthy upstream"),
+            Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", before!("overflow"), reset!("overflow")),
+            Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure"), reset!("remote connection failure")),
+            Self::ConnectRefused => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure|delayed_connect_error:_Connection_refused"), reset!("remote connection failure")),
+            Self::TlsFailure(failure) => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure"), failure.body()),
+            Self::ConnectTimeout => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("connection_timeout"), reset!("connection timeout")),
+            Self::ConnectionTermination => row(Upstream, Retry::Reset, unavailable, "UC", before!("connection_termination"), reset!("connection termination")),
+            Self::RemoteReset => row(Upstream, Retry::Reset, unavailable, "UR", before!("remote_reset"), reset!("remote reset")),
+            Self::RefusedStream => row(Upstream, Retry::RefusedStream, unavailable, "UR", before!("remote_refused_stream_reset"), reset!("remote refused stream reset")),
+            Self::ProtocolError => row(Upstream, Retry::Reset, StatusCode::BAD_GATEWAY, "UPE", before!("protocol_error"), reset!("protocol error")),
+            Self::RouteTimeout => row(Upstream, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "UT", "response_timeout", "upstream request timeout"),
+            Self::PerTryTimeout => row(Upstream, Retry::Reset, StatusCode::GATEWAY_TIMEOUT, "UT", "upstream_per_try_timeout", "upstream request timeout"),
+            Self::IdleRequest => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "SI", "stream_idle_timeout", "stream timeout"),
+            Self::IdleResponse => row(Upstream, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "SI", "stream_idle_timeout", "stream timeout"),
+            Self::RequestTimeout => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "", "request_overall_timeout", "request timeout"),
+            Self::MaxDuration => row(Internal, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "DT", "max_duration_timeout", "downstream duration timeout"),
+            Self::DownstreamReset => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DC", "downstream_remote_disconnect", ""),
+            Self::BadRequest => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DPE", "http1.codec_error", "Bad Request"),
+            Self::TransferCoding => row(Downstream, Retry::Never, StatusCode::NOT_IMPLEMENTED, "DPE", "http1.invalid_transfer_encoding", "Not Implemented"),
+            Self::UpgradeRequired => row(Downstream, Retry::Never, StatusCode::UPGRADE_REQUIRED, "DPE", "low_version", ""),
+            Self::UpgradeForbidden => row(Downstream, Retry::Never, StatusCode::FORBIDDEN, "", "upgrade_failed", ""),
+            Self::HeadTooLarge => row(Downstream, Retry::Never, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "DPE", "http1.headers_too_large", ""),
         }
     }
 }
@@ -182,6 +208,7 @@ mod tests {
             (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
             (Fault::ConnectFailure, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::TlsFailure(TlsFailure::Expired), Upstream, ConnectFailure, 503, "UF", reset!("remote connection failure, transport failure reason: TLS_error: certificate has expired")),
+            (Fault::ConnectRefused, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::ConnectTimeout, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::ConnectionTermination, Upstream, Reset, 503, "UC", "upstream connect error"),
             (Fault::RemoteReset, Upstream, Reset, 503, "UR", "upstream connect error"),

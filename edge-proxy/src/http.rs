@@ -22,6 +22,7 @@ mod retry;
 mod rewrite;
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header;
@@ -36,6 +37,7 @@ use crate::filters::cors::{self, Verdict};
 use crate::filters::grpc_web::Bridge;
 use body::ResponseBody;
 use edits::Scene;
+pub(crate) use edits::hostname;
 use egress::Echo;
 use exchange::Exchange;
 use head::Head;
@@ -56,8 +58,15 @@ pub(crate) struct Arrived {
 /// Serves one request.
 pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) -> Response<ResponseBody> {
     let connection = Rc::clone(&exchange.connection);
+    let noted = Rc::clone(&exchange);
     let mut echo = Echo::default();
+    let version = parts.version;
     let (head, admitted) = ingress::admit(&connection, parts);
+    exchange.note(|record| {
+        record.version = Some(version);
+        record.client = ingress::client_of(&connection, &head);
+        record.request(&head);
+    });
     let response = match admitted {
         Ok(notes) => {
             if connection.manager().request_id.in_response {
@@ -65,7 +74,13 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
             }
             let bridge = Bridge::of(&connection, &head).map(|bridge| (bridge, Rc::clone(&exchange)));
             let response = match crate::filters::run(&connection, &head) {
-                Some(answer) => answer,
+                Some(answer) => {
+                    noted.note(|record| {
+                        record.health_check = true;
+                        record.details = "health_check_ok";
+                    });
+                    answer
+                }
                 None => {
                     route(Arrived {
                         exchange,
@@ -83,9 +98,17 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
                 None => response,
             }
         }
-        Err(refusal) => refuse(&connection, &head, refusal),
+        Err(refusal) => {
+            noted.note(|record| match &refusal {
+                Refusal::Fault(fault) => record.fault(*fault),
+                Refusal::Redirect(_) => record.details = "path_normalization_failed",
+            });
+            refuse(&connection, &head, refusal)
+        }
     };
-    egress::finish(&connection, response, echo)
+    let response = egress::finish(&connection, response, echo);
+    noted.note(|record| record.response(response.status(), response.headers()));
+    response
 }
 
 fn audience(head: &Head) -> Audience {
@@ -146,14 +169,20 @@ async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
             path: None,
             strip_query: false,
         };
+        arrived.exchange.note(|record| record.details = "direct_response");
         let everything = crate::config::route::PathCondition::Prefix("/".into());
         return redirect_to(https.status, &rewrite::location(&https, &everything, head));
     }
     let Some(route) = host.and_then(|host| host.find(&head.view())) else {
         connection.cells().no_route.inc();
+        arrived.exchange.note(|record| record.fault(Fault::NoRoute));
         return local_reply::of_fault(Fault::NoRoute, audience(head));
     };
     let cells = connection.cells();
+    arrived.exchange.note(|record| {
+        record.route = Some(Arc::clone(&route.name));
+        record.details = "direct_response";
+    });
     match &route.action {
         Action::Redirect(redirect) => {
             cells.rq_redirect.inc();

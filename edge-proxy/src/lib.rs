@@ -6,6 +6,7 @@
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].
 
+pub mod access_log;
 pub mod admin;
 pub mod bootstrap;
 pub mod cli;

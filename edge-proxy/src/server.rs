@@ -16,6 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
+use crate::access_log::writer::LogWriter;
 use crate::admin::{self, Admin, Order};
 use crate::bootstrap::{self, Bootstrap, Sources};
 use crate::cli::{Arguments, Mode};
@@ -133,6 +134,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
             Err(_) => tracing::error!("a worker panicked"),
         }
     }
+    shared.logs.finish();
     tracing::info!("ended");
     Ok(())
 }
@@ -160,6 +162,7 @@ pub(crate) fn share(workers: usize, admin_address: Option<std::net::SocketAddr>)
         drain: drain_reader,
         flags: RuntimeFlags::default(),
         stats,
+        logs: LogWriter::default(),
         admin_address,
     });
     (
@@ -235,6 +238,7 @@ async fn wait_for_the_end(control: &Rc<Control>, orders: &mut mpsc::Receiver<Ord
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hang_up = signal(SignalKind::hangup())?;
+    let mut logs_moved = signal(SignalKind::user_defined1())?;
     let mut stop_accepting_at = None;
     loop {
         let stop_accepting = async {
@@ -246,6 +250,7 @@ async fn wait_for_the_end(control: &Rc<Control>, orders: &mut mpsc::Receiver<Ord
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
+            _ = logs_moved.recv() => control.shared.logs.reopen(),
             _ = hang_up.recv() => tracing::debug!("SIGHUP is ignored"),
             () = stop_accepting => {
                 stop_accepting_at = None;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::access_log::writer::LogWriter;
 use crate::config::Snapshot;
 use crate::config::listener::SocketProtocol;
 use crate::stats::ServerStats;
@@ -31,6 +32,8 @@ pub struct Shared {
     pub flags: RuntimeFlags,
     /// Process-wide counters.
     pub stats: Arc<ServerStats>,
+    /// Writes access logs.
+    pub logs: LogWriter,
     /// Address of the admin interface, once bound.
     pub admin_address: Option<SocketAddr>,
 }

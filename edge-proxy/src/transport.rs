@@ -4,6 +4,7 @@
 //! Deliberately absent: QUIC, and any buffering.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -41,6 +42,16 @@ impl Transport {
             Self::Tcp(stream) => stream.poll_read_ready(cx),
             Self::Unix(stream) => stream.poll_read_ready(cx),
             Self::ServerTls(_) | Self::ClientTls(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Our end of it, where it has an address.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+            Self::ServerTls(stream) => stream.get_ref().0.local_addr().ok(),
+            Self::ClientTls(stream) => stream.get_ref().0.local(),
         }
     }
 

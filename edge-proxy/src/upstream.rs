@@ -18,16 +18,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::config::Snapshot;
-use crate::config::cluster::ClusterEntry;
+use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::{Host, HostId};
+use crate::config::table::without_port;
+use crate::config::tls::Sni;
 use crate::stats::WorkerIndex;
 use crate::worker::Worker;
 
 pub(crate) use lease::{Lease, SendFailure};
 pub(crate) use limits::RequestGuard;
 pub(crate) use pool::HostPool;
+
+/// Connections whose TLS server name follows the request's authority are kept apart by that name; 0 where it doesn't.
+pub(crate) fn name_key(cluster: &Cluster, authority: &str) -> u64 {
+    match &cluster.tls {
+        Some(tls) if tls.sni == Sni::Authority => xxh3_64(without_port(authority).as_bytes()).max(1),
+        _ => 0,
+    }
+}
 
 /// All backend state of a worker.
 #[derive(Debug, Default)]
@@ -36,7 +47,7 @@ pub(crate) struct Upstreams {
     pools: RefCell<FxHashMap<(HostId, u64), Rc<HostPool>>>,
     /// Balancing positions by cluster id.
     pub(crate) balancers: balance::Balancers,
-    /// Rung when a connection becomes idle, for the sweeper.
+    /// Rung when a connection becomes idle, or one that is shared has come, for the sweeper.
     idle: tokio::sync::Notify,
 }
 
@@ -76,7 +87,7 @@ impl Upstreams {
     }
 
     /// Tells the sweeper that there is something to look after.
-    fn became_idle(&self) {
+    fn look_after(&self) {
         self.idle.notify_one();
     }
 

@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use tokio::runtime::LocalOptions;
 use tokio::sync::Notify;
 
+use crate::access_log::buffers::LogBuffers;
 use crate::clock::Clock;
 use crate::config::listener::Listener;
 use crate::config::table::RouteTable;
@@ -45,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) buffers: Rc<Buffers>,
     /// Open client connections.
     pub(crate) connections: Registry,
+    /// Lines of access logs that are to be written.
+    pub(crate) logs: LogBuffers,
     /// Rung when listeners have come, gone or changed.
     pub(crate) listeners_changed: Notify,
     /// Backend connections and balancing state.
@@ -83,6 +86,7 @@ impl Worker {
             numbers: Numbers::default(),
             buffers: Rc::default(),
             connections: Registry::default(),
+            logs: LogBuffers::default(),
             listeners_changed: Notify::new(),
             upstreams: Upstreams::default(),
             listeners: RefCell::default(),
@@ -145,6 +149,7 @@ impl Worker {
         let mut snapshot = self.shared.snapshot.clone();
         let mut acceptors = Acceptors::default();
         let clock = tokio::task::spawn_local(Rc::clone(&self.clock).drive());
+        let logger = tokio::task::spawn_local(LogBuffers::drive(Rc::clone(&self)));
         let sweeper = tokio::task::spawn_local(crate::upstream::sweep(Rc::clone(&self)));
         snapshot.mark_changed();
         sockets.mark_changed();
@@ -168,6 +173,7 @@ impl Worker {
         acceptors.stop();
         clock.abort();
         sweeper.abort();
+        logger.abort();
     }
 
     /// False when it is time to return.
@@ -206,8 +212,9 @@ pub fn run(shared: Arc<Shared>, index: WorkerIndex) -> io::Result<()> {
     // A runtime whose own tasks need not be `Send`: a set of local tasks on top would queue each wake-up twice.
     let runtime = builder.enable_all().build_local(LocalOptions::default())?;
     let worker = Worker::new(shared, index);
-    runtime.block_on(worker.serve());
+    runtime.block_on(Rc::clone(&worker).serve());
     // What is still open is cut off with the tasks that hold it.
     drop(runtime);
+    worker.logs.flush(&worker);
     Ok(())
 }

@@ -8,6 +8,7 @@
     reason = "a test may stop where it stands"
 )]
 
+mod access_logs;
 mod bench;
 mod certificates;
 mod headers;

@@ -18,6 +18,7 @@ fn shared() -> Shared {
         sockets,
         drain,
         flags: RuntimeFlags::default(),
+        logs: crate::access_log::writer::LogWriter::default(),
         stats,
         admin_address: None,
     }
@@ -70,7 +71,8 @@ fn whatever_changes_something_wants_post() {
             "/drain_listeners",
             "/healthcheck/fail",
             "/healthcheck/ok",
-            "/quitquitquit"
+            "/quitquitquit",
+            "/reopen_logs"
         ]
     );
 }

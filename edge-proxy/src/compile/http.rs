@@ -28,7 +28,7 @@ use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
 use crate::compile::header::header_condition;
 use crate::compile::protocol;
-use crate::compile::{route_table, session};
+use crate::compile::{access_log, route_table, session};
 use crate::config::RouteTableId;
 use crate::config::listener::{
     AddressRange, CertificateDetails, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert,
@@ -52,13 +52,13 @@ pub(super) fn manager(
         delayed_close_timeout, stream_flush_timeout, use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append, via,
         generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
         forward_client_cert_details, set_current_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
-        strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode;
+        strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode, access_log,
+        access_log_options;
         // Observation, HTTP/3, and what only shapes Envoy's own codecs.
         ignore tracing, http1_safe_max_connection_duration, http3_protocol_options,
-               drain_timeout_jitter, access_log, access_log_flush_interval, flush_access_log_on_new_request,
-               access_log_options, stream_error_on_invalid_http_message, append_local_overload,
+               drain_timeout_jitter, stream_error_on_invalid_http_message, append_local_overload,
                add_proxy_protocol_connection_state, proxy_100_continue, request_id_extension;
-        refuse add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
+        refuse access_log_flush_interval, flush_access_log_on_new_request, add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
                forward_client_cert_matcher,
                represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
                proxy_status_config, typed_header_validation_config, append_x_forwarded_port, forward_proto_config
@@ -77,7 +77,9 @@ pub(super) fn manager(
         request_headers_timeout.as_ref(),
         (drain_timeout.as_ref(), delayed_close_timeout.as_ref()),
     )?;
+    access_log::options(&at.field("access_log_options"), access_log_options.as_ref())?;
     Ok(HttpManager {
+        access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
         codec: codec(at, *codec_type)?,
         routes: routes(context, at, route_specifier.as_ref())?,
         filters,

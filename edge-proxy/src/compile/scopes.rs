@@ -1,9 +1,11 @@
-//! Counters that outlive updates of the resource that they count for.
+//! Counters and files that outlive updates of the resources that use them.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
+use crate::config::access_log::LogFile;
 use crate::config::endpoint::HostAddress;
 use crate::stats::{ClusterStats, HostStats, HttpStats, ListenerStats, TcpStats, UdpStats};
 
@@ -17,6 +19,7 @@ pub struct Scopes {
     tcp: FxHashMap<Arc<str>, Weak<TcpStats>>,
     udp: FxHashMap<Arc<str>, Weak<UdpStats>>,
     hosts: FxHashMap<(Arc<str>, HostAddress), Weak<HostStats>>,
+    logs: FxHashMap<PathBuf, Weak<LogFile>>,
 }
 
 impl Scopes {
@@ -30,6 +33,7 @@ impl Scopes {
             tcp: FxHashMap::default(),
             udp: FxHashMap::default(),
             hosts: FxHashMap::default(),
+            logs: FxHashMap::default(),
         }
     }
 
@@ -71,6 +75,11 @@ impl Scopes {
         find(&mut self.udp, prefix.into(), || {
             UdpStats::new(format!("udp.{prefix}."), prefix, workers)
         })
+    }
+
+    /// The file that logs are written into.
+    pub fn log_file(&mut self, path: &str) -> Arc<LogFile> {
+        find(&mut self.logs, path.into(), || LogFile { path: path.into() })
     }
 
     /// Counters of one host.

@@ -54,7 +54,7 @@ fn parse(at: &At<'_>, text: &str) -> Result<Vec<TemplatePart>, Rejection> {
 }
 
 /// The place of the closing `%`, which may not stand inside parentheses.
-fn command_end(text: &str) -> Option<usize> {
+pub(super) fn command_end(text: &str) -> Option<usize> {
     match text.find(['(', '%']) {
         Some(at) if text.as_bytes()[at] == b'(' => {
             let close = at + text[at..].find(')')?;
@@ -64,14 +64,19 @@ fn command_end(text: &str) -> Option<usize> {
     }
 }
 
-fn command(at: &At<'_>, text: &str) -> Result<TemplatePart, Rejection> {
-    let (name, argument, tail) = match text.split_once('(') {
+/// A command's name, what stands in its parentheses, and what behind them.
+pub(super) fn split_command(text: &str) -> (&str, Option<&str>, &str) {
+    match text.split_once('(') {
         Some((name, rest)) => {
             let (argument, tail) = rest.split_once(')').unwrap_or((rest, ""));
             (name, Some(argument), tail)
         }
         None => (text, None, ""),
-    };
+    }
+}
+
+fn command(at: &At<'_>, text: &str) -> Result<TemplatePart, Rejection> {
+    let (name, argument, tail) = split_command(text);
     Ok(match (name, argument) {
         ("REQ", Some(argument)) => TemplatePart::Request(request_field(at, argument, tail)?),
         ("RESP", Some(argument)) if tail.is_empty() => TemplatePart::Response(header_name(at, argument)?),

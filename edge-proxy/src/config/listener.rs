@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rustc_hash::FxHashMap;
 
+use crate::config::access_log::AccessLogs;
 use crate::config::header::HeaderCondition;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
@@ -171,6 +172,8 @@ impl Network {
 /// The settings of Envoy's HTTP connection manager, resolved.
 #[derive(Debug)]
 pub struct HttpManager {
+    /// Who is told of its requests.
+    pub access_logs: Option<Arc<AccessLogs>>,
     /// Which protocol versions a connection may speak.
     pub codec: Codec,
     /// Where routes come from.

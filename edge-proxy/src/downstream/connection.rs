@@ -169,6 +169,16 @@ impl Connection {
         self.stats.cells(self.worker.index)
     }
 
+    /// The name of the listener that serves it.
+    pub(crate) fn listener_name(&self) -> Arc<str> {
+        Arc::clone(&self.terms.borrow().listener.name)
+    }
+
+    /// The name of the chain that has accepted it.
+    pub(crate) fn chain_name(&self) -> &str {
+        &self.chain.name
+    }
+
     /// How much its streams may hold for the client in HTTP/2.
     pub(crate) fn budget(&self) -> Rc<Budget> {
         let budget = || Budget::new(self.terms.borrow().listener.per_connection_buffer_limit);

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::downstream::connection::{Accepted, Connection, Protocol};
 use crate::downstream::http2;
 use crate::http1;
-use crate::http1::server::Ended;
+use crate::http1::server::{Ended, Switch};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -95,12 +95,12 @@ pub(super) async fn run(
 async fn serve_http1(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> io::Result<()> {
     let ended = http1::server::serve(connection, transport, replay).await;
     match ended {
-        Ended::Switched(transport, read, tunnel) => {
+        Ended::Switched(transport, read, Switch { tunnel, exchange }) => {
             let cells = connection.cells();
             cells.downstream_cx_upgrades_total.inc();
             cells.downstream_cx_upgrades_active.inc();
             // Boxed: most connections never come here.
-            let copied = Box::pin(tunnel.run(transport, &read)).await;
+            let copied = Box::pin(tunnel.run(transport, &read, &exchange)).await;
             cells.downstream_cx_upgrades_active.dec();
             return copied;
         }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::clock::{Kind, Timer};
+use crate::http::exchange::Exchange;
 use crate::transport::Transport;
 use crate::upstream::RequestGuard;
 use crate::upstream::limits::ConnectionGuard;
@@ -36,7 +37,13 @@ pub(crate) struct Tunnel {
 impl Tunnel {
     /// Copies until both directions have ended, one fails, or nothing moves for too long. `sent` came from the client
     /// behind its request.
-    pub(crate) async fn run<C: AsyncRead + AsyncWrite + Unpin>(self, mut client: C, sent: &[u8]) -> io::Result<()> {
+    /// The exchange that it began with lasts as long.
+    pub(crate) async fn run<C: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        mut client: C,
+        sent: &[u8],
+        exchange: &Exchange,
+    ) -> io::Result<()> {
         let Self {
             upstream,
             early,
@@ -51,8 +58,10 @@ impl Tunnel {
             io: upstream,
             timer,
             idle,
+            exchange,
         };
         let copied = async {
+            exchange.took(early.len());
             client.write_all(&early).await?;
             upstream.write_all(sent).await?;
             tokio::io::copy_bidirectional(&mut client, &mut upstream).await
@@ -71,13 +80,15 @@ impl Tunnel {
 }
 
 /// A stream that moves the idle deadline whenever bytes pass.
-struct Moving {
+struct Moving<'a> {
     io: Transport,
     timer: Timer,
     idle: Option<Duration>,
+    /// Counts them.
+    exchange: &'a Exchange,
 }
 
-impl Moving {
+impl Moving<'_> {
     fn moved<T>(&self, polled: &Poll<io::Result<T>>) {
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
@@ -85,18 +96,23 @@ impl Moving {
     }
 }
 
-impl AsyncRead for Moving {
+impl AsyncRead for Moving<'_> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         self.moved(&polled);
+        self.exchange.took(buf.filled().len() - before);
         polled
     }
 }
 
-impl AsyncWrite for Moving {
+impl AsyncWrite for Moving<'_> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
         self.moved(&polled);
+        if let Poll::Ready(Ok(bytes)) = polled {
+            self.exchange.brought(bytes);
+        }
         polled
     }
 

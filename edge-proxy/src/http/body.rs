@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -71,7 +71,9 @@ pub(crate) struct Arrival {
 
 #[derive(Debug)]
 struct Awaited {
-    done: Cell<bool>,
+    /// When it was complete.
+    done: Cell<Option<Instant>>,
+    received: Cell<u64>,
     timer: Timer,
     idle: Option<Duration>,
     route: Option<Duration>,
@@ -86,7 +88,8 @@ impl Arrival {
     /// The body is on its way. When it is complete the route's deadline starts.
     pub(crate) fn new(timer: &Timer, idle: Option<Duration>, route: Option<Duration>) -> Self {
         let awaited = Awaited {
-            done: Cell::new(false),
+            done: Cell::new(None),
+            received: Cell::new(0),
             timer: timer.share(),
             idle,
             route,
@@ -98,7 +101,24 @@ impl Arrival {
 
     /// True once the client has sent everything.
     pub(crate) fn is_done(&self) -> bool {
-        self.awaited.as_ref().is_none_or(|awaited| awaited.done.get())
+        self.awaited.as_ref().is_none_or(|awaited| awaited.done.get().is_some())
+    }
+
+    /// How much has come.
+    pub(crate) fn received(&self) -> u64 {
+        self.awaited.as_ref().map_or(0, |awaited| awaited.received.get())
+    }
+
+    /// When it was complete, of a request that began at `begun`; `None` as long as it is not.
+    pub(crate) fn read_at(&self, begun: Instant) -> Option<Instant> {
+        self.awaited.as_ref().map_or(Some(begun), |awaited| awaited.done.get())
+    }
+
+    /// Content has passed.
+    pub(crate) fn took(&self, frame: &Frame<Bytes>) {
+        if let (Some(awaited), Some(data)) = (&self.awaited, frame.data_ref()) {
+            awaited.received.set(awaited.received.get() + data.len() as u64);
+        }
     }
 
     /// A frame has passed.
@@ -114,10 +134,11 @@ impl Arrival {
     /// The last frame has passed.
     pub(crate) fn finish(&self) {
         if let Some(awaited) = &self.awaited
-            && !awaited.done.replace(true)
+            && awaited.done.get().is_none()
         {
             awaited.timer.clear(Kind::Request);
             let now = awaited.timer.clock().now();
+            awaited.done.set(Some(now));
             awaited.timer.set(Kind::Route, now, awaited.route);
         }
     }
@@ -143,6 +164,9 @@ impl Body for RequestBody {
             Self::Empty => Poll::Ready(None),
             Self::Stream(incoming, arrival) => {
                 let polled = Pin::new(&mut *incoming).poll_frame(cx);
+                if let Poll::Ready(Some(Ok(frame))) = &polled {
+                    arrival.took(frame);
+                }
                 match &polled {
                     Poll::Ready(Some(Ok(_))) if incoming.is_end_stream() => arrival.finish(),
                     Poll::Ready(Some(Ok(_))) => arrival.moved(),
@@ -233,12 +257,13 @@ impl UpstreamBody {
         lease.read_at_most(self.exchange.connection.room());
         match lease.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                if let Some(trailers) = frame.trailers_ref() {
+                    self.exchange.note(|record| record.trailers(trailers));
+                }
                 if lease.is_end_stream() {
                     self.finish();
-                    self.exchange.took(bytes);
                 } else {
-                    self.exchange.moved(bytes);
+                    self.exchange.moved();
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
@@ -248,6 +273,10 @@ impl UpstreamBody {
             }
             Poll::Ready(Some(Err(error))) => {
                 self.lease = None;
+                self.exchange.note(|record| {
+                    record.flag("UC");
+                    record.details = "upstream_reset_after_response_started{connection_termination}";
+                });
                 let pool = self.guard.pool();
                 pool.cells().upstream_rq_rx_reset.inc();
                 pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);

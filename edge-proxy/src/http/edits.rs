@@ -149,7 +149,7 @@ fn render_field(out: &mut String, field: &HeaderFieldRef, head: &Head) {
 }
 
 /// The host's name, read once.
-fn hostname() -> &'static str {
+pub(crate) fn hostname() -> &'static str {
     static NAME: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
         std::fs::read_to_string("/proc/sys/kernel/hostname")
             .map_or_else(|_| "-".to_owned(), |name| name.trim().to_owned())

@@ -70,26 +70,18 @@ fn count(cells: &ConnectionManagerCells, status: StatusCode) {
 
 /// Takes the fields about the backend's connection off a response (RFC 9110 §7.6.1).
 pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    let mut nominated = None;
+    let mut nominated = false;
     let (mut framing, mut others) = (false, false);
     for name in headers.keys() {
         match name.as_str() {
-            "connection" => nominated = headers.get(header::CONNECTION).cloned(),
+            "connection" => nominated = true,
             "transfer-encoding" => framing = true,
             "keep-alive" | "proxy-connection" | "upgrade" | "te" | "trailer" => others = true,
             _ => {}
         }
     }
-    if let Some(value) = nominated {
-        headers.remove(header::CONNECTION);
-        for token in value.to_str().unwrap_or("").split(',').map(str::trim) {
-            if !token.is_empty()
-                && !token.eq_ignore_ascii_case("close")
-                && !token.eq_ignore_ascii_case("content-length")
-            {
-                headers.remove(token);
-            }
-        }
+    if nominated {
+        remove_nominated(headers);
     }
     if framing {
         headers.remove(header::TRANSFER_ENCODING);
@@ -104,5 +96,40 @@ pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
         ] {
             headers.remove(name);
         }
+    }
+}
+
+/// Removes `connection`, of which there may be several lines, and the fields that they name.
+fn remove_nominated(headers: &mut HeaderMap) {
+    let lines = headers.get_all(header::CONNECTION).iter().cloned();
+    let lines: smallvec::SmallVec<[HeaderValue; 1]> = lines.collect();
+    headers.remove(header::CONNECTION);
+    for token in lines.iter().flat_map(|line| line.to_str().unwrap_or("").split(',')) {
+        let token = token.trim();
+        if !token.is_empty() && !token.eq_ignore_ascii_case("close") && !token.eq_ignore_ascii_case("content-length") {
+            headers.remove(token);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_connection_counts() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, x-a"),
+            ("connection", "X-B"),
+            ("x-a", "1"),
+            ("x-b", "1"),
+            ("x-c", "1"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        remove_hop_by_hop(&mut headers);
+        let names: Vec<_> = headers.keys().collect();
+        assert_eq!(names, ["x-c"]);
     }
 }

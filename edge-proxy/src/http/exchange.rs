@@ -7,13 +7,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use crate::access_log::{self, Record};
 use crate::clock::{Kind, Timer};
 use crate::downstream::connection::{Connection, Protocol};
 use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
+use crate::http::body::Arrival;
 use crate::upstream::HostPool;
 
 /// A request that is being served. Dropped when its response is complete or broken off.
@@ -31,9 +34,15 @@ pub(crate) struct Exchange {
     idle: Cell<Option<Duration>>,
     /// Nothing more is to come from the backend.
     flushing: Cell<bool>,
+    /// How far the content of the request has come.
+    arrival: RefCell<Arrival>,
     /// Content of the response that was taken over for the client.
     sent: Cell<u64>,
+    /// What came from the client through a tunnel.
+    tunnelled: Cell<u64>,
     outcome: Cell<Outcome>,
+    /// What access logs are told; `None` where there are none.
+    record: Option<Box<RefCell<Record>>>,
 }
 
 /// How an exchange ended.
@@ -54,6 +63,7 @@ impl Exchange {
         let timer = connection.worker.clock.timer();
         connection.begin_request();
         let cells = connection.cells();
+        let manager = connection.manager();
         cells.downstream_rq_total.inc();
         cells.downstream_rq_active.inc();
         match connection.protocol {
@@ -65,11 +75,29 @@ impl Exchange {
             timer,
             started,
             tunnel: RefCell::new(None),
-            idle: Cell::new(connection.manager().timeouts.stream_idle),
+            idle: Cell::new(manager.timeouts.stream_idle),
             flushing: Cell::new(false),
+            arrival: RefCell::new(Arrival::complete()),
             sent: Cell::new(0),
+            tunnelled: Cell::new(0),
             outcome: Cell::new(Outcome::Unfinished),
+            record: manager.access_logs.as_ref().map(|logs| {
+                let random = connection.worker.random.next();
+                Box::new(RefCell::new(Record::new(Arc::clone(logs), started, random)))
+            }),
         })
+    }
+
+    /// Tells the access logs something, if there are any.
+    pub(crate) fn note(&self, tell: impl FnOnce(&mut Record)) {
+        if let Some(record) = &self.record {
+            tell(&mut record.borrow_mut());
+        }
+    }
+
+    /// The content of the request comes this way.
+    pub(crate) fn receives(&self, arrival: &Arrival) {
+        self.arrival.replace(arrival.clone());
     }
 
     /// How long nothing may move.
@@ -83,14 +111,18 @@ impl Exchange {
         self.timer.set(Kind::Idle, from, idle);
     }
 
-    /// The last content has been taken over for the client.
+    /// Content has been taken over for the client.
     pub(crate) fn took(&self, bytes: usize) {
         self.sent.set(self.sent.get() + bytes as u64);
     }
 
-    /// Content has been taken over for the client, and more is to come.
-    pub(crate) fn moved(&self, bytes: usize) {
-        self.took(bytes);
+    /// The client has sent something through a tunnel.
+    pub(crate) fn brought(&self, bytes: usize) {
+        self.tunnelled.set(self.tunnelled.get() + bytes as u64);
+    }
+
+    /// Something has moved, and more is to come.
+    pub(crate) fn moved(&self) {
         if let idle @ Some(_) = self.idle.get() {
             self.timer.set(Kind::Idle, self.timer.clock().now(), idle);
         }
@@ -124,6 +156,8 @@ impl Exchange {
     /// Notes and counts a deadline that has passed.
     pub(crate) fn expire(&self, kind: Kind, pool: Option<&Rc<HostPool>>) {
         self.outcome.set(Outcome::Expired(kind));
+        let fault = Self::fault_of(kind, self.arrival.borrow().is_done());
+        self.note(|record| record.fault(fault));
         self.count_expired(kind, pool);
     }
 
@@ -160,6 +194,19 @@ impl Exchange {
         }
     }
 
+    fn tell_logs(&self, mut record: Record, outcome: Outcome) {
+        // Whatever breaks off without another reason does so because the client has gone.
+        if outcome == Outcome::Unfinished && record.flags.is_empty() {
+            record.fault(Fault::DownstreamReset);
+        }
+        let arrival = self.arrival.borrow();
+        record.received = arrival.received() + self.tunnelled.get();
+        record.sent = self.sent.get();
+        record.times.read = arrival.read_at(self.started);
+        record.times.over = self.connection.worker.clock.now();
+        access_log::write(&self.connection, &record);
+    }
+
     /// How long the request has run.
     pub(crate) fn elapsed(&self) -> Duration {
         self.connection
@@ -175,6 +222,9 @@ impl Drop for Exchange {
         let outcome = self.outcome.get();
         if outcome != Outcome::Complete {
             tracing::debug!(peer = %self.connection.peer, sent = self.sent.get(), ?outcome, "exchange ended early");
+        }
+        if let Some(record) = self.record.take() {
+            self.tell_logs(record.into_inner(), outcome);
         }
         let cells = self.connection.cells();
         cells.downstream_rq_active.dec();

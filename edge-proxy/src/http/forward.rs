@@ -6,6 +6,7 @@
 mod attempt;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::header::HeaderName;
@@ -109,12 +110,13 @@ pub(crate) async fn forward(
         Ok(chosen) => chosen,
         Err(fault) => {
             connection.cells().no_cluster.inc();
-            return local_reply::of_fault(fault, audience);
+            return refuse(&exchange, fault, audience);
         }
     };
+    exchange.note(|record| record.upstream.cluster = Some(Arc::clone(&chosen.entry.cluster)));
     let speak = match speak(&chosen, settings, &connection, notes.upgrade.as_deref()) {
         Ok(speak) => speak,
-        Err(fault) => return local_reply::of_fault(fault, audience),
+        Err(fault) => return refuse(&exchange, fault, audience),
     };
     // By the request as the client sent it: edits and rewrites come after this.
     let policy = route.session.as_deref();
@@ -128,11 +130,14 @@ pub(crate) async fn forward(
     edits::edit_request(&mut head, chosen.request_edits, scene);
     let host_rewrite = chosen.host_rewrite.or(settings.host_rewrite.as_ref());
     if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
-        return local_reply::of_fault(fault, audience);
+        return refuse(&exchange, fault, audience);
     }
+    // With all edits but those that know the endpoint.
+    exchange.note(|record| record.request(&head));
     let manager = connection.manager();
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
     let arrival = start_clock(&exchange, settings, limits, idle, &body);
+    exchange.receives(&arrival);
     let source = body_source(body, &arrival, settings, chosen.entry);
     let kept = if let Source::Shared(shared) = &source {
         Some(shared)
@@ -161,6 +166,11 @@ pub(crate) async fn forward(
         tried: SmallVec::new(),
     };
     forwarding.run(head, source).await
+}
+
+fn refuse(exchange: &Exchange, fault: Fault, audience: Audience) -> Response<ResponseBody> {
+    exchange.note(|record| record.fault(fault));
+    local_reply::of_fault(fault, audience)
 }
 
 /// A cluster and what comes with the choice.

@@ -4,6 +4,7 @@
 //! thrown away; whatever goes wrong with it is nobody's business but its cluster's counters.
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use http::HeaderValue;
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::route::Mirror;
+use crate::config::table::without_port;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::fault::Fault;
 use crate::http::body::RequestBody;
@@ -20,8 +22,9 @@ use crate::http::head::Head;
 use crate::http::replay::{Pull, SharedBody};
 use crate::http::request::{Extras, Outgoing};
 use crate::http1::buffers::LARGE_READ;
-use crate::upstream::RequestGuard;
 use crate::upstream::connect::Speak;
+use crate::upstream::limits::below;
+use crate::upstream::{RequestGuard, name_key};
 use crate::worker::{Pinned, Worker};
 
 /// What a copy has in common with its request beside its head.
@@ -88,18 +91,32 @@ async fn send(
     timer: &Timer,
 ) -> Result<(), Fault> {
     let entry = snapshot.cluster(mirror.cluster).ok_or(Fault::NoRoute)?;
+    let limit = entry.cluster.limits.max_requests;
+    if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
+        &cells.upstream_rq_active
+    }) {
+        let cells = entry.cluster.stats.cells(worker.index);
+        cells.upstream_rq_pending_overflow.inc();
+        return Err(Fault::Overflow);
+    }
     let host = worker
         .upstreams
         .balancers
         .pick(entry, &worker.random, &[], 0)
         .ok_or(Fault::NoHealthyUpstream)?;
-    let pool = worker.upstreams.pool(worker.index, entry, host, 0);
+    let authority = outgoing.head.authority_text();
+    let name = name_key(&entry.cluster, authority);
+    let pool = worker.upstreams.pool(worker.index, entry, host, name);
     let speak = Speak::of(&entry.cluster, downstream);
     let mut lease = match pool.checkout(speak) {
         Some(lease) => lease,
         None => {
-            pool.acquire(worker, speak, Some(outgoing.head.authority_text()))
-                .await?
+            let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(authority))));
+            let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+                Poll::Ready(opened) => Poll::Ready(opened),
+                Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
+            });
+            opened.await?
         }
     };
     let guard = RequestGuard::new(&pool);

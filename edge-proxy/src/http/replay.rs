@@ -16,6 +16,9 @@ use http_body::{Body, Frame, SizeHint};
 use crate::http::body::{Arrival, Broken};
 use crate::http::incoming::Incoming;
 
+/// What a piece costs besides its bytes: tiny ones must not hold far more memory than the limit says.
+const PIECE: usize = 64;
+
 #[derive(Debug)]
 struct Kept {
     incoming: Incoming,
@@ -160,9 +163,10 @@ impl Drop for Reader {
 impl Kept {
     /// Keeps a frame. What can't be kept is returned and passes the first reader only.
     fn take(&mut self, frame: Frame<Bytes>) -> Option<Bytes> {
+        self.arrival.took(&frame);
         let passed = match frame.into_data() {
             Ok(chunk) => {
-                self.size += chunk.len();
+                self.size += chunk.len() + PIECE;
                 if self.size > self.limit {
                     self.overflow();
                 }

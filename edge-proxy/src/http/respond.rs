@@ -29,6 +29,7 @@ pub(crate) async fn respond(
     let connection = Rc::clone(&forwarding.exchange.connection);
     let now = connection.worker.clock.now();
     let took = now.saturating_duration_since(answer.sent);
+    forwarding.exchange.note(|record| record.times.answered = Some(now));
     let pool = answer.guard.pool();
     count(pool, answer.response.status());
     pool.cells().upstream_rq_time.record(took);

@@ -38,7 +38,14 @@ pub(crate) enum Ended {
     /// A response broke off, or the client did: the transport is to be dropped.
     Cut,
     /// Another protocol is spoken now, through a tunnel; the client sent these bytes already.
-    Switched(Transport, Bytes, Box<Tunnel>),
+    Switched(Transport, Bytes, Switch),
+}
+
+/// The tunnel that follows, and the exchange that it is part of.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    pub(crate) tunnel: Box<Tunnel>,
+    pub(crate) exchange: Rc<Exchange>,
 }
 
 /// Serves a connection until HTTP ends on it.
@@ -55,7 +62,7 @@ pub(crate) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
         }
     };
     match (next, inbound.take()) {
-        (Next::Switch(tunnel), Some((transport, read))) => Ended::Switched(transport, read, tunnel),
+        (Next::Switch(switch), Some((transport, read))) => Ended::Switched(transport, read, switch),
         (Next::Close, Some((transport, _))) => Ended::Closed(transport),
         _ => Ended::Cut,
     }
@@ -67,7 +74,7 @@ enum Next {
     Request,
     Close,
     Cut,
-    Switch(Box<Tunnel>),
+    Switch(Switch),
 }
 
 /// `None` when there is none: the client has gone, or it is time to leave.
@@ -128,7 +135,7 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
 }
 
-async fn answer(inbound: &Rc<Inbound>, exchange: &Exchange, mut reply: Reply) -> Next {
+async fn answer(inbound: &Rc<Inbound>, exchange: &Rc<Exchange>, mut reply: Reply) -> Next {
     let connection = &exchange.connection;
     let written = poll_fn(|cx| {
         match connection.poll_command(cx) {
@@ -159,7 +166,10 @@ async fn answer(inbound: &Rc<Inbound>, exchange: &Exchange, mut reply: Reply) ->
     exchange.complete();
     let tunnel = exchange.tunnel.take().filter(|_| switches);
     match (inbound.end_exchange(), tunnel) {
-        (true, Some(tunnel)) => Next::Switch(Box::new(tunnel)),
+        (true, Some(tunnel)) => Next::Switch(Switch {
+            tunnel: Box::new(tunnel),
+            exchange: Rc::clone(exchange),
+        }),
         (true, None) if keep_alive && !switches => Next::Request,
         _ => Next::Close,
     }
@@ -187,5 +197,9 @@ async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, malformed: M
     let exchange = Exchange::begin(connection);
     let response = local_reply::of_fault(fault, Audience::Http);
     let response = egress::finish(connection, response, Echo::default());
+    exchange.note(|record| {
+        record.fault(fault);
+        record.response(response.status(), response.headers());
+    });
     answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
 }

@@ -207,6 +207,8 @@ cells! {
         gauge workers_started = "listener_manager.workers_started";
         gauge total_listeners_active = "listener_manager.total_listeners_active";
         gauge total_listeners_draining = "listener_manager.total_listeners_draining";
+        counter access_log_buffered = "filesystem.write_buffered";
+        counter access_log_dropped = "filesystem.write_dropped";
         counter listener_added = "listener_manager.listener_added";
         counter listener_modified = "listener_manager.listener_modified";
         counter listener_removed = "listener_manager.listener_removed";

@@ -3,6 +3,7 @@
 //! What: the codec's connection with its age and its use. It is driven by the request that uses it: no wake-up between
 //! two tasks on the way of a request, and nothing runs for a connection that is idle.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -18,6 +19,8 @@ use crate::upstream::limits::ConnectionGuard;
 pub(crate) struct Http1Connection {
     /// Speaks HTTP.
     pub(crate) client: Client,
+    /// Our end of it.
+    pub(crate) local: Option<SocketAddr>,
     /// When it was opened.
     pub(crate) opened: Instant,
     /// When it was last used.
@@ -31,6 +34,7 @@ impl Http1Connection {
     /// Speaks HTTP/1 on a transport.
     pub(crate) fn new(transport: Transport, buffers: Rc<Buffers>, guard: ConnectionGuard, now: Instant) -> Box<Self> {
         Box::new(Self {
+            local: transport.local(),
             client: Client::new(transport, buffers),
             opened: now,
             idle_since: now,

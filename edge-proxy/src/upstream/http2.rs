@@ -3,6 +3,7 @@
 //! What: a task drives the connection and keeps its stream capacity up to date; a [`Http2Stream`] takes one place.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::Instant;
 
@@ -27,6 +28,8 @@ pub(crate) struct Http2Connection {
     sender: RefCell<Option<SendRequest<RequestBody>>>,
     streams: Cell<usize>,
     capacity: Cell<usize>,
+    /// Our end of it.
+    local: Option<SocketAddr>,
     served: Cell<u32>,
     /// When it was opened.
     pub(crate) opened: Instant,
@@ -64,10 +67,12 @@ impl Http2Connection {
                 .keep_alive_timeout(timeout)
                 .keep_alive_while_idle(true);
         }
+        let local = transport.local();
         let (sender, mut driver) = builder.handshake(TokioIo::new(transport)).await?;
         let connection = Rc::new(Self {
             sender: RefCell::new(Some(sender)),
             streams: Cell::new(0),
+            local,
             capacity: Cell::new(streams.min(driver.current_max_send_streams())),
             served: Cell::new(0),
             opened: now,
@@ -135,6 +140,11 @@ pub(crate) struct Http2Stream {
 }
 
 impl Http2Stream {
+    /// Our end of the connection.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        self.connection.local
+    }
+
     /// Sends a request; `None` when the connection has ended in the meantime.
     pub(crate) fn start(
         &self,

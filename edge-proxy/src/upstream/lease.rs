@@ -1,6 +1,7 @@
 //! The use of a connection for one request.
 
 use std::error::Error;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -73,6 +74,22 @@ impl Lease {
             }
             // An HTTP/2 connection says which streams it has not looked at.
             Self::Http2(_) => false,
+        }
+    }
+
+    /// Our end of the connection.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Http1(connection) => connection.local,
+            Self::Http2(stream) => stream.local(),
+        }
+    }
+
+    /// What is spoken, as logs call it.
+    pub(crate) fn protocol(&self) -> &'static str {
+        match self {
+            Self::Http1(_) => "HTTP/1.1",
+            Self::Http2(_) => "HTTP/2",
         }
     }
 

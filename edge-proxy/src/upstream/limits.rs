@@ -4,6 +4,7 @@
 //! whether one more is allowed. Limits hold over all workers (as Envoy's do); a worker that is far from the limit
 //! even if every other worker were as busy as itself does not look at the others' counters.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,6 +104,8 @@ pub(crate) struct ConnectionGuard {
     cluster: Arc<Cluster>,
     host: Arc<Host>,
     worker: WorkerIndex,
+    /// Of its pool.
+    open: Rc<Cell<u32>>,
     room: Rc<tokio::sync::Notify>,
 }
 
@@ -114,7 +117,10 @@ impl ConnectionGuard {
         cells.upstream_cx_active.inc();
         pool.host.stats.cx_total.fetch_add(1, Ordering::Relaxed);
         pool.host.stats.cx_active.fetch_add(1, Ordering::Relaxed);
+        let open = pool.open_count();
+        open.set(open.get() + 1);
         Self {
+            open,
             cluster: Arc::clone(&pool.cluster),
             host: Arc::clone(&pool.host),
             worker: pool.worker,
@@ -128,6 +134,7 @@ impl Drop for ConnectionGuard {
         let cells = self.cluster.stats.cells(self.worker);
         cells.upstream_cx_active.dec();
         cells.upstream_cx_destroy.inc();
+        self.open.set(self.open.get().saturating_sub(1));
         self.host.stats.cx_active.fetch_sub(1, Ordering::Relaxed);
         // Somebody may be waiting for the limit on connections.
         self.room.notify_one();

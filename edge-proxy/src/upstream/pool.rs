@@ -45,6 +45,8 @@ pub(crate) struct HostPool {
     http2: RefCell<Vec<Rc<Http2Connection>>>,
     opening: RefCell<Option<Opening>>,
     closed: Cell<bool>,
+    /// How many connections are open or being opened.
+    open: Rc<Cell<u32>>,
     waiting: Cell<usize>,
 }
 
@@ -61,6 +63,7 @@ impl HostPool {
             http2: RefCell::default(),
             opening: RefCell::default(),
             closed: Cell::new(false),
+            open: Rc::default(),
             waiting: Cell::new(0),
         }
     }
@@ -68,6 +71,11 @@ impl HostPool {
     /// This worker's counters of the cluster.
     pub(crate) fn cells(&self) -> &ClusterCells {
         self.cluster.stats.cells(self.worker)
+    }
+
+    /// The count of connections, for what counts itself in.
+    pub(super) fn open_count(&self) -> Rc<Cell<u32>> {
+        Rc::clone(&self.open)
     }
 
     /// A connection that is free now.
@@ -131,10 +139,11 @@ impl HostPool {
         }
     }
 
-    /// A host may always have one connection, whatever the limit says (as in Envoy).
+    /// A pool may always have one connection, whatever the limit says (as in Envoy): who has none would wait for others
+    /// that don't know of it.
     fn may_open(&self, workers: usize) -> bool {
         let limit = self.cluster.limits.max_connections;
-        self.host.stats.cx_active.load(std::sync::atomic::Ordering::Relaxed) < 1
+        self.open.get() < 1
             || below(&self.cluster, self.worker, workers, limit, |cells| {
                 &cells.upstream_cx_active
             })
@@ -144,7 +153,7 @@ impl HostPool {
         if speak == Speak::Http1 {
             return match super::connect::connect(worker, self, speak, name).await? {
                 Fresh::Http1(connection) => Ok(Lease::Http1(connection)),
-                Fresh::Http2(connection) => Ok(self.adopt(connection)),
+                Fresh::Http2(connection) => Ok(self.adopt(worker, connection)),
             };
         }
         // Opened by a task, so that those who share it do not depend on whoever asked first.
@@ -158,7 +167,7 @@ impl HostPool {
             let result = opened.as_ref().map(|_| ()).map_err(|fault| *fault);
             let lease = opened.map(|fresh| match fresh {
                 Fresh::Http1(connection) => Lease::Http1(connection),
-                Fresh::Http2(connection) => pool.adopt(connection),
+                Fresh::Http2(connection) => pool.adopt(&worker, connection),
             });
             if let Err(Ok(lease)) = give.send(lease) {
                 // Whoever asked has gone; the connection stays for others.
@@ -169,12 +178,13 @@ impl HostPool {
         take.await.unwrap_or(Err(Fault::ConnectFailure))
     }
 
-    fn adopt(self: &Rc<Self>, connection: Rc<Http2Connection>) -> Lease {
+    fn adopt(self: &Rc<Self>, worker: &Worker, connection: Rc<Http2Connection>) -> Lease {
         let stream = connection.stream(self);
         if self.closed.get() {
             connection.close();
         } else {
             self.http2.borrow_mut().push(connection);
+            worker.upstreams.look_after();
         }
         Lease::Http2(stream)
     }
@@ -205,7 +215,7 @@ impl HostPool {
             self.room.notify_one();
         }
         if first {
-            worker.upstreams.became_idle();
+            worker.upstreams.look_after();
         }
     }
 

@@ -1,4 +1,4 @@
-//! Memory of a process whose clients open the widest windows and read nothing.
+//! Memory of a process that has read its configuration, and of one whose clients open the widest windows and read nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -103,6 +103,17 @@ fn resident_kb(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn reading_the_configuration_leaves_little_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let [admin, front] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
+    let proxy = Proxy::start(&bootstrap(folder.path(), admin, front, backend()), admin);
+    wait_for(admin, "/ready", 200, "LIVE").await;
+    // The descriptors that reading needs take four megabytes, and are gone by now.
+    let held = resident_kb(proxy.process());
+    assert!(held < 4 * 1024, "{held} kB");
 }
 
 #[tokio::test]

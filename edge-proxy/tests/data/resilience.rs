@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use edge_proxy::config::cluster::{Balancing, CircuitLimits, LbPolicy};
-use edge_proxy::config::route::{RetryOn, RetryPolicy};
+use edge_proxy::config::ClusterId;
+use edge_proxy::config::cluster::{Balancing, CircuitLimits, LbPolicy, UpstreamProtocol};
+use edge_proxy::config::route::{Fraction, Mirror, RetryOn, RetryPolicy};
+use edge_proxy::stats::WorkerIndex;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -405,5 +407,109 @@ fn a_client_that_goes_away_frees_the_backend() {
         request.abort();
         until("the request ends", || stats.rq_active.load(Ordering::SeqCst) == 0).await;
         until("the connection closes", || stats.cx_active.load(Ordering::SeqCst) == 0).await;
+    });
+}
+
+#[test]
+fn a_retry_that_there_is_no_room_for_leaves_the_client_the_answer() {
+    run(async {
+        let backend = Backend::start(Speaks::Http1, |_| {
+            let mut response = Response::new(Full::from("the backend's own"));
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            response
+        })
+        .await;
+        let mut limited = cluster(0);
+        limited.limits = CircuitLimits {
+            max_retries: 0,
+            ..CircuitLimits::default()
+        };
+        let mut settings = forward(0);
+        let on = RetryOn {
+            server_error: true,
+            ..RetryOn::default()
+        };
+        settings.retry = retry(on, 3);
+        let proxy = Proxy::start(config(vec![entry(0, limited, &[backend.address])], settings));
+        let reply = proxy.get("h", "/").await;
+        assert_eq!((reply.status, reply.text()), (503, "the backend's own"));
+        assert_eq!(backend.requests(), 1);
+    });
+}
+
+#[test]
+fn no_worker_waits_for_connections_of_others() {
+    run(async {
+        let backend = Backend::start_async(Speaks::Http1, |_| std::future::pending()).await;
+        let mut limited = cluster(0);
+        limited.limits = CircuitLimits {
+            max_connections: 1,
+            ..CircuitLimits::default()
+        };
+        let proxy = Proxy::start(Config {
+            workers: 2,
+            ..config(vec![entry(0, limited, &[backend.address])], forward(0))
+        });
+        // Which worker accepts is chance: sooner or later it is the other one.
+        let mut waiting = Vec::new();
+        while backend.connections() < 2 {
+            let mut client = proxy.http1().await;
+            waiting.push(tokio::spawn(async move {
+                client.0.send_request(get("h", "/")).await.map(drop)
+            }));
+            // A file descriptor each.
+            if waiting.len() > 64 {
+                waiting.remove(0).abort();
+            }
+            tokio::task::yield_now().await;
+        }
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    });
+}
+
+#[test]
+fn connections_in_http2_are_closed_when_they_are_idle() {
+    run(async {
+        let backend = Backend::start(Speaks::Http2, |_| Response::new(Full::from("ok"))).await;
+        let mut brief = cluster(0);
+        brief.protocol = UpstreamProtocol::Http2;
+        brief.idle_timeout = Some(Duration::from_millis(10));
+        let entry = entry(0, brief, &[backend.address]).unwrap();
+        let stats = Arc::clone(&entry.endpoints.hosts[0].stats);
+        let proxy = Proxy::start(config(vec![Some(entry)], forward(0)));
+        assert_eq!(proxy.get("h", "/").await.text(), "ok");
+        until("the connection closes", || stats.cx_active.load(Ordering::SeqCst) == 0).await;
+    });
+}
+
+#[test]
+fn mirrors_keep_to_the_limit_on_requests() {
+    run(async {
+        let (backend, shadow) = (Backend::named("a").await, Backend::named("shadow").await);
+        let mut full = cluster(1);
+        full.limits = CircuitLimits {
+            max_requests: 0,
+            ..CircuitLimits::default()
+        };
+        let stats = Arc::clone(&full.stats);
+        let mut settings = forward(0);
+        settings.mirrors = [Mirror {
+            cluster: ClusterId(1),
+            fraction: Fraction {
+                numerator: 100,
+                denominator: 100,
+            },
+            keep_host: true,
+        }]
+        .into();
+        let clusters = vec![
+            entry(0, cluster(0), &[backend.address]),
+            entry(1, full, &[shadow.address]),
+        ];
+        let proxy = Proxy::start(config(clusters, settings));
+        assert_eq!(proxy.get("h", "/").await.text(), "a");
+        let overflown = || stats.cells(WorkerIndex(0)).upstream_rq_pending_overflow.get() == 1;
+        until("the mirror is refused", overflown).await;
+        assert_eq!(shadow.requests(), 0);
     });
 }

@@ -52,6 +52,7 @@ impl Proxy {
             sockets: sockets_reader,
             drain: drain_reader,
             flags: RuntimeFlags::default(),
+            logs: edge_proxy::access_log::writer::LogWriter::default(),
             stats: Arc::new(ServerStats::new("", "", workers)),
             admin_address: None,
         });

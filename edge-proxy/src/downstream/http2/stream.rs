@@ -82,8 +82,9 @@ pub(super) async fn run(
         (Some(switches), Some(receive)) => {
             let bytes = Bidirectional::new(receive, send, share);
             // Boxed: most streams never come here.
-            if let Err(error) = Box::pin(switches.run(bytes, &[])).await {
-                tracing::debug!(%error, "tunnel ended");
+            match Box::pin(switches.run(bytes, &[], &exchange)).await {
+                Ok(()) => exchange.complete(),
+                Err(error) => tracing::debug!(%error, "tunnel ended"),
             }
         }
         _ => {
@@ -215,7 +216,7 @@ impl Pump {
             } else {
                 if self.share.poll_room(cx).is_pending() {
                     if self.has_progressed(0) {
-                        self.exchange.moved(0);
+                        self.exchange.moved();
                     }
                     return Poll::Pending;
                 }
@@ -246,6 +247,7 @@ impl Pump {
     fn take(&mut self, content: Bytes) {
         let last = if self.body.is_end_stream() { Last::Yes } else { Last::No };
         self.share.hold(content.len());
+        self.exchange.took(content.len());
         self.piece = Some((content, last));
     }
 
@@ -283,7 +285,7 @@ impl Pump {
         if last == Last::Yes {
             self.exchange.flushing(progress);
         } else if progress {
-            self.exchange.moved(0);
+            self.exchange.moved();
         }
         self.piece = Some((content, last));
         Sent::Blocked

@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -15,7 +16,6 @@ use http::{HeaderValue, Method, Response};
 use crate::clock::Kind;
 use crate::config::endpoint::HostId;
 use crate::config::route::{HostRewrite, RetryPolicy};
-use crate::config::tls::Sni;
 use crate::fault::Fault;
 use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::exchange::Exchange;
@@ -23,7 +23,8 @@ use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::head::Head;
 use crate::http::request::{Extras, Outgoing};
 use crate::http::{local_reply, respond, retry, rewrite};
-use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure};
+use crate::upstream::balance::Retrying;
+use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure, name_key};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
@@ -51,9 +52,13 @@ impl<'a> Forwarding<'a> {
                 Ok(answer) => retry::wants_response(policy, answer.response.status(), answer.response.headers()),
                 Err(fault) => retry::wants_fault(policy, *fault),
             };
-            if wanted && self.may_retry(policy, attempt, &source) {
+            // When no retry is to be had, the client gets what there is.
+            if wanted
+                && self.may_retry(policy, attempt, &source)
+                && let Some(retrying) = self.begin_retry()
+            {
                 drop(outcome);
-                match self.pause(policy, attempt).await {
+                match self.pause(policy, attempt, retrying).await {
                     Ok(()) => {
                         attempt += 1;
                         continue;
@@ -82,19 +87,25 @@ impl<'a> Forwarding<'a> {
         source.is_replayable()
     }
 
-    /// Waits for the back-off, counted against the cluster's limit on retries.
-    async fn pause(&self, policy: &RetryPolicy, attempt: u32) -> Result<(), Fault> {
+    /// A place among the retries of the cluster, if there is one.
+    fn begin_retry(&self) -> Option<Retrying<'_>> {
         let worker = &self.exchange.connection.worker;
         let cells = self.entry.cluster.stats.cells(worker.index);
-        let Some(_retrying) = worker
-            .upstreams
-            .balancers
-            .begin_retry(self.entry, worker.shared.workers)
-        else {
-            cells.upstream_rq_retry_overflow.inc();
-            return Err(Fault::Overflow);
-        };
-        cells.upstream_rq_retry.inc();
+        let balancers = &worker.upstreams.balancers;
+        let retrying = balancers.begin_retry(self.entry, worker.shared.workers);
+        match retrying {
+            Some(_) => cells.upstream_rq_retry.inc(),
+            None => {
+                cells.upstream_rq_retry_overflow.inc();
+                self.exchange.note(|record| record.flag("UO"));
+            }
+        }
+        retrying
+    }
+
+    /// Waits for the back-off, in a place among the retries.
+    async fn pause(&self, policy: &RetryPolicy, attempt: u32, _retrying: Retrying<'_>) -> Result<(), Fault> {
+        let worker = &self.exchange.connection.worker;
         let pause = retry::pause(policy, attempt, &worker.random);
         self.within_limits(tokio::time::sleep(pause), None).await
     }
@@ -116,7 +127,10 @@ impl<'a> Forwarding<'a> {
     async fn attempt(&mut self, mut head: Head, source: &mut Source, number: u32) -> Result<Answer, Fault> {
         let connection = Rc::clone(&self.exchange.connection);
         let worker = &connection.worker;
+        self.exchange.note(|record| record.upstream.attempts = number);
         let pool = self.pick(&head, number)?;
+        self.exchange
+            .note(|record| record.upstream.host = Some(Arc::clone(&pool.host)));
         if self.limits.per_try.is_some() {
             self.exchange
                 .timer
@@ -148,6 +162,7 @@ impl<'a> Forwarding<'a> {
         };
         let outgoing = Outgoing { head, body, extras };
         let sent = worker.clock.recent();
+        self.exchange.note(|record| record.sent_on(&lease, sent));
         let sending = lease.send(
             outgoing,
             worker,
@@ -180,6 +195,8 @@ impl<'a> Forwarding<'a> {
         };
         pool.drop_idle();
         let mut lease = self.open(pool, &head).await?;
+        let now = self.exchange.connection.worker.clock.recent();
+        self.exchange.note(|record| record.sent_on(&lease, now));
         let outgoing = Outgoing { head, body, extras };
         let worker = &self.exchange.connection.worker;
         let sent = lease
@@ -232,17 +249,8 @@ impl<'a> Forwarding<'a> {
         if policy.is_some() {
             self.tried.push(host.id);
         }
-        Ok(worker.upstreams.pool(worker.index, entry, host, self.name_key(head)))
-    }
-
-    /// Connections whose TLS server name follows the request are kept apart by that name.
-    fn name_key(&self, head: &Head) -> u64 {
-        match &self.entry.cluster.tls {
-            Some(tls) if tls.sni == Sni::Authority => {
-                xxhash_rust::xxh3::xxh3_64(crate::config::table::without_port(head.authority_text()).as_bytes()).max(1)
-            }
-            _ => 0,
-        }
+        let name = name_key(&entry.cluster, head.authority_text());
+        Ok(worker.upstreams.pool(worker.index, entry, host, name))
     }
 
     async fn open(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
@@ -258,6 +266,7 @@ impl<'a> Forwarding<'a> {
 
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.exchange.timer.clear(Kind::PerTry);
+        self.exchange.note(|record| record.details = "via_upstream");
         Answer {
             response,
             lease,
@@ -306,6 +315,7 @@ impl<'a> Forwarding<'a> {
             ?fault,
             "no response from upstream"
         );
+        self.exchange.note(|record| record.fault(fault));
         let mut response = local_reply::of_fault(fault, self.audience);
         let manager = connection.manager();
         if fault == Fault::Overflow && !manager.router.suppress_envoy_headers {

@@ -76,6 +76,20 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
     }
 }
 
+/// The client of a request that was taken in, as far as proxies before this one are trusted to say; `None` when they say
+/// nothing that makes sense.
+pub(crate) fn client_of(connection: &Connection, head: &Head) -> Option<IpAddr> {
+    let manager = connection.manager();
+    let settings = &manager.client_address;
+    let hops = settings.xff_trusted_hops as usize;
+    match (settings.use_remote_address, settings.skip_xff_append) {
+        (true, _) if hops == 0 => None,
+        (true, true) => forwarded(&head.headers, hops - 1),
+        // The peer has been appended meanwhile.
+        (true, false) | (false, _) => forwarded(&head.headers, hops),
+    }
+}
+
 /// What the backend is told of certificates: what the client says of others', and what its own is.
 fn tell_certificate(mode: ForwardClientCert, own: Option<&PeerCertificate>, headers: &mut HeaderMap, is_there: bool) {
     let told = match (mode, own) {

@@ -107,7 +107,7 @@ impl Reply {
                     if matches!(gathered, Ok(More::Never)) {
                         self.exchange.flushing(progress);
                     } else if progress {
-                        self.exchange.moved(0);
+                        self.exchange.moved();
                     }
                     return Poll::Pending;
                 }
@@ -141,6 +141,7 @@ impl Reply {
                 }
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => {
+                        self.exchange.took(data.len());
                         let last = self.body.is_end_stream();
                         self.outlet.push(&mut self.encoder, data, last).map(|()| last)
                     }

@@ -107,6 +107,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         prefix_len,
     };
     HttpManager {
+        access_logs: None,
         codec: Codec::Auto,
         routes,
         filters: Vec::new(),

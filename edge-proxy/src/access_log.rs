@@ -1,0 +1,32 @@
+//! Access logs: a line for each exchange that is over.
+//!
+//! What: an exchange whose listener has logs keeps a [`Record`]; when it ends, each log whose filter takes it renders a
+//! line into a buffer of the worker ([`buffers`]), and a thread of its own writes what has gathered there ([`writer`]).
+//! A request on a listener without logs costs one comparison.
+//! Deliberately absent: any wait of a worker for a file. What the writer can't take is dropped and counted.
+
+pub(crate) mod buffers;
+mod filter;
+pub(crate) mod record;
+mod render;
+mod time;
+mod value;
+pub mod writer;
+
+pub(crate) use record::Record;
+
+use crate::access_log::value::Entry;
+use crate::downstream::connection::Connection;
+
+/// Writes what the logs of an exchange's listener say of it.
+pub(crate) fn write(connection: &Connection, record: &Record) {
+    let entry = Entry { connection, record };
+    for log in &record.logs.logs {
+        if filter::takes(&log.filter, &entry) {
+            let worker = &connection.worker;
+            worker
+                .logs
+                .append(worker, &log.file, |line| render::line(&log.format, &entry, line));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What is known of an exchange, for its logs.
+//!
+//! What: filled while the exchange goes its way; values of fields are shared with the messages, not copied.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use http::header::HeaderName;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
+use smallvec::SmallVec;
+
+use crate::config::access_log::{AccessLogs, Flags};
+use crate::config::cluster::Cluster;
+use crate::config::endpoint::Host;
+use crate::fault::Fault;
+use crate::http::head::Head;
+use crate::upstream::Lease;
+
+/// Values of the fields that logs want, by their places.
+pub(crate) type Values = SmallVec<[Option<HeaderValue>; 8]>;
+
+/// What is known of an exchange.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Who wants to know.
+    pub(crate) logs: Arc<AccessLogs>,
+    /// The request, once there is one that makes sense.
+    pub(crate) request: Option<Request>,
+    /// Its version; unset for HTTP/2.
+    pub(crate) version: Option<Version>,
+    /// The client, where proxies before this one have said who it is.
+    pub(crate) client: Option<IpAddr>,
+    /// A number for logs that tell of some requests only.
+    pub(crate) random: u64,
+    /// The status of the response, 0 before.
+    pub(crate) status: u16,
+    /// Fields of the response.
+    pub(crate) response: Values,
+    /// Fields of its trailers.
+    pub(crate) trailers: Values,
+    /// What went wrong.
+    pub(crate) flags: Flags,
+    /// Who has made the response and why, in Envoy's words.
+    pub(crate) details: &'static str,
+    /// Why there is no connection to a backend.
+    pub(crate) failure: &'static str,
+    /// The health check filter has answered.
+    pub(crate) health_check: bool,
+    /// The route's name.
+    pub(crate) route: Option<Arc<str>>,
+    /// Where it was sent.
+    pub(crate) upstream: Upstream,
+    /// Moments.
+    pub(crate) times: Times,
+    /// Content of the request.
+    pub(crate) received: u64,
+    /// Content of the response.
+    pub(crate) sent: u64,
+}
+
+/// When something happened.
+#[derive(Debug)]
+pub(crate) struct Times {
+    /// The head of the request had arrived.
+    pub(crate) begun: Instant,
+    /// The same by the calendar.
+    pub(crate) calendar: SystemTime,
+    /// The request had arrived.
+    pub(crate) read: Option<Instant>,
+    /// The request went to a backend.
+    pub(crate) sent: Option<Instant>,
+    /// The head of the response had arrived.
+    pub(crate) answered: Option<Instant>,
+    /// Everything was over.
+    pub(crate) over: Instant,
+}
+
+/// The head of a request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) target: PathAndQuery,
+    pub(crate) authority: HeaderValue,
+    pub(crate) scheme: &'static str,
+    /// Fields.
+    pub(crate) values: Values,
+    /// Which of the conditions hold, a bit for each.
+    pub(crate) holds: u32,
+}
+
+/// Where a request was sent.
+#[derive(Debug, Default)]
+pub(crate) struct Upstream {
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) host: Option<Arc<Host>>,
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) protocol: Option<&'static str>,
+    pub(crate) attempts: u32,
+}
+
+impl Record {
+    /// Of an exchange that begins.
+    pub(crate) fn new(logs: Arc<AccessLogs>, now: Instant, random: u64) -> Self {
+        Self {
+            logs,
+            request: None,
+            version: None,
+            client: None,
+            random,
+            status: 0,
+            response: Values::new(),
+            trailers: Values::new(),
+            flags: Flags::default(),
+            details: "",
+            failure: "",
+            health_check: false,
+            route: None,
+            upstream: Upstream::default(),
+            times: Times {
+                begun: now,
+                calendar: SystemTime::now(),
+                read: None,
+                sent: None,
+                answered: None,
+                over: now,
+            },
+            received: 0,
+            sent: 0,
+        }
+    }
+
+    /// Takes the head of the request as it is now.
+    pub(crate) fn request(&mut self, head: &Head) {
+        let wanted = &self.logs.wanted;
+        let view = head.view();
+        let conditions = wanted.conditions.iter().enumerate();
+        let holds = conditions.filter(|(_, condition)| condition.holds(&view));
+        self.request = Some(Request {
+            method: head.method.clone(),
+            target: head.target.clone(),
+            authority: head.authority.clone(),
+            scheme: head.scheme,
+            values: values(&wanted.request, &head.headers),
+            holds: holds.map(|(at, _)| 1 << at).sum(),
+        });
+    }
+
+    /// The request goes to a backend.
+    pub(crate) fn sent_on(&mut self, lease: &Lease, now: Instant) {
+        self.upstream.local = lease.local();
+        self.upstream.protocol = Some(lease.protocol());
+        self.times.sent = Some(now);
+    }
+
+    /// Takes the head of the response as the client gets it.
+    pub(crate) fn response(&mut self, status: StatusCode, headers: &HeaderMap) {
+        self.status = status.as_u16();
+        self.response = values(&self.logs.wanted.response, headers);
+    }
+
+    /// Takes the trailers of the response.
+    pub(crate) fn trailers(&mut self, trailers: &HeaderMap) {
+        self.trailers = values(&self.logs.wanted.trailers, trailers);
+    }
+
+    /// Something went wrong.
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        let verdict = fault.verdict();
+        self.flag(verdict.flag);
+        self.details = verdict.details;
+        self.failure = fault.transport_failure();
+    }
+
+    /// Sets a response flag by its short name.
+    pub(crate) fn flag(&mut self, short: &str) {
+        if let Some(flag) = Flags::named(short) {
+            self.flags.add(flag);
+        }
+    }
+}
+
+fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
+    names.iter().map(|name| headers.get(name).cloned()).collect()
+}

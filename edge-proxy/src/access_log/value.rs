@@ -1,0 +1,248 @@
+//! Values of command operators.
+//!
+//! What: each is written behind what is there already, without memory of its own.
+
+use std::fmt::{Display, Write as _};
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use http::{HeaderValue, Version};
+
+use crate::access_log::Record;
+use crate::access_log::record::Values;
+use crate::access_log::time;
+use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, Operator, Query};
+use crate::config::endpoint::HostAddress;
+use crate::downstream::connection::{Connection, Protocol};
+
+/// What a line may speak of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) record: &'a Record,
+}
+
+/// Whether there was a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Something,
+    Nothing,
+}
+
+impl From<Option<()>> for Written {
+    fn from(written: Option<()>) -> Self {
+        written.map_or(Self::Nothing, |()| Self::Something)
+    }
+}
+
+/// Writes a value.
+pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -> Written {
+    let Entry { connection, record } = entry;
+    let upstream = &record.upstream;
+    let written = match operator {
+        Operator::Request(field) => record.request.as_ref().and_then(|request| {
+            let named = |named| match named {
+                Named::Method => Some(request.method.as_str().as_bytes()),
+                Named::Path => Some(request.target.as_str().as_bytes()),
+                Named::Authority => Some(request.authority.as_bytes()),
+                Named::Scheme => Some(request.scheme.as_bytes()),
+                Named::Status => None,
+                Named::Field(at) => value_at(&request.values, at),
+            };
+            put_field(out, field, named)
+        }),
+        Operator::Response(field) => {
+            let mut status = [0; 3];
+            let digits = status_text(record.status, &mut status);
+            put_field(out, field, |named| match named {
+                Named::Status => digits,
+                Named::Field(at) => value_at(&record.response, at),
+                _ => None,
+            })
+        }
+        Operator::Trailer(field) => put_field(out, field, |named| match named {
+            Named::Field(at) => value_at(&record.trailers, at),
+            _ => None,
+        }),
+        Operator::StartTime(parts) => time::write(out, parts, record.times.calendar),
+        Operator::EmitTime(parts) => time::write(out, parts, std::time::SystemTime::now()),
+        Operator::Duration(from, to, per_second) => entry
+            .between(*from, *to, *per_second)
+            .and_then(|number| show(out, number)),
+        Operator::Protocol => put(out, entry.protocol()),
+        Operator::ResponseCode => show(out, record.status),
+        Operator::ResponseCodeDetails => put_if(out, record.details),
+        Operator::ResponseFlags => put_names(out, record.flags.names().map(|(short, _)| short)),
+        Operator::ResponseFlagsLong => put_names(out, record.flags.names().map(|(_, long)| long)),
+        Operator::BytesReceived => show(out, record.received),
+        Operator::BytesSent => show(out, record.sent),
+        Operator::RouteName => record.route.as_deref().and_then(|name| put_if(out, name)),
+        Operator::UpstreamCluster => upstream.cluster.as_ref().and_then(|cluster| put_if(out, &cluster.name)),
+        Operator::UpstreamHostName => upstream.host.as_ref().and_then(|host| {
+            if host.hostname.is_empty() {
+                address(out, entry, AddressOf::Backend, AddressPart::Whole)
+            } else {
+                put(out, &host.hostname)
+            }
+        }),
+        Operator::UpstreamProtocol => upstream.protocol.and_then(|protocol| put(out, protocol)),
+        Operator::UpstreamAttempts => show(out, upstream.attempts),
+        Operator::UpstreamFailure => put_words(out, record.failure),
+        Operator::Address(of, part) => address(out, entry, *of, *part),
+        Operator::ServerName => connection.server_name.as_deref().and_then(|name| put_if(out, name)),
+        Operator::ListenerName => put_if(out, &connection.listener_name()),
+        Operator::ChainName => put_if(out, connection.chain_name()),
+        Operator::LogType => put(out, "DownstreamEnd"),
+        Operator::Hostname => put(out, crate::http::hostname()),
+        Operator::Nothing => None,
+    };
+    written.into()
+}
+
+impl Entry<'_> {
+    /// The time between two moments; `None` when one of them never came.
+    pub(super) fn between(&self, from: Moment, to: Moment, per_second: u32) -> Option<u64> {
+        let (from, to) = (self.moment(from)?, self.moment(to)?);
+        let nanos = to.saturating_duration_since(from).as_nanos();
+        u64::try_from(nanos / (1_000_000_000 / u128::from(per_second))).ok()
+    }
+
+    fn moment(&self, moment: Moment) -> Option<Instant> {
+        let times = &self.record.times;
+        match moment {
+            Moment::Begun => Some(times.begun),
+            Moment::RequestRead => times.read,
+            Moment::Sent => times.sent,
+            Moment::Answered => times.answered,
+            Moment::Over => Some(times.over),
+        }
+    }
+
+    fn protocol(&self) -> &'static str {
+        match (self.connection.protocol, self.record.version) {
+            (Protocol::Http2, _) => "HTTP/2",
+            (Protocol::Http1, Some(Version::HTTP_10)) => "HTTP/1.0",
+            (Protocol::Http1, _) => "HTTP/1.1",
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, text: &str) -> Option<()> {
+    out.extend_from_slice(text.as_bytes());
+    Some(())
+}
+
+fn put_if(out: &mut Vec<u8>, text: &str) -> Option<()> {
+    if text.is_empty() { None } else { put(out, text) }
+}
+
+/// A text as one word.
+fn put_words(out: &mut Vec<u8>, text: &str) -> Option<()> {
+    let word = text.bytes().map(|byte| if byte == b' ' { b'_' } else { byte });
+    (!text.is_empty()).then(|| out.extend(word))
+}
+
+/// Writing to memory can't fail.
+fn show(out: &mut Vec<u8>, value: impl Display) -> Option<()> {
+    write!(out, "{value}").ok()
+}
+
+fn put_names<'a>(out: &mut Vec<u8>, names: impl Iterator<Item = &'a str>) -> Option<()> {
+    let before = out.len();
+    for name in names {
+        if out.len() > before {
+            out.push(b',');
+        }
+        out.extend_from_slice(name.as_bytes());
+    }
+    // Envoy's word for none, in JSON too.
+    if out.len() == before {
+        out.push(b'-');
+    }
+    Some(())
+}
+
+fn value_at(values: &Values, at: usize) -> Option<&[u8]> {
+    values.get(at)?.as_ref().map(HeaderValue::as_bytes)
+}
+
+fn status_text(status: u16, digits: &mut [u8; 3]) -> Option<&[u8]> {
+    (status > 0).then(|| {
+        let _ = write!(&mut digits[..], "{status:03}");
+        &digits[..]
+    })
+}
+
+fn put_field<'v>(out: &mut Vec<u8>, field: &FieldOf, value: impl Fn(Named) -> Option<&'v [u8]>) -> Option<()> {
+    let found = value(field.first).or_else(|| value(field.second?))?;
+    let found = match field.query {
+        Query::Kept => found,
+        Query::Cut => found.split(|byte| *byte == b'?').next().unwrap_or(found),
+    };
+    let end = field.max_len.unwrap_or(usize::MAX).min(found.len());
+    out.extend_from_slice(&found[..end]);
+    Some(())
+}
+
+fn address(out: &mut Vec<u8>, entry: &Entry<'_>, of: AddressOf, part: AddressPart) -> Option<()> {
+    let Entry { connection, record } = entry;
+    let socket = match of {
+        AddressOf::Client => match record.client {
+            // Nobody says from which port.
+            Some(client) if client != connection.peer.ip().to_canonical() => SocketAddr::new(client, 0),
+            _ => connection.peer,
+        },
+        AddressOf::Peer => connection.peer,
+        AddressOf::Local => connection.local,
+        AddressOf::ToBackend => record.upstream.local?,
+        AddressOf::Connected if record.upstream.protocol.is_none() => return None,
+        AddressOf::Backend | AddressOf::Connected => match &record.upstream.host.as_ref()?.address {
+            HostAddress::Socket(address) => *address,
+            HostAddress::Pipe(path) => {
+                return if part == AddressPart::Port {
+                    None
+                } else {
+                    show(out, path.display())
+                };
+            }
+            HostAddress::Internal(name) => {
+                return if part == AddressPart::Port {
+                    None
+                } else {
+                    put(out, name)
+                };
+            }
+        },
+    };
+    let ip: IpAddr = socket.ip().to_canonical();
+    match part {
+        AddressPart::Whole => show(out, SocketAddr::new(ip, socket.port())),
+        AddressPart::WithoutPort => show(out, ip),
+        AddressPart::Port => show(out, socket.port()),
+    }
+}
+
+/// Writes text as the inside of a JSON string.
+pub(super) fn escape(out: &mut Vec<u8>, from: usize) {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    if out[from..].iter().all(is_plain) {
+        return;
+    }
+    let raw = out.split_off(from);
+    let mut text = String::with_capacity(raw.len() + 8);
+    for char in String::from_utf8_lossy(&raw).chars() {
+        match char {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            other if other.is_control() => {
+                let _ = write!(text, "\\u{:04x}", u32::from(other));
+            }
+            other => text.push(other),
+        }
+    }
+    out.extend_from_slice(text.as_bytes());
+}

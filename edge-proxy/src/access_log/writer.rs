@@ -1,0 +1,142 @@
+//! The thread that writes logs into files.
+//!
+//! What: takes batches from a bounded queue, opens files when their first lines come, and appends. A file that can't be
+//! opened or written loses the batch and says so once; the next batch tries again. The thread starts with the first
+//! batch: a process without logs has none.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::config::access_log::LogFile;
+
+/// So many batches may wait for the thread; what comes when they do is dropped.
+const QUEUE: usize = 64;
+/// How long the end of the process waits for what is not written yet.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Lines for a file.
+#[derive(Debug)]
+pub struct Batch {
+    /// Where they go.
+    pub file: Arc<LogFile>,
+    /// All of them.
+    pub text: Vec<u8>,
+    /// How many they are.
+    pub lines: u64,
+}
+
+/// The queue is full, or there is no thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused;
+
+enum Order {
+    Write(Batch),
+    /// Say so when everything before is written.
+    Finish(SyncSender<()>),
+}
+
+/// What hands lines to the thread.
+#[derive(Debug, Default)]
+pub struct LogWriter {
+    queue: OnceLock<Option<SyncSender<Order>>>,
+    reopen: Arc<AtomicBool>,
+}
+
+impl LogWriter {
+    /// Takes lines if there is room for them. Never waits.
+    pub fn take(&self, batch: Batch) -> Result<(), Refused> {
+        let queue = self.queue.get_or_init(|| self.start());
+        let queue = queue.as_ref().ok_or(Refused)?;
+        queue.try_send(Order::Write(batch)).map_err(|_| Refused)
+    }
+
+    /// Files are opened anew by their paths before the next line is written: somebody has moved them away.
+    pub fn reopen(&self) {
+        self.reopen.store(true, Ordering::Release);
+    }
+
+    /// Waits until what was taken is written, but not for ever: a pipe may have no reader.
+    pub fn finish(&self) {
+        if let Some(Some(queue)) = self.queue.get() {
+            let (done, wait) = sync_channel(1);
+            if queue.try_send(Order::Finish(done)).is_ok() {
+                // Whether in time or not, the process ends now.
+                let _ = wait.recv_timeout(FAREWELL);
+            }
+        }
+    }
+
+    fn start(&self) -> Option<SyncSender<Order>> {
+        let (queue, orders) = sync_channel(QUEUE);
+        let files = Files {
+            open: HashMap::new(),
+            reopen: Arc::clone(&self.reopen),
+        };
+        let thread = std::thread::Builder::new().name("access-log".to_owned());
+        match thread.stack_size(128 << 10).spawn(move || files.serve(&orders)) {
+            Ok(_) => Some(queue),
+            Err(error) => {
+                tracing::error!(%error, "access logs can't be written: no thread for them");
+                None
+            }
+        }
+    }
+}
+
+struct Files {
+    /// `None` for one that failed, which was said.
+    open: HashMap<PathBuf, Option<File>>,
+    reopen: Arc<AtomicBool>,
+}
+
+impl Files {
+    fn serve(mut self, orders: &Receiver<Order>) {
+        while let Ok(order) = orders.recv() {
+            match order {
+                Order::Write(batch) => self.write(&batch),
+                // Whoever asked may have stopped waiting.
+                Order::Finish(done) => drop(done.try_send(())),
+            }
+        }
+    }
+
+    fn write(&mut self, batch: &Batch) {
+        if self.reopen.swap(false, Ordering::AcqRel) {
+            self.open.clear();
+        }
+        let path = &batch.file.path;
+        let known = self.open.get_mut(path);
+        let has_failed = matches!(known, Some(None));
+        let written = match known {
+            Some(Some(file)) => file.write_all(&batch.text),
+            _ => open(path).and_then(|mut file| {
+                file.write_all(&batch.text)?;
+                self.open.insert(path.clone(), Some(file));
+                Ok(())
+            }),
+        };
+        if let Err(error) = written {
+            if !has_failed {
+                tracing::error!(path = %path.display(), %error, "an access log can't be written");
+            }
+            self.open.insert(path.clone(), None);
+        }
+    }
+}
+
+/// Opens a file to append to. The process's own outputs are taken as they are: by its path a socket can't be opened.
+fn open(path: &Path) -> io::Result<File> {
+    let own = match path.to_str() {
+        Some("/dev/stdout") => io::stdout().as_fd().try_clone_to_owned()?,
+        Some("/dev/stderr") => io::stderr().as_fd().try_clone_to_owned()?,
+        _ => return OpenOptions::new().append(true).create(true).open(path),
+    };
+    Ok(File::from(own))
+}

@@ -1,0 +1,107 @@
+//! Filters of logs.
+
+use envoy_types::pb::envoy::config::accesslog::v3::access_log_filter::FilterSpecifier;
+use envoy_types::pb::envoy::config::accesslog::v3::comparison_filter::Op;
+use envoy_types::pb::envoy::config::accesslog::v3::{AccessLogFilter, ComparisonFilter, LogTypeFilter};
+use envoy_types::pb::envoy::data::accesslog::v3::AccessLogType;
+
+use crate::compile::field::{At, Rejection};
+use crate::compile::header::header_condition;
+use crate::compile::route::fraction;
+use crate::config::access_log::{Comparison, Filter, Flags, MAX_CONDITIONS, Wanted};
+
+/// Compiles a filter; none takes everything.
+pub(super) fn filter(at: &At<'_>, message: Option<&AccessLogFilter>, wanted: &mut Wanted) -> Result<Filter, Rejection> {
+    let Some(message) = message else {
+        return Ok(Filter::Everything);
+    };
+    let Some(message) = &message.filter_specifier else {
+        return Err(at.error("a filter is required"));
+    };
+    Ok(match message {
+        FilterSpecifier::StatusCodeFilter(message) => {
+            let at = at.field("status_code_filter");
+            Filter::Status(comparison(&at, message.comparison.as_ref())?)
+        }
+        FilterSpecifier::DurationFilter(message) => {
+            let at = at.field("duration_filter");
+            Filter::Duration(comparison(&at, message.comparison.as_ref())?)
+        }
+        FilterSpecifier::NotHealthCheckFilter(_) => Filter::NotHealthCheck,
+        FilterSpecifier::RuntimeFilter(message) => {
+            let at = at.field("runtime_filter");
+            match &message.percent_sampled {
+                Some(share) => Filter::Share(fraction(&at.field("percent_sampled"), Some(share))?),
+                // The runtime key alone says nothing here, and Envoy's default is that none is taken.
+                None => return Err(at.unsupported("runtime_key")),
+            }
+        }
+        FilterSpecifier::AndFilter(message) => Filter::All(filters(&at.field("and_filter"), &message.filters, wanted)?),
+        FilterSpecifier::OrFilter(message) => Filter::Any(filters(&at.field("or_filter"), &message.filters, wanted)?),
+        FilterSpecifier::HeaderFilter(message) => {
+            let at = at.field("header_filter");
+            let Some(header) = &message.header else {
+                return Err(at.field("header").error("is required"));
+            };
+            if wanted.conditions.len() >= MAX_CONDITIONS {
+                return Err(at.error(format!(
+                    "more than {MAX_CONDITIONS} conditions on headers in a list of logs"
+                )));
+            }
+            wanted.conditions.push(header_condition(&at.field("header"), header)?);
+            Filter::Condition(wanted.conditions.len() - 1)
+        }
+        FilterSpecifier::ResponseFlagFilter(message) => {
+            let at = at.field("response_flag_filter");
+            let mut flags = Flags::default();
+            for (index, name) in message.flags.iter().enumerate() {
+                let flag = Flags::named(name);
+                let list = at.field("flags");
+                flags.add(flag.ok_or_else(|| list.index(index).error(format!("{name:?} is not a response flag")))?);
+            }
+            Filter::Flags(flags)
+        }
+        FilterSpecifier::LogTypeFilter(message) => log_type(message),
+        FilterSpecifier::TraceableFilter(_) => return Err(at.unsupported("traceable_filter")),
+        FilterSpecifier::GrpcStatusFilter(_) => return Err(at.unsupported("grpc_status_filter")),
+        FilterSpecifier::MetadataFilter(_) => return Err(at.unsupported("metadata_filter")),
+        FilterSpecifier::ExtensionFilter(message) => {
+            return Err(at
+                .field("extension_filter")
+                .error(format!("filter {:?} is not supported by this proxy", message.name)));
+        }
+    })
+}
+
+fn filters(at: &At<'_>, list: &[AccessLogFilter], wanted: &mut Wanted) -> Result<Box<[Filter]>, Rejection> {
+    let at = at.field("filters");
+    let filters = list.iter().enumerate();
+    filters
+        .map(|(index, message)| filter(&at.index(index), Some(message), wanted))
+        .collect()
+}
+
+/// All lines here are of the end of an exchange.
+fn log_type(message: &LogTypeFilter) -> Filter {
+    let named = message.types.contains(&(AccessLogType::DownstreamEnd as i32));
+    match named == message.exclude {
+        true => Filter::Any(Box::default()),
+        false => Filter::Everything,
+    }
+}
+
+/// Runtime keys are not looked at: the default beside them counts.
+fn comparison(at: &At<'_>, message: Option<&ComparisonFilter>) -> Result<Comparison, Rejection> {
+    let at = at.field("comparison");
+    let Some(ComparisonFilter { op, value: Some(value) }) = message else {
+        return Err(at.field("value").error("is required"));
+    };
+    let with = u64::from(value.default_value);
+    Ok(match Op::try_from(*op) {
+        Ok(Op::Eq) => Comparison::Equal(with),
+        Ok(Op::Ne) => Comparison::Other(with),
+        Ok(Op::Ge) => Comparison::AtLeast(with),
+        Ok(Op::Le) => Comparison::AtMost(with),
+        Err(_) => return Err(at.unsupported("op")),
+    })
+}

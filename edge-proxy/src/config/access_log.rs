@@ -1,0 +1,400 @@
+//! Access logs: of what a line is written, what it says, and into which file.
+//!
+//! What: formats are taken apart ahead of time, and everything that all logs of a listener want to know of a message's
+//! fields is listed once in [`Wanted`], so that a request costs a look for each of those fields and nothing else.
+//! Deliberately absent: services that take logs over the network (the compiler rejects them by name).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::HeaderName;
+
+use crate::config::header::HeaderCondition;
+use crate::config::route::Fraction;
+
+/// The logs of a connection manager; at least one.
+#[derive(Debug)]
+pub struct AccessLogs {
+    /// Each for itself.
+    pub logs: Box<[AccessLog]>,
+    /// What all of them want to know.
+    pub wanted: Wanted,
+}
+
+/// One log.
+#[derive(Debug)]
+pub struct AccessLog {
+    /// Which requests it tells of.
+    pub filter: Filter,
+    /// What it tells.
+    pub format: Format,
+    /// Where it goes.
+    pub file: Arc<LogFile>,
+}
+
+/// A file that lines are appended to. All logs with one path share it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// Its path; `/dev/stdout` and `/dev/stderr` are the process's own.
+    pub path: PathBuf,
+}
+
+/// Fields of messages that are kept for the logs, by the places that formats and filters know them by.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// Of requests.
+    pub request: Vec<HeaderName>,
+    /// Of responses.
+    pub response: Vec<HeaderName>,
+    /// Of the trailers of responses.
+    pub trailers: Vec<HeaderName>,
+    /// Questions about requests; their answers are kept as bits.
+    pub conditions: Vec<HeaderCondition>,
+}
+
+/// How many questions about requests there may be.
+pub const MAX_CONDITIONS: usize = 32;
+
+/// Which requests a log tells of.
+#[derive(Debug)]
+pub enum Filter {
+    /// Of all.
+    Everything,
+    /// By status, 0 where none was sent.
+    Status(Comparison),
+    /// By milliseconds.
+    Duration(Comparison),
+    /// By what went wrong; with an empty set anything must have.
+    Flags(Flags),
+    /// By a question of [`Wanted::conditions`].
+    Condition(usize),
+    /// Some, at random.
+    Share(Fraction),
+    /// Not of those that the health check filter has answered.
+    NotHealthCheck,
+    /// What all of these tell of.
+    All(Box<[Filter]>),
+    /// What any of these tells of.
+    Any(Box<[Filter]>),
+}
+
+/// A number is compared with another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Equal.
+    Equal(u64),
+    /// Not equal.
+    Other(u64),
+    /// At least.
+    AtLeast(u64),
+    /// At most.
+    AtMost(u64),
+}
+
+impl Comparison {
+    /// Whether it holds for a number.
+    pub fn holds(self, number: u64) -> bool {
+        match self {
+            Self::Equal(with) => number == with,
+            Self::Other(with) => number != with,
+            Self::AtLeast(with) => number >= with,
+            Self::AtMost(with) => number <= with,
+        }
+    }
+}
+
+/// What a line says.
+#[derive(Debug)]
+pub enum Format {
+    /// Text as it is; what isn't there is written so.
+    Text(Box<[Piece]>, Absent),
+    /// One JSON object and a line end.
+    Json(Json, Absent),
+}
+
+/// What stands for a value that isn't there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// `-`, in JSON null.
+    Shown,
+    /// Nothing; a JSON object doesn't have the key.
+    Omitted,
+}
+
+/// A piece of a text.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// As it is.
+    Text(Box<str>),
+    /// A value.
+    Value(Operator),
+}
+
+/// A piece of a JSON document.
+#[derive(Debug)]
+pub enum Json {
+    /// Is JSON already.
+    Literal(Box<str>),
+    /// A value with its own type.
+    Value(Operator),
+    /// A string with values in it.
+    Text(Box<[Piece]>),
+    /// An object; keys are JSON already, with their colon.
+    Object(Box<[(Box<str>, Json)]>),
+    /// A list.
+    List(Box<[Json]>),
+}
+
+/// A command operator of Envoy's formats.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// `%REQ()%`
+    Request(FieldOf),
+    /// `%RESP()%`
+    Response(FieldOf),
+    /// `%TRAILER()%`
+    Trailer(FieldOf),
+    /// `%START_TIME%`
+    StartTime(Box<[TimePart]>),
+    /// `%EMIT_TIME%`
+    EmitTime(Box<[TimePart]>),
+    /// `%DURATION%` and its likes: from, to, and how many make a second.
+    Duration(Moment, Moment, u32),
+    /// `%PROTOCOL%`
+    Protocol,
+    /// `%RESPONSE_CODE%`
+    ResponseCode,
+    /// `%RESPONSE_CODE_DETAILS%`
+    ResponseCodeDetails,
+    /// `%RESPONSE_FLAGS%`
+    ResponseFlags,
+    /// `%RESPONSE_FLAGS_LONG%`
+    ResponseFlagsLong,
+    /// `%BYTES_RECEIVED%`
+    BytesReceived,
+    /// `%BYTES_SENT%`
+    BytesSent,
+    /// `%ROUTE_NAME%`
+    RouteName,
+    /// `%UPSTREAM_CLUSTER%`
+    UpstreamCluster,
+    /// `%UPSTREAM_HOST_NAME%`
+    UpstreamHostName,
+    /// `%UPSTREAM_PROTOCOL%`
+    UpstreamProtocol,
+    /// `%UPSTREAM_REQUEST_ATTEMPT_COUNT%`
+    UpstreamAttempts,
+    /// `%UPSTREAM_TRANSPORT_FAILURE_REASON%`
+    UpstreamFailure,
+    /// `%UPSTREAM_HOST%`, `%DOWNSTREAM_LOCAL_ADDRESS%` and their likes.
+    Address(AddressOf, AddressPart),
+    /// `%REQUESTED_SERVER_NAME%`
+    ServerName,
+    /// `%LISTENER_NAME%`
+    ListenerName,
+    /// `%FILTER_CHAIN_NAME%`
+    ChainName,
+    /// `%ACCESS_LOG_TYPE%`
+    LogType,
+    /// `%HOSTNAME%`
+    Hostname,
+    /// What nothing in this proxy sets: `%CONNECTION_TERMINATION_DETAILS%`, metadata and state of filters that it
+    /// doesn't have.
+    Nothing,
+}
+
+impl Operator {
+    /// Whether its value is a number, which JSON writes without quotes.
+    pub fn is_number(&self) -> bool {
+        matches!(
+            self,
+            Self::Duration(..)
+                | Self::ResponseCode
+                | Self::BytesReceived
+                | Self::BytesSent
+                | Self::UpstreamAttempts
+                | Self::Address(_, AddressPart::Port)
+        )
+    }
+}
+
+/// A field of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldOf {
+    /// First choice.
+    pub first: Named,
+    /// When the first is missing.
+    pub second: Option<Named>,
+    /// Cut to that many bytes.
+    pub max_len: Option<usize>,
+    /// Cut before `?`.
+    pub query: Query,
+}
+
+/// Whether a path is told with its query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Query {
+    /// As it came.
+    Kept,
+    /// Without, as `%REQ_WITHOUT_QUERY()%` says.
+    Cut,
+}
+
+/// What a field is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// `:method`
+    Method,
+    /// `:path`
+    Path,
+    /// `:authority`
+    Authority,
+    /// `:scheme`
+    Scheme,
+    /// `:status`
+    Status,
+    /// Its place in a list of [`Wanted`].
+    Field(usize),
+}
+
+/// A moment of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The head of the request has arrived.
+    Begun,
+    /// All of the request has.
+    RequestRead,
+    /// The request went to a backend.
+    Sent,
+    /// The head of the backend's response has arrived.
+    Answered,
+    /// Everything is over.
+    Over,
+}
+
+/// Whose address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressOf {
+    /// The client, as far as proxies before this one are trusted to say.
+    Client,
+    /// Who has connected.
+    Peer,
+    /// Where this proxy was connected to.
+    Local,
+    /// The backend that was chosen.
+    Backend,
+    /// The same once there is a connection to it.
+    Connected,
+    /// Where this proxy has connected to the backend from.
+    ToBackend,
+}
+
+/// How much of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressPart {
+    /// Both parts.
+    Whole,
+    /// The address alone.
+    WithoutPort,
+    /// The port alone.
+    Port,
+}
+
+/// A piece of a time's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimePart {
+    /// As it is.
+    Text(Box<str>),
+    /// `%Y`
+    Year,
+    /// `%m`
+    Month,
+    /// `%b`
+    MonthName,
+    /// `%d`
+    Day,
+    /// `%e`: the day with a space for its first zero.
+    DaySpaced,
+    /// `%j`
+    DayOfYear,
+    /// `%a`
+    Weekday,
+    /// `%H`
+    Hour,
+    /// `%M`
+    Minute,
+    /// `%S`
+    Second,
+    /// `%s`: seconds since 1970.
+    Epoch,
+    /// `%3f`: so many digits of the second's fraction.
+    Fraction(u32),
+}
+
+/// What went wrong with a request, as Envoy's response flags.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// Short and long names, in Envoy's order.
+    const NAMES: [(&'static str, &'static str); 30] = [
+        ("LH", "FailedLocalHealthCheck"),
+        ("UH", "NoHealthyUpstream"),
+        ("UT", "UpstreamRequestTimeout"),
+        ("LR", "LocalReset"),
+        ("UR", "UpstreamRemoteReset"),
+        ("UF", "UpstreamConnectionFailure"),
+        ("UC", "UpstreamConnectionTermination"),
+        ("UO", "UpstreamOverflow"),
+        ("NR", "NoRouteFound"),
+        ("DI", "DelayInjected"),
+        ("FI", "FaultInjected"),
+        ("RL", "RateLimited"),
+        ("UAEX", "UnauthorizedExternalService"),
+        ("RLSE", "RateLimitServiceError"),
+        ("DC", "DownstreamConnectionTermination"),
+        ("URX", "UpstreamRetryLimitExceeded"),
+        ("SI", "StreamIdleTimeout"),
+        ("IH", "InvalidEnvoyRequestHeaders"),
+        ("DPE", "DownstreamProtocolError"),
+        ("UMSDR", "UpstreamMaxStreamDurationReached"),
+        ("RFCF", "ResponseFromCacheFilter"),
+        ("NFCF", "NoFilterConfigFound"),
+        ("DT", "DurationTimeout"),
+        ("UPE", "UpstreamProtocolError"),
+        ("NC", "NoClusterFound"),
+        ("OM", "OverloadManagerTerminated"),
+        ("DF", "DnsResolutionFailed"),
+        ("DO", "DropOverload"),
+        ("DR", "DownstreamRemoteReset"),
+        ("UDO", "UnconditionalDropOverload"),
+    ];
+
+    /// The flag with this short name.
+    pub fn named(short: &str) -> Option<Self> {
+        let at = Self::NAMES.iter().position(|(name, _)| *name == short)?;
+        Some(Self(1 << at))
+    }
+
+    /// These and those.
+    pub fn add(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether any of these is there too.
+    pub fn meets(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
+    /// The names of those that are set, short and long.
+    pub fn names(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = Self::NAMES.iter().enumerate();
+        all.filter(move |(at, _)| self.0 & (1 << at) != 0)
+            .map(|(_, names)| *names)
+    }
+}

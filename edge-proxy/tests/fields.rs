@@ -1,0 +1,158 @@
+//! docs/edge-proxy.md tells of every field of Envoy's messages what edge-proxy does with it. It is made from the patterns
+//! by which the compiler takes messages apart, so that it can't say anything else than the program does;
+//! `EDGE_UPDATE=1` writes it anew.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop where it stands"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One pattern.
+#[derive(Default)]
+struct Message {
+    read: Vec<String>,
+    refused: Vec<String>,
+    ignored: Vec<String>,
+    /// Why fields are of no effect.
+    why: String,
+}
+
+/// What stands at the top of the document.
+const INTRODUCTION: &str = "\
+# What edge-proxy takes
+
+Made from the program by `EDGE_UPDATE=1 cargo test -p edge-proxy --test fields`.
+
+edge-proxy takes Envoy's v3 messages apart by patterns that name every field. A field is read; or a value in it makes the
+proxy refuse the whole resource, by the path of the field; or it is of no effect, because what it says changes neither who
+is served what nor how safely. Of fields that are read, some values may be refused in the same way. Messages that
+are not listed (types of filters, of balancing) are refused by their name; an access log of a kind that isn't known is left
+out, and the proxy's log says so.
+
+";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/compile")
+}
+
+fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, all);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push(path);
+        }
+    }
+}
+
+/// The names that a file gives to imported types, to their own names.
+fn aliases(text: &str) -> BTreeMap<&str, &str> {
+    let words = text.split([',', '{', '}', ';']);
+    let renamed = words.filter_map(|word| word.split_once(" as "));
+    renamed
+        .map(|(path, alias)| (alias.trim(), path.rsplit("::").next().unwrap_or(path).trim()))
+        .collect()
+}
+
+fn names(text: &str) -> Vec<String> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let mut names: Vec<_> = names.map(|name| name.trim_start_matches("r#").to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Takes a pattern apart: what is used; what is ignored; what is refused.
+fn message(pattern: &str) -> Message {
+    let mut why = Vec::new();
+    let mut code = String::new();
+    for line in pattern.lines() {
+        match line.trim().strip_prefix("//") {
+            // Comments behind the list of ignored fields are about what is refused.
+            Some(comment) if code.matches(';').count() < 2 => why.push(comment.trim()),
+            Some(_) => {}
+            None => {
+                code.push_str(line);
+                code.push(' ');
+            }
+        }
+    }
+    let mut parts = code.split(';').map(str::trim);
+    let (used, ignored, refused) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
+    Message {
+        read: names(used),
+        ignored: names(ignored.strip_prefix("ignore").unwrap()),
+        refused: names(refused.strip_prefix("refuse").unwrap()),
+        why: why.join(" "),
+    }
+}
+
+fn document() -> String {
+    let mut files = Vec::new();
+    sources(&folder(), &mut files);
+    files.sort();
+    let mut messages = BTreeMap::new();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        let aliases = aliases(&text);
+        // The macro's own definition isn't a use of it.
+        for after in text.split("fields!(").skip(1) {
+            let (head, rest) = after.split_once('{').unwrap();
+            let Some((_, name)) = head.split_once("=>") else {
+                continue;
+            };
+            let name = name.trim();
+            let name = aliases.get(name).copied().unwrap_or(name);
+            let pattern = &rest[..rest.find('}').unwrap()];
+            let stem = file.strip_prefix(folder()).unwrap().with_extension("");
+            let place = (name.to_owned(), stem.display().to_string());
+            messages.insert(place, message(pattern));
+        }
+    }
+    let mut text = INTRODUCTION.to_owned();
+    for ((name, place), message) in messages {
+        text.push_str(&format!("## {name}\n\nRead in `compile/{place}.rs`.\n\n"));
+        for (what, fields) in [
+            ("read", &message.read),
+            ("refused", &message.refused),
+            ("of no effect", &message.ignored),
+        ] {
+            if !fields.is_empty() {
+                text.push_str(&format!("* {what}: `{}`\n", fields.join("`, `")));
+            }
+        }
+        if !message.ignored.is_empty() && !message.why.is_empty() {
+            text.push_str(&format!("\n{}\n", message.why));
+        }
+        text.push('\n');
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+#[test]
+fn the_document_says_what_the_program_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/edge-proxy.md");
+    let document = document();
+    for name in [
+        "## HttpConnectionManager\n",
+        "## Cluster\n",
+        "## RouteAction\n",
+        "## AccessLog\n",
+    ] {
+        assert!(document.contains(name), "{name}");
+    }
+    if std::env::var_os("EDGE_UPDATE").is_some() {
+        fs::write(&path, &document).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == document,
+        "docs/edge-proxy.md is out of date: run it with EDGE_UPDATE=1"
+    );
+}
