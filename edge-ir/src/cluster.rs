@@ -129,6 +129,8 @@ pub enum SubjectName {
     Dns(Arc<str>),
     /// A URI, equal to the letter.
     Uri(Arc<str>),
+    /// An address.
+    Ip(IpAddr),
 }
 
 /// Where endpoints come from.

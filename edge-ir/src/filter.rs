@@ -6,8 +6,8 @@
 //! is. Those of a listener's own are for all that it serves.
 
 use crate::{
-    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, LuaScript,
-    NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens,
+    AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, Login,
+    LuaScript, NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -51,6 +51,8 @@ pub enum FilterKind {
     ApiKeyAuth,
     /// Asks for a user and a password.
     BasicAuth,
+    /// Asks clients to log in.
+    Oauth2,
     /// Asks for a token.
     JwtAuthn,
     /// Leads a client back to the endpoint that answered it.
@@ -97,6 +99,7 @@ impl FilterKind {
             Self::ExtAuthz => "ext_authz",
             Self::ApiKeyAuth => "api_key_auth",
             Self::BasicAuth => "basic_auth",
+            Self::Oauth2 => "oauth2",
             Self::JwtAuthn => "jwt_authn",
             Self::StatefulSession => "stateful_session",
             Self::Buffer => "buffer",
@@ -180,6 +183,8 @@ pub enum FilterSettings {
     Native(Arc<NativeFilter>),
     /// What routes ask of tokens, each by its name.
     Tokens(Arc<Tokens>),
+    /// Asks clients to log in, for the routes that switch it on.
+    Login(Arc<Login>),
     /// Puts a credential into a header, for the routes that switch it on.
     Credential(InjectedCredential),
     /// Refuses requests while too many fail, for the routes that switch it on.

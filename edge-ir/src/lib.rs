@@ -25,6 +25,7 @@ mod fleet;
 mod http;
 mod infra;
 mod listener;
+mod login;
 mod name;
 mod origin;
 mod patch;
@@ -75,6 +76,9 @@ pub use infra::{
 pub use listener::{
     CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
     HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,
+};
+pub use login::{
+    Bearers, ClientProof, CookieTokens, ForwardedTokens, Login, LoginCookies, LoginProvider, Renewal, SameSite,
 };
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};

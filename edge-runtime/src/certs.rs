@@ -71,6 +71,11 @@ impl TlsFiles {
     }
 }
 
+/// What cookies of logins are signed with, from a folder of certificates; none where it can't be read.
+pub fn hmac_secret(folder: &Path) -> Option<Vec<u8>> {
+    std::fs::read(folder.join(OIDC_HMAC).join(set::HMAC)).ok()
+}
+
 fn unusable(path: &Path, problem: impl Into<String>) -> Error {
     Error::Certificate {
         path: path.to_owned(),

@@ -99,6 +99,7 @@ struct Server {
     authorizer: Authorizer,
     hub: Hub,
     world: Task,
+    documents: Task,
     running: Running,
     xds: Task,
     admin: Task,
@@ -190,6 +191,7 @@ impl Server {
         let (providers, pace) = prepared.inputs();
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
+        let documents = hub.fetch_documents();
         let authorizer = prepared.authorizer(&config);
         let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
         let running = match prepared {
@@ -217,6 +219,7 @@ impl Server {
             authorizer,
             hub,
             world,
+            documents,
             running,
             xds,
             admin,
@@ -242,6 +245,7 @@ impl Server {
             metrics.stop(STOP_GRACE).await;
         }
         self.admin.stop(STOP_GRACE).await;
+        self.documents.stop(STOP_GRACE).await;
         last.stop(STOP_GRACE).await;
         drop(self.hub);
         // The world ends when nobody sends to it any more.

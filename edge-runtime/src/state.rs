@@ -10,7 +10,7 @@ pub use mirror::{Malformed, Mirror, Seen, Sight};
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{
-    Change, Settings,
+    Change, Fact, Settings,
     api::{Object, ObjectKey},
     load::LoadFinding,
     status::Status,
@@ -46,7 +46,13 @@ pub enum Input {
     Question(oneshot::Sender<BTreeMap<ObjectKey, Object>>),
     /// Proxies are run on this machine from now on, or no longer.
     Proxies(Option<OwnProxies>),
+    /// What was found out about the outside.
+    Facts(Vec<Fact>),
 }
+
+/// Documents that translation asks for, by URL. What was no longer asked for in between has another number, so that it
+/// is told again.
+pub type Documents = BTreeMap<Arc<str>, u64>;
 
 /// Which provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,11 +9,11 @@
 use crate::{
     machine_ports::PortClaims,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{Coverage, FleetState, Input, Ledger, ProviderName, Published},
+    state::{Coverage, Documents, FleetState, Input, Ledger, ProviderName, Published},
 };
 use edge_ir::{Fleet, FleetKey, Infra, PatchFailure};
 use edge_translate::{
-    Change, Fact, Fault, Settings, Translation, Translator, Wanted,
+    Change, Fact, Fault, Question, Settings, Translation, Translator, Wanted,
     api::{Object, ObjectKey},
 };
 use edge_xds::{limits::RateLimits, lower::Lowering, snapshot::Snapshot};
@@ -65,6 +65,8 @@ pub struct Outputs {
     pub published: watch::Sender<Option<Arc<Published>>>,
     /// What is said about each object.
     pub ledger: Arc<Ledger>,
+    /// The documents that translation asks for.
+    pub documents: watch::Sender<Documents>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
 }
@@ -139,6 +141,8 @@ struct World {
     outputs: Outputs,
     fleets: BTreeMap<FleetKey, Lowered>,
     since: Option<Instant>,
+    /// How many documents were asked for so far.
+    n_documents: u64,
     /// Providers that haven't told everything yet.
     awaited: BTreeSet<ProviderName>,
     /// Providers that couldn't read everything there is.
@@ -170,6 +174,7 @@ impl World {
             outputs,
             fleets: BTreeMap::new(),
             since: None,
+            n_documents: 0,
             awaited: terms.providers,
             partial: BTreeSet::new(),
             faults: Vec::new(),
@@ -206,6 +211,10 @@ impl World {
             Input::Proxies(proxies) => {
                 let answers = self.ports.change_own(proxies);
                 self.learn(answers);
+                self.since.get_or_insert_with(Instant::now);
+            }
+            Input::Facts(facts) => {
+                self.learn(facts);
                 self.since.get_or_insert_with(Instant::now);
             }
         }
@@ -261,8 +270,21 @@ impl World {
     /// Follows what translation asks of the outside. Says whether an answer is there that changes something.
     fn follow(&mut self, wanted: &Wanted) -> bool {
         self.clock.follow(wanted);
+        self.ask_for_documents(wanted);
         let answers = self.ports.follow(wanted);
         self.learn(answers)
+    }
+
+    /// Says which documents are asked for. Who fetches them tells what came of it, when it has.
+    fn ask_for_documents(&mut self, wanted: &Wanted) {
+        let documents = &self.outputs.documents;
+        for url in wanted.removed.iter().filter_map(document) {
+            documents.send_modify(|asked| _ = asked.remove(url));
+        }
+        for url in wanted.added.iter().filter_map(document) {
+            self.n_documents += 1;
+            documents.send_modify(|asked| _ = asked.insert(Arc::clone(url), self.n_documents));
+        }
     }
 
     /// How long until there may be another answer to what translation asks.
@@ -362,5 +384,12 @@ impl World {
             }
         }
         lowered
+    }
+}
+
+fn document(question: &Question) -> Option<&Arc<str>> {
+    match question {
+        Question::Document(url) => Some(url),
+        Question::Time(_) | Question::Port(_) => None,
     }
 }

@@ -7,7 +7,6 @@
 use crate::{
     api::{Kind, Object, ObjectKey},
     change::Change,
-    fact::Question,
     name::Id,
     phase,
     settings::Settings,
@@ -36,7 +35,7 @@ pub(crate) mod value;
 use assembly::Assembly;
 use faults::Faults;
 use index::Index;
-use key::Key;
+use key::{Asked, Key};
 use memo::{Given, Memo, NodeId, Outcome};
 use reader::Reader;
 use unit::{N_STAGES, Runs};
@@ -53,7 +52,7 @@ pub struct Translator {
     /// What this translation cost so far.
     runs: Runs,
     /// Questions to the outside that stand.
-    asked: BTreeSet<Question>,
+    asked: BTreeSet<Asked>,
     /// Units that panicked.
     faults: Faults,
     /// What units do.

@@ -10,12 +10,23 @@ use edge_ir::{FleetKey, IpFamily, PatchFailure, PortProtocol};
 use std::sync::Arc;
 
 /// Something that translation wants to be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Question {
     /// When this time has come. Those that have passed stay on the list, in case the clock is set back.
     Time(Timestamp),
     /// Whether somebody else holds a port that a listener asks for.
     Port(MachinePort),
+    /// What text stands at a URL.
+    Document(Arc<str>),
+}
+
+/// What came of fetching a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    /// Its text.
+    Text(Arc<str>),
+    /// Nothing, for this reason: part of a sentence that begins with what was fetched.
+    Failed(Arc<str>),
 }
 
 /// A port of the machine that proxies share with whatever else runs there.
@@ -38,6 +49,8 @@ pub enum Fact {
     /// Who holds a port, in words for people, or that nobody does who keeps us from it. A port of which nobody told
     /// since the question came up is taken for free.
     Port(MachinePort, Option<Arc<str>>),
+    /// What stands at a URL. What was told stays until something else is told, or nobody asks any more.
+    Document(Arc<str>, Fetched),
     /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches. Nobody asks:
     /// who lowers a fleet tells.
     Patched(FleetKey, Option<Arc<Vec<PatchFailure>>>),

@@ -30,6 +30,7 @@ mod world;
 
 pub use change::Change;
 pub use engine::Translator;
-pub use fact::{Fact, MachinePort, Question, Wanted};
+pub use fact::{Fact, Fetched, MachinePort, Question, Wanted};
+pub use phase::policies::security::signing::{needed_of_controller, signing_secret};
 pub use settings::{BootstrapCheck, Feature, ObjectCheck, Platform, RateLimitSettings, Settings};
 pub use translation::{Fault, Translation};

@@ -10,8 +10,8 @@ mod outside;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, PolicyFilters, PolicyInstance, Protection, Security, SecurityId, Streams, Traffic, TrafficId,
-    Treatment, Variant, VariantId,
+    InstanceId, PolicyFilters, PolicyInstance, Protection, SecretForm, SecretKey, Security, SecurityId, Streams,
+    Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,

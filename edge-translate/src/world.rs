@@ -6,7 +6,7 @@
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
     engine::{key::Key, unit::Subject},
-    fact::MachinePort,
+    fact::{Fetched, MachinePort},
     name::{
         BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Extension, ExtensionId, FilterSettingsId,
         FleetId, Id, InstanceId, Interner, PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId,
@@ -86,6 +86,7 @@ pub(crate) struct World {
     now: Option<Timestamp>,
     /// Ports of the machine that others hold, and who.
     port_holders: FxHashMap<MachinePort, Arc<str>>,
+    documents: FxHashMap<Sym, Fetched>,
     /// Patches of fleets that could not be applied, as we were told.
     patch_failures: FxHashMap<FleetId, Arc<Vec<PatchFailure>>>,
 }
@@ -106,6 +107,7 @@ impl World {
             covers: Covers::default(),
             now: None,
             port_holders: FxHashMap::default(),
+            documents: FxHashMap::default(),
             patch_failures: FxHashMap::default(),
         }
     }
@@ -241,6 +243,11 @@ impl World {
             protocol: AppProtocol::Http1,
             variant: VariantId::OWN,
         }))
+    }
+
+    /// What stands behind the name of a cluster for what a context changes about it.
+    pub(crate) fn variant_suffix(&self, variant: VariantId) -> String {
+        self.decisions.borrow().suffix(variant)
     }
 
     fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
@@ -394,6 +401,20 @@ impl World {
             None => self.port_holders.remove(&port),
         };
         before != holder
+    }
+
+    /// What came of fetching a document; none while we weren't told.
+    pub(crate) fn document(&self, url: Sym) -> Option<&Fetched> {
+        self.documents.get(&url)
+    }
+
+    /// Takes what came of fetching a document; says whether that is news.
+    pub(crate) fn set_document(&mut self, url: Sym, fetched: Option<Fetched>) -> bool {
+        let before = match &fetched {
+            Some(fetched) => self.documents.insert(url, fetched.clone()),
+            None => self.documents.remove(&url),
+        };
+        before != fetched
     }
 
     /// Patches of a fleet that could not be applied; none while nobody tried.

@@ -29,6 +29,7 @@ mod manager;
 mod matches;
 mod metadata;
 mod mutation;
+mod oauth2;
 mod rewrite;
 mod route;
 mod secret;

@@ -5,18 +5,19 @@
 //! need it (a Gateway's address, its `Programmed`) are left out, not guessed.
 
 use crate::cli::OutputFormat;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::FleetKey;
 use edge_translate::{
-    Change, Fact, Fault, Settings, Translation, Translator,
+    Change, Fact, Fault, Fetched, Question, Settings, Translation, Translator, Wanted,
     api::{ObjectKey, Timestamp},
     load::{LoadFinding, LoadedObject, Severity},
-    status::StatusBody,
+    status::{Status, StatusBody},
 };
 use edge_xds::{dump::DumpKind, lower::Lowering, snapshot::Snapshot};
 use std::{
     collections::BTreeMap,
+    fs,
     io::{self, BufWriter, Write},
     path::PathBuf,
     process::ExitCode,
@@ -63,6 +64,10 @@ pub struct TranslateArgs {
     /// The time by which certificates are judged, e.g. 2030-01-01T00:00:00Z; without it, now.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub now: Option<Timestamp>,
+    /// What stands at a URL that policies make the controller fetch, such as what an identity provider says of itself:
+    /// nothing is fetched here. May be given again.
+    #[arg(long = "document", value_name = "URL=FILE", value_parser = document)]
+    pub documents: Vec<(String, PathBuf)>,
     /// DNS domain of the platform.
     #[arg(long, default_value = "cluster.local")]
     pub dns_domain: String,
@@ -104,6 +109,8 @@ pub struct Options {
     pub missing: Missing,
     /// The time by which certificates are judged; without it, they aren't.
     pub now: Option<Timestamp>,
+    /// What stands at URLs.
+    pub documents: BTreeMap<String, String>,
 }
 
 /// What to do about objects that aren't there.
@@ -122,6 +129,7 @@ impl Default for Options {
             settings: settings::of_a_cluster(),
             missing: Missing::Report,
             now: None,
+            documents: BTreeMap::new(),
         }
     }
 }
@@ -153,6 +161,10 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         translator.apply(Change::Fact(Fact::Time(now)));
     }
     let mut translation = translator.translate();
+    while answer(&mut translator, &translation.wanted, &options.documents) {
+        let earlier = std::mem::replace(&mut translation, translator.translate()).statuses;
+        keep(&mut translation.statuses, earlier);
+    }
     let mut snapshots = BTreeMap::new();
     for (key, fleet) in &translation.fleets {
         let mut lowering = Lowering::new();
@@ -161,12 +173,8 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         translator.apply(Change::Fact(Fact::Patched(key.clone(), failures)));
     }
     // What patches came to is said of their policies, and of nothing else.
-    let after = translator.translate().statuses;
-    translation
-        .statuses
-        .retain(|(key, _)| after.iter().all(|(other, _)| other != key));
-    translation.statuses.extend(after);
-    translation.statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let earlier = std::mem::replace(&mut translation.statuses, translator.translate().statuses);
+    keep(&mut translation.statuses, earlier);
     loaded.findings.extend(unattached(&loaded.objects, &translation));
     Outcome {
         objects: loaded.objects,
@@ -174,6 +182,29 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         translation,
         snapshots,
     }
+}
+
+/// Tells translation what stands at URLs that it asks for. Says whether there was anything to tell.
+fn answer(translator: &mut Translator, wanted: &Wanted, documents: &BTreeMap<String, String>) -> bool {
+    let known = wanted.added.iter().filter_map(|question| match question {
+        Question::Document(url) => Some((url, documents.get(&**url)?)),
+        Question::Time(_) | Question::Port(_) => None,
+    });
+    let facts: Vec<Fact> = known
+        .map(|(url, text)| Fact::Document(Arc::clone(url), Fetched::Text(text.as_str().into())))
+        .collect();
+    let is_news = !facts.is_empty();
+    for fact in facts {
+        translator.apply(Change::Fact(fact));
+    }
+    is_news
+}
+
+/// Keeps of earlier statuses those that no later one replaces.
+fn keep(statuses: &mut Vec<(ObjectKey, Option<Arc<Status>>)>, mut earlier: Vec<(ObjectKey, Option<Arc<Status>>)>) {
+    earlier.retain(|(key, _)| statuses.iter().all(|(later, _)| later != key));
+    statuses.append(&mut earlier);
+    statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
 }
 
 /// A warning for each object that leads to nothing of ours: no status has room for it.
@@ -223,6 +254,7 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
             Missing::Report
         },
         now: Some(args.now.unwrap_or_else(system_time)),
+        documents: read_documents(&args.documents)?,
     };
     let mut outcome = translate(&input.texts, &options);
     outcome.findings.splice(..0, input.problems);
@@ -259,6 +291,20 @@ fn report_faults(faults: &[Fault]) -> io::Result<()> {
 
 fn time(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text).ok_or_else(|| "write it as 2006-01-02T15:04:05Z".to_owned())
+}
+
+fn document(text: &str) -> Result<(String, PathBuf), String> {
+    // A URL may have the sign in its query; what stands last is the file.
+    let (url, file) = text.rsplit_once('=').ok_or("write it as URL=FILE")?;
+    Ok((url.to_owned(), file.into()))
+}
+
+fn read_documents(named: &[(String, PathBuf)]) -> Result<BTreeMap<String, String>> {
+    let read = named.iter().map(|(url, file)| {
+        let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
+        Ok((url.clone(), text))
+    });
+    read.collect()
 }
 
 fn system_time() -> Timestamp {

@@ -158,9 +158,17 @@ fn now(text: &str) -> Option<Timestamp> {
     Some(Timestamp::parse(time).unwrap_or_else(|| panic!("{time} is not a time")))
 }
 
+/// What stands at URLs, as the text says it before the first object: `# document: URL TEXT`.
+fn documents(text: &str) -> BTreeMap<String, String> {
+    let comments = text.lines().take_while(|line| line.starts_with('#'));
+    let documents = comments.filter_map(|line| line.strip_prefix("# document: ")?.split_once(' '));
+    documents.map(|(url, text)| (url.to_owned(), text.to_owned())).collect()
+}
+
 fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
     let options = Options {
         now: now(&text),
+        documents: documents(&text),
         ..Options::default()
     };
     let texts = [Text {

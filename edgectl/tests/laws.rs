@@ -138,7 +138,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), &world, &places);
         let input = read(&[folder.path().to_owned()]).unwrap();
-        let options = Options { settings: world.configuration.settings(), missing: Missing::Report, now: Some(world.now) };
+        let options = Options { settings: world.configuration.settings(), missing: Missing::Report, now: Some(world.now), ..Options::default() };
         let outcome = translate(&input.texts, &options);
         let written: Vec<_> = outcome.findings.iter().map(ToString::to_string).collect();
         prop_assert_eq!(outcome.objects.len(), world.objects.len(), "{:?}", written);

@@ -5,10 +5,13 @@ use crate::{
     admin::Pages,
     certs::{ServerTls, TlsFiles},
     config::Config,
+    documents,
     http::{self, Query, Reply},
     metrics::Metrics,
     replicas,
-    state::{AdminAddresses, Deliveries, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports},
+    state::{
+        AdminAddresses, Deliveries, Documents, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports,
+    },
     status::Sources,
     task::{Supervision, Task},
     world::{self, Outputs, Pace, Terms},
@@ -36,6 +39,8 @@ pub(super) struct Hub {
     pub(super) awaited: watch::Sender<Option<Arc<str>>>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) supervision: Supervision,
+    /// The documents that translation asks for.
+    documents: watch::Receiver<Documents>,
     pages: Pages,
 }
 
@@ -67,9 +72,11 @@ impl Hub {
         let rejections = Arc::new(watch::Sender::new(Rejections::new()));
         let deliveries = Arc::new(watch::Sender::new(Deliveries::new()));
         let (awaited, progress) = watch::channel(None);
+        let (asking, documents) = watch::channel(Documents::default());
         let outputs = Outputs {
             published,
             ledger: Arc::clone(&ledger),
+            documents: asking,
             metrics: Arc::clone(&metrics),
         };
         let terms = Terms {
@@ -109,6 +116,7 @@ impl Hub {
             awaited,
             metrics,
             supervision,
+            documents,
             pages,
         };
         (hub, Ends { sources, found }, world)
@@ -120,6 +128,14 @@ impl Hub {
             rejections: self.rejections.subscribe(),
             deliveries: self.deliveries.subscribe(),
         }
+    }
+
+    /// Starts what fetches the documents that translation asks for.
+    pub(super) fn fetch_documents(&self) -> Task {
+        let (asked, inputs) = (self.documents.clone(), self.inputs.clone());
+        Task::lasting("documents", &self.supervision, move |stop| {
+            documents::run(asked.clone(), inputs.clone(), stop)
+        })
     }
 
     /// Starts the xDS server.

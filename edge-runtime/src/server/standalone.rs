@@ -10,12 +10,13 @@ use crate::{
     config::{Config, Proxies, Standalone},
     infra::host::{self, AtStop, HostSettings, Issuer, RuntimeFolder, StateFolder, Told},
     provider::file,
-    state::{Input, ProviderName},
+    state::{Batch, Input, ProviderName},
     status,
     task::Task,
     world::Pace,
     xds_server::Authorizer,
 };
+use edge_translate::Change;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -24,7 +25,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 /// How long processes may take to stop. Each fleet's drain time bounds that already; this is for one that was set too
 /// high.
@@ -129,6 +130,9 @@ impl Running {
         if folder.is_some() {
             // The queue is empty yet, and this must come before the resources.
             let _ = hub.inputs.try_send(own_proxies(&standalone));
+        }
+        if let Some(signing) = signing_secret(&issuer) {
+            let _ = hub.inputs.try_send(signing);
         }
         let (sources, metrics) = (ends.sources, Arc::clone(&hub.metrics));
         let (inputs, found) = (hub.inputs.clone(), ends.found);
@@ -253,6 +257,18 @@ fn own_proxies(standalone: &Standalone) -> Input {
         Proxies::Processes(_) => Some(host::own_proxies(&standalone.folders.runtime_dir)),
         Proxies::Foreign => None,
     })
+}
+
+/// What cookies of logins are signed with, as the Secret that a cluster has for it. None is told as what it is: policies
+/// that need it say so.
+fn signing_secret(issuer: &Issuer) -> Option<Input> {
+    let bytes = certs::hmac_secret(&issuer.certificates)?;
+    let secret = edge_translate::signing_secret(&issuer.namespace, bytes);
+    Some(Input::Batch(Batch {
+        changes: vec![Change::Put(secret)],
+        places: Vec::new(),
+        since: Instant::now(),
+    }))
 }
 
 /// Proxies of ours prove their fleet; those of others show what there is for them.

@@ -26,7 +26,7 @@ impl Clock {
     /// Takes down what is asked and no longer asked.
     pub(super) fn follow(&mut self, wanted: &Wanted) {
         let is_time = |question: &&Question| matches!(question, Question::Time(_));
-        self.asked.extend(wanted.added.iter().filter(is_time));
+        self.asked.extend(wanted.added.iter().filter(is_time).cloned());
         for question in &wanted.removed {
             self.asked.remove(question);
         }
@@ -48,7 +48,7 @@ impl Clock {
         let mut ahead = self.asked.range((Bound::Excluded(told), Bound::Unbounded));
         match ahead.next()? {
             Question::Time(time) => Some(*time),
-            Question::Port(_) => None,
+            Question::Port(_) | Question::Document(_) => None,
         }
     }
 }

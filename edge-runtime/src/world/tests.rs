@@ -43,6 +43,7 @@ impl Rig {
         let outputs = Outputs {
             published: published_sender,
             ledger: Arc::clone(&ledger),
+            documents: watch::Sender::default(),
             metrics: Arc::clone(&metrics),
         };
         let terms = Terms {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::security::{LocalRef, service};
+use crate::api::security::{LocalRef, TextSource, service};
 use crate::api::text::{DurationText, is_default, open_enum};
 
 service! {
@@ -89,7 +89,7 @@ pub struct ProcessorMetadata {
 pub struct Lua {
     /// Which member is set.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub r#type: LuaType,
+    pub r#type: TextSource,
     /// The text.
     #[serde(default, skip_serializing_if = "is_default")]
     pub inline: Option<Box<str>>,
@@ -99,14 +99,6 @@ pub struct Lua {
     /// A JSON object that it is given.
     #[serde(default, skip_serializing_if = "is_default")]
     pub filter_context: Option<Value>,
-}
-
-open_enum! {
-    /// Where a script stands.
-    pub enum LuaType {
-        Inline = "Inline",
-        ValueRef = "ValueRef",
-    }
 }
 
 /// A filter of a native module.

@@ -5,18 +5,19 @@
 //! was meant to guard must not get lost by a slip.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::api::meta::SecretRef;
 use crate::api::route_filter::Fraction;
 use crate::api::security::authorization::Authorization;
 use crate::api::security::ext_auth::ExtAuth;
 use crate::api::security::jwt::Jwt;
-use crate::api::text::{DurationText, Symbol, is_default};
+use crate::api::security::oidc::Oidc;
+use crate::api::text::{DurationText, Symbol, is_default, open_enum};
 
 pub mod authorization;
 pub mod ext_auth;
 pub mod jwt;
+pub mod oidc;
 
 /// What a SecurityPolicy says, besides what it is for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,7 +40,7 @@ pub struct SecuritySettings {
     pub jwt: Option<Box<Jwt>>,
     /// Clients log in at an identity provider.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub oidc: Option<Value>,
+    pub oidc: Option<Box<Oidc>>,
     /// Another service decides.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ext_auth: Option<Box<ExtAuth>>,
@@ -106,6 +107,14 @@ pub struct LocalRef {
     /// A key of it, where one must be chosen.
     #[serde(default, skip_serializing_if = "is_default")]
     pub key: Option<Box<str>>,
+}
+
+open_enum! {
+    /// Where a text stands.
+    pub enum TextSource {
+        Inline = "Inline",
+        ValueRef = "ValueRef",
+    }
 }
 
 /// A reference to a service that a policy asks.

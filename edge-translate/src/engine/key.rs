@@ -1,11 +1,22 @@
 //! What the memo table knows: inputs, indexes and units.
 
 use crate::{
-    api::Kind,
-    fact::Question,
+    api::{Kind, Timestamp},
+    fact::MachinePort,
     name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, SocketId, Sym, Target},
 };
 use edge_ir::PortProtocol;
+
+/// What of the outside is asked for: a [`Question`](crate::Question), with its texts as words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Asked {
+    /// When this time has come.
+    Time(Timestamp),
+    /// Who holds a port.
+    Port(MachinePort),
+    /// What stands at a URL.
+    Document(Sym),
+}
 
 /// A node of the memo table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +35,7 @@ pub(crate) enum Key {
     /// Which policies point at an object that is no route.
     Covers(Kind, Id),
     /// What the outside says.
-    Fact(Question),
+    Fact(Asked),
     /// Which patches of a fleet could not be applied.
     Patched(FleetId),
     // Indexes, kept from the values of units.

@@ -3,7 +3,10 @@
 //! A question stands for as long as a unit reads its answer, which the memo knows: its node comes with the first reader
 //! and goes with the last.
 
-use super::{Translator, key::Key};
+use super::{
+    Translator,
+    key::{Asked, Key},
+};
 use crate::{
     api::Timestamp,
     fact::{Fact, Question, Wanted},
@@ -25,11 +28,18 @@ impl Translator {
                     self.memo.touch(Key::Patched(fleet));
                 }
             }
+            // What nobody asks would be out of date by the time that somebody does.
             Fact::Port(port, holder) => {
-                let question = Question::Port(port);
-                // What nobody asks would be out of date by the time that somebody does.
-                if self.asked.contains(&question) && self.world.set_port_holder(port, holder) {
-                    self.memo.touch(Key::Fact(question));
+                let asked = Asked::Port(port);
+                if self.asked.contains(&asked) && self.world.set_port_holder(port, holder) {
+                    self.memo.touch(Key::Fact(asked));
+                }
+            }
+            Fact::Document(url, fetched) => {
+                let url = self.world.sym(&url);
+                let asked = Asked::Document(url);
+                if self.asked.contains(&asked) && self.world.set_document(url, Some(fetched)) {
+                    self.memo.touch(Key::Fact(asked));
                 }
             }
         }
@@ -37,47 +47,64 @@ impl Translator {
 
     fn learn_time(&mut self, now: Timestamp) {
         let was = self.world.set_now(now);
-        let turned: Vec<Question> = match was {
+        let turned: Vec<Asked> = match was {
             None => self.asked.iter().copied().filter(is_time).collect(),
             Some(was) if was == now => return,
             Some(was) => {
                 let (before, after) = (was.min(now), was.max(now));
-                let between = (Excluded(Question::Time(before)), Included(Question::Time(after)));
+                let between = (Excluded(Asked::Time(before)), Included(Asked::Time(after)));
                 self.asked.range(between).copied().collect()
             }
         };
-        for question in turned {
-            self.memo.touch(Key::Fact(question));
+        for asked in turned {
+            self.memo.touch(Key::Fact(asked));
         }
     }
 
     /// What came up and what went since the last translation.
     pub(super) fn wanted(&mut self) -> Wanted {
-        let turned: BTreeSet<Question> = self.memo.take_turned().into_iter().filter_map(question).collect();
+        let turned: BTreeSet<Asked> = self.memo.take_turned().into_iter().filter_map(asked).collect();
         let mut wanted = Wanted::default();
-        for question in turned {
-            if self.memo.holds(Key::Fact(question)) {
-                if self.asked.insert(question) {
-                    wanted.added.push(question);
+        for asked in turned {
+            if self.memo.holds(Key::Fact(asked)) {
+                if self.asked.insert(asked) {
+                    wanted.added.push(self.question(asked));
                 }
-            } else if self.asked.remove(&question) {
-                if let Question::Port(port) = question {
-                    self.world.set_port_holder(port, None);
-                }
-                wanted.removed.push(question);
+            } else if self.asked.remove(&asked) {
+                self.forget(asked);
+                wanted.removed.push(self.question(asked));
             }
         }
+        wanted.added.sort_unstable();
+        wanted.removed.sort_unstable();
         wanted
+    }
+
+    /// Forgets an answer that nobody asks for any more.
+    fn forget(&mut self, asked: Asked) {
+        match asked {
+            Asked::Time(_) => {}
+            Asked::Port(port) => _ = self.world.set_port_holder(port, None),
+            Asked::Document(url) => _ = self.world.set_document(url, None),
+        }
+    }
+
+    fn question(&self, asked: Asked) -> Question {
+        match asked {
+            Asked::Time(time) => Question::Time(time),
+            Asked::Port(port) => Question::Port(port),
+            Asked::Document(url) => Question::Document(self.world.text(url)),
+        }
     }
 }
 
-fn is_time(question: &Question) -> bool {
-    matches!(question, Question::Time(_))
+fn is_time(asked: &Asked) -> bool {
+    matches!(asked, Asked::Time(_))
 }
 
-fn question(key: Key) -> Option<Question> {
+fn asked(key: Key) -> Option<Asked> {
     match key {
-        Key::Fact(question) => Some(question),
+        Key::Fact(asked) => Some(asked),
         _ => None,
     }
 }

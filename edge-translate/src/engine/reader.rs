@@ -3,18 +3,18 @@
 use super::{
     faults::Faults,
     index::{HostRoutes, Index, RoutePolicy},
-    key::Key,
+    key::{Asked, Key},
     memo::Reads,
     unit::Subject,
     value::Value,
 };
 use crate::{
     api::{self, Kind, Object, Timestamp},
-    fact::{MachinePort, Question},
+    fact::{Fetched, MachinePort},
     name::{
         Ancestor, BackendId, BackendPort, Context, ContextId, Extension, ExtensionId, FilterKey, FilterOwner,
-        FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, PolicyId, PolicyInstance, RouteId, RouteKind,
-        Security, SecurityId, SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService, PolicyId, PolicyInstance,
+        RouteId, RouteKind, Security, SecurityId, SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -279,14 +279,21 @@ impl<'a> Reader<'a> {
 
     /// Whether a time has come; none while nobody told us the time.
     pub(crate) fn has_come(&self, time: Timestamp) -> Option<bool> {
-        self.reads.note(Key::Fact(Question::Time(time)));
+        self.reads.note(Key::Fact(Asked::Time(time)));
         self.world.now().map(|now| now >= time)
     }
 
     /// Who else holds a port of the machine; none while nobody told us of one.
     pub(crate) fn port_holder(&self, port: MachinePort) -> Option<&'a Arc<str>> {
-        self.reads.note(Key::Fact(Question::Port(port)));
+        self.reads.note(Key::Fact(Asked::Port(port)));
         self.world.port_holder(port)
+    }
+
+    /// What stands at a URL; none while nobody told us.
+    pub(crate) fn document(&self, url: &str) -> Option<&'a Fetched> {
+        let url = self.sym(url);
+        self.reads.note(Key::Fact(Asked::Document(url)));
+        self.world.document(url)
     }
 
     /// The ports of an object that can be a backend.
@@ -445,6 +452,11 @@ impl<'a> Reader<'a> {
     /// The name of a cluster.
     pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
         self.world.cluster_name(backend)
+    }
+
+    /// The name of the cluster of a service outside.
+    pub(crate) fn outside_cluster_name(&self, service: &OutsideService) -> ClusterName {
+        service.cluster(&self.world.variant_suffix(service.variant))
     }
 
     /// The name of a backend's endpoints.

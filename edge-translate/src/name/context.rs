@@ -6,7 +6,7 @@
 //! is a field of one or several. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::{BackendId, FilterKey, OutsideService, Sym};
+use super::{BackendId, FilterKey, Id, OutsideService, Sym};
 use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout,
     UpstreamSettings,
@@ -151,6 +151,28 @@ pub(crate) struct PolicyInstance {
     pub(crate) instance: FilterInstance,
     /// What it asks that is no backend of ours.
     pub(crate) outside: Vec<OutsideService>,
+    /// What it names of Secrets. They are read where chains are made: an edit of one makes no other instance.
+    pub(crate) secrets: Vec<SecretKey>,
+}
+
+/// A text of a Secret, that a filter names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SecretKey {
+    /// The Secret.
+    pub(crate) id: Id,
+    /// The key that the text stands under.
+    pub(crate) key: &'static str,
+    /// How it is written there.
+    pub(crate) form: SecretForm,
+}
+
+/// How a text stands in a Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SecretForm {
+    /// Every byte of it counts.
+    Bytes,
+    /// As a line, which a line break may end.
+    Line,
 }
 
 /// What requests are treated to.

@@ -1,7 +1,8 @@
 //! Services outside, by the address that names them.
 
+use super::VariantId;
 use edge_ir::ClusterName;
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// A service that an address names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,6 +13,8 @@ pub(crate) struct OutsideService {
     pub(crate) port: u16,
     /// How it is spoken to.
     pub(crate) scheme: Scheme,
+    /// What is asked of the connections to it.
+    pub(crate) variant: VariantId,
 }
 
 /// How a service is spoken to.
@@ -52,17 +55,24 @@ impl OutsideService {
             host: host.into(),
             port,
             scheme,
+            variant: VariantId::OWN,
         })
     }
 
-    /// The name of its cluster: host and port, and how it is spoken to where that is not what the port is for.
-    pub(crate) fn cluster(&self) -> ClusterName {
+    /// Its address, where its host is one.
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
+        self.host.parse().ok()
+    }
+
+    /// The name of its cluster: host and port, how it is spoken to where that is not what the port is for, and what tells
+    /// its variant from others.
+    pub(crate) fn cluster(&self, variant: &str) -> ClusterName {
         let unusual = match (self.scheme, self.port) {
             (Scheme::Https, 80) => "_https",
             (Scheme::Https, _) | (Scheme::Http, 80) => "",
             (Scheme::Http, _) => "_http",
         };
-        let name = format!("{}_{}{unusual}", self.host.replace(['.', ':'], "_"), self.port);
+        let name = format!("{}_{}{unusual}{variant}", self.host.replace(['.', ':'], "_"), self.port);
         ClusterName::from(&*name)
     }
 }
@@ -82,7 +92,7 @@ mod tests {
             ("https://10.0.0.1/keys", "10_0_0_1_443"),
         ] {
             let at = OutsideService::at(url).expect(url);
-            assert_eq!(&*at.cluster(), cluster, "{url}");
+            assert_eq!(&*at.cluster(""), cluster, "{url}");
         }
         for url in [
             "idp.example",

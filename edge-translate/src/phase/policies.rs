@@ -9,6 +9,8 @@
 //! | `security` | what a SecurityPolicy says, in the same way |
 //! | `extension` | what an EdgeExtensionPolicy says, once for each policy, and what becomes of that where it is used |
 //! | `services` | the services that policies ask |
+//! | `secret_text` | the texts of Secrets that their filters name |
+//! | `text_match` | conditions on texts |
 //! | `written` | what a policy says, as it was written |
 //! | `merge` | what two policies say together |
 //! | `filter_list` | the filters that a policy brings |
@@ -25,7 +27,9 @@ pub(crate) mod extension;
 mod filter_list;
 mod merge;
 pub(crate) mod policy;
+pub(in crate::phase) mod secret_text;
 pub(crate) mod security;
 mod services;
+mod text_match;
 pub(crate) mod traffic;
 mod written;

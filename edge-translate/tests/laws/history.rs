@@ -366,7 +366,7 @@ impl Engine {
         // A unit that panics costs no more than itself; here that is a failure all the same.
         assert_eq!(self.translation.faults, []);
         let wanted = &self.translation.wanted;
-        self.asked.extend(&wanted.added);
+        self.asked.extend(wanted.added.iter().cloned());
         self.asked.retain(|question| !wanted.removed.contains(question));
         for (key, status) in &self.translation.statuses {
             match status {

@@ -66,12 +66,13 @@ fn parameters(parameters: &Parameters) -> TlsParameters {
 
 fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
     let (san_type, text) = match name {
-        SubjectName::Dns(host) => (SanType::Dns, host),
-        SubjectName::Uri(uri) => (SanType::Uri, uri),
+        SubjectName::Dns(host) => (SanType::Dns, Arc::clone(host)),
+        SubjectName::Uri(uri) => (SanType::Uri, Arc::clone(uri)),
+        SubjectName::Ip(ip) => (SanType::IpAddress, ip.to_string().into()),
     };
     SubjectAltNameMatcher {
         san_type: san_type.into(),
-        matcher: Some(string_matcher(&ValueMatcher::Exact(Arc::clone(text)))),
+        matcher: Some(string_matcher(&ValueMatcher::Exact(text))),
         ..Default::default()
     }
 }

@@ -90,6 +90,7 @@ fn injects(chain: &FilterChain, secret: &str) -> bool {
     };
     manager.filters.iter().any(|filter| match &filter.settings {
         FilterSettings::Credential(credential) => &*credential.secret == secret,
+        FilterSettings::Login(login) => [&login.secret, &login.signing].iter().any(|name| ***name == *secret),
         _ => false,
     })
 }

@@ -30,6 +30,8 @@ pub(super) struct Received {
     pub(super) line: String,
     /// Headers, names in lower case.
     pub(super) headers: Vec<(String, String)>,
+    /// The body.
+    pub(super) body: Vec<u8>,
 }
 
 impl Received {
@@ -89,6 +91,7 @@ fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()>
     let mut received = Received {
         line: String::new(),
         headers: Vec::new(),
+        body: Vec::new(),
     };
     stream.read_line(&mut received.line)?;
     loop {
@@ -105,7 +108,8 @@ fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()>
         .header("content-length")
         .and_then(|n| n.parse().ok())
         .unwrap_or(0);
-    stream.read_exact(&mut vec![0; length])?;
+    received.body = vec![0; length];
+    stream.read_exact(&mut received.body)?;
     let (status, headers, body) = answer(&received);
     let mut head = format!(
         "HTTP/1.1 {status} So\r\ncontent-length: {}\r\nconnection: close\r\n",

@@ -15,6 +15,7 @@ use crate::state::{Malformed, Sight};
 use edge_translate::{
     Change,
     api::{Kind, Object, ObjectKey, Scope},
+    needed_of_controller,
     status::has_status,
 };
 use std::{
@@ -25,6 +26,8 @@ use std::{
 /// All that is known.
 #[derive(Default)]
 pub(super) struct Table {
+    /// Namespace of the controller, whose own Secrets objects may need without naming them.
+    home: Arc<str>,
     sources: BTreeMap<Source, Held>,
     /// Secrets and ConfigMaps that objects name.
     references: BTreeMap<ObjectKey, Box<[ObjectKey]>>,
@@ -85,6 +88,14 @@ impl Turned {
 }
 
 impl Table {
+    /// Nothing is known yet.
+    pub(super) fn new(home: &Arc<str>) -> Self {
+        Self {
+            home: Arc::clone(home),
+            ..Self::default()
+        }
+    }
+
     /// Begins to hear of a source.
     pub(super) fn add(&mut self, source: Source) {
         self.sources.entry(source).or_default();
@@ -171,7 +182,8 @@ impl Table {
             Content::Unread => return self.note(key, version),
             Content::Object(object) => {
                 self.malformed.remove(&key);
-                self.refer(&key, references);
+                let own = needed_of_controller(&object, &self.home);
+                self.refer(&key, references.into_iter().chain(own).collect());
                 match self.is_settled(&key) {
                     true => self.tell(&key, object),
                     false => drop(self.waiting.insert(key.clone(), object)),

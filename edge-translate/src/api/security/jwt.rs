@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::security::{LocalRef, service};
-use crate::api::text::{DurationText, is_default, open_enum};
+use crate::api::security::{LocalRef, TextSource, service};
+use crate::api::text::{DurationText, is_default};
 
 /// Requests carry a token.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,21 +72,13 @@ fn five_minutes() -> DurationText {
 pub struct LocalJwks {
     /// Which member is set.
     #[serde(default)]
-    pub r#type: LocalJwksType,
+    pub r#type: TextSource,
     /// The keys as text.
     #[serde(default, skip_serializing_if = "is_default")]
     pub inline: Option<Box<str>>,
     /// ConfigMap that holds them under `jwks`, else under its first key.
     #[serde(default, skip_serializing_if = "is_default")]
     pub value_ref: Option<LocalRef>,
-}
-
-open_enum! {
-    /// Which member is set.
-    pub enum LocalJwksType {
-        Inline = "Inline",
-        ValueRef = "ValueRef",
-    }
 }
 
 /// A claim that becomes a header.

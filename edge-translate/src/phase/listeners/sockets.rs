@@ -315,7 +315,8 @@ fn secrets(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<Arc<Secret>> {
     let authorities = trusted.filter_map(|trust| trust.authorities.as_ref());
     let authorities = authorities.map(|secret| (secret.name.clone(), Arc::clone(secret)));
     let used = served.iter().flat_map(|l| reader.filters(l.id));
-    let credentials = used.filter_map(|key| filters::secret(reader, key).map(|secret| (secret.name.clone(), secret)));
-    let secrets = certificates.chain(authorities).chain(credentials);
+    let of_filters = used.flat_map(|key| filters::secrets(reader, key));
+    let of_filters = of_filters.map(|secret| (secret.name.clone(), secret));
+    let secrets = certificates.chain(authorities).chain(of_filters);
     secrets.collect::<BTreeMap<_, _>>().into_values().collect()
 }

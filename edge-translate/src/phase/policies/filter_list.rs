@@ -41,8 +41,18 @@ impl<'a, 'r> FilterList<'a, 'r> {
 
     /// Adds an instance that serves all who ask for the same, with the services outside of the cluster that it asks.
     pub(super) fn instance(&mut self, instance: FilterInstance, outside: Vec<OutsideService>, effect: FilterEffect) {
-        let id = instance.id.clone();
-        let owner = self.reader.instance_id(PolicyInstance { instance, outside });
+        let asked = PolicyInstance {
+            instance,
+            outside,
+            secrets: Vec::new(),
+        };
+        self.prepared(asked, effect);
+    }
+
+    /// Adds an instance with all that it needs.
+    pub(super) fn prepared(&mut self, asked: PolicyInstance, effect: FilterEffect) {
+        let id = asked.instance.id.clone();
+        let owner = self.reader.instance_id(asked);
         self.instances.push(FilterKey {
             kind: id.kind,
             owner: Some(FilterOwner::Of(owner)),

@@ -2,7 +2,8 @@
 
 use super::{
     extension::{self, Allowed},
-    security, traffic,
+    security::{self, Unsettled},
+    traffic,
 };
 use crate::{
     api::{Kind, MergeType},
@@ -64,7 +65,8 @@ pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, g
         Kind::BackendTrafficPolicy => traffic::under(reader, policy.id, parent)?.err(),
         Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
             Ok(security) => security::fault_of_backends(reader, security),
-            Err(why) => Some(why),
+            Err(Unsettled::Invalid(why)) => Some(why),
+            Err(Unsettled::Waiting(_)) => None,
         },
         Kind::EdgeExtensionPolicy => {
             let allowed = Allowed::of(reader, gateway);
@@ -72,6 +74,17 @@ pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, g
             draft.settle(reader, allowed.as_deref()).fault
         }
         Kind::ClientTrafficPolicy => reader.client_policy(policy.id)?.settled.clone().err(),
+        _ => None,
+    }
+}
+
+/// What a policy, merged into that of a parent if it merges with one, waits for; none where it is in force or invalid.
+pub(crate) fn awaited(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -> Option<Arc<str>> {
+    match policy.kind {
+        Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
+            Err(Unsettled::Waiting(what)) => Some(what),
+            Ok(_) | Err(Unsettled::Invalid(_)) => None,
+        },
         _ => None,
     }
 }

@@ -20,10 +20,21 @@ mod authorization;
 mod browsers;
 mod credentials;
 mod ext_auth;
+mod oidc;
+pub(crate) mod signing;
 mod tokens;
 
-/// What a policy says, or why it is invalid.
-pub(crate) type Settled = Result<SecurityId, Arc<str>>;
+/// What a policy says, or why nobody knows that.
+pub(crate) type Settled = Result<SecurityId, Unsettled>;
+
+/// Why nobody knows what a policy says. What it covers is closed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Unsettled {
+    /// It is invalid.
+    Invalid(Arc<str>),
+    /// It needs what is still being fetched.
+    Waiting(Arc<str>),
+}
 
 /// A policy, read.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,11 +52,7 @@ pub(crate) struct SecurityPolicy {
 /// Reads a policy; none when it doesn't exist.
 pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<SecurityPolicy> {
     let object = object(reader, id)?;
-    let settled = settle(reader, &owner(object), &object.spec["mergeType"], homed(object));
-    let mut asked: Vec<BackendPort> = match &settled {
-        Ok(security) => reader.security(*security).backends.iter().map(|b| b.port).collect(),
-        Err(_) => Vec::new(),
-    };
+    let (settled, mut asked) = settle(reader, &owner(object), &object.spec["mergeType"], homed(object));
     asked.sort_unstable();
     asked.dedup();
     Some(SecurityPolicy {
@@ -66,7 +73,7 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
     let mut both = homed(below);
     merge::lay(&mut both, homed(above), how);
     let owner = format!("{}+{}", owner(above), owner(below));
-    Some(settle(reader, &owner.into(), &Value::Null, both))
+    Some(settle(reader, &owner.into(), &Value::Null, both).0)
 }
 
 fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
@@ -81,7 +88,13 @@ fn owner(policy: &Generic) -> Arc<str> {
     format!("securitypolicy/{}/{}", policy.metadata.namespace, policy.metadata.name).into()
 }
 
-fn settle(reader: &Reader<'_>, owner: &Arc<str>, merge_type: &Value, fields: Map<String, Value>) -> Settled {
+/// What fields say, and the backends that are asked then.
+fn settle(
+    reader: &Reader<'_>,
+    owner: &Arc<str>,
+    merge_type: &Value,
+    fields: Map<String, Value>,
+) -> (Settled, Vec<BackendPort>) {
     let mut problems = Problems::default();
     let is_known = merge_type.is_null() || ["StrategicMerge", "JSONMerge"].iter().any(|known| merge_type == known);
     if !is_known {
@@ -90,18 +103,32 @@ fn settle(reader: &Reader<'_>, owner: &Arc<str>, merge_type: &Value, fields: Map
             format_args!("{merge_type} is not StrategicMerge or JSONMerge"),
         );
     }
+    let mut guards = Guards {
+        filters: FilterList::new(reader),
+        backends: Vec::new(),
+        waits: Vec::new(),
+    };
     let read = serde_path_to_error::deserialize::<_, SecuritySettings>(Value::Object(fields));
-    let security = match read {
-        Ok(settings) => Some(security(reader, owner, &settings, &mut problems)),
+    let streams = match read {
+        Ok(settings) => guard(reader, owner, &settings, &mut guards, &mut problems),
         Err(error) => {
             problems.add("Spec", format_args!("spec.{}: {}", error.path(), error.inner()));
-            None
+            Streams::Open
         }
     };
-    match security.filter(|_| problems.is_empty()) {
-        Some(security) => Ok(reader.security_id(security)),
-        None => Err(problems.joined()),
+    if !problems.is_empty() {
+        return (Err(Unsettled::Invalid(problems.joined())), Vec::new());
     }
+    let asked = guards.backends.iter().map(|backend| backend.port).collect();
+    if !guards.waits.is_empty() {
+        return (Err(Unsettled::Waiting(guards.waits.join("\n").into())), asked);
+    }
+    let security = Security {
+        backends: guards.backends.into(),
+        filters: guards.filters.finish(),
+        streams,
+    };
+    (Ok(reader.security_id(security)), asked)
 }
 
 /// What stands before the backends of what a policy covers.
@@ -109,16 +136,18 @@ struct Guards<'a, 'r> {
     filters: FilterList<'a, 'r>,
     /// Services that are asked.
     backends: Vec<BackendId>,
+    /// What is still being fetched, a sentence each.
+    waits: Vec<String>,
 }
 
-fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, problems: &mut Problems) -> Security {
-    if settings.oidc.is_some() {
-        problems.add("OIDC", "oidc is not supported by this version");
-    }
-    let mut guards = Guards {
-        filters: FilterList::new(reader),
-        backends: Vec::new(),
-    };
+/// Puts up all guards; says what becomes of connections.
+fn guard(
+    reader: &Reader<'_>,
+    owner: &Arc<str>,
+    settings: &SecuritySettings,
+    guards: &mut Guards<'_, '_>,
+    problems: &mut Problems,
+) -> Streams {
     if let Some(cors) = settings.cors.as_deref() {
         let cors = browsers::cors(cors, problems);
         guards
@@ -132,7 +161,7 @@ fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, 
             .shared(FilterKind::Csrf, FilterEffect::SiteCheck(Arc::new(check)));
     }
     if let Some(auth) = settings.ext_auth.as_deref() {
-        ext_auth::external(reader, owner, auth, &mut guards, problems);
+        ext_auth::external(reader, owner, auth, guards, problems);
     }
     if let Some(auth) = settings.api_key_auth.as_deref() {
         let keys = credentials::api_keys(reader, auth, problems);
@@ -141,10 +170,13 @@ fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, 
             .shared(FilterKind::ApiKeyAuth, FilterEffect::ApiKeyAuth(Arc::new(keys)));
     }
     if let Some(auth) = settings.basic_auth.as_deref() {
-        credentials::basic(reader, auth, &mut guards, problems);
+        credentials::basic(reader, auth, guards, problems);
+    }
+    if let Some(oidc) = settings.oidc.as_deref() {
+        oidc::login(reader, owner, (oidc, settings.jwt.as_deref()), guards, problems);
     }
     if let Some(jwt) = settings.jwt.as_deref() {
-        tokens::tokens(reader, jwt, &mut guards, problems);
+        tokens::tokens(reader, jwt, guards, problems);
     }
     let rules = settings.authorization.as_deref().map(|authorization| {
         let rules = Arc::new(authorization::rules(authorization, settings.jwt.as_deref(), problems));
@@ -153,11 +185,7 @@ fn security(reader: &Reader<'_>, owner: &Arc<str>, settings: &SecuritySettings, 
             .shared(FilterKind::Rbac, FilterEffect::Access(Arc::clone(&rules)));
         rules
     });
-    Security {
-        backends: guards.backends.into(),
-        filters: guards.filters.finish(),
-        streams: streams(settings, rules),
-    }
+    streams(settings, rules)
 }
 
 /// What becomes of connections whose requests nobody reads. Only scripts in browsers ask who may send what from where.

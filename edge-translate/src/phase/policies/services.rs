@@ -6,7 +6,7 @@
 use crate::{
     api::{self, BackendType, Kind, ServiceType, cluster_settings::ClusterSettings, security::ServiceRef},
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, Target, VariantId},
+    name::{BackendId, BackendKind, BackendPort, Target, Variant, VariantId},
     phase::{
         policies::traffic::{self, Problems},
         reference::{Referent, Referrer, is_permitted},
@@ -37,8 +37,9 @@ pub(super) struct Asked<'a> {
     pub(super) protocol: AppProtocol,
     pub(super) references: &'a [&'a ServiceRef],
     pub(super) settings: Option<&'a ClusterSettings>,
-    /// Longest wait for an answer. A try has no limit of its own, so it can't have a shorter one.
-    pub(super) wait: Timeout,
+    /// Longest wait for an answer. A try has no limit of its own, so it can't have a shorter one; where this is absent,
+    /// the policy's status says that such a limit has no effect.
+    pub(super) wait: Option<Timeout>,
 }
 
 /// The service that references name; none where that is not one that can be asked.
@@ -51,11 +52,8 @@ pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Prob
     if reference.weight == Some(0) {
         problems.add(area, "the weight of the only backendRef must not be 0");
     }
-    let (variant, retry) = asked.settings.map_or((VariantId::OWN, None), |settings| {
-        retries(area, settings, asked.wait, problems);
-        let (variant, retry) = traffic::of_service(settings, problems);
-        (reader.variant_id(variant), retry)
-    });
+    let (variant, retry) = settings(&asked, problems);
+    let variant = reader.variant_id(variant);
     match backend(reader, asked.by, reference, asked.protocol) {
         Ok((backend, authority)) => Some(Service {
             backend: BackendId { variant, ..backend },
@@ -69,21 +67,28 @@ pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Prob
     }
 }
 
+/// What is asked of the connections to a service, and when it is asked again.
+pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
+    let Some(settings) = asked.settings else {
+        return Default::default();
+    };
+    retries(asked.area, settings, asked.wait, problems);
+    traffic::of_service(settings, problems)
+}
+
 /// Whether a proxy knows a status, and it says that a request failed.
 pub(super) fn is_of_errors(status: u16) -> bool {
     matches!(status, 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 500..=508 | 510 | 511)
 }
 
 /// Refuses what tries of the proxy's own requests can't be told.
-fn retries(area: &str, settings: &ClusterSettings, wait: Timeout, problems: &mut Problems) {
+fn retries(area: &str, settings: &ClusterSettings, wait: Option<Timeout>, problems: &mut Problems) {
     let Some(retry) = settings.retry.as_deref() else {
         return;
     };
     let limit = retry.per_retry.as_deref().and_then(|one| one.timeout.as_ref());
-    if problems
-        .millis(area, "Retry timeout", limit)
-        .is_some_and(|limit| limit.0 < wait.0)
-    {
+    let limit = problems.millis(area, "Retry timeout", limit);
+    if limit.zip(wait).is_some_and(|(limit, wait)| limit.0 < wait.0) {
         problems.add(area, "Retry timeout is not supported where it is the shorter limit");
     }
     if retry

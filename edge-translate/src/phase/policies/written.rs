@@ -5,7 +5,15 @@ use crate::api::Generic;
 use serde_json::{Map, Value};
 
 /// Fields that hold references, or lists of them.
-const REFERENCES: [&str; 5] = ["users", "credentialRefs", "backendRef", "backendRefs", "valueRef"];
+const REFERENCES: [&str; 7] = [
+    "backendRef",
+    "backendRefs",
+    "clientIDRef",
+    "clientSecret",
+    "credentialRefs",
+    "users",
+    "valueRef",
+];
 
 /// Fields whose values are handed on as they are.
 const FREE: [&str; 2] = ["config", "filterContext"];

@@ -7,6 +7,7 @@
 use super::{
     ancestor::{order, written},
     target::{Target, ancestors_of, has_section},
+    warning,
 };
 use crate::{
     api::{Kind, Object},
@@ -26,6 +27,7 @@ use crate::{
 use std::{collections::BTreeMap, sync::Arc};
 
 mod deprecated;
+mod ineffective;
 mod overridden;
 
 /// What is said under an ancestor; the first word about acceptance that isn't good stays.
@@ -34,6 +36,8 @@ struct Said {
     accepted: Option<Condition>,
     overridden: Option<Condition>,
     merged: Option<Condition>,
+    /// That it is closed until something is there; the first word about it stays.
+    programmed: Option<Condition>,
 }
 
 /// A policy whose status is made.
@@ -67,9 +71,18 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
             body,
         }));
     }
-    let warning = deprecated::warning(object);
+    let warning = match (deprecated::warning(object), ineffective::warning(object)) {
+        (Some(old), Some(idle)) => Some(warning::both(old, &idle)),
+        (old, idle) => old.or(idle),
+    };
     let entry = |(ancestor, said): (Ancestor, Said)| {
-        let conditions = [said.accepted, said.overridden, said.merged, warning.clone()];
+        let conditions = [
+            said.accepted,
+            said.overridden,
+            said.merged,
+            said.programmed,
+            warning.clone(),
+        ];
         ParentStatus {
             parent: Arc::new(written(reader, ancestor)),
             conditions: conditions.into_iter().flatten().collect(),
@@ -174,6 +187,7 @@ impl Subject<'_, '_> {
                 .or_else(|| unfit.clone())
                 .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
             self.accept(ancestor, accepted);
+            self.awaits(ancestor, None);
             if let Some(overridden) = &overridden {
                 self.said(ancestor).overridden = Some(overridden.clone());
             }
@@ -218,6 +232,16 @@ impl Subject<'_, '_> {
     fn invalid(&self, parent: Option<Id>, gateway: Id) -> Option<Condition> {
         let fault = policy::fault(self.reader, self.policy, parent, gateway)?;
         Some(Condition::no("Accepted", "Invalid", fault.to_string()))
+    }
+
+    /// Says what the policy, merged into that of a parent if there is one, waits for.
+    fn awaits(&mut self, ancestor: Ancestor, parent: Option<Id>) {
+        let Some(what) = policy::awaited(self.reader, self.policy, parent) else {
+            return;
+        };
+        let message = format!("{what} Until then requests are answered 500.");
+        let pending = Condition::no("Programmed", "Pending", message);
+        self.said(ancestor).programmed.get_or_insert(pending);
     }
 
     /// Why the policy can't be honoured for a target that is about connections.
@@ -289,6 +313,7 @@ impl Subject<'_, '_> {
                 if let Some(invalid) = self.invalid(Some(above), listener.gateway) {
                     self.accept(ancestor, invalid);
                 }
+                self.awaits(ancestor, Some(above));
                 let message = format!("Merged with policy {}", self.name_of(above));
                 self.said(ancestor).merged = Some(Condition::yes("Merged", "Merged", message));
             }

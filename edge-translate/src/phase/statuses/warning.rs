@@ -36,6 +36,11 @@ fn join(conditions: &mut Vec<Condition>, message: &str) {
     }
 }
 
+/// Two warnings as one condition.
+pub(super) fn both(one: Condition, other: &Condition) -> Condition {
+    Condition::yes(WARNING, "Warnings", format!("{}; {}", one.message, other.message))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

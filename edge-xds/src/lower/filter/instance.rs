@@ -7,7 +7,7 @@ use super::{
         common::number,
         ext_authz, extension,
         manager::{http_filter, probe},
-        mutation, token,
+        mutation, oauth2, token,
     },
     admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit, rate_limit_service,
 };
@@ -39,6 +39,7 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
         FilterSettings::Processor(processor) => off(http_filter(name, extension::processor(processor))),
         FilterSettings::Script(script) => off(packed(name, extension::script(script))),
         FilterSettings::Native(filter) => off(http_filter(name, extension::native(filter))),
+        FilterSettings::Login(login) => off(http_filter(name, oauth2::lower(login))),
         FilterSettings::Tokens(tokens) => packed(name, token::tokens(tokens)),
         FilterSettings::UserHeader(header) => off(http_filter(name, access::users_with_header(header))),
         FilterSettings::Admission(control) => off(http_filter(name, admission::lower(control))),
@@ -81,6 +82,7 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         | FilterKind::HeaderMutation
         | FilterKind::JwtAuthn
         | FilterKind::Lua
+        | FilterKind::Oauth2
         | FilterKind::RateLimit => return None,
     })
 }

@@ -9,6 +9,7 @@ use crate::{
         backends::cluster::ClusterParts,
         gateways::filter_order::{self, FilterMove},
         policies::client::{ClientTraffic, WebCalls},
+        policies::secret_text,
         routes::credential::{self, Credential},
     },
 };
@@ -85,9 +86,16 @@ fn settings(reader: &Reader<'_>, key: FilterKey) -> FilterSettings {
     }
 }
 
-/// The secret that an instance names.
-pub(super) fn secret(reader: &Reader<'_>, key: FilterKey) -> Option<Arc<Secret>> {
-    credential(reader, key).map(|c| c.secret)
+/// The secrets that an instance names.
+pub(super) fn secrets(reader: &Reader<'_>, key: FilterKey) -> Vec<Arc<Secret>> {
+    if let Some(FilterOwner::Of(instance)) = key.owner {
+        let instance = reader.instance(instance);
+        let named = instance.iter().flat_map(|of| &of.secrets);
+        return named
+            .filter_map(|named| secret_text::resolved(reader, *named))
+            .collect();
+    }
+    credential(reader, key).map(|c| c.secret).into_iter().collect()
 }
 
 /// Clusters of what an instance asks that is no backend.
@@ -100,7 +108,7 @@ pub(super) fn clusters(reader: &Reader<'_>, key: FilterKey) -> Vec<ClusterParts>
     };
     let instance = reader.instance(instance);
     let asked = instance.iter().flat_map(|of| &of.outside);
-    asked.map(outside::parts).collect()
+    asked.map(|service| outside::parts(reader, service)).collect()
 }
 
 fn credential(reader: &Reader<'_>, key: FilterKey) -> Option<Credential> {

@@ -7,13 +7,12 @@ use crate::{
         client_headers::{
             HeaderFilter, RequestIdAction, WithUnderscoresAction, XForwardedClientCert, XfccCertData, XfccForwardMode,
         },
-        string_match::{StringMatch, StringMatchType},
     },
-    phase::routes::rules::expression,
+    phase::policies::text_match::text_match,
 };
 use edge_ir::{
     CertificateDetail, ClientHeaders, ForwardedCertificate, ForwardedCertificateMode, HeaderMutation, OwnHeaders,
-    RequestId, TextMatcher, TrailingDot, Underscores,
+    RequestId, TrailingDot, Underscores,
 };
 use std::sync::Arc;
 
@@ -202,24 +201,4 @@ fn check_name(what: &str, verb: &str, name: &str, problems: &mut Problems) {
     } else {
         problems.token(AREA, what, name);
     }
-}
-
-/// What a text must be.
-pub(super) fn text_match(area: &str, text: &StringMatch, problems: &mut Problems) -> Option<TextMatcher> {
-    let value: Arc<str> = (&*text.value).into();
-    Some(match &text.r#type {
-        StringMatchType::Exact => TextMatcher::Exact(value),
-        StringMatchType::Prefix => TextMatcher::Prefix(value),
-        StringMatchType::Suffix => TextMatcher::Suffix(value),
-        StringMatchType::RegularExpression => {
-            if let Err(why) = expression::check(&value) {
-                problems.add(area, format_args!("regex {value:?} is invalid: {why}"));
-            }
-            TextMatcher::Regex(value)
-        }
-        StringMatchType::Other(other) => {
-            problems.add(area, format_args!("unsupported type of match {other}"));
-            return None;
-        }
-    })
 }

@@ -8,7 +8,7 @@ use crate::{
             self as api, ClientIpDetection, PathEscapedSlashAction, SchemeHeaderTransform, XForwardedFor,
         },
     },
-    phase::policies::traffic,
+    phase::policies::{text_match::text_match, traffic},
 };
 use edge_ir::{
     AgedConnection, AppendsPeer, ClientAddress, ClientLimits, ClientSettings, EscapedSlashes, HeaderCase,
@@ -192,7 +192,7 @@ fn http1(http1: &api::Http1Settings, problems: &mut Problems) -> Http1Settings {
             false => AgedConnection::AfterResponse,
         },
         ignored_upgrades: upgrades
-            .filter_map(|upgrade| headers::text_match("HTTP1", upgrade, problems))
+            .filter_map(|upgrade| text_match("HTTP1", upgrade, problems))
             .collect(),
     }
 }

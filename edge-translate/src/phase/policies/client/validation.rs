@@ -1,6 +1,6 @@
 //! Certificates of clients: whether one is asked for, whom it must be from, and what must be in it.
 
-use super::{Problems, headers::text_match};
+use super::Problems;
 use crate::{
     api::{
         ClientValidationContext, ClientValidationMode, Kind, Metadata, SecretRef,
@@ -12,6 +12,7 @@ use crate::{
         authorities::{self, Unusable},
         listeners::{certificate, client_validation::ClientTrust},
         origin,
+        policies::text_match::text_match,
         reference::{Referent, Referrer},
     },
 };

@@ -84,7 +84,7 @@ fn source(module: &DynamicModule) -> Result<(ModuleSource, Option<OutsideService
             let download = ModuleSource::Download {
                 url: (&*remote.url).into(),
                 sha256: (&*remote.sha256).into(),
-                cluster: at.cluster(),
+                cluster: at.cluster(""),
             };
             Ok((download, Some(at)))
         }

@@ -74,7 +74,7 @@ fn processor(reader: &Reader<'_>, place: Place<'_>, spec: &ExtProc, problems: &m
         protocol: AppProtocol::Http2,
         references: &references,
         settings: spec.backend_settings.as_deref(),
-        wait: timeout,
+        wait: Some(timeout),
     };
     let service = services::service(reader, asked, problems)?;
     let processor = ExternalProcessor {

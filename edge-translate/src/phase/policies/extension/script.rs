@@ -7,10 +7,7 @@
 
 use super::{Allowed, Place, Read};
 use crate::{
-    api::{
-        edge_proxy::LuaValidation,
-        extension::{Lua, LuaType},
-    },
+    api::{edge_proxy::LuaValidation, extension::Lua, security::TextSource},
     engine::reader::Reader,
     lua::{self, Script},
     phase::policies::traffic::Problems,
@@ -120,8 +117,8 @@ pub(super) fn read(reader: &Reader<'_>, place: Place<'_>, entry: &Value) -> Resu
 
 fn code(reader: &Reader<'_>, spec: &Lua, problems: &mut Problems) -> Option<Arc<str>> {
     let reference = match (&spec.r#type, &spec.inline, &spec.value_ref) {
-        (LuaType::Inline, Some(code), None) => return Some((&**code).into()),
-        (LuaType::ValueRef, None, Some(reference)) => reference,
+        (TextSource::Inline, Some(code), None) => return Some((&**code).into()),
+        (TextSource::ValueRef, None, Some(reference)) => reference,
         _ => {
             problems.add(AREA, "Exactly one of inline or valueRef must be set with correct type");
             return None;

@@ -7,6 +7,7 @@ use crate::{
         security::{ApiKeyAuth as KeysSpec, BasicAuth as BasicSpec, ExtractFrom, PolicyRef},
     },
     engine::reader::Reader,
+    name::Id,
     phase::{
         policies::traffic::Problems,
         reference::{self, SecretRefusal},
@@ -19,13 +20,8 @@ use edge_ir::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Follows a reference to a Secret.
-fn secret<'a>(
-    reader: &Reader<'a>,
-    area: &str,
-    reference: &PolicyRef,
-    problems: &mut Problems,
-) -> Option<&'a Arc<Secret>> {
+/// Follows a reference to a Secret that may be read and is there.
+pub(super) fn permitted(reader: &Reader<'_>, area: &str, reference: &PolicyRef, problems: &mut Problems) -> Option<Id> {
     let namespace = reference.namespace.as_deref().unwrap_or(&reference.home);
     let name = &reference.name;
     let id = match reference::secret(reader, Kind::SecurityPolicy, &reference.home, &reference.secret()) {
@@ -43,11 +39,20 @@ fn secret<'a>(
             return None;
         }
     };
-    let found = reader.secret(id);
-    if found.is_none() {
+    if reader.secret(id).is_none() {
         problems.add(area, format_args!("secret {namespace}/{name} does not exist"));
+        return None;
     }
-    found
+    Some(id)
+}
+
+fn secret<'a>(
+    reader: &Reader<'a>,
+    area: &str,
+    reference: &PolicyRef,
+    problems: &mut Problems,
+) -> Option<&'a Arc<Secret>> {
+    reader.secret(permitted(reader, area, reference, problems)?)
 }
 
 /// Key of the users in their Secret.

@@ -68,7 +68,7 @@ pub(super) fn external(
         protocol,
         references: &asked.0,
         settings: asked.1,
-        wait: timeout.unwrap_or(TIMEOUT),
+        wait: None,
     };
     let Some(service) = services::service(reader, asked, problems) else {
         return;

@@ -5,8 +5,8 @@ use crate::{
     api::{
         Kind,
         security::{
-            LocalRef,
-            jwt::{Jwt, JwtExtractor, JwtProvider, LocalJwks, LocalJwksType, RemoteJwks},
+            LocalRef, TextSource,
+            jwt::{Jwt, JwtExtractor, JwtProvider, LocalJwks, RemoteJwks},
         },
     },
     engine::reader::Reader,
@@ -212,27 +212,26 @@ fn fetched(
         problems.add(AREA, "BackendRefs must be used, backendRef is not supported");
     }
     let named = spec.services();
+    let asked = Asked {
+        by: Kind::SecurityPolicy,
+        area: AREA,
+        protocol: AppProtocol::Http1,
+        references: &named,
+        settings: spec.backend_settings.as_deref(),
+        wait: Some(FETCH),
+    };
     let (cluster, retry) = match named.is_empty() {
         true => {
-            if spec.backend_settings.is_some() {
-                problems.add(
-                    AREA,
-                    "backendSettings without backendRefs is not supported by this version",
-                );
-            }
-            let cluster = at.cluster();
+            let (variant, retry) = services::settings(&asked, problems);
+            let at = OutsideService {
+                variant: reader.variant_id(variant),
+                ..at
+            };
+            let cluster = reader.outside_cluster_name(&at);
             outside.push(at);
-            (cluster, None)
+            (cluster, retry)
         }
         false => {
-            let asked = Asked {
-                by: Kind::SecurityPolicy,
-                area: AREA,
-                protocol: AppProtocol::Http1,
-                references: &named,
-                settings: spec.backend_settings.as_deref(),
-                wait: FETCH,
-            };
             let service = services::service(reader, asked, problems)?;
             guards.backends.push(service.backend);
             (reader.cluster_name(service.backend), service.retry)
@@ -250,8 +249,8 @@ fn fetched(
 /// Keys as text, from the policy or from an object beside it.
 fn given(reader: &Reader<'_>, spec: &LocalJwks, problems: &mut Problems) -> Option<Arc<str>> {
     let text: Arc<str> = match (&spec.r#type, &spec.inline, &spec.value_ref) {
-        (LocalJwksType::Inline, Some(text), None) => (&**text).into(),
-        (LocalJwksType::ValueRef, None, Some(reference)) => referred(reader, reference, problems)?,
+        (TextSource::Inline, Some(text), None) => (&**text).into(),
+        (TextSource::ValueRef, None, Some(reference)) => referred(reader, reference, problems)?,
         _ => {
             problems.add(AREA, "Exactly one of inline or valueRef must be set with correct type");
             return None;

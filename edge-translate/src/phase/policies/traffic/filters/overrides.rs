@@ -10,14 +10,12 @@ use crate::{
             ResponseSource as Source, StatusCodeMatch, StatusCodeMatchType,
         },
         route_filter::{HttpHeader, PathModifierType},
-        string_match::{StringMatch, StringMatchType},
     },
     engine::reader::Reader,
-    phase::{body, routes::rules::expression},
+    phase::{body, policies::text_match::text_match},
 };
 use edge_ir::{
     CodeRange, Elsewhere, HeaderEdit, HeaderEdits, Instead, OtherResponse, ResponseOverride, ResponseSource, TextMatch,
-    TextMatcher,
 };
 
 const AREA: &str = "ResponseOverride";
@@ -109,26 +107,7 @@ fn codes(codes: &StatusCodeMatch, problems: &mut Problems) -> Option<CodeRange> 
 fn condition(header: &ResponseHeaderMatch, problems: &mut Problems) -> Option<TextMatch> {
     Some(TextMatch {
         name: problems.token(AREA, "response header", &header.name),
-        text: text(&header.value, problems)?,
-    })
-}
-
-fn text(text: &StringMatch, problems: &mut Problems) -> Option<TextMatcher> {
-    let value = &*text.value;
-    Some(match &text.r#type {
-        StringMatchType::Exact => TextMatcher::Exact(value.into()),
-        StringMatchType::Prefix => TextMatcher::Prefix(value.into()),
-        StringMatchType::Suffix => TextMatcher::Suffix(value.into()),
-        StringMatchType::RegularExpression => {
-            if let Err(why) = expression::check(value) {
-                problems.add(AREA, format_args!("regex \"{value}\" is invalid: {why}"));
-            }
-            TextMatcher::Regex(value.into())
-        }
-        StringMatchType::Other(other) => {
-            problems.add(AREA, format_args!("unsupported match type {other}"));
-            return None;
-        }
+        text: text_match(AREA, &header.value, problems)?,
     })
 }
 

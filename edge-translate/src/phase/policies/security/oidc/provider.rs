@@ -1,0 +1,239 @@
+//! The identity provider: where its endpoints are, as the policy says or as the provider itself does (OpenID Connect
+//! Discovery 1.0).
+//!
+//! The document of the provider is a fact of the world outside, asked for by its URL. While nobody has told it, the
+//! policy waits and what it covers is closed.
+
+use super::AREA;
+use crate::{
+    api::{Kind, security::oidc::OidcProvider},
+    engine::reader::Reader,
+    fact::Fetched,
+    name::{OutsideService, Variant},
+    phase::policies::{
+        security::Guards,
+        services::{self, Asked},
+        traffic::Problems,
+    },
+};
+use edge_ir::{AppProtocol, ClientProof, LoginProvider, Timeout};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Where a provider keeps what it says of itself, behind the URL of the issuer.
+const WELL_KNOWN: &str = "/.well-known/openid-configuration";
+/// Longest wait for a token.
+const FETCH: Timeout = Timeout(10_000);
+
+/// What a provider says of itself.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Configuration {
+    issuer: String,
+    authorization_endpoint: Option<String>,
+    token_endpoint: Option<String>,
+    end_session_endpoint: Option<String>,
+    token_endpoint_auth_methods_supported: Option<Vec<String>>,
+}
+
+/// The provider, and the service outside that gives tokens unless a backend does.
+pub(super) fn provider(
+    reader: &Reader<'_>,
+    spec: &OidcProvider,
+    guards: &mut Guards<'_, '_>,
+    problems: &mut Problems,
+) -> Option<(LoginProvider, Option<OutsideService>)> {
+    let issuer = &*spec.issuer;
+    if let Err(why) = OutsideService::at(issuer) {
+        problems.add(AREA, format_args!("invalid issuer {issuer}: {why}"));
+        return None;
+    }
+    let given = [
+        &spec.authorization_endpoint,
+        &spec.token_endpoint,
+        &spec.end_session_endpoint,
+    ];
+    for url in given.into_iter().flatten() {
+        if let Err(why) = OutsideService::at(url) {
+            problems.add(AREA, format_args!("invalid endpoint {url}: {why}"));
+        }
+    }
+    // Asked even where the provider says nothing yet: who is asked doesn't depend on that.
+    let backend = backend(reader, spec, guards, problems)?;
+    let is_complete = spec.authorization_endpoint.is_some() && spec.token_endpoint.is_some();
+    let configuration = match is_complete {
+        true => Configuration::default(),
+        false => discovered(reader, issuer, guards, problems)?,
+    };
+    let chosen =
+        |own: &Option<Box<str>>, found: Option<String>| own.as_deref().map(Into::into).or(found.map(Into::into));
+    let mut endpoint = |own: &Option<Box<str>>, found: Option<String>, name: &str| -> Option<Arc<str>> {
+        let url = chosen(own, found);
+        if url.is_none() {
+            problems.add(AREA, format_args!("{name} not found in OpenID configuration"));
+        }
+        url
+    };
+    let authorization = endpoint(
+        &spec.authorization_endpoint,
+        configuration.authorization_endpoint,
+        "authorization_endpoint",
+    );
+    let token = endpoint(&spec.token_endpoint, configuration.token_endpoint, "token_endpoint");
+    let (authorization, token) = (authorization?, token?);
+    let (cluster, retry, outside) = match backend {
+        Asks::Backend(service) => (reader.cluster_name(service.backend), service.retry, None),
+        Asks::Outside(variant, retry) => {
+            let at = OutsideService {
+                variant: reader.variant_id(variant),
+                ..OutsideService::at(&token).ok()?
+            };
+            (reader.outside_cluster_name(&at), retry, Some(at))
+        }
+    };
+    let methods = configuration.token_endpoint_auth_methods_supported.unwrap_or_default();
+    let provider = LoginProvider {
+        authorization,
+        token,
+        end_session: chosen(&spec.end_session_endpoint, configuration.end_session_endpoint),
+        cluster,
+        retry,
+        proof: proof(&methods),
+    };
+    Some((provider, outside))
+}
+
+/// How a client proves who it is, by what a provider takes: the header, unless it takes the body alone.
+fn proof(methods: &[String]) -> ClientProof {
+    let has = |name: &str| methods.iter().any(|method| method == name);
+    match has("client_secret_post") && !has("client_secret_basic") {
+        true => ClientProof::Body,
+        false => ClientProof::Header,
+    }
+}
+
+/// Who gives tokens.
+enum Asks {
+    /// A backend of ours.
+    Backend(services::Service),
+    /// Whoever the endpoint names.
+    Outside(Variant, Option<edge_ir::RetryPolicy>),
+}
+
+fn backend(
+    reader: &Reader<'_>,
+    spec: &OidcProvider,
+    guards: &mut Guards<'_, '_>,
+    problems: &mut Problems,
+) -> Option<Asks> {
+    if spec.backend_ref.is_some() {
+        problems.add(AREA, "BackendRefs must be used, backendRef is not supported");
+    }
+    let named = spec.services();
+    let asked = Asked {
+        by: Kind::SecurityPolicy,
+        area: AREA,
+        protocol: AppProtocol::Http1,
+        references: &named,
+        settings: spec.backend_settings.as_deref(),
+        wait: Some(FETCH),
+    };
+    if named.is_empty() {
+        let (variant, retry) = services::settings(&asked, problems);
+        return Some(Asks::Outside(variant, retry));
+    }
+    let service = services::service(reader, asked, problems)?;
+    guards.backends.push(service.backend);
+    Some(Asks::Backend(service))
+}
+
+/// What the provider says of itself; none while that isn't known, or can't be believed.
+fn discovered(
+    reader: &Reader<'_>,
+    issuer: &str,
+    guards: &mut Guards<'_, '_>,
+    problems: &mut Problems,
+) -> Option<Configuration> {
+    let url = format!("{}{WELL_KNOWN}", issuer.trim_end_matches('/'));
+    let text = match reader.document(&url) {
+        Some(Fetched::Text(text)) => text,
+        Some(Fetched::Failed(why)) => {
+            problems.add(
+                AREA,
+                format_args!("failed fetching openid-configuration from issuer URL: {issuer}, {why}"),
+            );
+            return None;
+        }
+        None => {
+            guards.waits.push(format!("{AREA}: {url} is being fetched."));
+            return None;
+        }
+    };
+    match read(text, issuer) {
+        Ok(configuration) => Some(configuration),
+        Err(why) => {
+            problems.add(AREA, format_args!("OpenID configuration at {url} can't be used: {why}"));
+            None
+        }
+    }
+}
+
+/// Reads what a provider says of itself. What it names is asked as safely as the provider itself.
+fn read(text: &str, issuer: &str) -> Result<Configuration, String> {
+    let configuration: Configuration =
+        serde_json::from_str(text).map_err(|error| format!("it is no such JSON document: {error}"))?;
+    let own = &configuration.issuer;
+    if own.trim_end_matches('/') != issuer.trim_end_matches('/') {
+        return Err(format!("it is that of the issuer {own:?}"));
+    }
+    let endpoints = [
+        &configuration.authorization_endpoint,
+        &configuration.token_endpoint,
+        &configuration.end_session_endpoint,
+    ];
+    for url in endpoints.into_iter().flatten() {
+        OutsideService::at(url).map_err(|why| format!("endpoint {url}: {why}"))?;
+        if issuer.starts_with("https://") && !url.starts_with("https://") {
+            return Err(format!("endpoint {url} is not asked in TLS, as the issuer is"));
+        }
+    }
+    Ok(configuration)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_believed_about_itself_alone() {
+        let text = |issuer: &str, token: &str| {
+            format!(
+                r#"{{"issuer": "{issuer}", "authorization_endpoint": "https://idp.example/auth",
+                    "token_endpoint": "{token}", "scopes_supported": ["openid"]}}"#
+            )
+        };
+        let token = "https://tokens.example/token";
+        let found = read(&text("https://idp.example", token), "https://idp.example/").unwrap();
+        assert_eq!(found.token_endpoint.as_deref(), Some(token));
+        for (document, why) in [
+            (text("https://other.example", token), "issuer \"https://other.example\""),
+            (text("https://idp.example", "http://tokens.example"), "not asked in TLS"),
+            (text("https://idp.example", "tokens"), "must begin with"),
+            ("<html>".to_owned(), "no such JSON"),
+        ] {
+            let error = read(&document, "https://idp.example").err().unwrap_or_default();
+            assert!(error.contains(why), "{document}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_client_proves_itself_as_the_provider_asks() {
+        let proof = |methods: &[&str]| proof(&methods.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(proof(&[]), ClientProof::Header);
+        assert_eq!(proof(&["client_secret_post"]), ClientProof::Body);
+        assert_eq!(
+            proof(&["client_secret_post", "client_secret_basic"]),
+            ClientProof::Header
+        );
+    }
+}
