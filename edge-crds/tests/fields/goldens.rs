@@ -108,7 +108,12 @@ fn is_accepted(object: &Value, statuses: &Value) -> bool {
     let name = text("/metadata/name").unwrap_or_default();
     let namespace = text("/metadata/namespace").unwrap_or("default");
     let kind = text("/kind").unwrap_or_default();
-    let own = accepted(&statuses[format!("{kind}/{namespace}/{name}")]);
+    let status = &statuses[format!("{kind}/{namespace}/{name}")];
+    let own = accepted(status);
+    // What waits for something serves nobody yet.
+    if is_pending(status) {
+        return false;
+    }
     match own.is_empty() {
         false => own.contains(&true),
         true => {
@@ -118,6 +123,12 @@ fn is_accepted(object: &Value, statuses: &Value) -> bool {
             }
         }
     }
+}
+
+fn is_pending(status: &Value) -> bool {
+    let holders = status["ancestors"].as_array().into_iter().flatten();
+    let conditions = holders.filter_map(|holder| holder["conditions"].as_array()).flatten();
+    conditions.into_iter().any(|condition| condition["reason"] == "Pending")
 }
 
 /// What all conditions of a status say that accept something, or what it refers to.
