@@ -111,7 +111,7 @@ pub struct OidcCookieConfig {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OidcDenyRedirect {
-    /// Headers, all of which match.
+    /// Headers, one of which matches.
     #[schemars(length(min = 1, max = 16))]
     pub headers: Vec<OidcDenyRedirectHeader>,
 }
