@@ -17,6 +17,9 @@ pub struct Cluster {
     /// TLS towards the backend; none is spoken to in clear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<UpstreamTls>,
+    /// How endpoints that name one of these are spoken to. What [`Self::tls`] says is for those that name none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<EndpointSocket>,
     /// How endpoints are chosen.
     pub load_balancing: LoadBalancing,
     /// What policies ask of the connections to it; shared by all clusters of whom the same is asked.
@@ -30,6 +33,17 @@ pub struct Cluster {
     pub stats: ClusterStats,
     /// The backend object.
     pub origins: Origins,
+}
+
+/// How some of the endpoints of a cluster are spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSocket {
+    /// What the [`Locality`] of the endpoints names.
+    pub name: Arc<str>,
+    /// TLS towards them; none is spoken to in clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<UpstreamTls>,
 }
 
 /// What is counted of a cluster besides the usual.
@@ -191,6 +205,9 @@ pub struct Locality {
     pub priority: u32,
     /// Weight among the localities of a priority.
     pub weight: u32,
+    /// Which of the cluster's [`EndpointSocket`]s they are spoken to by; none by what holds for the whole cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<Arc<str>>,
     /// Sorted by address.
     pub endpoints: Vec<Endpoint>,
 }

@@ -1,6 +1,6 @@
 //! What must exist around a fleet: a workload with its ports, and the bootstrap that its proxies start with.
 
-use crate::{ClusterSettings, FleetKey, IpFamily, Origins};
+use crate::{ClusterSettings, FleetKey, IpFamily, MetricSink, Origins};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -170,6 +170,9 @@ pub struct ProxySettings {
     pub bootstrap: Option<BootstrapPatch>,
     /// Serve Prometheus metrics on the stats listener.
     pub prometheus: bool,
+    /// Whom metrics are pushed to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metric_sinks: Vec<MetricSink>,
     /// Where a host process finds its binary, if not ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<HostProcess>,

@@ -26,6 +26,7 @@ mod http;
 mod infra;
 mod listener;
 mod login;
+mod metrics;
 mod name;
 mod origin;
 mod patch;
@@ -47,8 +48,8 @@ pub use client::{
     ProxyHeader, RequestId, Scheme, Slashes, SocketSettings, Trailers, TrailingDot, Underscores,
 };
 pub use cluster::{
-    AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality,
-    ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
+    AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet,
+    EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{
@@ -74,12 +75,13 @@ pub use infra::{
     StringMap, label, pod_port,
 };
 pub use listener::{
-    CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
+    Carrier, CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
     HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,
 };
 pub use login::{
     Bearers, ClientProof, CookieTokens, ForwardedTokens, Login, LoginCookies, LoginProvider, Renewal, SameSite,
 };
+pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
-    /// `tcp-<port>` or `udp-<port>`; made from the external port, so that neither the order nor the number of Gateway
-    /// listeners renames a socket and drains its connections.
+    /// `tcp-<port>`, `udp-<port>` or `udp-<port>-quic`; made from the external port, so that neither the order nor the
+    /// number of Gateway listeners renames a socket and drains its connections.
     pub name: ListenerName,
     /// Port the proxy binds.
     pub port: u16,
@@ -23,6 +23,9 @@ pub struct Listener {
     /// What holds for all of its connections.
     #[serde(default, skip_serializing_if = "SocketSettings::is_default")]
     pub socket: SocketSettings,
+    /// What its chains are carried by.
+    #[serde(default, skip_serializing_if = "Carrier::is_tcp")]
+    pub carrier: Carrier,
     /// What takes datagrams, when this is a UDP socket; such a socket has no chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub udp: Option<StreamProxy>,
@@ -34,6 +37,23 @@ pub struct Listener {
     pub default_chain: Option<FilterChain>,
     /// The Gateway listeners behind this socket.
     pub origins: Origins,
+}
+
+/// What carries the connections of a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Carrier {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// QUIC (RFC 9000), in datagrams. All chains terminate TLS, and speak HTTP/3 inside.
+    Quic,
+}
+
+impl Carrier {
+    fn is_tcp(&self) -> bool {
+        *self == Self::Tcp
+    }
 }
 
 /// What happens to a connection once it is accepted.

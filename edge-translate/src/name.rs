@@ -7,17 +7,19 @@
 mod context;
 mod id;
 mod outside;
+mod set;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, PolicyFilters, PolicyInstance, Protection, SecretForm, SecretKey, Security, SecurityId, Streams,
-    Traffic, TrafficId, Treatment, Variant, VariantId,
+    InstanceId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm, SecretKey, Security, SecurityId,
+    Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,
     RouteId, RouteKind, SocketId, Target,
 };
 pub(crate) use outside::{OutsideService, Scheme};
+pub(crate) use set::{BackendSet, BackendSets, SetMember};
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -8,9 +8,9 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::{Fetched, MachinePort},
     name::{
-        BackendId, BackendKind, BackendPort, Context, ContextId, Decisions, Extension, ExtensionId, FilterSettingsId,
-        FleetId, Id, InstanceId, Interner, PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId,
-        Variant, VariantId,
+        BackendId, BackendKind, BackendPort, BackendSets, Context, ContextId, Decisions, Extension, ExtensionId,
+        FilterSettingsId, FleetId, Id, InstanceId, Interner, PolicyInstance, Security, SecurityId, Sym, Target,
+        Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
@@ -22,6 +22,7 @@ use std::{cell::RefCell, fmt::Write, sync::Arc};
 mod covers;
 mod places;
 mod policies;
+mod sets;
 
 pub(crate) use covers::Cover;
 use covers::Covers;
@@ -70,6 +71,8 @@ pub(crate) struct World {
     names: RefCell<Interner>,
     /// What policies decide is numbered while units run, as names are.
     decisions: RefCell<Decisions>,
+    /// What is in sets of backends, which are made while units run.
+    sets: RefCell<BackendSets>,
     /// Names of clusters, each made once however many routes use it.
     cluster_names: RefCell<FxHashMap<BackendId, ClusterName>>,
     settings: Arc<Settings>,
@@ -97,6 +100,7 @@ impl World {
         Self {
             names: RefCell::new(Interner::new()),
             decisions: RefCell::default(),
+            sets: RefCell::default(),
             cluster_names: RefCell::default(),
             settings: Arc::new(settings),
             objects: FxHashMap::default(),
@@ -269,10 +273,12 @@ impl World {
         let variant = self.decisions.borrow().suffix(backend.variant);
         // Every backend has one, and the formatter would take ten times as long.
         let mut text = String::with_capacity(kind.word().len() + namespace.len() + name.len() + variant.len() + 24);
-        for part in [kind.word(), "/", namespace, "/", name] {
+        text.push_str(kind.word());
+        for part in [namespace, name].into_iter().filter(|part| !part.is_empty()) {
+            text.push('/');
             text.push_str(part);
         }
-        if kind != BackendKind::Backend {
+        if matches!(kind, BackendKind::Service | BackendKind::ServiceImport) {
             // Writing to a String can't fail.
             let _ = write!(text, "/{port}");
         }
@@ -322,8 +328,9 @@ impl World {
     }
 
     /// The ports of an object that can be a backend.
-    pub(crate) fn backend_ports(&self, kind: Kind, id: Id) -> SmallVec<[BackendPort; 2]> {
-        self.object(kind, id).map(|o| ports_of(id, o)).unwrap_or_default()
+    pub(crate) fn backend_ports(&self, Target { kind, id }: Target) -> SmallVec<[BackendPort; 2]> {
+        let object = kind.kind().and_then(|kind| self.object(kind, id));
+        object.map(|object| ports_of(id, object)).unwrap_or_default()
     }
 
     /// Takes an object as it is now, or that it is gone, and says what that touched.

@@ -7,6 +7,7 @@
 mod cluster;
 mod customise;
 mod default;
+mod metrics;
 mod sds;
 
 #[cfg(test)]
@@ -81,7 +82,8 @@ pub fn bootstrap(settings: &BootstrapSettings, proxy: &ProxySettings) -> Result<
     if !proxy.prometheus {
         settings.stats_port = None;
     }
-    let default = default_bootstrap(&settings);
+    let mut default = default_bootstrap(&settings);
+    metrics::put(&mut default, &proxy.metric_sinks);
     match &proxy.bootstrap {
         Some(patch) => customise(default, patch),
         None => Ok(default),

@@ -346,6 +346,32 @@ impl DurationText {
             Err(error())
         }
     }
+
+    /// The value, where it may also be one number with a fraction, as `0.2s`: what clients of the API write, and a
+    /// cluster's schema refuses.
+    pub fn parse_with_fraction(&self) -> Result<std::time::Duration, TextError> {
+        let error = || TextError::Duration(self.0.clone());
+        let Some((whole, rest)) = self.0.split_once('.') else {
+            return self.parse();
+        };
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (fraction, unit) = rest.split_at(digits);
+        let is_number = |digits: &str| (1..=5).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit());
+        let factor: u64 = match unit {
+            "ms" => 1,
+            "s" => 1000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err(error()),
+        };
+        if !is_number(whole) || !is_number(fraction) {
+            return Err(error());
+        }
+        let number = |digits: &str| digits.parse::<u64>().map_err(|_| error());
+        let scale = 10_u64.pow(u32::try_from(digits).unwrap_or_default());
+        let millis = number(whole)? * factor + number(fraction)? * factor / scale;
+        Ok(std::time::Duration::from_millis(millis))
+    }
 }
 
 impl Quantity {

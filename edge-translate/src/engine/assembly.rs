@@ -200,6 +200,8 @@ impl FleetParts {
         self.change_outside(clusters(was), clusters(now));
         let listener = |socket: &Socket| Arc::clone(&socket.listener);
         self.listeners.change(was.map(listener), now.map(listener));
+        let quic = |socket: Option<&Socket>| socket.and_then(|socket| socket.quic.clone());
+        self.listeners.change(quic(was), quic(now));
         if was.map(|s| &s.tables) != now.map(|s| &s.tables) {
             self.tables_state = State::Touched;
         }

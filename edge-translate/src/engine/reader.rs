@@ -12,9 +12,10 @@ use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::{Fetched, MachinePort},
     name::{
-        Ancestor, BackendId, BackendPort, Context, ContextId, Extension, ExtensionId, FilterKey, FilterOwner,
-        FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService, PolicyId, PolicyInstance,
-        RouteId, RouteKind, Security, SecurityId, SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        Ancestor, BackendId, BackendPort, BackendSet, Context, ContextId, Extension, ExtensionId, FilterKey,
+        FilterOwner, FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService, PolicyId,
+        PolicyInstance, RouteId, RouteKind, Security, SecurityId, SetMember, SocketId, Sym, Target, Traffic, TrafficId,
+        Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -252,7 +253,8 @@ impl<'a> Reader<'a> {
 
     /// BackendTLSPolicies that point at a backend.
     pub(crate) fn tls_policies(&self, target: Target) -> impl Iterator<Item = Id> {
-        self.pointers_of(Kind::BackendTlsPolicy, target.kind.kind(), target.id)
+        let kind = target.kind.kind().into_iter();
+        kind.flat_map(move |kind| self.pointers_of(Kind::BackendTlsPolicy, kind, target.id))
     }
 
     /// EdgePatchPolicies that point at a Gateway or a class.
@@ -298,8 +300,10 @@ impl<'a> Reader<'a> {
 
     /// The ports of an object that can be a backend.
     pub(crate) fn backend_ports(&self, target: Target) -> SmallVec<[BackendPort; 2]> {
-        self.object(target.kind.kind(), target.id);
-        self.world.backend_ports(target.kind.kind(), target.id)
+        if let Some(kind) = target.kind.kind() {
+            self.object(kind, target.id);
+        }
+        self.world.backend_ports(target)
     }
 
     /// The parents of routes that lead to a backend, in no order.
@@ -447,6 +451,24 @@ impl<'a> Reader<'a> {
     /// What a number of a variant stands for.
     pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
         self.world.variant(id)
+    }
+
+    /// The set of some backends. Sets are no input: what is in one never changes.
+    pub(crate) fn backend_set(&self, members: Vec<SetMember>) -> BackendPort {
+        self.world.backend_set(members)
+    }
+
+    /// What is in a set; none for what is no set.
+    pub(crate) fn set_behind(&self, port: BackendPort) -> Option<Arc<BackendSet>> {
+        self.world.set_behind(port)
+    }
+
+    /// The backends behind a backend: those of a set, else itself.
+    pub(crate) fn backends_behind(&self, port: BackendPort) -> SmallVec<[BackendPort; 2]> {
+        match self.set_behind(port) {
+            Some(set) => set.members.iter().map(|member| member.port).collect(),
+            None => SmallVec::from_slice(&[port]),
+        }
     }
 
     /// The name of a cluster.

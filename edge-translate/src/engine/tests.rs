@@ -7,6 +7,7 @@ use crate::{
 };
 use edge_ir::{Fleet, PathMatch, RouteAction};
 
+mod sets;
 mod telemetry;
 
 const WORLD: &str = r"
@@ -50,6 +51,18 @@ fn put(translator: &mut Translator, text: &str) {
     for object in objects(text) {
         translator.apply(Change::Put(object));
     }
+}
+
+/// The fleet after an edit, which must be that of a translation from scratch.
+fn settled(translator: &mut Translator, world: &BTreeMap<ObjectKey, Object>) -> Arc<Fleet> {
+    let fleets = translator.translate().fleets;
+    let mut scratch = Translator::new(Settings::default());
+    for object in world.values() {
+        scratch.apply(Change::Put(object.clone()));
+    }
+    assert_eq!(fleets, scratch.translate().fleets);
+    assert_eq!(translator.statuses(), scratch.statuses());
+    Arc::clone(&fleets[&edge_ir::FleetKey::from("default/g")])
 }
 
 /// The units, with rules that panic where a route says `boom`.

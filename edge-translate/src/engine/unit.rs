@@ -49,7 +49,7 @@ impl Subject {
             Self::Object(kind, id) => Some((kind, id)),
             Self::Route(route) => Some((route.kind.kind(), route.id)),
             Self::Certificate(id) => Some((Kind::Secret, id)),
-            Self::Port(port) => Some((port.target.kind.kind(), port.target.id)),
+            Self::Port(port) => Some((port.target.kind.kind()?, port.target.id)),
             Self::Fleet(_) | Self::Socket(_) | Self::Host(_) | Self::Backend(..) | Self::Endpoints(..) => None,
         }
     }
@@ -60,9 +60,7 @@ impl Subject {
             Self::Object(kind, id) => world.object(kind, id).is_some(),
             Self::Route(route) => world.object(route.kind.kind(), route.id).is_some(),
             Self::Certificate(id) => world.object(Kind::Secret, id).is_some() && world.is_certificate(id),
-            Self::Port(port) => world
-                .backend_ports(port.target.kind.kind(), port.target.id)
-                .contains(&port),
+            Self::Port(port) => world.backend_ports(port.target).contains(&port),
             Self::Fleet(fleet) => !index.members(fleet).is_empty(),
             Self::Socket(socket) => !index.socket_listeners(socket).is_empty(),
             Self::Host(host) => index.host_routes(host).is_some(),

@@ -21,12 +21,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
             "buffers of sockets have the size that the system gives them",
         )],
     ),
-    ("BackendSpec", &[("fallback", "it gets its share at all times")]),
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
-    (
-        "BackendTrafficPolicySpec",
-        &[("routingType", "requests go where the EdgeProxy says")],
-    ),
     (
         "BackendUtilization",
         &[("keepResponseHeaders", "reports of load stay with the proxy")],
@@ -60,7 +55,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
         "ProxyMetrics",
         &[
-            ("sinks", "metrics are not pushed, only scraped"),
             ("matches", ALL_METRICS),
             ("enableVirtualHostStats", ALL_METRICS),
             ("enableGRPCStats", ALL_METRICS),

@@ -195,6 +195,8 @@ impl Default for Treatment {
 pub(crate) struct Traffic {
     /// Of the choice among endpoints.
     pub(crate) load_balancing: LoadBalancing,
+    /// Of where requests for a Service go.
+    pub(crate) routing: Option<Routing>,
     /// Of connections to backends.
     pub(crate) upstream: Arc<UpstreamSettings>,
     /// Of the whole request, where a rule has no limit.
@@ -228,9 +230,22 @@ pub(crate) struct Variant {
     /// How endpoints are chosen.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) load_balancing: LoadBalancing,
+    /// Where requests for a Service go, if not where the fleet's do.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) routing: Option<Routing>,
     /// What policies ask of the connections.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) upstream: Arc<UpstreamSettings>,
+}
+
+/// Where requests for a Service go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Routing {
+    /// To its endpoints.
+    Endpoints,
+    /// To its own address.
+    Service,
 }
 
 /// Who encrypts what goes to a backend.

@@ -161,6 +161,8 @@ pub(crate) enum BackendKind {
     ServiceImport,
     /// Our own kind: addresses and names outside the platform.
     Backend,
+    /// Several of these as one, which no object stands for.
+    Set,
 }
 
 impl BackendKind {
@@ -174,12 +176,13 @@ impl BackendKind {
         }
     }
 
-    /// The kind of the objects.
-    pub(crate) fn kind(self) -> Kind {
+    /// The kind of the objects; none for what is no object.
+    pub(crate) fn kind(self) -> Option<Kind> {
         match self {
-            Self::Service => Kind::Service,
-            Self::ServiceImport => Kind::ServiceImport,
-            Self::Backend => Kind::Backend,
+            Self::Service => Some(Kind::Service),
+            Self::ServiceImport => Some(Kind::ServiceImport),
+            Self::Backend => Some(Kind::Backend),
+            Self::Set => None,
         }
     }
 
@@ -189,11 +192,12 @@ impl BackendKind {
             Self::Service => "service",
             Self::ServiceImport => "serviceimport",
             Self::Backend => "backend",
+            Self::Set => "set",
         }
     }
 }
 
-/// An object that can be a backend.
+/// An object that can be a backend, or a set of some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Target {
     /// Its kind.
@@ -202,7 +206,7 @@ pub(crate) struct Target {
     pub(crate) id: Id,
 }
 
-/// A port of a backend: what has endpoints. Kind Backend has no ports to choose from; its port is 0.
+/// A port of a backend: what has endpoints. Kind Backend and sets have no ports to choose from; theirs is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendPort {
     /// The object.

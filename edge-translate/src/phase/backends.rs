@@ -3,4 +3,5 @@
 pub(crate) mod backend_tls;
 pub(crate) mod cluster;
 pub(crate) mod endpoints;
+pub(crate) mod set;
 pub(crate) mod settings;

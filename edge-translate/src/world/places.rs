@@ -79,7 +79,7 @@ impl World {
             }
             Some(Object::BackendTlsPolicy(policy)) => {
                 let target = |t: &api::PolicyTargetRef| {
-                    let kind = BackendKind::of(&t.group, &t.kind)?.kind();
+                    let kind = BackendKind::of(&t.group, &t.kind)?.kind()?;
                     Some((kind, self.id(&policy.metadata.namespace, &t.name)))
                 };
                 places.extend(policy.spec.target_refs.iter().filter_map(target));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::json::from_json;
-use edge_ir::{BootstrapPatch, JsonPatchOperation};
+use edge_ir::{BootstrapPatch, JsonPatchOperation, MetricHost, MetricSink, MetricTls, SubjectName, Temporality};
 use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
 use serde_json::json;
 
@@ -110,6 +110,65 @@ fn without_prometheus_there_is_no_stats_listener() {
     let bootstrap = bootstrap(&BootstrapSettings::default(), &proxy).unwrap();
     assert_eq!(bootstrap["static_resources"].get("listeners"), None);
     assert_eq!(bootstrap["static_resources"]["clusters"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn metrics_are_pushed_to_collectors_by_name() {
+    let host = |host: &str, priority| MetricHost {
+        host: host.into(),
+        port: 4317,
+        weight: 2,
+        priority,
+    };
+    let sink = |tls| MetricSink {
+        hosts: vec![host("a.internal", 0), host("10.0.0.1", 7)],
+        authority: "a.internal:4317".into(),
+        tls,
+        headers: vec![("x-tenant".into(), "edge".into())],
+        resource: vec![("service.name".into(), "edge".into())],
+        counters: Temporality::Delta,
+        histograms: Temporality::Cumulative,
+    };
+    let tls = |authorities: Option<&str>| MetricTls {
+        server_name: "a.example".into(),
+        subjects: vec![
+            SubjectName::Dns("a.example".into()),
+            SubjectName::Uri("spiffe://a".into()),
+        ],
+        authorities: authorities.map(Into::into),
+    };
+    let proxy = ProxySettings {
+        metric_sinks: vec![sink(None), sink(Some(tls(None))), sink(Some(tls(Some("PEM"))))],
+        // What is customised is read strictly against the type of the message.
+        bootstrap: Some(BootstrapPatch::Merge("stats_flush_interval: 7s".into())),
+        ..Default::default()
+    };
+    let bootstrap = bootstrap(&BootstrapSettings::default(), &proxy).unwrap();
+    let sinks = &bootstrap["stats_sinks"];
+    assert_eq!(sinks.as_array().unwrap().len(), 3);
+    let config = &sinks[1]["typed_config"];
+    assert_eq!(
+        config["grpc_service"]["envoy_grpc"]["cluster_name"],
+        "otel_metric_sink_1"
+    );
+    assert_eq!(config["report_counters_as_deltas"], true);
+    assert_eq!(config.get("report_histograms_as_deltas"), None);
+    let clusters = bootstrap["static_resources"]["clusters"].as_array().unwrap();
+    let names: Vec<_> = clusters[2..].iter().map(|cluster| &cluster["name"]).collect();
+    assert_eq!(
+        names,
+        ["otel_metric_sink_0", "otel_metric_sink_1", "otel_metric_sink_2"]
+    );
+    // Priorities have no gaps.
+    assert_eq!(clusters[2]["load_assignment"]["endpoints"][1]["priority"], 1);
+    assert_eq!(clusters[2].get("transport_socket"), None);
+    let context =
+        |i: usize| &clusters[i]["transport_socket"]["typed_config"]["common_tls_context"]["validation_context"];
+    assert_eq!(
+        context(3)["trusted_ca"]["filename"],
+        "/etc/ssl/certs/ca-certificates.crt"
+    );
+    assert_eq!(context(4)["trusted_ca"]["inline_string"], "PEM");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{
     common::{duration, from_ads, seconds},
     endpoints::put_assignment,
-    metadata::put_metadata,
+    metadata::{SOCKET_NAME, put_metadata},
     upstream_tls,
 };
 use crate::{
@@ -11,13 +11,14 @@ use crate::{
     wire::{put_message, put_str},
 };
 use bytes::Bytes;
-use edge_ir::{Cluster, ClusterStats, Discovery, DnsFamily, DnsSettings, ServerNaming, UpstreamTls};
+use edge_ir::{Cluster, ClusterStats, Discovery, DnsFamily, DnsSettings, EndpointSocket, ServerNaming, UpstreamTls};
 use envoy_types::{
     pb::envoy::{
         config::cluster::v3::{
             self as pb, TrackClusterStats,
             cluster::{
                 ClusterDiscoveryType, CustomClusterType, DiscoveryType, DnsLookupFamily, EdsClusterConfig, LbPolicy,
+                TransportSocketMatch,
             },
         },
         extensions::clusters::{
@@ -26,6 +27,7 @@ use envoy_types::{
             dynamic_forward_proxy::v3::{self as dynamic, cluster_config::ClusterImplementationSpecifier},
         },
     },
+    pb::google::protobuf::{Struct, Value, value::Kind},
     util::pack_any,
 };
 use prost::Message;
@@ -91,6 +93,7 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
         discovery: _,
         protocol,
         tls,
+        sockets,
         load_balancing,
         upstream,
         zones,
@@ -100,7 +103,8 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
     let is_own = |cluster: &Cluster| matches!(&cluster.discovery, Discovery::Endpoints(set) if **set == *cluster.name);
     is_own(a)
         && is_own(b)
-        && (protocol, tls, load_balancing, zones, stats) == (&b.protocol, &b.tls, &b.load_balancing, &b.zones, &b.stats)
+        && (protocol, tls, sockets) == (&b.protocol, &b.tls, &b.sockets)
+        && (load_balancing, zones, stats) == (&b.load_balancing, &b.zones, &b.stats)
         && (Arc::ptr_eq(upstream, &b.upstream) || *upstream == b.upstream)
 }
 
@@ -130,6 +134,7 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
         Discovery::OfRequest => lower_of_request(&mut message, cluster.tls.as_ref()),
     }
     message.transport_socket = cluster.tls.as_ref().map(upstream_tls::lower);
+    message.transport_socket_matches = cluster.sockets.iter().map(transport_socket).collect();
     settings::put(&mut message, cluster);
     message.track_cluster_stats = (cluster.stats != ClusterStats::default()).then_some(TrackClusterStats {
         timeout_budgets: false,
@@ -139,6 +144,20 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
     let http = settings::http_options(cluster).map(|options| (HTTP_OPTIONS.to_owned(), pack_any(options)));
     message.typed_extension_protocol_options = http.into_iter().collect();
     message
+}
+
+/// How the endpoints that name it are spoken to.
+fn transport_socket(socket: &EndpointSocket) -> TransportSocketMatch {
+    let name = Value {
+        kind: Some(Kind::StringValue(socket.name.to_string())),
+    };
+    TransportSocketMatch {
+        name: socket.name.to_string(),
+        r#match: Some(Struct {
+            fields: [(SOCKET_NAME.to_owned(), name)].into_iter().collect(),
+        }),
+        transport_socket: Some(socket.tls.as_ref().map_or_else(settings::clear, upstream_tls::lower)),
+    }
 }
 
 /// Endpoints are what the host of each request resolves to. The filter on the chain has the same cache.

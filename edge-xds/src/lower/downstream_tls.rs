@@ -37,7 +37,7 @@ pub(super) fn lower(tls: &DownstreamTls) -> TransportSocket {
 }
 
 /// How TLS is terminated.
-fn context(tls: &DownstreamTls) -> DownstreamTlsContext {
+pub(super) fn context(tls: &DownstreamTls) -> DownstreamTlsContext {
     let texts = |list: &[Arc<str>]| list.iter().map(|text| text.to_string()).collect();
     let clients = tls.clients.as_deref();
     let no_tickets =

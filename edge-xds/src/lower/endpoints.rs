@@ -1,5 +1,6 @@
 //! Endpoints. Written field by field, because there are so many.
 
+use super::metadata::put_socket_name;
 use crate::{
     snapshot::{Body, Entry},
     wire::{put_message, put_present, put_str, put_text, put_varint},
@@ -28,6 +29,7 @@ mod group {
 mod endpoint {
     pub(super) const ENDPOINT: u32 = 1;
     pub(super) const HEALTH: u32 = 2;
+    pub(super) const METADATA: u32 = 3;
     pub(super) const WEIGHT: u32 = 4;
     pub(super) const ADDRESS: u32 = 1;
     pub(super) const HOSTNAME: u32 = 3;
@@ -68,14 +70,16 @@ fn put_locality(out: &mut Vec<u8>, locality: &Locality) {
         put_text(out, group::ZONE, locality.zone.as_deref().unwrap_or_default());
     });
     for endpoint in &locality.endpoints {
-        put_message(out, group::ENDPOINTS, |out| put_endpoint(out, endpoint));
+        put_message(out, group::ENDPOINTS, |out| {
+            put_endpoint(out, endpoint, locality.socket.as_deref());
+        });
     }
     // Weighing localities takes one that has no weight to be closed.
     put_message(out, group::WEIGHT, |out| put_varint(out, VALUE, locality.weight.max(1)));
     put_varint(out, group::PRIORITY, locality.priority);
 }
 
-fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint) {
+fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint, transport_socket: Option<&str>) {
     put_message(out, endpoint::ENDPOINT, |out| {
         put_message(out, endpoint::ADDRESS, |out| put_address(out, &endpoint.address));
         put_text(
@@ -89,6 +93,9 @@ fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint) {
         EndpointHealth::Draining => HealthStatus::Draining,
     };
     put_varint(out, endpoint::HEALTH, health as u32);
+    if let Some(name) = transport_socket {
+        put_socket_name(out, endpoint::METADATA, name);
+    }
     put_message(out, endpoint::WEIGHT, |out| put_varint(out, VALUE, 1u32));
 }
 
@@ -135,6 +142,7 @@ mod tests {
             zone: zone.map(Into::into),
             priority: weight,
             weight,
+            socket: zone.map(|_| "set/a/tls/0".into()),
             endpoints,
         };
         let plain = Endpoint {
@@ -173,6 +181,7 @@ mod tests {
             "a.example",
             "PortValue(0)",
             "Draining",
+            "set/a/tls/0",
         ] {
             assert!(addresses.contains(part), "{part}: {addresses}");
         }

@@ -5,12 +5,12 @@ use super::{
     common::{CONNECTION_BUFFER, address, duration, extension, number, socket},
     datagram, downstream_tls, manager,
     metadata::put_metadata,
-    stream,
+    quic, stream,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
-    Accepts, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily, Listener, Network,
-    ProxyHeader, ReadyListener, ServerNames, SocketSettings, TcpKeepalive, TlsVersion,
+    Accepts, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily, Listener,
+    Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TcpKeepalive, TlsVersion,
 };
 use envoy_types::{
     pb::{
@@ -53,12 +53,12 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
         filter_chains: listener
             .chains
             .iter()
-            .map(|chain| lower_chain(chain, settings))
+            .map(|chain| lower_chain(chain, listener.carrier, settings))
             .collect(),
         default_filter_chain: listener
             .default_chain
             .as_ref()
-            .map(|chain| lower_chain(chain, settings)),
+            .map(|chain| lower_chain(chain, listener.carrier, settings)),
         per_connection_buffer_limit_bytes: number(own.buffer_limit.unwrap_or(CONNECTION_BUFFER)),
         // Fairness between worker threads: by default each takes one connection and looks at its others again.
         max_connections_to_accept_per_socket_event: match own.accepts {
@@ -73,9 +73,11 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
     if let Some(udp) = &listener.udp {
         message.listener_filters = vec![datagram::proxy(udp, settings)];
         message.udp_listener_config = Some(datagram::listener_config());
-        if let Some(AddressKind::SocketAddress(socket)) = message.address.as_mut().and_then(|a| a.address.as_mut()) {
-            socket.protocol = Protocol::Udp.into();
-        }
+        of_datagrams(&mut message);
+    }
+    if listener.carrier == Carrier::Quic {
+        quic::put(&mut message);
+        of_datagrams(&mut message);
     }
     if listener.default_chain.is_none() && listener.udp.is_none() {
         message.access_log = access_log::at(access_log::Place::Unmatched, &settings.access_log);
@@ -87,6 +89,13 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
         Body::Whole(out.into()),
         listener.origins.clone(),
     )
+}
+
+/// The port is one of UDP.
+fn of_datagrams(message: &mut pb::Listener) {
+    if let Some(AddressKind::SocketAddress(socket)) = message.address.as_mut().and_then(|a| a.address.as_mut()) {
+        socket.protocol = Protocol::Udp.into();
+    }
 }
 
 /// Encodes the listener that tells whether the proxy is ready.
@@ -123,6 +132,10 @@ fn listener_filters(listener: &Listener) -> Vec<ListenerFilter> {
         fingerprints,
         ..
     } = &listener.socket;
+    if listener.carrier == Carrier::Quic {
+        // A handshake of QUIC says by itself what it is for, and no proxy puts a header in front of it.
+        return Vec::new();
+    }
     let header = (*proxy_header != ProxyHeader::Unread).then(|| {
         let reader = ProxyProtocol {
             allow_requests_without_proxy_protocol: *proxy_header == ProxyHeader::Optional,
@@ -201,7 +214,7 @@ fn keepalive(keepalive: TcpKeepalive) -> Vec<SocketOption> {
     options.into_iter().flatten().collect()
 }
 
-fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain {
+fn lower_chain(chain: &FilterChain, carrier: Carrier, settings: &FleetSettings) -> pb::FilterChain {
     let server_names = match &chain.server_names {
         ServerNames::Any => None,
         ServerNames::Only(names) => Some(FilterChainMatch {
@@ -217,7 +230,10 @@ fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain
     let (stat_prefix, network) = match &chain.network {
         Network::Http(manager) => (
             &manager.stat_prefix,
-            vec![http(manager::lower_manager(manager, settings))],
+            vec![http(match carrier {
+                Carrier::Tcp => manager::lower_manager(manager, settings),
+                Carrier::Quic => quic::manager(manager::lower_manager(manager, settings)),
+            })],
         ),
         Network::Tcp(proxy) => (&proxy.stat_prefix, stream::tcp(proxy, idle_timeout, settings)),
     };
@@ -228,7 +244,10 @@ fn lower_chain(chain: &FilterChain, settings: &FleetSettings) -> pb::FilterChain
         name: chain.name.to_string(),
         filter_chain_match: server_names,
         filters: limiter.into_iter().chain(presence).chain(network).collect(),
-        transport_socket: chain.tls.as_ref().map(downstream_tls::lower),
+        transport_socket: chain.tls.as_ref().map(match carrier {
+            Carrier::Tcp => downstream_tls::lower,
+            Carrier::Quic => quic::transport_socket,
+        }),
         transport_socket_connect_timeout: handshake_timeout.map(duration),
         ..Default::default()
     }

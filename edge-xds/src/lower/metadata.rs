@@ -9,6 +9,12 @@ use edge_ir::Origin;
 /// Key of our entry in `filter_metadata`.
 const NAMESPACE: &str = "edge-gateway";
 
+/// Where a proxy looks for which transport socket of its cluster an endpoint is for.
+const SOCKET_NAMESPACE: &str = "envoy.transport_socket_match";
+
+/// Key of the name there.
+pub(super) const SOCKET_NAME: &str = "name";
+
 /// `envoy.config.core.v3.Metadata.filter_metadata`.
 const FILTER_METADATA: u32 = 1;
 
@@ -27,6 +33,16 @@ pub(super) fn put_metadata(out: &mut Vec<u8>, number: u32, origins: &[Origin]) {
                     });
                 });
             });
+        });
+    });
+}
+
+/// Appends a `Metadata` field of this number that names a transport socket.
+pub(super) fn put_socket_name(out: &mut Vec<u8>, number: u32, name: &str) {
+    put_message(out, number, |out| {
+        put_message(out, FILTER_METADATA, |out| {
+            put_str(out, MAP_KEY, SOCKET_NAMESPACE);
+            put_message(out, MAP_VALUE, |out| put_struct_str(out, SOCKET_NAME, name));
         });
     });
 }

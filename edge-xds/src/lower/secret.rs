@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::{
 use prost::Message;
 
 /// Where the images of proxies keep the authorities of their system.
-const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const SYSTEM_BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Encodes a secret.
 pub(super) fn encode_secret(secret: &Secret) -> Entry {

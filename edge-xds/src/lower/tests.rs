@@ -283,6 +283,7 @@ fn streams_go_to_their_backends_and_nowhere_without_one() {
     );
     let udp = Listener {
         name: "udp-53".into(),
+        carrier: Default::default(),
         udp: Some(proxy(&[("c", 1)], 0)),
         default_chain: None,
         ..(*sample::listener(53, "t")).clone()

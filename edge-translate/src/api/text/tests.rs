@@ -4,6 +4,23 @@ use super::*;
 use crate::api::MatchType;
 
 #[test]
+fn a_fraction_is_taken_where_it_is_asked_for() {
+    for (text, millis) in [
+        ("0.2s", 200),
+        ("1.5h", 5_400_000),
+        ("0.50s", 500),
+        ("2.5ms", 2),
+        ("1h30m", 5_400_000),
+    ] {
+        let read = DurationText::from(text).parse_with_fraction();
+        assert_eq!(read, Ok(Duration::from_millis(millis)), "{text:?}");
+    }
+    for text in ["", ".5s", "1.s", "1.5", "1.5d", "1.5s1m", "-1.5s", "1.123456s", "1..5s"] {
+        assert!(DurationText::from(text).parse_with_fraction().is_err(), "{text:?}");
+    }
+}
+
+#[test]
 fn durations_follow_the_grammar() {
     let good = [
         ("0s", 0),

@@ -1,31 +1,21 @@
 //! Edits of what telemetry goes to: each costs what it changes, and ends where a translation from scratch ends.
 
-use super::{objects, put, route};
+use super::{WORLD, objects, put, route, settled};
 use crate::{
-    api::{Kind, Object},
+    api::Kind,
     engine::{Change, ObjectKey, Translator},
     settings::Settings,
 };
-use edge_ir::{Fleet, FleetKey};
 use std::{collections::BTreeMap, sync::Arc};
 
-const GATEWAY: &str = r"
+/// The class of the world, with parameters.
+const CLASS: &str = r"
 apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
 metadata: {name: edge}
 spec:
   controllerName: gateway.edge/gatewayclass-controller
   parametersRef: {group: gateway.edge, kind: EdgeProxy, name: p, namespace: default}
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: Gateway
-metadata: {name: g, namespace: default}
-spec: {gatewayClassName: edge, listeners: [{name: http, protocol: HTTP, port: 80}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: s, namespace: default}
-spec: {ports: [{port: 80}]}
 ";
 
 const COLLECTOR: &str = r"
@@ -62,18 +52,6 @@ ports: [{{name: otlp, port: 4317}}]
     )
 }
 
-/// The fleet after an edit, which must be that of a translation from scratch.
-fn settled(translator: &mut Translator, world: &BTreeMap<ObjectKey, Object>) -> Arc<Fleet> {
-    let fleets = translator.translate().fleets;
-    let mut scratch = Translator::new(Settings::default());
-    for object in world.values() {
-        scratch.apply(Change::Put(object.clone()));
-    }
-    assert_eq!(fleets, scratch.translate().fleets);
-    assert_eq!(translator.statuses(), scratch.statuses());
-    Arc::clone(&fleets[&FleetKey::from("default/g")])
-}
-
 #[test]
 fn collectors_come_and_go_alone() {
     let mut translator = Translator::new(Settings::default());
@@ -83,8 +61,10 @@ fn collectors_come_and_go_alone() {
         world.extend(objects(text).into_iter().map(|object| (object.key(), object)));
         settled(&mut translator, &world)
     };
+    edit(WORLD);
+    edit(CLASS);
     let route = route("r", "/", "fine");
-    let silent = edit(&[GATEWAY, COLLECTOR, &slice("10.0.0.1"), SILENT, &route].join("---"));
+    let silent = edit(&[COLLECTOR, &slice("10.0.0.1"), SILENT, &route].join("---"));
     assert!(silent.clusters.iter().all(|cluster| *cluster.name != *"tracing"));
     let telling = edit(TELLING);
     assert!(telling.clusters.iter().any(|cluster| *cluster.name == *"tracing"));

@@ -1,13 +1,16 @@
 //! Clusters: one for each backend, protocol and variant that a fleet sends traffic to.
 
-use super::{backend_tls::Trust, endpoints, settings};
+use super::{backend_tls::Trust, endpoints, set, settings};
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, FleetId},
+    name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Routing},
     phase::{gateways::telemetry::Telemetry, listeners::client_certificate, precedence::Seniority},
 };
-use edge_ir::{AppProtocol, Cluster, Discovery, EndpointSetName, HealthCheck, Secret, UpstreamSettings, UpstreamTls};
-use std::sync::Arc;
+use edge_ir::{
+    AppProtocol, Cluster, ClusterName, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth,
+    EndpointSetName, EndpointSocket, HealthCheck, LoadBalancing, Locality, Secret, UpstreamSettings, UpstreamTls,
+};
+use std::{net::IpAddr, sync::Arc};
 
 /// A cluster and the secrets that it names.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +21,58 @@ pub(crate) struct ClusterParts {
     pub(crate) secrets: Box<[Arc<Secret>]>,
 }
 
+/// A host that is found by its name, or at its address.
+pub(crate) struct NamedHost<'a> {
+    /// The name or address.
+    pub(crate) host: &'a Arc<str>,
+    /// Its port.
+    pub(crate) port: u16,
+    /// What is spoken there.
+    pub(crate) protocol: AppProtocol,
+    /// TLS, with the authorities that it names; none is spoken to in clear.
+    pub(crate) tls: Option<(UpstreamTls, Arc<Secret>)>,
+}
+
+impl ClusterParts {
+    /// The cluster of one host that is no backend.
+    pub(crate) fn at_host(name: ClusterName, at: NamedHost<'_>) -> Self {
+        let ip: Option<IpAddr> = at.host.parse().ok();
+        let endpoint = Endpoint {
+            address: match ip {
+                Some(ip) => EndpointAddress::Socket { ip, port: at.port },
+                None => EndpointAddress::Name {
+                    host: Arc::clone(at.host),
+                    port: at.port,
+                },
+            },
+            hostname: ip.is_none().then(|| Arc::clone(at.host)),
+            health: EndpointHealth::Serving,
+        };
+        let locality = Locality {
+            region: (&*name).into(),
+            weight: 1,
+            endpoints: vec![endpoint],
+            ..Locality::default()
+        };
+        let (tls, authorities) = at.tls.unzip();
+        Self {
+            cluster: Arc::new(Cluster {
+                name,
+                discovery: Discovery::Dns(vec![locality]),
+                protocol: at.protocol,
+                tls,
+                sockets: Vec::new(),
+                load_balancing: LoadBalancing::default(),
+                upstream: Arc::default(),
+                zones: None,
+                stats: ClusterStats::default(),
+                origins: Arc::default(),
+            }),
+            secrets: authorities.into_iter().collect(),
+        }
+    }
+}
+
 /// Builds a cluster; none when the fleet doesn't use it.
 pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> Option<ClusterParts> {
     reader.is_used(fleet, backend).then(|| parts(reader, fleet, backend))
@@ -25,23 +80,29 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
 
 /// The cluster of a backend for a fleet.
 pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> ClusterParts {
-    let set = reader.endpoint_set_name(backend.port);
-    let discovery = discovery(reader, fleet, backend, set);
+    let set_name = reader.endpoint_set_name(backend.port);
     let variant = reader.variant(backend.variant);
+    let discovery = discovery(reader, fleet, backend, &set_name, variant.routing);
     let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     let settings = settings::settings(reader, backend.port, &variant);
-    let (tls, secrets) = match settings.ok().and_then(|settings| settings.tls) {
-        Some(trust) => {
-            let (tls, secrets) = secure(reader, fleet, backend.protocol, trust);
-            (Some(tls), secrets)
-        }
-        None => (None, Box::default()),
+    let mut secrets: Vec<Arc<Secret>> = Vec::new();
+    let mut secured = |trust: &Trust| {
+        let (tls, named) = secure(reader, fleet, backend.protocol, trust);
+        secrets.extend(named);
+        tls
     };
+    let (tls, sockets) = match reader.set_behind(backend.port) {
+        Some(set) if variant.encryption == Encryption::Proxy => sockets(reader, &set, &set_name, secured),
+        _ => (settings.ok().and_then(|s| s.tls).map(&mut secured), Vec::new()),
+    };
+    secrets.sort_by(|a, b| a.name.cmp(&b.name));
+    secrets.dedup_by(|a, b| a.name == b.name);
     let cluster = Cluster {
         name: reader.cluster_name(backend),
         discovery,
         protocol: backend.protocol,
         tls,
+        sockets,
         load_balancing: variant.load_balancing.clone(),
         upstream: upstream(telemetry, &variant.upstream),
         zones: None,
@@ -50,8 +111,32 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
     };
     ClusterParts {
         cluster: Arc::new(cluster),
-        secrets,
+        secrets: secrets.into(),
     }
+}
+
+/// How the backends of a set are spoken to, and endpoints of which it isn't known: those are never spoken to in clear
+/// where one of the backends isn't.
+fn sockets(
+    reader: &Reader<'_>,
+    set: &BackendSet,
+    name: &EndpointSetName,
+    secured: impl FnMut(&Trust) -> UpstreamTls,
+) -> (Option<UpstreamTls>, Vec<EndpointSocket>) {
+    if !set::has_sockets(reader, set) {
+        return (None, Vec::new());
+    }
+    let trusts = set.members.iter().map(|member| set::trust(reader, member));
+    let mut secured = secured;
+    let sockets: Vec<EndpointSocket> = trusts
+        .enumerate()
+        .map(|(number, trust)| EndpointSocket {
+            name: set::socket_name(name, number),
+            tls: trust.map(|trust| secured(trust)),
+        })
+        .collect();
+    let first = sockets.iter().find_map(|socket| socket.tls.clone());
+    (first, sockets)
 }
 
 /// What policies ask of connections, with what the fleet logs of its probes.
@@ -113,15 +198,39 @@ fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<Arc<Secret>
     Some(Arc::clone(&certificate.secret))
 }
 
-/// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only.
-fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, set: EndpointSetName) -> Discovery {
+/// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only. Where a
+/// policy asks for another kind of routing than the fleet has, the cluster holds its endpoints itself: those that the
+/// fleet has of the backend are others.
+fn discovery(
+    reader: &Reader<'_>,
+    fleet: FleetId,
+    backend: BackendId,
+    name: &EndpointSetName,
+    asked: Option<Routing>,
+) -> Discovery {
     if endpoints::is_of_request(reader, backend.port) {
         return Discovery::OfRequest;
     }
-    let found = endpoints::addresses(reader, fleet, backend.port);
-    if endpoints::is_dns(&found) {
-        Discovery::Dns(endpoints::placed(reader, backend.port, &set, found))
-    } else {
-        Discovery::Endpoints(set)
+    let usual = endpoints::routing(reader, fleet);
+    let routing = asked.unwrap_or(usual);
+    let is_own = routing != usual && has_routing(reader, backend.port);
+    if let Some(set) = reader.set_behind(backend.port) {
+        let localities = set::localities(reader, name, &set, routing);
+        let has_names = localities.iter().any(|locality| endpoints::is_dns(&locality.endpoints));
+        return match has_names || is_own {
+            true => Discovery::Dns(localities),
+            false => Discovery::Endpoints(name.clone()),
+        };
     }
+    let found = endpoints::addresses_by(reader, backend.port, routing);
+    match endpoints::is_dns(&found) || is_own {
+        true => Discovery::Dns(endpoints::placed(reader, backend.port, name, found)),
+        false => Discovery::Endpoints(name.clone()),
+    }
+}
+
+/// Whether kinds of routing make a difference: a Backend is where it says.
+fn has_routing(reader: &Reader<'_>, port: BackendPort) -> bool {
+    let backends = reader.backends_behind(port);
+    backends.iter().any(|port| port.target.kind != BackendKind::Backend)
 }

@@ -1,10 +1,10 @@
 //! Endpoints of backends: from EndpointSlices, from the Service's own address, or from a Backend object.
 
-use super::backend_tls::BackendTls;
+use super::{backend_tls::BackendTls, set};
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, FleetId},
+    name::{BackendKind, BackendPort, FleetId, Routing},
     phase::origin,
     world::transport,
 };
@@ -35,6 +35,7 @@ pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readin
             reader.backend(port.target.id)?;
             from_backend(reader, port)
         }
+        BackendKind::Set => return None,
     };
     if is_of_request(reader, port) {
         return Some(match reader.backend_tls(port) {
@@ -60,12 +61,23 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
     if !reader.needs_endpoints(fleet, port) {
         return None;
     }
-    let endpoints = addresses(reader, fleet, port);
-    if is_dns(&endpoints) || is_of_request(reader, port) {
-        return Some(None);
-    }
     let name = reader.endpoint_set_name(port);
-    let localities = placed(reader, port, &name, endpoints);
+    let localities = match reader.set_behind(port) {
+        Some(set) => {
+            let localities = set::localities(reader, &name, &set, routing(reader, fleet));
+            if localities.iter().any(|locality| is_dns(&locality.endpoints)) {
+                return Some(None);
+            }
+            localities
+        }
+        None => {
+            let endpoints = addresses(reader, fleet, port);
+            if is_dns(&endpoints) || is_of_request(reader, port) {
+                return Some(None);
+            }
+            placed(reader, port, &name, endpoints)
+        }
+    };
     Some(Some(Arc::new(EndpointSet {
         name,
         localities,
@@ -75,9 +87,14 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
 
 /// Endpoints of a backend by the fleet's kind of routing.
 pub(crate) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Vec<Endpoint> {
+    addresses_by(reader, port, routing(reader, fleet))
+}
+
+/// Endpoints of a backend by a kind of routing.
+pub(super) fn addresses_by(reader: &Reader<'_>, port: BackendPort, routing: Routing) -> Vec<Endpoint> {
     match port.target.kind {
         BackendKind::Backend => from_backend(reader, port),
-        _ if routing(reader, fleet) == RoutingType::Service => {
+        _ if routing == Routing::Service => {
             let own = from_service_address(reader, port);
             // A headless Service has no address of its own: its endpoints are all there is.
             if own.is_empty() { from_slices(reader, port) } else { own }
@@ -117,6 +134,7 @@ fn locality(set: &EndpointSetName, zone: Option<Arc<str>>, weight: u32, endpoint
         zone,
         priority: 0,
         weight,
+        socket: None,
         endpoints,
     }
 }
@@ -153,27 +171,33 @@ pub(super) fn placed(
 fn zones(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Arc<str>> {
     let backend = match port.target.kind {
         BackendKind::Backend => reader.backend(port.target.id),
-        BackendKind::Service | BackendKind::ServiceImport => None,
+        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Set => None,
     };
     let endpoints = backend.into_iter().flat_map(|backend| &backend.spec.endpoints);
     let zoned = endpoints.filter_map(|e| Some((backend_endpoint(e)?.address, Arc::from(&**e.zone.as_ref()?))));
     zoned.collect()
 }
 
-/// The backend object, for explanation.
+/// The backend objects, for explanation.
 pub(super) fn origins(reader: &Reader<'_>, port: BackendPort) -> Origins {
-    let section = match port.target.kind {
-        BackendKind::Backend => None,
-        _ => Some(port.port.to_string().into()),
+    let origin = |port: BackendPort| {
+        let section = match port.target.kind {
+            BackendKind::Backend => None,
+            _ => Some(port.port.to_string().into()),
+        };
+        let id = port.target.id;
+        let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+        Some(origin::part(port.target.kind.kind()?, namespace, name, section))
     };
-    let id = port.target.id;
-    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
-    Arc::new([origin::part(port.target.kind.kind(), namespace, name, section)])
+    reader.backends_behind(port).into_iter().filter_map(origin).collect()
 }
 
-fn routing(reader: &Reader<'_>, fleet: FleetId) -> RoutingType {
-    let shape = reader.fleet_shape(fleet);
-    shape.map(|shape| shape.routing.clone()).unwrap_or_default()
+/// The fleet's kind of routing.
+pub(super) fn routing(reader: &Reader<'_>, fleet: FleetId) -> Routing {
+    match reader.fleet_shape(fleet).map(|shape| &shape.routing) {
+        Some(RoutingType::Service) => Routing::Service,
+        Some(RoutingType::Endpoint | RoutingType::Other(_)) | None => Routing::Endpoints,
+    }
 }
 
 fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
@@ -186,7 +210,7 @@ fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint>
             Some(import) => (None, &import.spec.ips),
             None => (None, &[]),
         },
-        BackendKind::Backend => (None, &[]),
+        BackendKind::Backend | BackendKind::Set => (None, &[]),
     };
     let address = first.or(rest.first().map(|ip| &**ip));
     address
@@ -234,7 +258,7 @@ pub(crate) fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'
     let ports = match port.target.kind {
         BackendKind::Service => &reader.service(port.target.id)?.spec.ports,
         BackendKind::ServiceImport => &reader.service_import(port.target.id)?.spec.ports,
-        BackendKind::Backend => return None,
+        BackendKind::Backend | BackendKind::Set => return None,
     };
     let found = ports
         .iter()

@@ -7,10 +7,11 @@
 use super::{
     backend_tls::{BackendTls, Trust},
     endpoints::Readiness,
+    set,
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, BackendPort, Encryption, Variant, VariantId},
+    name::{BackendId, BackendKind, BackendPort, Encryption, Variant, VariantId},
 };
 use edge_ir::{LoadBalancing, UpstreamSettings};
 use std::sync::Arc;
@@ -32,7 +33,10 @@ pub(crate) struct Refused;
 
 /// Whether a backend's own settings can be honoured. Every rule that leads there has asked for its readiness already.
 pub(crate) fn is_usable(reader: &Reader<'_>, port: BackendPort) -> bool {
-    reader.readiness(port) != Readiness::Untrusted
+    match port.target.kind {
+        BackendKind::Set => set::refusal(reader, port).is_none(),
+        _ => reader.readiness(port) != Readiness::Untrusted,
+    }
 }
 
 /// The settings of a backend's cluster.
@@ -41,6 +45,9 @@ pub(crate) fn settings<'a>(
     port: BackendPort,
     variant: &Variant,
 ) -> Result<ClusterSettings<'a>, Refused> {
+    if port.target.kind == BackendKind::Set && !is_usable(reader, port) {
+        return Err(Refused);
+    }
     let tls = match variant.encryption {
         Encryption::Client => None,
         Encryption::Proxy => match reader.backend_tls(port) {
@@ -69,8 +76,11 @@ pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, variant: Varia
         encryption: Encryption::default(),
         ..Variant::clone(&asked)
     };
+    let depends = reader
+        .set_behind(backend.port)
+        .is_some_and(|set| set::has_sockets(reader, &set));
     let variant = match settings(reader, backend.port, &plain) {
-        Ok(own) if own == changed => reader.variant_id(plain),
+        Ok(own) if own == changed && !depends => reader.variant_id(plain),
         _ => variant,
     };
     Some(BackendId { variant, ..backend })

@@ -1,7 +1,7 @@
 //! What must exist around a fleet: name, labels, ports, and how its proxies are started.
 
 use super::{
-    gateway::{Gateway, Member, Merge, PortMapping, is_known, proxy_of},
+    gateway::{Gateway, Member, Merge, PortMapping, is_known, proxy_of, transport},
     proxy_settings,
 };
 use crate::{
@@ -9,11 +9,12 @@ use crate::{
     engine::reader::Reader,
     name::{FleetId, Id},
     phase::{
-        listeners::fleet::{FleetListeners, Serving},
+        listeners::fleet::{FleetListeners, ListenerState, Serving},
         origin,
+        policies::client::Http3,
     },
 };
-use edge_ir::{Infra, Origin, Owner, Placement, PortProtocol, ServicePort, StringMap, label};
+use edge_ir::{Infra, Origin, Owner, Placement, PortProtocol, ProxySettings, ServicePort, StringMap, label};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write, sync::Arc};
 
@@ -53,9 +54,13 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
             .filter(|a| is_known(a) && !a.value.is_empty())
             .map(|a| Arc::from(&*a.value))
             .collect(),
-        proxy: Arc::new(proxy_settings::proxy_settings(
-            proxy_of(reader, fleet).map(|proxy| &**proxy),
-        )),
+        proxy: Arc::new(ProxySettings {
+            metric_sinks: reader
+                .fleet_shape(fleet)
+                .map(|shape| shape.telemetry.metric_sinks.clone())
+                .unwrap_or_default(),
+            ..proxy_settings::proxy_settings(proxy_of(reader, fleet).map(|proxy| &**proxy))
+        }),
         origins: listeners.gateways.iter().map(|g| stands_for(&g.object)).collect(),
         key: (&*key).into(),
     }))
@@ -165,20 +170,27 @@ fn short_hash(text: &str) -> String {
 
 fn ports(listeners: &FleetListeners, mapping: PortMapping) -> Vec<ServicePort> {
     let all = listeners.all().filter(|l| l.serving == Serving::Yes);
-    let mut ports: Vec<ServicePort> = all
-        .map(|l| ServicePort {
-            port: l.port,
-            protocol: match l.protocol {
-                api::Protocol::Udp => PortProtocol::Udp,
-                _ => PortProtocol::Tcp,
-            },
-            container_port: mapping.container_port(l.port),
-            name: format!("{}-{}", l.protocol.as_str().to_lowercase(), l.port).into(),
-        })
-        .collect();
+    let mut ports: Vec<ServicePort> = all.flat_map(|l| ports_of(l, mapping)).collect();
     ports.sort();
     ports.dedup_by_key(|p| (p.port, p.protocol));
     ports
+}
+
+/// The ports of a listener: HTTP/3 has the same number once more, for datagrams.
+fn ports_of(listener: &ListenerState, mapping: PortMapping) -> impl Iterator<Item = ServicePort> {
+    let port = listener.port;
+    let at = move |protocol, word: &str| ServicePort {
+        port,
+        protocol,
+        container_port: mapping.container_port(port),
+        name: format!("{word}-{port}").into(),
+    };
+    let own = at(
+        transport(&listener.protocol),
+        &listener.protocol.as_str().to_lowercase(),
+    );
+    let http3 = (listener.http3() == Http3::Offered).then(|| at(PortProtocol::Udp, "http3"));
+    [own].into_iter().chain(http3)
 }
 
 #[cfg(test)]

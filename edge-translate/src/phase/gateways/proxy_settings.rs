@@ -86,6 +86,8 @@ pub(crate) fn proxy_settings(proxy: Option<&EdgeProxy>) -> ProxySettings {
         extra_args: spec.extra_args.iter().map(|a| Arc::from(&**a)).collect(),
         bootstrap: spec.bootstrap.as_deref().map(bootstrap_patch),
         prometheus: serves_prometheus(spec),
+        // Who they are is told by what they name.
+        metric_sinks: Vec::new(),
         host: provider.and_then(|p| p.host.as_ref()).map(|host| HostProcess {
             version: host.envoy_version.as_deref().map(Into::into),
         }),

@@ -7,6 +7,7 @@ mod access_log;
 mod cel;
 pub(crate) mod collector;
 mod formats;
+mod metrics;
 mod tracing;
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     phase::health_log,
 };
 use collector::Collector;
-use edge_ir::{AccessLog, ClusterStats, FleetTracing, HealthLog};
+use edge_ir::{AccessLog, ClusterStats, FleetTracing, HealthLog, MetricSink};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What a fleet tells, and whom.
@@ -30,6 +31,8 @@ pub(crate) struct Telemetry {
     pub(crate) health_log: Option<HealthLog>,
     /// What is counted of clusters besides the usual.
     pub(crate) stats: ClusterStats,
+    /// Whom metrics are pushed to.
+    pub(crate) metric_sinks: Vec<MetricSink>,
     /// Clusters of those who are told, by name.
     pub(crate) collectors: Vec<Collector>,
     /// Backends that are named, whether or not they can be told.
@@ -106,6 +109,7 @@ pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> 
             endpoints: metrics.enable_per_endpoint_stats,
             sizes: metrics.enable_request_response_sizes_stats,
         };
+        told.metric_sinks = metrics::sinks(&mut finder, metrics, &mut told.problems);
     }
     told.collectors = finder.found;
     told.named = finder.named;

@@ -13,11 +13,14 @@ use crate::{
     name::Id,
     phase::policies::{
         attachment::{self, Held},
-        client::{ClientTls, ClientTraffic, Hostless},
+        client::{ClientTls, ClientTraffic, Hostless, Http3},
     },
 };
 use edge_ir::{Http10, SocketSettings};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The policy of a listener.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +72,7 @@ pub(super) fn govern(reader: &Reader<'_>, candidates: &mut [Candidate]) {
             breadth,
         });
     }
+    withhold_http3(candidates);
     let mut ports: BTreeMap<u16, Vec<&mut Candidate>> = BTreeMap::new();
     for candidate in candidates.iter_mut() {
         if candidate.is_sound() && candidate.spec().protocol != Protocol::Udp {
@@ -79,6 +83,27 @@ pub(super) fn govern(reader: &Reader<'_>, candidates: &mut [Candidate]) {
         agree(&mut sharers);
         name_host(&mut sharers);
     });
+}
+
+/// HTTP/3 can't have a port whose datagrams are for a listener of UDP.
+fn withhold_http3(candidates: &mut [Candidate]) {
+    let is_taken = |candidate: &&Candidate| candidate.is_sound() && candidate.spec().protocol == Protocol::Udp;
+    let taken: BTreeSet<u16> = candidates.iter().filter(is_taken).map(|c| c.spec().port).collect();
+    let asks = |candidate: &&mut Candidate| {
+        let spec = candidate.spec();
+        candidate.traffic.http3 == Http3::Offered && spec.protocol == Protocol::Https && taken.contains(&spec.port)
+    };
+    for candidate in candidates.iter_mut().filter(asks) {
+        let port = candidate.spec().port;
+        refuse(
+            candidate,
+            format!("HTTP3: datagrams of port {port} are for a listener of UDP.").into(),
+        );
+        candidate.traffic = Arc::new(ClientTraffic {
+            http3: Http3::Off,
+            ..(*candidate.traffic).clone()
+        });
+    }
 }
 
 /// What the listeners of a port must have in common.

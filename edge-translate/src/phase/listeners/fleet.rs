@@ -19,7 +19,11 @@ use crate::{
     api::{self, Kind, Protocol},
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId},
-    phase::{hostname, origin, policies::client::ClientTraffic, precedence::Seniority},
+    phase::{
+        hostname, origin,
+        policies::client::{ClientTraffic, Http3},
+        precedence::Seniority,
+    },
     status::Condition,
 };
 use edge_ir::{Origin, RouteTableName};
@@ -114,6 +118,22 @@ pub(crate) struct ListenerState {
     pub(crate) table: RouteTableName,
     /// Gateway and listener, for explanation.
     pub(crate) origin: Origin,
+}
+
+impl ListenerState {
+    /// Whether HTTP/3 is spoken there too. Certificates of clients can't be verified over QUIC: where they are asked for,
+    /// nobody comes in by it.
+    pub(crate) fn http3(&self) -> Http3 {
+        match (&self.protocol, self.traffic.http3, &self.clients) {
+            (Protocol::Https, Http3::Offered, None) => Http3::Offered,
+            _ => Http3::Off,
+        }
+    }
+
+    /// Whether HTTP/3 is asked for and can't be had, because clients must say who they are.
+    pub(crate) fn withholds_http3(&self) -> bool {
+        self.protocol == Protocol::Https && self.traffic.http3 == Http3::Offered && self.clients.is_some()
+    }
 }
 
 /// Whether a listener is on the data plane.

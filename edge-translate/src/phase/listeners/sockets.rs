@@ -16,18 +16,19 @@ use crate::{
         backends::cluster::ClusterParts,
         gateways::gateway::{Gateway, transport},
         hostname,
-        policies::client::ClientTraffic,
+        policies::client::{ClientTraffic, Http3},
         routes::bound,
     },
 };
 use edge_ir::{
-    DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
+    Carrier, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
     RouteTableName, Secret, SecretName, ServerNames, SocketSettings, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
 mod filters;
 mod outside;
+mod quic;
 mod rate_limit;
 mod tls;
 
@@ -36,6 +37,8 @@ mod tls;
 pub(crate) struct Socket {
     /// The socket itself.
     pub(crate) listener: Arc<Listener>,
+    /// What takes HTTP/3 on the same port.
+    pub(crate) quic: Option<Arc<Listener>>,
     /// Tables that its chains name, by name.
     pub(crate) tables: Vec<(RouteTableName, Origins)>,
     /// Certificates and authorities that its chains name, by name.
@@ -56,7 +59,10 @@ pub(crate) struct SocketListener {
     full_name: Arc<str>,
     /// Its hostname, `*` for every one.
     hostname: Arc<str>,
+    /// Port that clients use.
+    port: u16,
     protocol: Protocol,
+    http3: Http3,
     /// Server certificates: the Secret, and its name in the fleet.
     certificates: Vec<(Id, SecretName)>,
     /// Which clients may connect, where they must say who they are.
@@ -87,7 +93,9 @@ fn socket_listener(listener: &ListenerState) -> SocketListener {
         id: listener.id,
         full_name: Arc::clone(&listener.full_name),
         hostname: Arc::clone(&listener.hostname),
+        port: listener.port,
         protocol: listener.protocol.clone(),
+        http3: listener.http3(),
         certificates: certificates.map(|c| (c.id, c.name.clone())).collect(),
         clients: listener.clients.clone(),
         traffic: Arc::clone(&listener.traffic),
@@ -107,8 +115,10 @@ pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
         PortProtocol::Tcp => stream_parts(reader, served, bound),
         PortProtocol::Udp => datagram_parts(reader, served),
     };
+    let listener = listener(id, bound, served, ip_family, parts);
     Some(Socket {
-        listener: Arc::new(listener(id, bound, served, ip_family, parts)),
+        quic: quic::listener(reader, served, &listener).map(Arc::new),
+        listener: Arc::new(listener),
         tables: tables(served),
         secrets: secrets(reader, served),
         clusters: clusters(reader, served),
@@ -144,6 +154,7 @@ fn listener(id: SocketId, bound: u16, served: &[SocketListener], ip_family: IpFa
         external_port: port,
         ip_family,
         socket: socket_settings(id, served),
+        carrier: Carrier::Tcp,
         udp: parts.udp,
         chains: parts.chains,
         default_chain: parts.default_chain,
@@ -174,7 +185,7 @@ fn stream_parts(reader: &Reader<'_>, served: &[SocketListener], bound: u16) -> P
     if let Some(listener) = plain {
         let network = match listener.protocol {
             Protocol::Tcp => Network::Tcp(stream(reader, listener, format!("tcp-{bound}"))),
-            _ => http(reader, format!("http-{bound}"), listener, served),
+            _ => http(reader, format!("http-{bound}"), listener, served, Carrier::Tcp),
         };
         parts.default_chain = Some(FilterChain {
             name: (&*listener.table).into(),
@@ -227,7 +238,13 @@ fn nobody(stat_prefix: Arc<str>) -> StreamProxy {
 }
 
 /// The manager of a table: it has the filters that the routes of every listener in the table use.
-fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, served: &[SocketListener]) -> Network {
+fn http(
+    reader: &Reader<'_>,
+    stat_prefix: String,
+    listener: &SocketListener,
+    served: &[SocketListener],
+    carrier: Carrier,
+) -> Network {
     let sharers = served.iter().filter(|l| l.table == listener.table);
     let used = sharers.flat_map(|l| reader.filters(l.id));
     let member = reader.gateway(listener.id.gateway).map(|gateway| &**gateway);
@@ -236,10 +253,11 @@ fn http(reader: &Reader<'_>, stat_prefix: String, listener: &SocketListener, ser
         _ => None,
     };
     let moves = shape.map(|shape| &*shape.filter_order).unwrap_or_default();
+    let of_listener = filters::of_listener(&listener.traffic, quic::alternative(listener, carrier));
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        filters: filters::instances(reader, used, &listener.traffic, moves),
+        filters: filters::instances(reader, used, of_listener, &listener.traffic, moves),
         client: Arc::clone(&listener.traffic.http),
     })
 }
@@ -255,6 +273,7 @@ fn secure_chain(reader: &Reader<'_>, listener: &SocketListener, bound: u16) -> F
             format!("https-{bound}"),
             listener,
             std::slice::from_ref(listener),
+            Carrier::Tcp,
         ),
         origins: Arc::new([listener.origin.clone()]),
     }

@@ -6,7 +6,7 @@
 
 use super::{merge, traffic::Problems};
 use crate::{
-    api::{ClientTrafficPolicySpec, Kind, Metadata, Object, client_traffic as api},
+    api::{ClientTrafficPolicySpec, Kind, Metadata, Object, TlsVersion, client_traffic as api},
     engine::reader::Reader,
     name::Id,
     phase::precedence::Seniority,
@@ -51,8 +51,20 @@ pub(crate) struct ClientTraffic {
     pub(crate) limits: Told,
     /// Who may call in gRPC-Web.
     pub(crate) web_calls: WebCalls,
+    /// Whether HTTP/3 is spoken as well, where TLS is terminated.
+    pub(crate) http3: Http3,
     /// TLS.
     pub(crate) tls: ClientTls,
+}
+
+/// Whether HTTP/3 is spoken beside what goes over TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Http3 {
+    /// It isn't.
+    #[default]
+    Off,
+    /// It is, and clients are told so.
+    Offered,
 }
 
 /// Who a request of HTTP/1.0 without Host is for.
@@ -117,9 +129,6 @@ fn read(
     let late = headers.and_then(|headers| headers.late_response_headers.as_deref());
     let web_calls = spec.grpc.as_ref().is_some_and(|grpc| grpc.enable_web);
     let http10 = spec.http1.as_deref().and_then(|http1| http1.http10.as_ref());
-    if spec.http3.is_some() {
-        problems.add("HTTP3", "HTTP/3 is not supported by this version");
-    }
     ClientTraffic {
         socket: connection::socket(spec, problems),
         connections: connection::connections(spec, problems),
@@ -135,8 +144,20 @@ fn read(
             Some(_) | None => Told::Usual,
         },
         web_calls: if web_calls { WebCalls::All } else { WebCalls::GrpcRoutes },
+        http3: http3(spec, problems),
         tls: tls::tls(reader, policy, spec.tls.as_deref(), problems),
     }
+}
+
+fn http3(spec: &ClientTrafficPolicySpec, problems: &mut Problems) -> Http3 {
+    if spec.http3.is_none() {
+        return Http3::Off;
+    }
+    let most = spec.tls.as_deref().and_then(|tls| tls.max_version.as_ref());
+    if matches!(most, Some(TlsVersion::V1_0 | TlsVersion::V1_1 | TlsVersion::V1_2)) {
+        problems.add("HTTP3", "HTTP/3 needs TLS 1.3, which tls.maxVersion leaves out");
+    }
+    Http3::Offered
 }
 
 fn path(probe: &api::ProbeSettings, problems: &mut Problems) -> Option<Arc<str>> {

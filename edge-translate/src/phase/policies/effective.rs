@@ -154,16 +154,21 @@ fn extending(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Extendin
 }
 
 fn variant(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> VariantId {
-    let (load_balancing, upstream) = match treatment {
+    let (load_balancing, routing, upstream) = match treatment {
         Treatment::Traffic(traffic) => {
             let traffic = reader.traffic(traffic);
-            (traffic.load_balancing.clone(), traffic.upstream.clone())
+            (
+                traffic.load_balancing.clone(),
+                traffic.routing,
+                traffic.upstream.clone(),
+            )
         }
         Treatment::Refused => Default::default(),
     };
     reader.variant_id(Variant {
         encryption,
         load_balancing,
+        routing,
         upstream,
     })
 }

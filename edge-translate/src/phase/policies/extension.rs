@@ -10,7 +10,7 @@ use crate::{
     api::{Generic, Kind, MergeType, Object},
     engine::reader::Reader,
     name::{BackendId, BackendPort, Extending, Extension, Id, OutsideService, Streams},
-    phase::{backends::backend_tls::BackendTls, precedence::Seniority},
+    phase::{backends::set, precedence::Seniority},
 };
 use edge_ir::{FilterEffect, FilterInstance};
 use serde::de::DeserializeOwned;
@@ -102,6 +102,7 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ExtensionPolicy> {
             Read::Processor { backend, .. } => Some(backend.port),
             Read::Script { .. } | Read::Native(_) => None,
         })
+        .flat_map(|port| reader.backends_behind(port))
         .collect();
     asked.sort_unstable();
     asked.dedup();
@@ -301,9 +302,9 @@ impl Entry {
             outside: None,
         };
         match self.read.as_ref().map_err(Arc::clone)? {
-            Read::Processor { instance, backend } => match reader.backend_tls(backend.port) {
-                Some(BackendTls::Refused(why)) => Err(format!("ExtProc: {why}").into()),
-                _ => Ok(Run {
+            Read::Processor { instance, backend } => match set::refusal(reader, backend.port) {
+                Some(why) => Err(format!("ExtProc: {why}").into()),
+                None => Ok(Run {
                     backend: Some(*backend),
                     ..alone(instance.clone())
                 }),

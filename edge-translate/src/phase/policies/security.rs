@@ -10,7 +10,7 @@ use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
     engine::reader::Reader,
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
-    phase::{backends::backend_tls::BackendTls, precedence::Seniority, routes::is_token},
+    phase::{backends::set, precedence::Seniority, routes::is_token},
 };
 use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind};
 use serde_json::{Map, Value};
@@ -119,7 +119,10 @@ fn settle(
     if !problems.is_empty() {
         return (Err(Unsettled::Invalid(problems.joined())), Vec::new());
     }
-    let asked = guards.backends.iter().map(|backend| backend.port).collect();
+    let backends = guards.backends.iter();
+    let asked = backends
+        .flat_map(|backend| reader.backends_behind(backend.port))
+        .collect();
     if !guards.waits.is_empty() {
         return (Err(Unsettled::Waiting(guards.waits.join("\n").into())), asked);
     }
@@ -229,13 +232,8 @@ pub(crate) fn fault_of_streams(reader: &Reader<'_>, policy: Id) -> Option<Arc<st
 /// Why a service of a policy can't be asked as its own settings want; none where it can.
 pub(super) fn fault_of_backends(reader: &Reader<'_>, security: SecurityId) -> Option<Arc<str>> {
     let security = reader.security(security);
-    let refused = security
-        .backends
-        .iter()
-        .find_map(|backend| match reader.backend_tls(backend.port) {
-            Some(BackendTls::Refused(why)) => Some(why.clone()),
-            _ => None,
-        })?;
+    let mut backends = security.backends.iter();
+    let refused = backends.find_map(|backend| set::refusal(reader, backend.port))?;
     Some(format!("Backend: {refused}").into())
 }
 

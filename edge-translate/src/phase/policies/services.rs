@@ -6,7 +6,7 @@
 use crate::{
     api::{self, BackendType, Kind, ServiceType, cluster_settings::ClusterSettings, security::ServiceRef},
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, Target, Variant, VariantId},
+    name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
     phase::{
         policies::traffic::{self, Problems},
         reference::{Referent, Referrer, is_permitted},
@@ -16,7 +16,7 @@ use crate::{
     world::transport,
 };
 use edge_ir::{AppProtocol, PortProtocol, RetryPolicy, Timeout};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// A service, and how it is asked.
 pub(super) struct Service {
@@ -42,19 +42,12 @@ pub(super) struct Asked<'a> {
     pub(super) wait: Option<Timeout>,
 }
 
-/// The service that references name; none where that is not one that can be asked.
+/// The service that references name, several of them as one; none where that is not one that can be asked.
 pub(super) fn service(reader: &Reader<'_>, asked: Asked<'_>, problems: &mut Problems) -> Option<Service> {
     let area = asked.area;
-    let [reference] = asked.references else {
-        problems.add(area, "exactly one of backendRefs is supported by this version");
-        return None;
-    };
-    if reference.weight == Some(0) {
-        problems.add(area, "the weight of the only backendRef must not be 0");
-    }
     let (variant, retry) = settings(&asked, problems);
     let variant = reader.variant_id(variant);
-    match backend(reader, asked.by, reference, asked.protocol) {
+    match backends(reader, &asked) {
         Ok((backend, authority)) => Some(Service {
             backend: BackendId { variant, ..backend },
             authority,
@@ -74,6 +67,71 @@ pub(super) fn settings(asked: &Asked<'_>, problems: &mut Problems) -> (Variant, 
     };
     retries(asked.area, settings, asked.wait, problems);
     traffic::of_service(settings, problems)
+}
+
+/// All references as one backend, and the host of the first.
+fn backends(reader: &Reader<'_>, asked: &Asked<'_>) -> Result<(BackendId, Arc<str>), String> {
+    let found = asked.references.iter().map(|reference| {
+        let (backend, host) = backend(reader, asked.by, reference, asked.protocol)?;
+        let member = SetMember {
+            port: backend.port,
+            weight: reference.weight.unwrap_or(1),
+            priority: u32::from(reference.fallback == Some(true)),
+        };
+        Ok((backend, member, host))
+    });
+    let mut found = found.collect::<Result<Vec<_>, String>>()?;
+    found.retain(|(_, member, _)| member.weight > 0);
+    let Some((first, _, host)) = found.first() else {
+        return Err(match asked.references {
+            [] => "at least one of backendRefs must be set".to_owned(),
+            _ => "the weight of one of backendRefs must not be 0".to_owned(),
+        });
+    };
+    if found.len() == 1 {
+        return Ok((*first, Arc::clone(host)));
+    }
+    if found.iter().any(|(backend, ..)| backend.protocol != first.protocol) {
+        return Err("all backendRefs must speak the same protocol".to_owned());
+    }
+    let members: Vec<SetMember> = found.iter().map(|(_, member, _)| *member).collect();
+    let kinds: BTreeSet<EndpointKind> = members
+        .iter()
+        .flat_map(|member| endpoint_kinds(reader, member.port))
+        .collect();
+    if kinds.len() > 1 {
+        return Err("external service destinations having multiple endpoint types are not supported".to_owned());
+    }
+    let set = BackendId {
+        port: reader.backend_set(members),
+        ..*first
+    };
+    Ok((set, Arc::clone(host)))
+}
+
+/// How endpoints are named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum EndpointKind {
+    Address,
+    Name,
+    Path,
+}
+
+/// How a backend names its endpoints, as far as its own object tells.
+fn endpoint_kinds(reader: &Reader<'_>, port: BackendPort) -> BTreeSet<EndpointKind> {
+    let backend = match port.target.kind {
+        BackendKind::Backend => reader.backend(port.target.id),
+        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Set => None,
+    };
+    let Some(backend) = backend else {
+        return BTreeSet::from([EndpointKind::Address]);
+    };
+    let kind = |endpoint: &api::BackendEndpoint| match (&endpoint.fqdn, &endpoint.ip) {
+        (Some(_), _) => EndpointKind::Name,
+        (None, Some(_)) => EndpointKind::Address,
+        (None, None) => EndpointKind::Path,
+    };
+    backend.spec.endpoints.iter().map(kind).collect()
 }
 
 /// Whether a proxy knows a status, and it says that a request failed.
@@ -159,7 +217,8 @@ fn backend(
                 format!("{name}.{namespace}:{}", found.port),
             )
         }
-        BackendKind::Backend => {
+        // No reference names a set.
+        BackendKind::Backend | BackendKind::Set => {
             let backend = own(reader, target, reference.port)?;
             let spoken = backend.spec.app_protocols.first().map(|protocol| protocol.as_str());
             (0, spoken, host_of(backend))

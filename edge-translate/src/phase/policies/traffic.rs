@@ -8,11 +8,11 @@
 use super::merge;
 use crate::{
     api::{
-        BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity,
+        BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity, RoutingType,
         cluster_settings::ClusterSettings,
     },
     engine::reader::Reader,
-    name::{Id, Traffic, TrafficId, Variant},
+    name::{Id, Routing, Traffic, TrafficId, Variant},
     phase::precedence::Seniority,
 };
 use edge_ir::{Fraction, RetryPolicy, Timeout};
@@ -143,11 +143,23 @@ fn read(
     }
     Traffic {
         load_balancing: balancing::balancing(spec, problems),
+        routing: routing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
         timeout: route::timeout(spec, problems),
         retry: route::retry(spec, problems),
         route: route::route(spec, problems),
         filters: filters::filters(reader, spec, sources, problems),
+    }
+}
+
+fn routing(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<Routing> {
+    match spec.routing_type.as_ref()? {
+        RoutingType::Endpoint => Some(Routing::Endpoints),
+        RoutingType::Service => Some(Routing::Service),
+        RoutingType::Other(other) => {
+            problems.add("RoutingType", format_args!("{other} is not Endpoint or Service"));
+            None
+        }
     }
 }
 
@@ -173,7 +185,7 @@ impl Problems {
 
     /// Milliseconds of a duration.
     pub(crate) fn millis(&mut self, area: &str, field: &str, text: Option<&DurationText>) -> Option<Timeout> {
-        match text?.parse() {
+        match text?.parse_with_fraction() {
             Ok(duration) => Some(Timeout(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))),
             Err(_) => {
                 self.add(area, format_args!("invalid {field} value {}", text?.as_str()));

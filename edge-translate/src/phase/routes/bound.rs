@@ -11,7 +11,8 @@ use super::{
     attach::Attachments,
     filters::{merged, needed},
     rules::{
-        self, Action, Compiled, Forwarding, Limits, Retries, Rule, Stream, Summary, Tries, Wording, internal_error,
+        self, Action, Compiled, Forwarding, Limits, Retries, Rule, Share, Stream, StreamTo, Summary, Tries, Wording,
+        internal_error,
     },
     uses::{Uses, uses},
 };
@@ -19,7 +20,7 @@ use crate::{
     engine::reader::Reader,
     name::{
         BackendId, Context, ContextId, Decision, Extending, Extension, FilterKey, ListenerId, PolicyFilters,
-        Protection, RouteId, RouteKind, Security, Streams, Sym, Traffic, Treatment, VariantId,
+        Protection, RouteId, RouteKind, Security, SetMember, Streams, Sym, Traffic, Treatment, VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -326,7 +327,7 @@ impl Binder<'_, '_> {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         let mut shares: SmallVec<[BackendShare; 1]> = SmallVec::new();
         let mut invalid_weight = rule.invalid_weight;
-        for share in rule.shares {
+        for share in self.one_of_ranked(rule.shares, due) {
             let Some(backend) = self.backend(share.backend, due) else {
                 invalid_weight = invalid_weight.saturating_add(share.weight);
                 continue;
@@ -375,6 +376,51 @@ impl Binder<'_, '_> {
         })
     }
 
+    /// Backends of which some stand by for others, as the one cluster that they must be then; others as they are. One
+    /// that can't be spoken to as it asks has no part in it, and its weight stays behind.
+    fn one_of_ranked(&self, shares: Vec<Share>, due: &Due) -> Vec<Share> {
+        if shares.iter().all(|share| share.priority == 0) {
+            return shares;
+        }
+        let ranked = shares.iter().map(|share| (share.backend, share.weight, share.priority));
+        let Some((set, members)) = self.set(ranked, due) else {
+            return shares;
+        };
+        let (joined, mut rest): (Vec<Share>, Vec<Share>) =
+            shares.into_iter().partition(|share| members.contains(&share.backend));
+        let weight = front(joined.iter().map(|share| (share.weight, share.priority)));
+        // What has a set has nothing of its own: the rule would have failed.
+        rest.extend(joined.into_iter().next().map(|first| Share {
+            backend: set,
+            weight,
+            priority: 0,
+            ..first
+        }));
+        rest
+    }
+
+    /// The set of backends of which some stand by for others, and who is in it; none where nobody does.
+    fn set(
+        &self,
+        backends: impl Iterator<Item = (BackendId, u32, u32)>,
+        due: &Due,
+    ) -> Option<(BackendId, Vec<BackendId>)> {
+        let usable = backends.filter(|(backend, weight, _)| *weight > 0 && self.backend(*backend, due).is_some());
+        let all: Vec<_> = usable.collect();
+        let is_ranked = all.len() > 1 && all.iter().any(|(.., priority)| *priority > 0);
+        let (first, ..) = *all.first().filter(|_| is_ranked)?;
+        let member = |(backend, weight, priority): &(BackendId, u32, u32)| SetMember {
+            port: backend.port,
+            weight: *weight,
+            priority: *priority,
+        };
+        let set = BackendId {
+            port: self.reader.backend_set(all.iter().map(member).collect()),
+            ..first
+        };
+        Some((set, all.into_iter().map(|(backend, ..)| backend).collect()))
+    }
+
     /// The limit for the whole exchange: that of the rule, else that of the policy. A GRPCRoute has no field for it, and
     /// the proxy's own limit would end every stream.
     fn timeout(&self, limits: Limits, retry: Option<&RetryPolicy>, traffic: &Traffic) -> Option<Timeout> {
@@ -405,7 +451,7 @@ impl Binder<'_, '_> {
         }
         proxy.invalid_weight = stream.invalid_weight;
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
-        for (backend, weight) in stream.shares {
+        for StreamTo { backend, weight, .. } in self.one_of_streams(stream.shares, &due) {
             let Some(backend) = self.backend(backend, &due) else {
                 proxy.invalid_weight = proxy.invalid_weight.saturating_add(weight);
                 continue;
@@ -425,9 +471,33 @@ impl Binder<'_, '_> {
         proxy
     }
 
+    /// [`Self::one_of_ranked`] for streams.
+    fn one_of_streams(&self, shares: Vec<StreamTo>, due: &Due) -> Vec<StreamTo> {
+        let ranked = shares.iter().map(|share| (share.backend, share.weight, share.priority));
+        let Some((set, members)) = self.set(ranked, due).filter(|_| self.kind != RouteKind::Udp) else {
+            return shares;
+        };
+        let (joined, mut rest): (Vec<StreamTo>, Vec<StreamTo>) =
+            shares.into_iter().partition(|share| members.contains(&share.backend));
+        let weight = front(joined.iter().map(|share| (share.weight, share.priority)));
+        rest.push(StreamTo {
+            backend: set,
+            weight,
+            priority: 0,
+        });
+        rest
+    }
+
     fn backend(&self, backend: BackendId, due: &Due) -> Option<BackendId> {
         settings::in_context(self.reader, backend, due.variant)
     }
+}
+
+/// What backends weigh together beside others of their rule: those count that stand by for nobody.
+fn front(shares: impl Iterator<Item = (u32, u32)> + Clone) -> u32 {
+    let first = shares.clone().map(|(_, priority)| priority).min();
+    let first = shares.filter(|(_, priority)| Some(*priority) == first);
+    first.map(|(weight, _)| weight).fold(0, u32::saturating_add)
 }
 
 /// When a request is tried again: what the rule says, else what the policy says, within the rule's limit for a try.

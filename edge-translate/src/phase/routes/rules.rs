@@ -30,6 +30,7 @@ mod filter;
 mod grpc_matches;
 mod matches;
 mod session;
+mod standby;
 mod stream;
 mod widened;
 
@@ -197,6 +198,8 @@ pub(super) struct Share {
     pub(super) backend: BackendId,
     /// Its weight; 0 keeps its cluster ready and sends nothing there.
     pub(super) weight: u32,
+    /// How far behind others it stands; 0 is used first.
+    pub(super) priority: u32,
     /// Edits to requests that go to it.
     pub(super) request_headers: HeaderEdits,
     /// Edits to its responses.
@@ -205,6 +208,17 @@ pub(super) struct Share {
     pub(super) host_rewrite: Option<Arc<str>>,
     /// Filters that requests to it use.
     pub(super) filters: RouteFilters,
+}
+
+/// A backend of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct StreamTo {
+    /// Which one.
+    pub(super) backend: BackendId,
+    /// Its weight.
+    pub(super) weight: u32,
+    /// How far behind others it stands; 0 is used first.
+    pub(super) priority: u32,
 }
 
 /// A backend that gets copies.
@@ -222,7 +236,7 @@ pub(super) struct Stream {
     /// The name of the rule, where there is one rule.
     pub(super) name: Option<Sym>,
     /// Backends with their weights.
-    pub(super) shares: Vec<(BackendId, u32)>,
+    pub(super) shares: Vec<StreamTo>,
     /// Weight of references that lead nowhere.
     pub(super) invalid_weight: u32,
     /// The route.

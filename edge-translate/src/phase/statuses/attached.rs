@@ -15,7 +15,7 @@ use crate::{
     name::{Ancestor, Id, PolicyId, RouteId},
     phase::{
         gateways::gateway::Gateway,
-        listeners::listener_set,
+        listeners::{fleet::ListenerState, listener_set},
         policies::{
             attachment::{self, Held, may_target},
             extension, policy, security,
@@ -38,6 +38,8 @@ struct Said {
     merged: Option<Condition>,
     /// That it is closed until something is there; the first word about it stays.
     programmed: Option<Condition>,
+    /// Listeners that would speak HTTP/3 and don't, a sentence each.
+    without_http3: Vec<String>,
 }
 
 /// A policy whose status is made.
@@ -76,13 +78,8 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         (old, idle) => old.or(idle),
     };
     let entry = |(ancestor, said): (Ancestor, Said)| {
-        let conditions = [
-            said.accepted,
-            said.overridden,
-            said.merged,
-            said.programmed,
-            warning.clone(),
-        ];
+        let warning = warned(warning.clone(), &said.without_http3);
+        let conditions = [said.accepted, said.overridden, said.merged, said.programmed, warning];
         ParentStatus {
             parent: Arc::new(written(reader, ancestor)),
             conditions: conditions.into_iter().flatten().collect(),
@@ -98,6 +95,18 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         observed_generation,
         body,
     }))
+}
+
+/// One condition for all that is warned of.
+fn warned(of_fields: Option<Condition>, without_http3: &[String]) -> Option<Condition> {
+    if without_http3.is_empty() {
+        return of_fields;
+    }
+    let message = without_http3.join("; ");
+    Some(match of_fields {
+        Some(other) => Condition::yes("Warning", "Warnings", format!("{}; {message}", other.message)),
+        None => Condition::yes("Warning", "UnsupportedHTTP3ClientValidation", message),
+    })
 }
 
 /// Whether a policy with targets has one that hangs under a Gateway of ours; nothing asks the backends of another. What
@@ -181,6 +190,7 @@ impl Subject<'_, '_> {
         }
         let unfit = self.unfit(target).or_else(|| self.out_of_force(target));
         let overridden = overridden::condition(self.reader, self.policy, target);
+        let without_http3 = self.without_http3(target);
         for ancestor in ancestors {
             let invalid = gateway_of(self.reader, ancestor).and_then(|gateway| self.invalid(None, gateway));
             let accepted = invalid
@@ -188,6 +198,7 @@ impl Subject<'_, '_> {
                 .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
             self.accept(ancestor, accepted);
             self.awaits(ancestor, None);
+            self.said(ancestor).without_http3.extend_from_slice(&without_http3);
             if let Some(overridden) = &overridden {
                 self.said(ancestor).overridden = Some(overridden.clone());
             }
@@ -260,6 +271,32 @@ impl Subject<'_, '_> {
 
     /// Why listeners of a target can't have what the policy says.
     fn out_of_force(&self, target: Target) -> Option<Condition> {
+        let governed = self.governed(target)?;
+        let why = governed.iter().filter_map(|listener| listener.governed.as_ref());
+        let mut messages: Vec<&str> = why
+            .filter_map(|governed| governed.verdict.as_ref().err())
+            .map(|why| &**why)
+            .collect();
+        messages.dedup();
+        (!messages.is_empty()).then(|| Condition::no("Accepted", "Invalid", messages.join("\n")))
+    }
+
+    /// Listeners of a target that can't have the HTTP/3 that the policy asks for.
+    fn without_http3(&self, target: Target) -> Vec<String> {
+        let governed = self.governed(target).unwrap_or_default();
+        let without = governed.iter().filter(|listener| listener.withholds_http3());
+        let sentence = |listener: &&ListenerState| {
+            format!(
+                "HTTP/3 was disabled for listener \"{}\" because the proxy does not support downstream client TLS \
+                 validation over QUIC",
+                listener.full_name
+            )
+        };
+        without.map(sentence).collect()
+    }
+
+    /// The listeners of a target whose policy for clients this one is; none for other kinds.
+    fn governed(&self, target: Target) -> Option<Vec<&'_ ListenerState>> {
         let gateway = match target.kind {
             _ if self.policy.kind != Kind::ClientTrafficPolicy => return None,
             Kind::ListenerSet => listener_set::parent(self.reader, self.reader.listener_set(target.id)?)?,
@@ -276,14 +313,11 @@ impl Subject<'_, '_> {
             };
             is_in && target.section.is_none_or(|section| listener.id.name == section)
         });
-        let governed = meant.filter_map(|listener| listener.governed.as_ref());
-        let why = governed.filter(|governed| governed.policy == self.policy.id);
-        let mut messages: Vec<&str> = why
-            .filter_map(|governed| governed.verdict.as_ref().err())
-            .map(|why| &**why)
-            .collect();
-        messages.dedup();
-        (!messages.is_empty()).then(|| Condition::no("Accepted", "Invalid", messages.join("\n")))
+        let is_own = |listener: &&ListenerState| {
+            let governed = listener.governed.as_ref();
+            governed.is_some_and(|governed| governed.policy == self.policy.id)
+        };
+        Some(meant.filter(is_own).collect())
     }
 
     /// For each listener of a route with a policy that this one merges into: with whom, and what comes of it.

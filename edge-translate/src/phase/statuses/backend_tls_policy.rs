@@ -97,7 +97,8 @@ fn target_problem(reader: &Reader<'_>, policy: &BackendTlsPolicy, target: &Polic
     let Some(backend) = backend_tls::target_of(reader, policy, target) else {
         return Some(format!("kind {kind} can't be a backend"));
     };
-    if reader.object(backend.kind.kind(), backend.id).is_none() {
+    let object = backend.kind.kind().and_then(|kind| reader.object(kind, backend.id));
+    if object.is_none() {
         return Some(format!("there is no {kind} {namespace}/{name}"));
     }
     let section = target.section_name.as_deref()?;

@@ -220,7 +220,7 @@ fn name(reader: &Reader<'_>, port: BackendPort) -> String {
     let kind = match target.kind {
         BackendKind::Service => "Service",
         BackendKind::ServiceImport => "ServiceImport",
-        BackendKind::Backend => "Backend",
+        BackendKind::Backend | BackendKind::Set => "Backend",
     };
     format!(
         "{kind} {}/{}",

@@ -61,6 +61,9 @@ pub(super) fn put(message: &mut pb::Cluster, cluster: &Cluster) {
     message.preconnect_policy = settings.preconnect.map(preconnect);
     if let Some(version) = settings.proxy_protocol {
         message.transport_socket = Some(behind_proxy_header(version, message.transport_socket.take()));
+        for one in &mut message.transport_socket_matches {
+            one.transport_socket = Some(behind_proxy_header(version, one.transport_socket.take()));
+        }
     }
 }
 
@@ -116,12 +119,16 @@ fn preconnect(preconnect: Preconnect) -> PreconnectPolicy {
     }
 }
 
-/// The header goes in front of whatever the connection carries, TLS included.
-fn behind_proxy_header(version: ProxyProtocol, inner: Option<TransportSocket>) -> TransportSocket {
-    let clear = || TransportSocket {
+/// No TLS.
+pub(super) fn clear() -> TransportSocket {
+    TransportSocket {
         name: "envoy.transport_sockets.raw_buffer".to_owned(),
         config_type: Some(ConfigType::TypedConfig(pack_any(RawBuffer {}))),
-    };
+    }
+}
+
+/// The header goes in front of whatever the connection carries, TLS included.
+fn behind_proxy_header(version: ProxyProtocol, inner: Option<TransportSocket>) -> TransportSocket {
     let version = match version {
         ProxyProtocol::V1 => Version::V1,
         ProxyProtocol::V2 => Version::V2,

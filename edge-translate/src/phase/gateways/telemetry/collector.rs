@@ -7,9 +7,9 @@ use crate::{
         shape::Backends,
     },
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, Target, Variant, VariantId},
+    name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
     phase::{
-        backends::backend_tls::BackendTls,
+        backends::set,
         policies::traffic::{self, Problems},
         statuses::backend_problem,
     },
@@ -33,20 +33,17 @@ pub(crate) struct Collector {
 /// Where one is who is told.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
-    /// Backends, each with its weight and how far behind others it stands.
-    Backends(Vec<(BackendId, u32, u32)>),
+    /// A backend, or a set of several.
+    Backend(BackendId),
     /// A host and a port.
     Host(Arc<str>, u16),
 }
 
 impl Collector {
-    /// Backends of whom there is one: their endpoints are discovered.
+    /// The backend whose endpoints are discovered.
     pub(crate) fn backend(&self) -> Option<BackendId> {
         match &self.place {
-            Place::Backends(backends) => match backends.as_slice() {
-                [(backend, ..)] => Some(*backend),
-                _ => None,
-            },
+            Place::Backend(backend) => Some(*backend),
             Place::Host(..) => None,
         }
     }
@@ -94,7 +91,7 @@ impl Finder<'_, '_> {
         })
     }
 
-    fn at_host(&self, host: &str, port: u16) -> Result<(Place, Arc<str>), String> {
+    pub(super) fn at_host(&self, host: &str, port: u16) -> Result<(Place, Arc<str>), String> {
         let is_host = matches!(api::Hostname::parse(host), Ok(api::Hostname::Exact(_)));
         if !is_host && host.parse::<std::net::IpAddr>().is_err() {
             return Err(format!("{host:?} is neither a host name nor an address"));
@@ -117,19 +114,29 @@ impl Finder<'_, '_> {
         for reference in listed.iter().filter(|reference| reference.weight > 0) {
             let (port, host) = self.backend(reference)?;
             authority.get_or_insert(host);
-            let backend = BackendId {
+            found.push(SetMember {
                 port,
-                protocol,
-                variant,
-            };
-            found.push((backend, reference.weight, u32::from(reference.fallback == Some(true))));
+                weight: reference.weight,
+                priority: u32::from(reference.fallback == Some(true)),
+            });
         }
         let Some(authority) = authority else {
             return Err("no backendRef has a weight".to_owned());
         };
-        self.named.extend(found.iter().map(|(backend, ..)| backend.port));
-        self.same_tls(&found)?;
-        Ok((Place::Backends(found), authority.into()))
+        self.named.extend(found.iter().map(|member| member.port));
+        let port = match found.as_slice() {
+            [one] => one.port,
+            _ => self.reader.backend_set(found),
+        };
+        if let Some(why) = set::refusal(self.reader, port) {
+            return Err(why.to_owned());
+        }
+        let backend = BackendId {
+            port,
+            protocol,
+            variant,
+        };
+        Ok((Place::Backend(backend), authority.into()))
     }
 
     fn variant(&self, settings: &ClusterSettings) -> Result<VariantId, String> {
@@ -144,21 +151,8 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// Backends of one cluster are spoken to alike.
-    fn same_tls(&self, found: &[(BackendId, u32, u32)]) -> Result<(), String> {
-        let tls = |(backend, ..): &(BackendId, u32, u32)| self.reader.backend_tls(backend.port);
-        for backend in found {
-            if let Some(BackendTls::Refused(why)) = tls(backend) {
-                return Err(why.to_string());
-            }
-        }
-        match found.iter().all(|backend| tls(backend) == tls(&found[0])) {
-            true => Ok(()),
-            false => Err("all backendRefs must be spoken to with the same TLS settings".to_owned()),
-        }
-    }
-
-    fn backend(&self, reference: &BackendRef) -> Result<(BackendPort, String), String> {
+    /// The backend behind a reference, and the host that it is asked as.
+    pub(super) fn backend(&self, reference: &BackendRef) -> Result<(BackendPort, String), String> {
         let (reader, name) = (self.reader, &*reference.name);
         let namespace = reference.namespace.as_deref().unwrap_or(self.home);
         let kind = BackendKind::of(&reference.group, &reference.kind);
@@ -177,7 +171,7 @@ impl Finder<'_, '_> {
                 let host = self.own(target, namespace, reference)?;
                 (target, 0, host)
             }
-            Some(BackendKind::ServiceImport) | None => {
+            Some(BackendKind::ServiceImport | BackendKind::Set) | None => {
                 return Err("BackendRefs only support Service and Backend kind.".to_owned());
             }
         };

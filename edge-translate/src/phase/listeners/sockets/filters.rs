@@ -13,7 +13,10 @@ use crate::{
         routes::credential::{self, Credential},
     },
 };
-use edge_ir::{FilterId, FilterInstance, FilterKind, FilterSettings, LocalRateLimit, RateLimitService, Secret, Told};
+use edge_ir::{
+    FilterId, FilterInstance, FilterKind, FilterSettings, HeaderMutation, LocalRateLimit, RateLimitService, Secret,
+    Told,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The instances of a chain, each once: the listener's own, and those of routes, where what several ask of the same one
@@ -21,10 +24,11 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) fn instances(
     reader: &Reader<'_>,
     keys: impl Iterator<Item = FilterKey>,
+    of_listener: impl Iterator<Item = (FilterId, FilterSettings)>,
     traffic: &ClientTraffic,
     moves: &[FilterMove],
 ) -> Vec<FilterInstance> {
-    let mut used: BTreeMap<FilterId, FilterSettings> = of_listener(traffic).collect();
+    let mut used: BTreeMap<FilterId, FilterSettings> = of_listener.collect();
     for key in keys {
         let settings = in_listener(settings(reader, key), traffic);
         match used.get_mut(&reader.filter_id(key)) {
@@ -37,10 +41,14 @@ pub(super) fn instances(
     filter_order::apply(moves, usual)
 }
 
-/// What a listener has of its own, for all that it serves.
-fn of_listener(traffic: &ClientTraffic) -> impl Iterator<Item = (FilterId, FilterSettings)> {
+/// What a listener has of its own, for all that it serves; with an edit that tells clients of another way in.
+pub(super) fn of_listener(
+    traffic: &ClientTraffic,
+    alternative: Option<HeaderMutation>,
+) -> impl Iterator<Item = (FilterId, FilterSettings)> {
     let probe = traffic.probe.clone().map(FilterSettings::Probe);
-    let edits = (!traffic.late_response.is_empty()).then(|| FilterSettings::Responses(traffic.late_response.clone()));
+    let edits: Vec<HeaderMutation> = traffic.late_response.iter().cloned().chain(alternative).collect();
+    let edits = (!edits.is_empty()).then_some(FilterSettings::Responses(edits));
     let calls = (traffic.web_calls == WebCalls::All).then_some(FilterSettings::OfRoutes);
     [
         (FilterKind::HealthCheck, probe),

@@ -3,55 +3,38 @@
 use crate::{
     engine::reader::Reader,
     name::{OutsideService, Scheme},
-    phase::backends::{backend_tls::system_authorities, cluster::ClusterParts},
+    phase::backends::{
+        backend_tls::system_authorities,
+        cluster::{ClusterParts, NamedHost},
+    },
 };
-use edge_ir::{
-    AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, Locality, Secret,
-    ServerNaming, SubjectName, TlsParameters, UpstreamTls,
-};
+use edge_ir::{AppProtocol, Cluster, Secret, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::sync::Arc;
 
 /// The cluster of a service, found by its name or at its address, and in TLS verified by the authorities of the system.
 pub(super) fn parts(reader: &Reader<'_>, service: &OutsideService) -> ClusterParts {
-    let name = reader.outside_cluster_name(service);
     let variant = reader.variant(service.variant);
-    let authorities = match service.scheme {
-        Scheme::Https => Some(system_authorities()),
+    let tls = match service.scheme {
+        Scheme::Https => {
+            let authorities = system_authorities();
+            Some((tls(service, &authorities), authorities))
+        }
         Scheme::Http => None,
     };
-    let tls = authorities.as_ref().map(|authorities| tls(service, authorities));
-    let ip = service.ip();
-    let endpoint = Endpoint {
-        address: match ip {
-            Some(ip) => EndpointAddress::Socket { ip, port: service.port },
-            None => EndpointAddress::Name {
-                host: Arc::clone(&service.host),
-                port: service.port,
-            },
-        },
-        hostname: ip.is_none().then(|| Arc::clone(&service.host)),
-        health: EndpointHealth::Serving,
+    let at = NamedHost {
+        host: &service.host,
+        port: service.port,
+        protocol: AppProtocol::Http1,
+        tls,
     };
-    let locality = Locality {
-        region: (&*name).into(),
-        zone: None,
-        priority: 0,
-        weight: 1,
-        endpoints: vec![endpoint],
-    };
+    let parts = ClusterParts::at_host(reader.outside_cluster_name(service), at);
     ClusterParts {
         cluster: Arc::new(Cluster {
-            name,
-            discovery: Discovery::Dns(vec![locality]),
-            protocol: AppProtocol::Http1,
-            tls,
             load_balancing: variant.load_balancing.clone(),
             upstream: Arc::clone(&variant.upstream),
-            zones: None,
-            stats: ClusterStats::default(),
-            origins: Arc::default(),
+            ..Cluster::clone(&parts.cluster)
         }),
-        secrets: authorities.into_iter().collect(),
+        secrets: parts.secrets,
     }
 }
 

@@ -1,9 +1,12 @@
 //! The service that counts requests for all proxies: what an instance asks, and the cluster of it.
 
-use crate::{engine::reader::Reader, phase::backends::cluster::ClusterParts, settings::RateLimitSettings};
+use crate::{
+    engine::reader::Reader,
+    phase::backends::cluster::{ClusterParts, NamedHost},
+    settings::RateLimitSettings,
+};
 use edge_ir::{
-    AppProtocol, Cluster, ClusterName, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth,
-    FilterSettings, LoadBalancing, Locality, RateLimitService, Secret, SecretContent, SecretName, ServerNaming,
+    AppProtocol, ClusterName, FilterSettings, RateLimitService, Secret, SecretContent, SecretName, ServerNaming,
     SubjectName, Timeout, TlsParameters, Told, UpstreamTls,
 };
 use std::sync::Arc;
@@ -42,46 +45,26 @@ pub(super) fn cluster(reader: &Reader<'_>) -> Option<ClusterParts> {
         (format!("{SERVICE}.{namespace}.svc.{domain}").into(), PORT)
     };
     let (host, port) = service.address.clone().unwrap_or_else(beside);
-    let authorities = authorities(service);
     let name: Arc<str> = format!("{SERVICE}.{}", settings.controller_namespace).into();
-    let tls = authorities.as_ref().map(|authorities| UpstreamTls {
-        naming: ServerNaming::Fixed,
-        server_name: Arc::clone(&name),
-        authorities: Some(authorities.name.clone()),
-        subjects: vec![SubjectName::Dns(name)],
-        client_certificate: None,
-        alpn: vec!["h2".into()],
-        parameters: TlsParameters::default(),
+    let tls = authorities(service).map(|authorities| {
+        let tls = UpstreamTls {
+            naming: ServerNaming::Fixed,
+            server_name: Arc::clone(&name),
+            authorities: Some(authorities.name.clone()),
+            subjects: vec![SubjectName::Dns(name)],
+            client_certificate: None,
+            alpn: vec!["h2".into()],
+            parameters: TlsParameters::default(),
+        };
+        (tls, authorities)
     });
-    let endpoint = Endpoint {
-        address: EndpointAddress::Name {
-            host: Arc::clone(&host),
-            port,
-        },
-        hostname: None,
-        health: EndpointHealth::Serving,
+    let at = NamedHost {
+        host: &host,
+        port,
+        protocol: AppProtocol::Http2,
+        tls,
     };
-    let locality = Locality {
-        region: CLUSTER.into(),
-        zone: None,
-        priority: 0,
-        weight: 1,
-        endpoints: vec![endpoint],
-    };
-    Some(ClusterParts {
-        cluster: Arc::new(Cluster {
-            name: ClusterName::from(CLUSTER),
-            discovery: Discovery::Dns(vec![locality]),
-            protocol: AppProtocol::Http2,
-            tls,
-            load_balancing: LoadBalancing::default(),
-            upstream: Arc::default(),
-            zones: None,
-            stats: ClusterStats::default(),
-            origins: Arc::default(),
-        }),
-        secrets: authorities.into_iter().collect(),
-    })
+    Some(ClusterParts::at_host(ClusterName::from(CLUSTER), at))
 }
 
 fn authorities(service: &RateLimitSettings) -> Option<Arc<Secret>> {

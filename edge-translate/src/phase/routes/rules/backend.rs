@@ -68,7 +68,8 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
     let backend = match kind {
         BackendKind::Service => service(c, target, reference.port)?,
         BackendKind::ServiceImport => service_import(c, target, reference.port)?,
-        BackendKind::Backend => own_backend(c, target, reference.port)?,
+        // No reference names a set.
+        BackendKind::Backend | BackendKind::Set => own_backend(c, target, reference.port)?,
     };
     c.targets.push(backend.port);
     match c.reader.readiness(backend.port) {
@@ -84,7 +85,7 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
         Readiness::Untrusted => {
             let message = match c.reader.backend_tls(backend.port) {
                 Some(BackendTls::Refused(message)) => message.clone(),
-                _ => format!("TLS to {} {namespace}/{name} can't be verified", kind.kind()),
+                _ => format!("TLS to {} {namespace}/{name} can't be verified", reference.kind),
             };
             let refused = Some(Problem::new("InvalidBackendTLS", message));
             Ok(Resolved { backend, refused })

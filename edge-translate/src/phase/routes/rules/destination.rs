@@ -3,6 +3,7 @@
 use super::{
     Action, Compilation, Effect, Forwarding, Limits, Retries, RuleParts, Share, Use, admissible, backend, extension,
     filter::{self, Filters, Rewrite, Side},
+    standby,
 };
 use crate::{
     api::{DurationText, RouteBackendRef, RouteFilterType},
@@ -102,6 +103,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
                 let mut share = Share {
                     backend: resolved.backend,
                     weight: reference.weight,
+                    priority: standby::priority(c.reader, resolved.backend),
                     request_headers: HeaderEdits::default(),
                     response_headers: HeaderEdits::default(),
                     host_rewrite: None,
@@ -123,6 +125,7 @@ fn shares(c: &mut Compilation<'_, '_>, rule: &RuleParts<'_>) -> Shares {
             None => shares.invalid_weight = shares.invalid_weight.saturating_add(reference.weight),
         }
     }
+    standby::check(c, &shares.all);
     shares
 }
 

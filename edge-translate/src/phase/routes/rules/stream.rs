@@ -1,6 +1,6 @@
 //! TLSRoute, TCPRoute and UDPRoute: backends by weight, nothing to match.
 
-use super::{Compilation, Compiled, Effect, Rules, Stream, Use, backend, destination};
+use super::{Compilation, Compiled, Effect, Rules, Stream, StreamTo, Use, backend, destination, standby};
 use crate::{
     api::{Metadata, StreamRule},
     engine::reader::Reader,
@@ -39,6 +39,8 @@ fn stream<'a>(c: &mut Compilation<'a, '_>, metadata: &'a Metadata, rules: &'a [S
         destination::check_weights(c, references.clone());
         if !c.is_closed() {
             references.for_each(|reference| share(c, reference, &mut stream));
+            let ranked: Vec<_> = stream.shares.iter().map(|to| (to.backend, to.priority)).collect();
+            standby::check_backends(c, &ranked);
         }
     }
     stream
@@ -51,7 +53,11 @@ fn share(c: &mut Compilation<'_, '_>, reference: &crate::api::RouteBackendRef, s
             if let Some(problem) = resolved.refused {
                 c.note(Effect::BackendRefused, problem.reason, said(&problem.message));
             }
-            stream.shares.push((resolved.backend, reference.weight));
+            stream.shares.push(StreamTo {
+                backend: resolved.backend,
+                weight: reference.weight,
+                priority: standby::priority(c.reader, resolved.backend),
+            });
         }
         Err(problem) => {
             c.note(Effect::RefUnresolved, problem.reason, said(&problem.message));

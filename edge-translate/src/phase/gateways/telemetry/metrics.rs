@@ -1,0 +1,170 @@
+//! Collectors that metrics are pushed to.
+//!
+//! They stand in the bootstrap, which starts the proxies of a fleet anew when it changes. So they are told by names and
+//! never by the pods behind these.
+
+use super::{collector::Finder, formats};
+use crate::{
+    api::{
+        cluster_settings::BackendRef,
+        edge_proxy::telemetry::{MetricSink as Spec, MetricSinkType, OpenTelemetryMetrics, ProxyMetrics},
+    },
+    name::{BackendKind, BackendPort},
+    phase::backends::backend_tls::{BackendTls, Trust},
+    settings::Platform,
+};
+use edge_ir::{MetricHost, MetricSink, MetricTls, SecretContent, ServerNaming, Temporality};
+use std::sync::Arc;
+
+/// Most collectors that may be named.
+const MOST: usize = 16;
+
+/// The collectors that can be told; what is wrong with the others is a problem each.
+pub(super) fn sinks(finder: &mut Finder<'_, '_>, spec: &ProxyMetrics, problems: &mut Vec<String>) -> Vec<MetricSink> {
+    let mut invalid = |why: &str| {
+        problems.push(format!(
+            "Invalid metrics backendRefs in the referenced EdgeProxy: {why}"
+        ));
+    };
+    if spec.sinks.len() > MOST {
+        invalid(&format!("there may be at most {MOST} sinks"));
+    }
+    let read = |one: &Spec| sink(finder, one).map_err(|why| invalid(&why)).ok();
+    spec.sinks.iter().take(MOST).filter_map(read).collect()
+}
+
+fn sink(finder: &mut Finder<'_, '_>, spec: &Spec) -> Result<MetricSink, String> {
+    let otlp = match (&spec.r#type, &spec.open_telemetry) {
+        (MetricSinkType::OpenTelemetry, Some(otlp)) => otlp,
+        (MetricSinkType::OpenTelemetry, None) => {
+            return Err("if MetricSink type is OpenTelemetry, openTelemetry field needs to be set".to_owned());
+        }
+        (MetricSinkType::Other(other), _) => return Err(format!("unsupported type of sink {other}")),
+    };
+    let backends = otlp.backends();
+    if backends.single.is_some() {
+        return Err("BackendRefs must be used, backendRef is not supported.".to_owned());
+    }
+    if backends.settings.is_some() {
+        return Err("backendSettings of a collector of metrics is not supported by this version".to_owned());
+    }
+    let (hosts, authority, tls) = match (backends.listed, otlp.address()) {
+        ([], Some((host, port))) => {
+            let (_, authority) = finder.at_host(host, port)?;
+            (vec![whole(host.into(), port)], authority, None)
+        }
+        ([], None) => return Err("host or backendRefs needs to be set".to_owned()),
+        (listed, _) => at_backends(finder, listed)?,
+    };
+    told(otlp, (hosts, authority, tls))
+}
+
+fn told(
+    otlp: &OpenTelemetryMetrics,
+    (hosts, authority, tls): (Vec<MetricHost>, Arc<str>, Option<MetricTls>),
+) -> Result<MetricSink, String> {
+    let temporality = |as_deltas| match as_deltas {
+        true => Temporality::Delta,
+        false => Temporality::Cumulative,
+    };
+    Ok(MetricSink {
+        hosts,
+        authority,
+        tls,
+        headers: formats::headers(&otlp.headers)?,
+        resource: formats::pairs(&otlp.resource_attributes),
+        counters: temporality(otlp.report_counters_as_deltas),
+        histograms: temporality(otlp.report_histograms_as_deltas),
+    })
+}
+
+fn whole(host: Arc<str>, port: u16) -> MetricHost {
+    MetricHost {
+        host,
+        port,
+        weight: 1,
+        priority: 0,
+    }
+}
+
+type Place = (Vec<MetricHost>, Arc<str>, Option<MetricTls>);
+
+fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Place, String> {
+    let mut hosts = Vec::new();
+    let mut ports = Vec::new();
+    let mut authority = None;
+    for reference in listed.iter().filter(|reference| reference.weight > 0) {
+        let (port, asked_as) = finder.backend(reference)?;
+        authority.get_or_insert(asked_as);
+        finder.named.insert(port);
+        ports.push(port);
+        hosts.extend(hosts_of(finder, port)?.into_iter().map(|host| MetricHost {
+            weight: reference.weight,
+            priority: u32::from(reference.fallback == Some(true)),
+            ..host
+        }));
+    }
+    let Some(authority) = authority else {
+        return Err("no backendRef has a weight".to_owned());
+    };
+    let of_port = |port: &BackendPort| match finder.reader.backend_tls(*port) {
+        Some(BackendTls::Refused(why)) => Err(why.clone()),
+        Some(BackendTls::Tls(trust)) => Ok(Some(trust)),
+        Some(BackendTls::Clear) | None => Ok(None),
+    };
+    let trusts = ports.iter().map(of_port).collect::<Result<Vec<_>, String>>()?;
+    let first = trusts.first().copied().flatten();
+    if trusts.iter().any(|trust| *trust != first) {
+        return Err("all backendRefs must be spoken to with the same TLS settings".to_owned());
+    }
+    Ok((hosts, authority.into(), first.map(|trust| tls(trust)).transpose()?))
+}
+
+/// Names and addresses of a backend.
+fn hosts_of(finder: &Finder<'_, '_>, port: BackendPort) -> Result<Vec<MetricHost>, String> {
+    let reader = finder.reader;
+    let (settings, id) = (reader.settings(), port.target.id);
+    let (namespace, name) = (reader.text(id.namespace), reader.text(id.name));
+    if port.target.kind != BackendKind::Backend {
+        return match settings.platform {
+            Platform::Cluster => {
+                let host = format!("{name}.{namespace}.svc.{}", settings.dns_domain);
+                Ok(vec![whole(host.into(), port.port)])
+            }
+            Platform::Host => Err(format!(
+                "the name of service {namespace}/{name} is known in a cluster alone: name a Backend"
+            )),
+        };
+    }
+    let endpoints = reader
+        .backend(id)
+        .map(|backend| &*backend.spec.endpoints)
+        .unwrap_or_default();
+    let host = |endpoint: &crate::api::BackendEndpoint| match (&endpoint.fqdn, &endpoint.ip) {
+        (Some(fqdn), _) => Ok(whole((&*fqdn.hostname).into(), fqdn.port)),
+        (None, Some(ip)) => Ok(whole((&*ip.address).into(), ip.port)),
+        (None, None) => Err(format!(
+            "backend {namespace}/{name} is a path, and metrics are pushed to hosts alone"
+        )),
+    };
+    endpoints.iter().map(host).collect()
+}
+
+/// TLS as it can stand in a bootstrap, which nobody keeps secrets in.
+fn tls(trust: &Trust) -> Result<MetricTls, String> {
+    if trust.client_certificate.is_some() {
+        return Err("a collector of metrics can't be shown a client certificate".to_owned());
+    }
+    let authorities = trust.authorities.as_ref().map(|secret| &secret.content);
+    let (ServerNaming::Fixed, Some(authorities)) = (trust.tls.naming, authorities) else {
+        return Err("TLS of a collector of metrics needs a server name, and authorities to trust".to_owned());
+    };
+    Ok(MetricTls {
+        server_name: Arc::clone(&trust.tls.server_name),
+        subjects: trust.tls.subjects.clone(),
+        authorities: match authorities {
+            SecretContent::Authorities { bundle, .. } => Some(bundle.clone()),
+            _ => None,
+        },
+    })
+}

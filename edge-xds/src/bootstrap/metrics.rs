@@ -1,0 +1,118 @@
+//! What a bootstrap says of collectors that metrics are pushed to.
+
+use crate::lower::secret::SYSTEM_BUNDLE;
+use edge_ir::{MetricHost, MetricSink, MetricTls, SubjectName, Temporality};
+use serde_json::{Value, json};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Puts the collectors of a fleet into its bootstrap.
+pub(super) fn put(bootstrap: &mut Value, sinks: &[MetricSink]) {
+    if sinks.is_empty() {
+        return;
+    }
+    let named = || {
+        sinks
+            .iter()
+            .enumerate()
+            .map(|(i, sink)| (format!("otel_metric_sink_{i}"), sink))
+    };
+    bootstrap["stats_sinks"] = named().map(|(name, one)| sink(&name, one)).collect();
+    if let Some(clusters) = bootstrap["static_resources"]["clusters"].as_array_mut() {
+        clusters.extend(named().map(|(name, sink)| cluster(&name, sink)));
+    }
+}
+
+fn sink(cluster: &str, sink: &MetricSink) -> Value {
+    let metadata = |(name, value): &(Arc<str>, Arc<str>)| json!({"key": name, "value": value});
+    let mut service = json!({"envoy_grpc": {"cluster_name": cluster, "authority": sink.authority}});
+    if !sink.headers.is_empty() {
+        service["initial_metadata"] = sink.headers.iter().map(metadata).collect();
+    }
+    let mut config = json!({
+        "@type": "type.googleapis.com/envoy.extensions.stat_sinks.open_telemetry.v3.SinkConfig",
+        "grpc_service": service,
+    });
+    if sink.counters == Temporality::Delta {
+        config["report_counters_as_deltas"] = true.into();
+    }
+    if sink.histograms == Temporality::Delta {
+        config["report_histograms_as_deltas"] = true.into();
+    }
+    if !sink.resource.is_empty() {
+        let attributes: BTreeMap<&str, &str> = sink.resource.iter().map(|(name, value)| (&**name, &**value)).collect();
+        config["resource_detectors"] = json!([{
+            "name": "envoy.tracers.opentelemetry.resource_detectors.static_config",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.tracers.opentelemetry.resource_detectors.v3.\
+                          StaticConfigResourceDetectorConfig",
+                "attributes": attributes,
+            },
+        }]);
+    }
+    json!({"name": "envoy.stat_sinks.open_telemetry", "typed_config": config})
+}
+
+fn cluster(name: &str, sink: &MetricSink) -> Value {
+    let mut cluster = json!({
+        "name": name,
+        "type": "STRICT_DNS",
+        "connect_timeout": "10s",
+        "dns_lookup_family": "V4_PREFERRED",
+        "load_assignment": {"cluster_name": name, "endpoints": endpoints(&sink.hosts)},
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+                "@type": "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions",
+                "explicit_http_config": {"http2_protocol_options": {}},
+            },
+        },
+    });
+    if let Some(tls) = &sink.tls {
+        cluster["transport_socket"] = transport_socket(tls);
+    }
+    cluster
+}
+
+/// One group for each priority.
+fn endpoints(hosts: &[MetricHost]) -> Value {
+    let mut groups: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+    for host in hosts {
+        groups.entry(host.priority).or_default().push(json!({
+            "load_balancing_weight": host.weight,
+            "endpoint": {
+                "address": {"socket_address": {"address": host.host, "port_value": host.port}},
+            },
+        }));
+    }
+    // Priorities have no gaps.
+    let groups = groups.into_values().enumerate();
+    groups
+        .map(|(priority, endpoints)| json!({"priority": priority, "lb_endpoints": endpoints}))
+        .collect()
+}
+
+fn transport_socket(tls: &MetricTls) -> Value {
+    let subject = |subject: &SubjectName| match subject {
+        SubjectName::Dns(name) => json!({"san_type": "DNS", "matcher": {"exact": name}}),
+        SubjectName::Uri(uri) => json!({"san_type": "URI", "matcher": {"exact": uri}}),
+        SubjectName::Ip(ip) => json!({"san_type": "IP_ADDRESS", "matcher": {"exact": ip.to_string()}}),
+    };
+    let mut validation = json!({
+        "match_typed_subject_alt_names": tls.subjects.iter().map(subject).collect::<Vec<_>>(),
+    });
+    validation["trusted_ca"] = match &tls.authorities {
+        Some(pem) => json!({"inline_string": pem}),
+        None => json!({"filename": SYSTEM_BUNDLE}),
+    };
+    json!({
+        "name": "envoy.transport_sockets.tls",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            "sni": tls.server_name,
+            "common_tls_context": {
+                "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"},
+                "alpn_protocols": ["h2"],
+                "validation_context": validation,
+            },
+        },
+    })
+}
