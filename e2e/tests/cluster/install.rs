@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 39] = [
+const EXPECTED: [(&str, &str); 41] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -110,6 +110,8 @@ const EXPECTED: [(&str, &str); 39] = [
     ("security/ext-auth-invalid", "statusOnError"),
     ("security/ext-auth-merge", "one of grpc or http must be specified"),
     ("security/jwt-invalid", "optional and failOpen cannot both be set"),
+    ("security/oidc-invalid", "sameSite: Unsupported value"),
+    ("security/oidc-merge", "oidc.provider: Required value"),
     ("security/own-home", "field not declared in schema"),
     ("security/replace", "Replace is not a valid MergeType"),
     ("security/unknown-field", "field not declared in schema"),
