@@ -17,7 +17,9 @@ pub mod credential;
 pub mod endpoint;
 pub mod field;
 pub mod files;
+mod hash_policy;
 pub mod header;
+mod health;
 pub mod http;
 pub mod ids;
 pub mod listener;
@@ -127,6 +129,7 @@ pub fn prefixed_headers(prefix: &str) -> Result<PrefixedHeaders, Rejection> {
         upstream_rq_per_try_timeout_ms: name("upstream-rq-per-try-timeout-ms")?,
         overloaded: name("overloaded")?,
         immediate_health_check_fail: name("immediate-health-check-fail")?,
+        degraded: name("degraded")?,
         upstream_healthchecked_cluster: name("upstream-healthchecked-cluster")?,
         edge_only,
         internal_only,

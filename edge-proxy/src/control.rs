@@ -20,6 +20,7 @@ use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::control::binding::Unbound;
 use crate::dns::Resolvers;
+use crate::health::Watches;
 use crate::shared::{BoundListener, Drain, Shared};
 use crate::sockets::Sockets;
 use crate::xds::assembly::{Assembly, Origin};
@@ -74,6 +75,7 @@ pub struct Control {
     sockets: RefCell<Sockets>,
     publishers: Publishers,
     resolvers: Resolvers,
+    watches: Watches,
     files: RefCell<BTreeMap<SecretKey, (u64, ProtoSecret)>>,
     progress: Cell<Progress>,
     accepting: Cell<bool>,
@@ -95,6 +97,7 @@ impl Control {
             assembly: RefCell::new(assembly),
             publishers,
             resolvers: Resolvers::default(),
+            watches: Watches::default(),
             files: RefCell::new(BTreeMap::new()),
             progress: Cell::new(Progress::PreInitializing),
             accepting: Cell::new(true),
@@ -188,6 +191,37 @@ impl Control {
     /// Activates and publishes whatever is ready.
     pub fn settle(self: &Rc<Self>) {
         self.load_files();
+        self.activate();
+        if self.watch_health() {
+            self.activate();
+        }
+        self.resolvers.sync(self, self.assembly.borrow().dns_clusters());
+        self.advance();
+        self.publish_sockets();
+        self.progressed.notify_one();
+    }
+
+    /// Watches over the health of hosts of what is active now; true when a cluster turns out to have nothing to wait
+    /// for.
+    fn watch_health(self: &Rc<Self>) -> bool {
+        let control = Rc::downgrade(self);
+        let warmed: Rc<dyn Fn(&Arc<str>)> = Rc::new(move |cluster| {
+            if let Some(control) = control.upgrade() {
+                control.assembly.borrow_mut().put_warm(cluster);
+                control.settle();
+            }
+        });
+        let watched = self.read(Assembly::watched_clusters);
+        self.watches.sync(&self.shared, watched, &warmed);
+        let mut warm = self.read(Assembly::warming_clusters);
+        warm.retain(|cluster| self.watches.is_warm(cluster));
+        for cluster in &warm {
+            self.assembly.borrow_mut().put_warm(&cluster.name);
+        }
+        !warm.is_empty()
+    }
+
+    fn activate(&self) {
         let settled = self.assembly.borrow_mut().settle();
         for ((kind, name), reason) in &settled.rejected {
             tracing::error!(
@@ -201,10 +235,6 @@ impl Control {
         if settled.changed {
             self.publishers.snapshot.send_replace(snapshot);
         }
-        self.resolvers.sync(self, self.assembly.borrow().dns_clusters());
-        self.advance();
-        self.publish_sockets();
-        self.progressed.notify_one();
     }
 
     fn advance(&self) {

@@ -8,6 +8,7 @@ mod edits;
 pub(crate) mod egress;
 pub(crate) mod exchange;
 mod forward;
+mod hashing;
 pub(crate) mod head;
 pub(crate) mod incoming;
 mod ingress;

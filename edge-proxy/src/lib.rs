@@ -9,6 +9,7 @@
 pub mod access_log;
 pub mod admin;
 pub mod bootstrap;
+mod calendar;
 pub mod cli;
 mod clock;
 pub mod compile;
@@ -18,6 +19,7 @@ pub mod dns;
 mod downstream;
 mod fault;
 mod filters;
+mod health;
 mod http;
 pub mod http1;
 pub mod logging;
@@ -28,6 +30,7 @@ pub mod sockets;
 pub mod stats;
 mod transport;
 mod upstream;
+pub mod vitals;
 pub mod worker;
 pub mod xds;
 

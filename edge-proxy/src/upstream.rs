@@ -11,6 +11,7 @@ pub(crate) mod http2;
 pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod pool;
+pub(crate) mod report;
 
 use std::cell::RefCell;
 use std::rc::Rc;

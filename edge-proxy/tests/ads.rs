@@ -168,7 +168,7 @@ async fn a_proxy_is_configured_corrected_abandoned_and_found_again() {
 
     // One bad cluster beside a good one: the good one is taken, the bad one named.
     let both = [
-        ("bad", "1", cluster("bad", ", lb_policy: MAGLEV")),
+        ("bad", "1", cluster("bad", ", lb_policy: CLUSTER_PROVIDED")),
         ("b", "1", cluster("b", "")),
     ];
     let nack = session.push(CLUSTER, &both, &[]).await.error_detail.expect("a NACK");

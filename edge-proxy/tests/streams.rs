@@ -6,6 +6,8 @@
 // them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "streams/health.rs"]
+mod health;
 #[path = "streams/limit.rs"]
 mod limit;
 #[path = "streams/passthrough.rs"]

@@ -66,7 +66,8 @@ fn compile(context: &mut Context, kind: ResourceType, bytes: &[u8]) -> bool {
                 assignment: &assignment,
                 resolved: None,
                 previous: None,
-                panic_threshold: 50,
+                terms: &Default::default(),
+                checks: Default::default(),
             };
             endpoints(context, &At::root(), &input).is_ok()
         }),

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::time::SystemTime;
 
+use crate::calendar::Date;
 use crate::config::access_log::TimePart;
 
 const MONTHS: [&str; 12] = [
@@ -39,44 +40,6 @@ pub(super) fn write(out: &mut Vec<u8>, parts: &[TimePart], time: SystemTime) -> 
         written.ok()?;
     }
     Some(())
-}
-
-struct Date {
-    year: i64,
-    month: i64,
-    day: i64,
-    day_of_year: i64,
-}
-
-impl Date {
-    /// By the era method: years start in March, eras have 400 years.
-    fn of(days: u64) -> Self {
-        let shifted = days as i64 + 719_468;
-        let era = shifted.div_euclid(146_097);
-        let day_of_era = shifted.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let from_march = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_index = (5 * from_march + 2) / 153;
-        let day = from_march - (153 * month_index + 2) / 5 + 1;
-        let month = if month_index < 10 {
-            month_index + 3
-        } else {
-            month_index - 9
-        };
-        let year = year_of_era + era * 400 + i64::from(month <= 2);
-        let leaps = i64::from(year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
-        let day_of_year = if month > 2 {
-            from_march + 60 + leaps
-        } else {
-            from_march - 305
-        };
-        Self {
-            year,
-            month,
-            day,
-            day_of_year,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::admin::{Admin, Answer, parameter};
 use crate::config::endpoint::{Health, Host, HostAddress};
 use crate::control::Control;
+use crate::vitals::Flag;
 
 /// An address as the admin interface prints it.
 fn address(host: &Host) -> String {
@@ -67,11 +68,7 @@ pub(super) fn clusters(control: &Control, query: &str) -> Answer {
             for (counter, value) in counters(host) {
                 let _ = writeln!(text, "{name}::{address}::{counter}::{value}");
             }
-            let health = match host.health {
-                Health::Healthy => "healthy",
-                Health::Degraded => "/eds_status_degraded",
-                Health::Unhealthy => "/failed_eds_health",
-            };
+            let health = flags(host);
             let _ = writeln!(text, "{name}::{address}::hostname::{}", host.hostname);
             let _ = writeln!(text, "{name}::{address}::health_flags::{health}");
             let _ = writeln!(text, "{name}::{address}::weight::{}", host.weight);
@@ -80,16 +77,50 @@ pub(super) fn clusters(control: &Control, query: &str) -> Answer {
     Answer::text(text)
 }
 
-fn host_json(host: &Host) -> Value {
-    let stats: Vec<Value> = counters(host)
-        .iter()
-        .map(|(name, value)| json!({ "name": name, "value": value.to_string() }))
-        .collect();
+/// Everything that keeps a host from being plainly healthy.
+fn flags(host: &Host) -> String {
+    let vital = |flag| host.vitals.has(flag);
+    let flags = [
+        (vital(Flag::FailedCheck), "/failed_active_hc"),
+        (vital(Flag::Ejected), "/failed_outlier_check"),
+        (host.health == Health::Unhealthy, "/failed_eds_health"),
+        (vital(Flag::DegradedCheck), "/degraded_active_hc"),
+        (host.health == Health::Degraded, "/degraded_eds_health"),
+        (vital(Flag::PendingCheck), "/pending_active_hc"),
+        (vital(Flag::Excluded), "/excluded_via_immediate_hc_fail"),
+        (vital(Flag::CheckTimeout), "/active_hc_timeout"),
+    ];
+    let text: String = flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect();
+    if text.is_empty() { "healthy".to_owned() } else { text }
+}
+
+fn health_json(host: &Host) -> Value {
     let health = match host.health {
         Health::Healthy => "HEALTHY",
         Health::Degraded => "DEGRADED",
         Health::Unhealthy => "UNHEALTHY",
     };
+    let mut status = json!({ "eds_health_status": health });
+    for (flag, name) in [
+        (Flag::FailedCheck, "failed_active_health_check"),
+        (Flag::Ejected, "failed_outlier_check"),
+        (Flag::DegradedCheck, "failed_active_degraded_check"),
+        (Flag::PendingCheck, "pending_active_hc"),
+        (Flag::Excluded, "excluded_via_immediate_hc_fail"),
+        (Flag::CheckTimeout, "active_hc_timeout"),
+    ] {
+        if host.vitals.has(flag) {
+            status[name] = true.into();
+        }
+    }
+    status
+}
+
+fn host_json(host: &Host) -> Value {
+    let stats: Vec<Value> = counters(host)
+        .iter()
+        .map(|(name, value)| json!({ "name": name, "value": value.to_string() }))
+        .collect();
     let address = match &host.address {
         HostAddress::Socket(address) => {
             json!({ "socket_address": { "address": address.ip().to_string(), "port_value": address.port() } })
@@ -99,7 +130,7 @@ fn host_json(host: &Host) -> Value {
     json!({
         "address": address,
         "stats": stats,
-        "health_status": { "eds_health_status": health },
+        "health_status": health_json(host),
         "weight": host.weight,
         "hostname": &*host.hostname,
     })

@@ -1,16 +1,40 @@
 //! Load balancing policies, in Envoy's older form (`lb_policy`) and as extensions.
 
-use envoy_types::pb::envoy::config::cluster::v3::LoadBalancingPolicy;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::LocalityConfigSpecifier;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::{CommonLbConfig, LbConfig, LbPolicy as ProtoLbPolicy};
-use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::LocalityLbConfig;
-use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::LocalityConfigSpecifier as LocalityConfig;
-use envoy_types::pb::envoy::extensions::load_balancing_policies::least_request::v3::LeastRequest;
-use envoy_types::pb::envoy::extensions::load_balancing_policies::random::v3::Random;
-use envoy_types::pb::envoy::extensions::load_balancing_policies::round_robin::v3::RoundRobin;
+use std::time::Duration;
 
-use crate::compile::field::{At, Rejection, fields, is, number, type_name, unpack};
-use crate::config::cluster::{Balancing, LbPolicy};
+use envoy_types::pb::envoy::config::cluster::v3::LoadBalancingPolicy;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
+    ConsistentHashingLbConfig as OldConsistent, LocalityConfigSpecifier,
+};
+use envoy_types::pb::envoy::config::cluster::v3::cluster::ring_hash_lb_config::HashFunction as OldHashFunction;
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    CommonLbConfig, LbConfig, LbPolicy as ProtoLbPolicy, LeastRequestLbConfig, MaglevLbConfig, RingHashLbConfig,
+    RoundRobinLbConfig, SlowStartConfig as OldSlowStart,
+};
+use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::LocalityConfigSpecifier as LocalityConfig;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::{
+    ConsistentHashingLbConfig, LocalityLbConfig, SlowStartConfig,
+};
+use envoy_types::pb::envoy::extensions::load_balancing_policies::least_request::v3::LeastRequest;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::least_request::v3::least_request::SelectionMethod;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::maglev::v3::Maglev;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::random::v3::Random;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::ring_hash::v3::RingHash;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::ring_hash::v3::ring_hash::HashFunction;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::round_robin::v3::RoundRobin;
+use envoy_types::pb::envoy::r#type::v3::Percent;
+use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
+
+use crate::compile::field::{At, Rejection, duration, fields, is, number, type_name, unpack};
+use crate::config::cluster::{ALL, Balancing, LbPolicy, SlowStart};
+use crate::config::endpoint::hashing::{Hashing, Shape};
+
+/// How a host is chosen, and the table that this takes.
+type Chosen = (Balancing, Option<Hashing>);
+
+/// Envoy's default size of a Maglev table, its greatest, and those of rings.
+const MAGLEV: (u64, u64) = (65_537, 5_000_011);
+const RING: (u64, u64) = (1024, 8 << 20);
 
 /// How a host is chosen. The extension wins when both forms are there, as the API says.
 pub(super) fn balancing(
@@ -19,7 +43,7 @@ pub(super) fn balancing(
     config: Option<&LbConfig>,
     extension: Option<&LoadBalancingPolicy>,
     common: Option<&CommonLbConfig>,
-) -> Result<Balancing, Rejection> {
+) -> Result<Chosen, Rejection> {
     if let Some(extension) = extension {
         return extension_balancing(&at.field("load_balancing_policy"), extension);
     }
@@ -27,33 +51,178 @@ pub(super) fn balancing(
         common.and_then(|common| common.locality_config_specifier.as_ref()),
         Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_))
     );
-    let mut choices = 2;
-    match config {
-        None => {}
-        Some(LbConfig::LeastRequestLbConfig(config)) => {
-            let at = at.field("least_request_lb_config");
-            if config.slow_start_config.is_some() || config.active_request_bias.is_some() {
-                return Err(at.error("slow_start_config and active_request_bias are not supported by this proxy"));
-            }
-            choices = number(config.choice_count.as_ref()).unwrap_or(2).max(2);
-        }
-        Some(LbConfig::RoundRobinLbConfig(config)) if config.slow_start_config.is_none() => {}
-        Some(_) => return Err(at.unsupported("lb_config")),
-    }
-    let policy = match ProtoLbPolicy::try_from(policy) {
-        Ok(ProtoLbPolicy::RoundRobin) => LbPolicy::RoundRobin,
-        Ok(ProtoLbPolicy::LeastRequest) => LbPolicy::LeastRequest { choices },
-        Ok(ProtoLbPolicy::Random) => LbPolicy::Random,
-        _ => return Err(at.unsupported("lb_policy")),
+    let plain = |policy, slow_start| {
+        let balancing = Balancing {
+            policy,
+            locality_weighted,
+            slow_start,
+        };
+        (balancing, None)
     };
-    Ok(Balancing {
-        policy,
-        locality_weighted,
-    })
+    let consistent = common.and_then(|common| common.consistent_hashing_lb_config.as_ref());
+    let by_hostname = || old_consistent(&at.field("common_lb_config"), consistent);
+    let hashing = |shape, by_hostname| {
+        Ok(by_hash(Hashing {
+            shape,
+            by_hostname,
+            locality_weighted,
+        }))
+    };
+    match (ProtoLbPolicy::try_from(policy), config) {
+        (Ok(ProtoLbPolicy::RoundRobin), None) => Ok(plain(LbPolicy::RoundRobin, None)),
+        (Ok(ProtoLbPolicy::RoundRobin), Some(LbConfig::RoundRobinLbConfig(config))) => {
+            fields!(at, config => RoundRobinLbConfig { slow_start_config; ignore; refuse });
+            let slow_start = old_slow_start(&at.field("round_robin_lb_config"), slow_start_config.as_ref())?;
+            Ok(plain(LbPolicy::RoundRobin, slow_start))
+        }
+        (Ok(ProtoLbPolicy::LeastRequest), None) => Ok(plain(LbPolicy::LeastRequest { choices: 2 }, None)),
+        (Ok(ProtoLbPolicy::LeastRequest), Some(LbConfig::LeastRequestLbConfig(config))) => {
+            let at = at.field("least_request_lb_config");
+            fields!(at, config => LeastRequestLbConfig {
+                choice_count, slow_start_config; ignore; refuse active_request_bias
+            });
+            let slow_start = old_slow_start(&at, slow_start_config.as_ref())?;
+            Ok(plain(least_request(choice_count.as_ref()), slow_start))
+        }
+        (Ok(ProtoLbPolicy::Random), None) => Ok(plain(LbPolicy::Random, None)),
+        (Ok(ProtoLbPolicy::Maglev), None) => hashing(Shape::Maglev { size: MAGLEV.0 }, by_hostname()?),
+        (Ok(ProtoLbPolicy::Maglev), Some(LbConfig::MaglevLbConfig(config))) => {
+            fields!(at, config => MaglevLbConfig { table_size; ignore; refuse });
+            hashing(
+                maglev(&at.field("maglev_lb_config"), table_size.as_ref())?,
+                by_hostname()?,
+            )
+        }
+        (Ok(ProtoLbPolicy::RingHash), None) => hashing(ring(at, None, None)?, by_hostname()?),
+        (Ok(ProtoLbPolicy::RingHash), Some(LbConfig::RingHashLbConfig(config))) => {
+            hashing(old_ring(&at.field("ring_hash_lb_config"), config)?, by_hostname()?)
+        }
+        (
+            Ok(
+                ProtoLbPolicy::RoundRobin
+                | ProtoLbPolicy::LeastRequest
+                | ProtoLbPolicy::Random
+                | ProtoLbPolicy::Maglev
+                | ProtoLbPolicy::RingHash,
+            ),
+            Some(_),
+        ) => Err(at.field("lb_config").error("is of another policy than lb_policy")),
+        _ => Err(at.unsupported("lb_policy")),
+    }
+}
+
+fn by_hash(hashing: Hashing) -> Chosen {
+    let balancing = Balancing {
+        policy: LbPolicy::Hash,
+        locality_weighted: hashing.locality_weighted,
+        slow_start: None,
+    };
+    (balancing, Some(hashing))
+}
+
+fn least_request(choices: Option<&UInt32Value>) -> LbPolicy {
+    // The greatest number stands for all hosts.
+    let choices = number(choices).unwrap_or(2).clamp(2, ALL - 1);
+    LbPolicy::LeastRequest { choices }
+}
+
+fn maglev(at: &At<'_>, size: Option<&UInt64Value>) -> Result<Shape, Rejection> {
+    let size = size.map_or(MAGLEV.0, |size| size.value);
+    // Asked only of sizes within the bound.
+    let is_prime = || {
+        size > 1
+            && (2..)
+                .take_while(|factor| factor * factor <= size)
+                .all(|factor| size % factor != 0)
+    };
+    if size > MAGLEV.1 || !is_prime() {
+        let most = MAGLEV.1;
+        return Err(at
+            .field("table_size")
+            .error(format!("{size} is not a prime of at most {most}")));
+    }
+    Ok(Shape::Maglev { size })
+}
+
+fn ring(at: &At<'_>, min: Option<&UInt64Value>, max: Option<&UInt64Value>) -> Result<Shape, Rejection> {
+    let (min, max) = (min.map_or(RING.0, |min| min.value), max.map_or(RING.1, |max| max.value));
+    if min > max || min > RING.1 || max > RING.1 || max == 0 {
+        return Err(at
+            .field("minimum_ring_size")
+            .error(format!("{min} and the maximum of {max} are not the bounds of a ring")));
+    }
+    Ok(Shape::Ring { min, max })
+}
+
+fn old_ring(at: &At<'_>, config: &RingHashLbConfig) -> Result<Shape, Rejection> {
+    fields!(at, config => RingHashLbConfig { minimum_ring_size, maximum_ring_size, hash_function; ignore; refuse });
+    if *hash_function != OldHashFunction::XxHash as i32 {
+        return Err(at.unsupported("hash_function"));
+    }
+    ring(at, minimum_ring_size.as_ref(), maximum_ring_size.as_ref())
+}
+
+fn old_consistent(at: &At<'_>, message: Option<&OldConsistent>) -> Result<bool, Rejection> {
+    let Some(message) = message else { return Ok(false) };
+    let at = at.field("consistent_hashing_lb_config");
+    fields!(at, message => OldConsistent {
+        use_hostname_for_hashing; ignore; refuse hash_balance_factor
+    });
+    Ok(*use_hostname_for_hashing)
+}
+
+fn consistent(at: &At<'_>, message: Option<&ConsistentHashingLbConfig>) -> Result<bool, Rejection> {
+    let Some(message) = message else { return Ok(false) };
+    let at = at.field("consistent_hashing_lb_config");
+    fields!(at, message => ConsistentHashingLbConfig {
+        use_hostname_for_hashing; ignore; refuse hash_balance_factor, hash_policy
+    });
+    Ok(*use_hostname_for_hashing)
+}
+
+fn old_slow_start(at: &At<'_>, message: Option<&OldSlowStart>) -> Result<Option<SlowStart>, Rejection> {
+    let Some(message) = message else { return Ok(None) };
+    let at = at.field("slow_start_config");
+    fields!(at, message => OldSlowStart {
+        slow_start_window, aggression, min_weight_percent; ignore; refuse
+    });
+    let aggression = aggression.as_ref().map(|value| value.default_value);
+    slow(&at, slow_start_window.as_ref(), aggression, min_weight_percent.as_ref())
+}
+
+fn slow_start(at: &At<'_>, message: Option<&SlowStartConfig>) -> Result<Option<SlowStart>, Rejection> {
+    let Some(message) = message else { return Ok(None) };
+    let at = at.field("slow_start_config");
+    fields!(at, message => SlowStartConfig {
+        slow_start_window, aggression, min_weight_percent; ignore; refuse
+    });
+    let aggression = aggression.as_ref().map(|value| value.default_value);
+    slow(&at, slow_start_window.as_ref(), aggression, min_weight_percent.as_ref())
+}
+
+fn slow(
+    at: &At<'_>,
+    window: Option<&envoy_types::pb::google::protobuf::Duration>,
+    aggression: Option<f64>,
+    least: Option<&Percent>,
+) -> Result<Option<SlowStart>, Rejection> {
+    let Some(window) = window else { return Ok(None) };
+    let window = duration(&at.field("slow_start_window"), window)?;
+    let aggression = aggression.unwrap_or(1.0);
+    if aggression.is_nan() || aggression <= 0.0 {
+        return Err(at.field("aggression").error("must be more than 0"));
+    }
+    // Envoy's default is 10 per cent.
+    let least = least.map_or(10.0, |least| least.value.clamp(0.0, 100.0)) / 100.0;
+    Ok((window > Duration::ZERO).then_some(SlowStart {
+        window,
+        aggression,
+        least,
+    }))
 }
 
 /// The first policy that this proxy knows, as the API says.
-fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Balancing, Rejection> {
+fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Chosen, Rejection> {
     let list = at.field("policies");
     let mut unknown = Vec::new();
     for (index, policy) in message.policies.iter().enumerate() {
@@ -68,36 +237,84 @@ fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Bal
         };
         let at = at.field("typed_config");
         if is::<LeastRequest>(config) {
-            let message: LeastRequest = unpack(&at, config)?;
-            fields!(at, &message => LeastRequest {
-                choice_count, locality_lb_config;
-                ignore enable_full_scan, selection_method;
-                refuse active_request_bias, slow_start_config
-            });
-            let choices = number(choice_count.as_ref()).unwrap_or(2).max(2);
-            return Ok(localities(
-                LbPolicy::LeastRequest { choices },
-                locality_lb_config.as_ref(),
-            ));
+            return least_request_extension(&at, &unpack(&at, config)?);
         }
         if is::<RoundRobin>(config) {
             let message: RoundRobin = unpack(&at, config)?;
-            fields!(at, &message => RoundRobin { locality_lb_config; ignore; refuse slow_start_config });
-            return Ok(localities(LbPolicy::RoundRobin, locality_lb_config.as_ref()));
+            fields!(at, &message => RoundRobin { locality_lb_config, slow_start_config; ignore; refuse });
+            let slow_start = slow_start(&at, slow_start_config.as_ref())?;
+            return Ok(localities(
+                LbPolicy::RoundRobin,
+                locality_lb_config.as_ref(),
+                slow_start,
+            ));
         }
         if is::<Random>(config) {
             let message: Random = unpack(&at, config)?;
-            return Ok(localities(LbPolicy::Random, message.locality_lb_config.as_ref()));
+            fields!(at, &message => Random { locality_lb_config; ignore; refuse });
+            return Ok(localities(LbPolicy::Random, locality_lb_config.as_ref(), None));
+        }
+        if is::<Maglev>(config) {
+            let message: Maglev = unpack(&at, config)?;
+            fields!(at, &message => Maglev {
+                table_size, consistent_hashing_lb_config, locality_weighted_lb_config; ignore; refuse
+            });
+            return Ok(by_hash(Hashing {
+                shape: maglev(&at, table_size.as_ref())?,
+                by_hostname: consistent(&at, consistent_hashing_lb_config.as_ref())?,
+                locality_weighted: locality_weighted_lb_config.is_some(),
+            }));
+        }
+        if is::<RingHash>(config) {
+            return ring_extension(&at, &unpack(&at, config)?);
         }
         unknown.push(type_name(config).to_owned());
     }
     Err(list.error(format!("none of {} is supported by this proxy", unknown.join(", "))))
 }
 
-fn localities(policy: LbPolicy, message: Option<&LocalityLbConfig>) -> Balancing {
+fn least_request_extension(at: &At<'_>, message: &LeastRequest) -> Result<Chosen, Rejection> {
+    fields!(at, message => LeastRequest {
+        choice_count, locality_lb_config, slow_start_config, selection_method;
+        // Envoy doesn't look at it any more.
+        ignore enable_full_scan;
+        refuse active_request_bias
+    });
+    let policy = match SelectionMethod::try_from(*selection_method) {
+        Ok(SelectionMethod::NChoices) => least_request(choice_count.as_ref()),
+        Ok(SelectionMethod::FullScan) => LbPolicy::LeastRequest { choices: ALL },
+        Err(_) => return Err(at.unsupported("selection_method")),
+    };
+    let slow_start = slow_start(at, slow_start_config.as_ref())?;
+    Ok(localities(policy, locality_lb_config.as_ref(), slow_start))
+}
+
+fn ring_extension(at: &At<'_>, message: &RingHash) -> Result<Chosen, Rejection> {
+    fields!(at, message => RingHash {
+        hash_function, minimum_ring_size, maximum_ring_size, use_hostname_for_hashing, consistent_hashing_lb_config,
+        locality_weighted_lb_config;
+        ignore;
+        refuse hash_balance_factor
+    });
+    if *hash_function == HashFunction::MurmurHash2 as i32 {
+        return Err(at.unsupported("hash_function"));
+    }
+    Ok(by_hash(Hashing {
+        shape: ring(at, minimum_ring_size.as_ref(), maximum_ring_size.as_ref())?,
+        by_hostname: match consistent_hashing_lb_config.as_ref() {
+            None => *use_hostname_for_hashing,
+            config => consistent(at, config)?,
+        },
+        locality_weighted: locality_weighted_lb_config.is_some(),
+    }))
+}
+
+fn localities(policy: LbPolicy, message: Option<&LocalityLbConfig>, slow_start: Option<SlowStart>) -> Chosen {
     let specifier = message.and_then(|message| message.locality_config_specifier.as_ref());
-    Balancing {
+    let balancing = Balancing {
         policy,
         locality_weighted: matches!(specifier, Some(LocalityConfig::LocalityWeightedLbConfig(_))),
-    }
+        slow_start,
+    };
+    (balancing, None)
 }

@@ -8,25 +8,32 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType,
 };
 use envoy_types::pb::envoy::config::cluster::v3::{
-    CircuitBreakers, Cluster as ProtoCluster, UpstreamConnectionOptions,
+    CircuitBreakers, Cluster as ProtoCluster, OutlierDetection as ProtoOutliers, UpstreamConnectionOptions,
 };
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
-use envoy_types::pb::envoy::config::core::v3::{Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions};
+use envoy_types::pb::envoy::config::core::v3::{
+    HealthCheck as ProtoCheck, Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions,
+};
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::UpstreamProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
+use tokio::sync::Notify;
 
 use crate::compile::Context;
 use crate::compile::balancing::balancing;
 use crate::compile::credential::{self, CredentialSpec};
+use crate::compile::endpoint::Checks;
 use crate::compile::field::{At, Rejection, duration_or, fields, is, number, type_name, unpack};
+use crate::compile::health;
 use crate::compile::protocol;
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::tls::{self, UpstreamTlsSpec};
-use crate::config::cluster::{Balancing, CircuitLimits, Cluster, TcpKeepalive, UpstreamProtocol};
+use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, TcpKeepalive, UpstreamProtocol};
+use crate::config::endpoint::Terms;
+use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::Http2Options;
 use crate::stats::ClusterStats;
 
@@ -37,8 +44,8 @@ pub struct ClusterSpec {
     pub name: Arc<str>,
     /// Where endpoints come from.
     pub discovery: Discovery,
-    /// Below that many per cent of healthy hosts, all hosts are used.
-    pub panic_threshold: u32,
+    /// What decides who is drawn.
+    pub terms: Terms,
     connect_timeout: Duration,
     balancing: Balancing,
     http: HttpOptions,
@@ -47,6 +54,9 @@ pub struct ClusterSpec {
     limits: CircuitLimits,
     per_connection_buffer_limit: usize,
     tcp_keepalive: Option<TcpKeepalive>,
+    check: Option<Arc<HealthCheck>>,
+    outliers: Option<OutlierDetection>,
+    ignores_unchecked: bool,
     stats: Arc<ClusterStats>,
 }
 
@@ -110,17 +120,17 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         name, eds_cluster_config, connect_timeout, per_connection_buffer_limit_bytes, lb_policy, load_assignment,
         max_requests_per_connection, circuit_breakers, common_http_protocol_options, http2_protocol_options,
         typed_extension_protocol_options, dns_refresh_rate, dns_lookup_family, common_lb_config, transport_socket,
-        upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, alt_stat_name;
-        // Observation; preconnecting and cleaning up are matters of speed; the system's resolver is used, which has
-        // no TTL; a host that discovery removes is left at once, healthy or not.
+        upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, alt_stat_name,
+        health_checks, outlier_detection, ignore_health_on_host_removal;
+        // Observation; preconnecting and cleaning up are matters of speed; the system's resolver has no TTL.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
                respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
-               protocol_selection, ignore_health_on_host_removal, lrs_server, lrs_report_endpoint_metrics,
-               track_timeout_budgets, track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
+               protocol_selection, lrs_server, lrs_report_endpoint_metrics, track_timeout_budgets,
+               track_cluster_stats, preconnect_policy, close_connections_on_host_health_failure;
         // The old places of HTTP options are refused: typed_extension_protocol_options says all that they can say.
-        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matches, transport_socket_matcher, health_checks, dns_resolvers,
-               use_tcp_for_dns_lookups, dns_resolution_config, outlier_detection, upstream_bind_config,
-               lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
+        refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matches,
+               transport_socket_matcher, dns_resolvers, use_tcp_for_dns_lookups, dns_resolution_config,
+               upstream_bind_config, lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
     });
     let mut http = HttpOptions::new(
         at,
@@ -131,12 +141,19 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     )?;
     let credential = http.credential.take();
     if credential.is_some() && context.ads_cluster.as_deref() != Some(name) {
-        let at = at.field("typed_extension_protocol_options");
-        let at = at.field(HTTP_OPTIONS);
-        return Err(at
-            .field("http_filters")
-            .error("a credential is injected only for the cluster of ads_config by this proxy"));
+        return Err(misplaced_credential(at));
     }
+    let (balancing, hashing) = balancing(
+        at,
+        *lb_policy,
+        lb_config.as_ref(),
+        load_balancing_policy.as_ref(),
+        common_lb_config.as_ref(),
+    )?;
+    let keeps_none =
+        *ignore_health_on_host_removal || matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
+    let health = health_of(context, at, (health_checks, keeps_none), outlier_detection.as_ref())?;
+    let common_lb = self::common_lb(common_lb_config.as_ref());
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
         discovery: discovery(
@@ -147,19 +164,17 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
             load_assignment.as_ref(),
             (dns_refresh_rate.as_ref(), *dns_lookup_family),
         )?,
-        panic_threshold: panic_threshold(&at.field("common_lb_config"), common_lb_config.as_ref())?,
+        terms: Terms {
+            panic_threshold: common_lb.panic_threshold,
+            hashing,
+            ..Terms::default()
+        },
         connect_timeout: duration_or(
             &at.field("connect_timeout"),
             connect_timeout.as_ref(),
             Duration::from_secs(5),
         )?,
-        balancing: balancing(
-            at,
-            *lb_policy,
-            lb_config.as_ref(),
-            load_balancing_policy.as_ref(),
-            common_lb_config.as_ref(),
-        )?,
+        balancing,
         tls: match transport_socket {
             None => None,
             Some(socket) => tls::upstream(context, &at.field("transport_socket"), socket, http.auto_sni)?,
@@ -169,9 +184,38 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
         tcp_keepalive: upstream_connection_options.as_ref().and_then(keepalive),
+        check: health.0,
+        outliers: health.1,
+        ignores_unchecked: common_lb.ignores_unchecked,
         stats: context.scopes.cluster(scope),
         name: name.as_str().into(),
     })
+}
+
+fn misplaced_credential(at: &At<'_>) -> Rejection {
+    let at = at.field("typed_extension_protocol_options");
+    let at = at.field(HTTP_OPTIONS);
+    at.field("http_filters")
+        .error("a credential is injected only for the cluster of ads_config by this proxy")
+}
+
+/// Probes, and what traffic shows. The flag is that a host which discovery removes is gone, healthy or not.
+fn health_of(
+    context: &mut Context,
+    at: &At<'_>,
+    (checks, keeps_none): (&[ProtoCheck], bool),
+    outliers: Option<&ProtoOutliers>,
+) -> Result<(Option<Arc<HealthCheck>>, Option<OutlierDetection>), Rejection> {
+    if !checks.is_empty() && !keeps_none {
+        return Err(at
+            .field("ignore_health_on_host_removal")
+            .error("must be true where hosts are checked: this proxy keeps no host that discovery has removed"));
+    }
+    let check = health::check(context, &at.field("health_checks"), checks)?;
+    let outliers = outliers
+        .map(|message| health::outliers(&at.field("outlier_detection"), message))
+        .transpose()?;
+    Ok((check, outliers))
 }
 
 fn keepalive(options: &UpstreamConnectionOptions) -> Option<TcpKeepalive> {
@@ -416,36 +460,54 @@ fn common_dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
     }
 }
 
-fn panic_threshold(at: &At<'_>, message: Option<&CommonLbConfig>) -> Result<u32, Rejection> {
+/// What the settings of all policies say.
+struct CommonLb {
+    panic_threshold: u32,
+    ignores_unchecked: bool,
+}
+
+fn common_lb(message: Option<&CommonLbConfig>) -> CommonLb {
     let default = CommonLbConfig::default();
     let message = message.unwrap_or(&default);
-    fields!(at, message => CommonLbConfig {
-        healthy_panic_threshold;
-        // Updates are merged by the stream; there are no active health checks to wait for. Zone awareness is a
-        // preference that needs a local cluster, and without one the API itself falls back to none.
-        ignore update_merge_window, ignore_new_hosts_until_first_hc, close_connections_on_host_set_change,
-               override_host_status, locality_config_specifier;
-        refuse consistent_hashing_lb_config
+    fields!(At::root(), message => CommonLbConfig {
+        healthy_panic_threshold, ignore_new_hosts_until_first_hc, locality_config_specifier,
+        consistent_hashing_lb_config;
+        // Updates are merged by the stream. Zone awareness is a preference that needs a local cluster, and without one
+        // the API itself falls back to none.
+        ignore update_merge_window, close_connections_on_host_set_change, override_host_status;
+        refuse
     });
-    Ok(healthy_panic_threshold
-        .as_ref()
-        .map_or(50, |percent| percent.value.clamp(0.0, 100.0) as u32))
+    // The policy itself is where they are read.
+    let _ = (locality_config_specifier, consistent_hashing_lb_config);
+    CommonLb {
+        panic_threshold: healthy_panic_threshold
+            .as_ref()
+            .map_or(50, |percent| percent.value.clamp(0.0, 100.0) as u32),
+        ignores_unchecked: *ignore_new_hosts_until_first_hc,
+    }
 }
 
 fn limits(at: &At<'_>, message: Option<&CircuitBreakers>) -> Result<CircuitLimits, Rejection> {
     let mut limits = CircuitLimits::default();
     let Some(message) = message else { return Ok(limits) };
-    if !message.per_host_thresholds.is_empty() {
-        return Err(at.unsupported("per_host_thresholds"));
-    }
-    let list = at.field("thresholds");
-    for (index, thresholds) in message.thresholds.iter().enumerate() {
+    let list = at.field("per_host_thresholds");
+    for (index, thresholds) in message.per_host_thresholds.iter().enumerate() {
         let at = list.index(index);
+        // Of the others Envoy heeds none.
+        if thresholds.priority == 0 {
+            limits.max_connections_per_host =
+                number(thresholds.max_connections.as_ref()).unwrap_or(limits.max_connections_per_host);
+        }
+        if thresholds.retry_budget.is_some() {
+            return Err(at.unsupported("retry_budget"));
+        }
+    }
+    for thresholds in &message.thresholds {
         fields!(at, thresholds => Thresholds {
-            priority, max_connections, max_pending_requests, max_requests, max_retries;
+            priority, max_connections, max_pending_requests, max_requests, max_retries, retry_budget;
             // One pool a host; remaining capacity is not observed.
             ignore track_remaining, max_connection_pools;
-            refuse retry_budget
+            refuse
         });
         // Routes can't ask for the high priority, so its thresholds apply to nothing.
         if *priority == 0 {
@@ -453,6 +515,11 @@ fn limits(at: &At<'_>, message: Option<&CircuitBreakers>) -> Result<CircuitLimit
             limits.max_pending_requests = number(max_pending_requests.as_ref()).unwrap_or(limits.max_pending_requests);
             limits.max_requests = number(max_requests.as_ref()).unwrap_or(limits.max_requests);
             limits.max_retries = number(max_retries.as_ref()).unwrap_or(limits.max_retries);
+            // Envoy's defaults.
+            limits.retry_budget = retry_budget.as_ref().map(|budget| RetryBudget {
+                percent: budget.budget_percent.as_ref().map_or(20.0, |percent| percent.value),
+                least: number(budget.min_retry_concurrency.as_ref()).unwrap_or(3),
+            });
         }
     }
     Ok(limits)
@@ -463,6 +530,20 @@ impl ClusterSpec {
     pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
         let own = self.credential.iter().map(|credential| &credential.secret);
         self.tls.iter().flat_map(UpstreamTlsSpec::secrets).chain(own)
+    }
+
+    /// Whether its hosts are checked.
+    pub fn checks(&self) -> Checks {
+        match (&self.check, self.ignores_unchecked) {
+            (None, _) => Checks::None,
+            (Some(_), false) => Checks::Active,
+            (Some(_), true) => Checks::Awaited,
+        }
+    }
+
+    /// Whether the health of its hosts may change while it runs.
+    pub fn watches_health(&self) -> bool {
+        self.check.is_some() || self.outliers.is_some()
     }
 
     /// Adds the secrets.
@@ -494,6 +575,11 @@ impl ClusterSpec {
             max_requests_per_connection: self.http.max_requests_per_connection,
             http2: self.http.http2,
             tcp_keepalive: self.tcp_keepalive,
+            health: HealthPolicy {
+                check: self.check.clone(),
+                outliers: self.outliers.clone(),
+                bell: Notify::new(),
+            },
             stats: self.stats.clone(),
         })
     }

@@ -1,4 +1,4 @@
-//! ClusterLoadAssignment → [`EndpointSet`], with priorities, localities and panic decided.
+//! ClusterLoadAssignment → [`EndpointSet`].
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,13 +8,15 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::core::v3::HealthStatus;
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
+use envoy_types::pb::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
 use rustc_hash::FxHashMap;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, number};
-use crate::config::endpoint::{EndpointSet, Health, Host, HostAddress, HostId, Locality, Priority};
+use crate::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostCheck, HostId, Level, Terms};
+use crate::vitals::{Flag, Vitals};
 
 /// Addresses by host name, as DNS gave them. A name that is not there resolves to nothing.
 pub type Resolved = BTreeMap<String, Vec<IpAddr>>;
@@ -30,15 +32,22 @@ pub struct EndpointInput<'a> {
     pub resolved: Option<&'a Resolved>,
     /// The set that this one replaces, to keep hosts that stay.
     pub previous: Option<&'a EndpointSet>,
-    /// Below that many per cent of healthy hosts, all hosts are used.
-    pub panic_threshold: u32,
+    /// What of the cluster decides who is drawn.
+    pub terms: &'a Terms,
+    /// The hosts are checked, and count as unhealthy until they have passed a check.
+    pub checks: Checks,
 }
 
-/// One locality while the set is built.
-struct Group {
-    name: Arc<str>,
-    weight: Option<u32>,
-    members: Vec<u32>,
+/// Whether hosts are checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checks {
+    /// They aren't: they are as healthy as the message says.
+    #[default]
+    None,
+    /// They are.
+    Active,
+    /// They are, and don't count at all before their first check.
+    Awaited,
 }
 
 /// Compiles an assignment.
@@ -49,7 +58,7 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         ignore cluster_name;
         refuse named_endpoints
     });
-    let mut factor = 140;
+    let mut terms = input.terms.clone();
     if let Some(policy) = policy {
         let at = at.field("policy");
         if !policy.drop_overloads.is_empty() {
@@ -58,8 +67,8 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         if policy.weighted_priority_health {
             return Err(at.unsupported("weighted_priority_health"));
         }
-        factor = number(policy.overprovisioning_factor.as_ref())
-            .unwrap_or(factor)
+        terms.overprovisioning = number(policy.overprovisioning_factor.as_ref())
+            .unwrap_or(terms.overprovisioning)
             .max(100);
     }
     let mut known: FxHashMap<&HostAddress, &Arc<Host>> = FxHashMap::default();
@@ -92,11 +101,23 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         let group = Group {
             name: name.into(),
             weight: number(load_balancing_weight.as_ref()),
-            members,
+            members: members.into(),
         };
         groups.entry(*priority).or_default().push(group);
     }
-    Ok(assemble(hosts, &groups, factor, input.panic_threshold))
+    Ok(EndpointSet::new(hosts.into(), levels(groups), terms))
+}
+
+/// Priorities without any locality in the message count as empty ones; a gap costs nothing.
+fn levels(mut groups: BTreeMap<u32, Vec<Group>>) -> Box<[Level]> {
+    let Some(last) = groups.keys().next_back().copied() else {
+        return Box::default();
+    };
+    (0..=last.min(127))
+        .map(|level| Level {
+            groups: groups.remove(&level).unwrap_or_default().into(),
+        })
+        .collect()
 }
 
 fn hosts_of(
@@ -117,17 +138,14 @@ fn hosts_of(
         None => return Err(at.field("endpoint").error("is required")),
     };
     let at_endpoint = at.field("endpoint");
-    // Active health checks are refused at the cluster, so their settings apply to nothing.
     fields!(at_endpoint, endpoint => Endpoint {
-        address, hostname;
-        ignore health_check_config, additional_addresses, observability_name;
+        address, hostname, health_check_config;
+        // A second address of a host is a better way to it, not another host.
+        ignore additional_addresses, observability_name;
         refuse
     });
-    let health = match HealthStatus::try_from(*health_status) {
-        Ok(HealthStatus::Unknown | HealthStatus::Healthy) => Health::Healthy,
-        Ok(HealthStatus::Degraded) => Health::Degraded,
-        _ => Health::Unhealthy,
-    };
+    let check = host_check(&at_endpoint.field("health_check_config"), health_check_config.as_ref())?;
+    let health = health(*health_status);
     let weight = number(load_balancing_weight.as_ref()).unwrap_or(1).max(1);
     let at_address = at_endpoint.field("address");
     let (addresses, name) = match address.as_ref().and_then(|address| address.address.as_ref()) {
@@ -155,7 +173,7 @@ fn hosts_of(
     let hosts = addresses.into_iter().map(|address| {
         let kept = known.get(&address).copied();
         if let Some(host) = kept
-            && (&*host.hostname, host.weight, host.health) == (hostname, weight, health)
+            && (&*host.hostname, host.weight, host.health, &host.check) == (hostname, weight, health, &check)
         {
             return host.clone();
         }
@@ -167,7 +185,11 @@ fn hosts_of(
             |host| host.id,
         );
         let stats = context.scopes.host(input.cluster, &address);
+        let is_checked = !check.as_ref().is_some_and(|check| check.disabled);
+        let vitals = kept.map_or_else(|| vitals(input.checks, is_checked), |host| host.vitals.clone());
         Arc::new(Host {
+            check: check.clone(),
+            vitals,
             id,
             address,
             hostname: hostname.into(),
@@ -177,6 +199,60 @@ fn hosts_of(
         })
     });
     Ok(hosts.collect())
+}
+
+fn health(status: i32) -> Health {
+    match HealthStatus::try_from(status) {
+        Ok(HealthStatus::Unknown | HealthStatus::Healthy) => Health::Healthy,
+        Ok(HealthStatus::Degraded) => Health::Degraded,
+        _ => Health::Unhealthy,
+    }
+}
+
+/// How a new host fares.
+fn vitals(checks: Checks, is_checked: bool) -> Arc<Vitals> {
+    let vitals = Vitals::default();
+    if is_checked && checks != Checks::None {
+        vitals.set(Flag::FailedCheck);
+        if checks == Checks::Awaited {
+            vitals.set(Flag::PendingCheck);
+        }
+    }
+    Arc::new(vitals)
+}
+
+/// `None` where a host is checked as the others are.
+fn host_check(at: &At<'_>, message: Option<&HealthCheckConfig>) -> Result<Option<Box<HostCheck>>, Rejection> {
+    let Some(message) = message else { return Ok(None) };
+    fields!(at, message => HealthCheckConfig {
+        port_value, hostname, address, disable_active_health_check;
+        ignore;
+        refuse
+    });
+    let port = match u16::try_from(*port_value) {
+        Ok(port) => Some(port).filter(|port| *port > 0),
+        Err(_) => return Err(at.field("port_value").error("is not a port")),
+    };
+    let address = match address.as_ref().and_then(|address| address.address.as_ref()) {
+        None => None,
+        Some(Address::SocketAddress(address)) => {
+            let Some(PortSpecifier::PortValue(port)) = address.port_specifier else {
+                return Err(at.field("address").error("needs a port"));
+            };
+            let socket = address.address.parse().ok().zip(u16::try_from(port).ok());
+            let (ip, port): (IpAddr, u16) = socket.ok_or_else(|| at.field("address").error("is not an IP address"))?;
+            Some(HostAddress::Socket(SocketAddr::new(ip, port)))
+        }
+        Some(Address::Pipe(pipe)) => Some(HostAddress::Pipe(Path::new(&pipe.path).into())),
+        Some(Address::EnvoyInternalAddress(_)) => return Err(at.unsupported("address")),
+    };
+    let check = HostCheck {
+        disabled: *disable_active_health_check,
+        port,
+        address,
+        hostname: Some(hostname.as_str()).filter(|name| !name.is_empty()).map(Into::into),
+    };
+    Ok((check != HostCheck::default()).then(|| Box::new(check)))
 }
 
 fn socket_addresses(
@@ -222,133 +298,4 @@ pub fn host_names(assignment: &ClusterLoadAssignment) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-/// Decides health, panic and priority load as Envoy does: a priority's health is its share of healthy hosts times the
-/// overprovisioning factor, capped at 100; load spills over to the next priority as far as health lacks.
-fn assemble(
-    hosts: Vec<Arc<Host>>,
-    groups: &BTreeMap<u32, Vec<Group>>,
-    factor: u32,
-    panic_threshold: u32,
-) -> EndpointSet {
-    let usable = |members: &[u32], accept: fn(Health) -> bool| -> Vec<u32> {
-        members
-            .iter()
-            .copied()
-            .filter(|index| accept(hosts[*index as usize].health))
-            .collect()
-    };
-    let health_of = |groups: &[Group]| {
-        let total: usize = groups.iter().map(|group| group.members.len()).sum();
-        let fit: usize = groups
-            .iter()
-            .map(|group| usable(&group.members, |health| health != Health::Unhealthy).len())
-            .sum();
-        (fit as u64, total as u64)
-    };
-    let last = groups.keys().next_back().copied().unwrap_or(0);
-    let empty: Vec<Group> = Vec::new();
-    // Priorities without any locality in the message count as empty ones; a gap costs nothing.
-    let levels: Vec<&Vec<Group>> = if groups.is_empty() {
-        Vec::new()
-    } else {
-        (0..=last.min(127))
-            .map(|level| groups.get(&level).unwrap_or(&empty))
-            .collect()
-    };
-    let percents: Vec<u64> = levels
-        .iter()
-        .map(|groups| match health_of(groups) {
-            (_, 0) => 0,
-            (fit, total) => (u64::from(factor) * fit / total).min(100),
-        })
-        .collect();
-    let total_health: u64 = percents.iter().sum::<u64>().min(100);
-    let priority_load = spread(&percents, total_health, &levels);
-    let priorities = levels
-        .iter()
-        .map(|groups| {
-            let (fit, total) = health_of(groups);
-            let panics = total > 0 && total_health < 100 && fit * 100 < u64::from(panic_threshold) * total;
-            priority(&hosts, groups, factor, panics)
-        })
-        .collect();
-    EndpointSet {
-        hosts: hosts.into(),
-        priorities,
-        priority_load,
-        ..EndpointSet::default()
-    }
-}
-
-fn spread(percents: &[u64], total_health: u64, levels: &[&Vec<Group>]) -> Box<[u32]> {
-    let mut load = vec![0_u32; percents.len()];
-    if total_health == 0 {
-        // All is lost: the first priority that has hosts takes everything, in panic.
-        if let Some(first) = levels
-            .iter()
-            .position(|groups| groups.iter().any(|group| !group.members.is_empty()))
-        {
-            load[first] = 100;
-        }
-        return load.into();
-    }
-    let mut left = 100_u64;
-    for (share, percent) in load.iter_mut().zip(percents) {
-        let part = (percent * 100 / total_health).min(left);
-        *share = part as u32;
-        left -= part;
-    }
-    // What rounding lost goes to the first that is healthy at all.
-    if let Some(first) = load.iter().position(|share| *share > 0) {
-        load[first] += left as u32;
-    }
-    load.into()
-}
-
-fn priority(hosts: &[Arc<Host>], groups: &[Group], factor: u32, panics: bool) -> Priority {
-    let any_healthy = groups
-        .iter()
-        .flat_map(|group| &group.members)
-        .any(|index| hosts[*index as usize].health == Health::Healthy);
-    let fits = |index: &u32| {
-        let health = hosts[*index as usize].health;
-        panics || health == Health::Healthy || (!any_healthy && health == Health::Degraded)
-    };
-    let weight = |indexes: &[u32]| {
-        indexes
-            .iter()
-            .map(|index| u64::from(hosts[*index as usize].weight))
-            .sum::<u64>()
-    };
-    let equal = |indexes: &[u32]| {
-        indexes
-            .windows(2)
-            .all(|pair| hosts[pair[0] as usize].weight == hosts[pair[1] as usize].weight)
-    };
-    let mut all = Vec::new();
-    let mut localities = Vec::new();
-    for group in groups {
-        let usable: Box<[u32]> = group.members.iter().copied().filter(|index| fits(index)).collect();
-        all.extend_from_slice(&usable);
-        if let Some(configured) = group.weight.filter(|weight| *weight > 0 && !usable.is_empty()) {
-            let share = (u64::from(factor) * usable.len() as u64 / group.members.len() as u64).min(100);
-            localities.push(Locality {
-                name: group.name.clone(),
-                // In hundredths, so that a share of a small weight does not vanish.
-                effective_weight: u64::from(configured) * share,
-                equal_weights: equal(&usable),
-                total_weight: weight(&usable),
-                usable,
-            });
-        }
-    }
-    Priority {
-        equal_weights: equal(&all),
-        total_weight: weight(&all),
-        total_locality_weight: localities.iter().map(|locality| locality.effective_weight).sum(),
-        localities: localities.into(),
-        usable: all.into(),
-    }
 }

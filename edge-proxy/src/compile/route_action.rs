@@ -23,6 +23,7 @@ use http::{HeaderValue, StatusCode};
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration, fields};
 use crate::compile::files;
+use crate::compile::hash_policy::hash_policies;
 use crate::compile::header::{edits, regex_rewrite};
 use crate::compile::retry::retry_policy;
 use crate::compile::route::{Edits, Levels, fraction};
@@ -77,11 +78,11 @@ fn forward(
     fields!(at, message => RouteAction {
         cluster_not_found_response_code, prefix_rewrite, regex_rewrite, append_x_forwarded_host, timeout, idle_timeout,
         retry_policy, request_mirror_policies, priority, upgrade_configs, max_stream_duration, cluster_specifier,
-        host_rewrite_specifier, path_rewrite;
+        host_rewrite_specifier, path_rewrite, hash_policy;
         // flush_timeout and early data need what HTTP/1 and HTTP/2 over TCP don't have; max_grpc_timeout without the
         // header changes nothing.
         ignore flush_timeout, early_data_policy, include_vh_rate_limits, grpc_timeout_offset;
-        refuse metadata_match, path_rewrite_policy, retry_policy_typed_config, rate_limits, hash_policy, cors,
+        refuse metadata_match, path_rewrite_policy, retry_policy_typed_config, rate_limits, cors,
                max_grpc_timeout, internal_redirect_policy, internal_redirect_action, max_internal_redirects,
                hedge_policy
     });
@@ -120,6 +121,7 @@ fn forward(
         timeout: deadline(&at.field("timeout"), timeout.as_ref(), Some(Duration::from_secs(15)))?,
         idle_timeout,
         max_stream_duration: stream_duration(at, max_stream_duration.as_ref())?,
+        hashing: hash_policies(&at.field("hash_policy"), hash_policy)?,
         retry,
         path_rewrite,
         host_rewrite: host_rewrite(at, host_rewrite_specifier.as_ref())?,

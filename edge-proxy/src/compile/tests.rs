@@ -5,11 +5,11 @@ use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
 use prost::{Message, Name};
 
 use super::*;
-use crate::compile::endpoint::{EndpointInput, Resolved};
+use crate::compile::endpoint::{Checks, EndpointInput, Resolved};
 use crate::compile::secret::Secrets;
 use crate::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
 use crate::config::cors::{Granted, OtherPreflights};
-use crate::config::endpoint::EndpointSet;
+use crate::config::endpoint::{EndpointSet, Terms};
 use crate::config::header::{HeaderStep, PutAction};
 use crate::config::listener::{EscapedSlashes, HttpFilter, RouteSource};
 use crate::config::route::{Action, ClusterChoice, PathRewrite};
@@ -36,19 +36,22 @@ fn table(yaml: &str) -> Result<crate::config::table::RouteTable, Rejection> {
 #[test]
 fn a_field_that_is_not_supported_is_named() {
     assert_eq!(
-        rejected_cluster("{name: a, type: STATIC, outlier_detection: {consecutive_5xx: 5}}"),
-        "outlier_detection: not supported by this proxy"
+        rejected_cluster("{name: a, type: STATIC, lb_subset_config: {list_as_any: true}}"),
+        "lb_subset_config: not supported by this proxy"
     );
     assert_eq!(
-        rejected_cluster("{name: a, lb_policy: MAGLEV}"),
+        rejected_cluster("{name: a, lb_policy: CLUSTER_PROVIDED}"),
         "lb_policy: not supported by this proxy"
     );
     let error = table(
         "{name: r, virtual_hosts: [{name: h, domains: ['*'], routes: [{match: {prefix: /}, route: {cluster: a, \
-         hash_policy: [{header: {header_name: x}}]}}]}]}",
+         hash_policy: [{filter_state: {key: x}}]}}]}]}",
     )
     .expect_err("must be rejected");
-    assert_eq!(error.field, "virtual_hosts[0].routes[0].route.hash_policy");
+    assert_eq!(
+        error.field,
+        "virtual_hosts[0].routes[0].route.hash_policy[0].filter_state"
+    );
 }
 
 #[test]
@@ -82,7 +85,8 @@ typed_extension_protocol_options:
         cluster.balancing,
         Balancing {
             policy,
-            locality_weighted: true
+            locality_weighted: true,
+            slow_start: None,
         }
     );
     assert_eq!(
@@ -296,7 +300,8 @@ fn endpoint_set(context: &mut Context, yaml: &str, previous: Option<&EndpointSet
         assignment: &assignment,
         resolved: None,
         previous,
-        panic_threshold: 50,
+        terms: &Terms::default(),
+        checks: Checks::None,
     };
     endpoint::endpoints(context, &At::root(), &input).expect("supported")
 }
@@ -344,10 +349,19 @@ fn load_spills_over_as_health_falls_and_panic_uses_everyone() {
         );
         endpoint_set(context, &yaml, None)
     };
-    assert_eq!(*set(&mut context, &["HEALTHY", "HEALTHY"]).priority_load, [100, 0]);
+    let load = |set: EndpointSet| -> Vec<(u32, u32)> {
+        let view = set.view();
+        view.priorities
+            .iter()
+            .map(|one| (one.healthy_load, one.degraded_load))
+            .collect()
+    };
+    assert_eq!(load(set(&mut context, &["HEALTHY", "HEALTHY"])), [(100, 0), (0, 0)]);
     // 1.4 × 50 % healthy.
-    assert_eq!(*set(&mut context, &["HEALTHY", "DRAINING"]).priority_load, [70, 30]);
-    assert_eq!(*set(&mut context, &["UNHEALTHY", "DRAINING"]).priority_load, [0, 100]);
+    assert_eq!(load(set(&mut context, &["HEALTHY", "DRAINING"])), [(70, 0), (30, 0)]);
+    assert_eq!(load(set(&mut context, &["UNHEALTHY", "DRAINING"])), [(0, 0), (100, 0)]);
+    // Healthy hosts of any priority come first.
+    assert_eq!(load(set(&mut context, &["DEGRADED", "DEGRADED"])), [(0, 0), (100, 0)]);
     let all_lost = endpoint_set(
         &mut context,
         &format!(
@@ -356,13 +370,16 @@ fn load_spills_over_as_health_falls_and_panic_uses_everyone() {
         ),
         None,
     );
+    let view = all_lost.view();
     assert_eq!(
-        (&*all_lost.priority_load, all_lost.priorities[0].usable.len()),
-        (&[100_u32][..], 1)
+        (view.priorities[0].panics, view.priorities[0].healthy.all.indexes.len()),
+        (true, 1)
     );
+    assert_eq!(load(all_lost), [(100, 0)]);
     assert!(
         endpoint_set(&mut context, "{cluster_name: c}", None)
-            .pick_priority(0)
+            .view()
+            .pick(0)
             .is_none()
     );
 }
@@ -379,7 +396,8 @@ fn names_need_dns() {
         assignment: &assignment,
         resolved: None,
         previous: None,
-        panic_threshold: 50,
+        terms: &Terms::default(),
+        checks: Checks::None,
     };
     let error = endpoint::endpoints(&mut context(), &At::root(), &input).expect_err("no name in EDS");
     assert!(error.field.ends_with("socket_address.address"), "{error}");

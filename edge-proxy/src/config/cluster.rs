@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue};
 
 use crate::config::ClusterId;
 use crate::config::endpoint::EndpointSet;
+use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
 use crate::config::tls::UpstreamTls;
 use crate::stats::ClusterStats;
@@ -51,6 +52,8 @@ pub struct Cluster {
     pub tcp_keepalive: Option<TcpKeepalive>,
     /// What requests to the configuration server carry.
     pub credential: Option<Arc<Credential>>,
+    /// How the health of its hosts is found out.
+    pub health: HealthPolicy,
     /// The `cluster.<name>.` counters.
     pub stats: Arc<ClusterStats>,
 }
@@ -65,26 +68,55 @@ pub struct Credential {
 }
 
 /// How a host is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Balancing {
     /// The algorithm within a group of hosts.
     pub policy: LbPolicy,
     /// Choose a locality by weight first.
     pub locality_weighted: bool,
+    /// New hosts get less than their weight.
+    pub slow_start: Option<SlowStart>,
 }
+
+/// How a new host comes to its full weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowStart {
+    /// How long that takes.
+    pub window: Duration,
+    /// 1 is in proportion to time; more is faster at first.
+    pub aggression: f64,
+    /// The least share of its weight that it gets.
+    pub least: f64,
+}
+
+impl SlowStart {
+    /// The share of its weight that a host of this age gets.
+    pub fn factor(&self, age: Duration) -> f64 {
+        if age >= self.window {
+            return 1.0;
+        }
+        let passed = age.max(Duration::from_millis(1)).as_secs_f64() / self.window.as_secs_f64();
+        passed.powf(1.0 / self.aggression).max(self.least)
+    }
+}
+
+/// As a number of choices: every host is compared.
+pub const ALL: u32 = u32::MAX;
 
 /// The algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LbPolicy {
     /// One after the other, by weight.
     RoundRobin,
-    /// The least loaded of so many random ones (at least 2).
+    /// The least loaded of so many random ones (at least 2), or of [`ALL`].
     LeastRequest {
         /// How many are compared.
         choices: u32,
     },
     /// Any.
     Random,
+    /// By the request's hash and the table of a priority.
+    Hash,
 }
 
 /// What is spoken to the hosts.
@@ -101,7 +133,7 @@ pub enum UpstreamProtocol {
 }
 
 /// Circuit breaker thresholds of the default priority, over all workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CircuitLimits {
     /// Open connections.
     pub max_connections: u32,
@@ -111,6 +143,19 @@ pub struct CircuitLimits {
     pub max_requests: u32,
     /// Retries in flight.
     pub max_retries: u32,
+    /// Retries in flight, in place of that number, as a share of all requests.
+    pub retry_budget: Option<RetryBudget>,
+    /// Open connections to one host.
+    pub max_connections_per_host: u32,
+}
+
+/// How many retries may be in flight for the requests in flight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryBudget {
+    /// In per cent.
+    pub percent: f64,
+    /// So many in any case.
+    pub least: u32,
 }
 
 impl Default for CircuitLimits {
@@ -120,6 +165,8 @@ impl Default for CircuitLimits {
             max_pending_requests: 1024,
             max_requests: 1024,
             max_retries: 3,
+            retry_budget: None,
+            max_connections_per_host: u32::MAX,
         }
     }
 }

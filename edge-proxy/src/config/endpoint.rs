@@ -1,16 +1,26 @@
 //! Endpoints of a cluster, ready to pick from.
 //!
-//! What: hosts, grouped by priority and locality, with health and panic decisions already made, so that a load
-//! balancer only draws. Why `Arc<Host>`: a host that stays over an update keeps its identity ([`HostId`] is the key of
-//! connection pools) and its counters.
+//! What: hosts, grouped by priority and locality, and a [`View`] of them with all decisions about health, panic and
+//! load made, so that a load balancer only draws. The groups are configuration and never change; the view follows the
+//! health of the hosts, is made once for all workers, and its version tells them of a new one.
+//! Why `Arc<Host>`: a host that stays over an update keeps its identity ([`HostId`] is the key of connection pools),
+//! its counters and its vitals.
+
+pub mod hashing;
+#[cfg(test)]
+mod tests;
+pub mod view;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use rustc_hash::FxHashMap;
 
-use crate::stats::HostStats;
+use crate::config::endpoint::view::View;
+use crate::stats::{ClusterStats, HostStats};
+use crate::vitals::{Flag, Vitals};
 
 /// Identifies one host of one cluster in connection pools; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +52,42 @@ pub struct Host {
     pub health: Health,
     /// Counters that all workers share.
     pub stats: Arc<HostStats>,
+    /// How it fares.
+    pub vitals: Arc<Vitals>,
+    /// What checks of it do otherwise than those of its cluster.
+    pub check: Option<Box<HostCheck>>,
+}
+
+/// Settings of the active checks of one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostCheck {
+    /// It is not checked.
+    pub disabled: bool,
+    /// It is checked at another port.
+    pub port: Option<u16>,
+    /// It is checked at another address.
+    pub address: Option<HostAddress>,
+    /// The host name that checks ask for.
+    pub hostname: Option<Arc<str>>,
+}
+
+impl Host {
+    /// What configuration, checks and traffic say together.
+    pub fn health(&self) -> Health {
+        let vitals = &self.vitals;
+        if self.health == Health::Unhealthy || vitals.has(Flag::FailedCheck) || vitals.has(Flag::Ejected) {
+            Health::Unhealthy
+        } else if self.health == Health::Degraded || vitals.has(Flag::DegradedCheck) {
+            Health::Degraded
+        } else {
+            Health::Healthy
+        }
+    }
+
+    /// Whether it doesn't count as a host at all yet, or any more.
+    pub fn is_excluded(&self) -> bool {
+        self.vitals.has(Flag::PendingCheck) || self.vitals.has(Flag::Excluded)
+    }
 }
 
 /// Health of a host as the configuration says it.
@@ -56,63 +102,116 @@ pub enum Health {
 }
 
 /// All endpoints of a cluster.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct EndpointSet {
     /// Every host, also unhealthy ones, in the order of the configuration.
     pub hosts: Box<[Arc<Host>]>,
     /// By priority; index 0 is the highest.
-    pub priorities: Box<[Priority]>,
-    /// Fleet-wide share of every priority in per cent, made from its health (Envoy's overprovisioning factor 140);
-    /// the sum is 100, or 0 when there is no host at all.
-    pub priority_load: Box<[u32]>,
+    pub levels: Box<[Level]>,
+    /// What decides who is drawn.
+    pub terms: Terms,
     /// Indexes into [`Self::hosts`], made when somebody asks for a host by its address.
-    pub by_address: OnceLock<FxHashMap<HostAddress, u32>>,
+    by_address: OnceLock<FxHashMap<HostAddress, u32>>,
+    view: RwLock<Arc<View>>,
+    version: AtomicU64,
 }
 
-/// The usable hosts of one priority.
+/// What decides, beside their health, which hosts may be drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// In per cent: a priority is as good as whole while so much less than all of it is healthy.
+    pub overprovisioning: u32,
+    /// Below that many per cent of healthy hosts, all hosts are used.
+    pub panic_threshold: u32,
+    /// Tables by hash are needed.
+    pub hashing: Option<hashing::Hashing>,
+}
+
+impl Default for Terms {
+    /// Envoy's.
+    fn default() -> Self {
+        Self {
+            overprovisioning: 140,
+            panic_threshold: 50,
+            hashing: None,
+        }
+    }
+}
+
+/// The hosts of one priority.
 #[derive(Debug, Default)]
-pub struct Priority {
-    /// Usable hosts of all localities: indexes into [`EndpointSet::hosts`]. In panic these are all hosts.
-    pub usable: Box<[u32]>,
-    /// True when every usable host has the same weight.
-    pub equal_weights: bool,
-    /// Sum of the usable hosts' weights.
-    pub total_weight: u64,
-    /// Usable localities, for locality weighted balancing; empty when no locality has a weight.
-    pub localities: Box<[Locality]>,
-    /// Sum of [`Locality::effective_weight`].
-    pub total_locality_weight: u64,
+pub struct Level {
+    /// By locality.
+    pub groups: Box<[Group]>,
 }
 
-/// The usable hosts of one locality.
+/// The hosts of one locality in one priority.
 #[derive(Debug)]
-pub struct Locality {
-    /// `region/zone/sub_zone` for the admin interface.
+pub struct Group {
+    /// `region/zone/sub_zone`.
     pub name: Arc<str>,
-    /// The configured weight, scaled down by how many of its hosts are healthy.
-    pub effective_weight: u64,
+    /// Its weight among the localities, if it has any.
+    pub weight: Option<u32>,
     /// Indexes into [`EndpointSet::hosts`].
-    pub usable: Box<[u32]>,
-    /// True when every usable host has the same weight.
-    pub equal_weights: bool,
-    /// Sum of the usable hosts' weights.
-    pub total_weight: u64,
+    pub members: Box<[u32]>,
+}
+
+impl Default for EndpointSet {
+    /// Nobody.
+    fn default() -> Self {
+        Self::new(Box::default(), Box::default(), Terms::default())
+    }
 }
 
 impl EndpointSet {
-    /// The priority for a random number; `None` when there is no host.
-    pub fn pick_priority(&self, random: u64) -> Option<&Priority> {
-        if let ([only], [_]) = (&*self.priorities, &*self.priority_load) {
-            return (!only.usable.is_empty()).then_some(only);
+    /// A set, and the view of it by the health of now.
+    pub fn new(hosts: Box<[Arc<Host>]>, levels: Box<[Level]>, terms: Terms) -> Self {
+        let view = View::new(&hosts, &levels, &terms);
+        Self {
+            hosts,
+            levels,
+            terms,
+            by_address: OnceLock::new(),
+            view: RwLock::new(Arc::new(view)),
+            version: AtomicU64::new(0),
         }
-        let mut rest = (random % 100) as u32;
-        for (priority, load) in self.priorities.iter().zip(&self.priority_load) {
-            if rest < *load {
-                return Some(priority);
+    }
+
+    /// The view of now.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts up with every new view.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Looks at the hosts anew: the health of one has changed.
+    pub fn refresh(&self) {
+        let view = Arc::new(View::new(&self.hosts, &self.levels, &self.terms));
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = view;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Says how many hosts there are, and how many are well.
+    pub fn count(&self, stats: &ClusterStats) {
+        let (mut healthy, mut degraded, mut excluded) = (0, 0, 0);
+        for host in &self.hosts {
+            match host.health() {
+                Health::Healthy => healthy += 1,
+                Health::Degraded => degraded += 1,
+                Health::Unhealthy => {}
             }
-            rest -= load;
+            excluded += i64::from(host.is_excluded());
         }
-        None
+        let cells = stats.control();
+        cells
+            .membership_total
+            .set(i64::try_from(self.hosts.len()).unwrap_or(i64::MAX));
+        cells.membership_healthy.set(healthy);
+        cells.membership_degraded.set(degraded);
+        cells.membership_excluded.set(excluded);
     }
 
     /// The host with this address, healthy or not.
@@ -122,10 +221,5 @@ impl EndpointSet {
             addresses.zip(0..).collect()
         });
         self.hosts.get(*by_address.get(address)? as usize)
-    }
-
-    /// True when no host can be picked.
-    pub fn is_empty(&self) -> bool {
-        self.priorities.iter().all(|priority| priority.usable.is_empty())
     }
 }

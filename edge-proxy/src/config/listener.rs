@@ -300,6 +300,8 @@ pub struct PrefixedHeaders {
     pub upstream_rq_per_try_timeout_ms: HeaderName,
     /// `<prefix>-overloaded`
     pub overloaded: HeaderName,
+    /// `-degraded`: the host is degraded.
+    pub degraded: HeaderName,
     /// `<prefix>-immediate-health-check-fail`
     pub immediate_health_check_fail: HeaderName,
     /// `<prefix>-upstream-healthchecked-cluster`

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use crate::config::ClusterId;
 use crate::config::cors::CorsPolicy;
+use crate::config::hashing::HashPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
 use crate::config::listener::Upgrade;
 use crate::config::session::SessionPolicy;
@@ -117,6 +118,8 @@ pub struct Forward {
     pub idle_timeout: Option<Option<Duration>>,
     /// Overrides the connection manager's longest life of a stream.
     pub max_stream_duration: Option<Option<Duration>>,
+    /// By what clusters that balance by hash choose its host.
+    pub hashing: Box<[HashPolicy]>,
     /// Retries.
     pub retry: Option<Box<RetryPolicy>>,
     /// New path.

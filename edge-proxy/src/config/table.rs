@@ -21,7 +21,7 @@ mod matching;
 mod tests;
 
 pub use index::PathIndex;
-pub use matching::value_of;
+pub use matching::{first_parameter, value_of};
 
 /// A compiled RouteConfiguration.
 #[derive(Debug)]

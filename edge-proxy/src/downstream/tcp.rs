@@ -25,8 +25,10 @@ use crate::config::stream::TcpProxy;
 use crate::stats::Counter;
 use crate::transport::Transport;
 use crate::upstream::RequestGuard;
+use crate::upstream::balance::Choice;
 use crate::upstream::connect;
 use crate::upstream::limits::{ConnectionGuard, may_connect};
+use crate::upstream::report;
 use crate::worker::Worker;
 
 /// Bytes of a direction that wait to be written, at most; less when the listener allows less.
@@ -165,7 +167,12 @@ async fn open(worker: &Rc<Worker>, proxy: &TcpProxy) -> Option<Backend> {
         }
         // As many draws as there are hosts give each a chance to be found.
         let draws = u32::try_from(entry.endpoints.hosts.len()).unwrap_or(u32::MAX);
-        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, &tried, draws) else {
+        let choice = Choice {
+            hash: None,
+            avoid: &tried,
+            draws,
+        };
+        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, choice) else {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };
@@ -174,13 +181,17 @@ async fn open(worker: &Rc<Worker>, proxy: &TcpProxy) -> Option<Backend> {
         let request = RequestGuard::new(&pool);
         match connect::stream(worker, &pool).await {
             Ok((transport, open)) => {
+                report::connected(&entry.cluster, host);
                 return Some(Backend {
                     transport,
                     request,
                     _open: open,
                 });
             }
-            Err(fault) => debug!(cluster = %entry.cluster.name, host = ?host.address, ?fault, "no stream"),
+            Err(fault) => {
+                report::failed(&entry.cluster, host, fault);
+                debug!(cluster = %entry.cluster.name, host = ?host.address, ?fault, "no stream");
+            }
         }
     }
     cells.upstream_cx_connect_attempts_exceeded.inc();

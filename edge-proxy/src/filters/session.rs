@@ -79,7 +79,7 @@ impl<'a> Session<'a> {
             Wants::Nobody => None,
         };
         match (found, self.policy.lost) {
-            (Some(host), _) if host.health != Health::Unhealthy => Ok(Some(host)),
+            (Some(host), _) if host.health() != Health::Unhealthy => Ok(Some(host)),
             (_, LostHost::Replace) => Ok(None),
             (Some(_), LostHost::Refuse(_)) => Err(Fault::NoHealthyUpstream),
             (None, LostHost::Refuse(status)) => Err(Fault::NoSuchHost(status)),
@@ -211,6 +211,8 @@ mod tests {
             weight: 1,
             health: Health::Healthy,
             stats: Arc::default(),
+            vitals: Arc::default(),
+            check: None,
         };
         let attributes = "; Path=/session; HttpOnly".into();
         let policy = SessionPolicy {

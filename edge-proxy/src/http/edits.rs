@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crate::calendar::iso;
 use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, TemplatePart};
 use crate::config::table::value_of;
 use crate::downstream::connection::{Connection, Protocol};
@@ -130,7 +131,7 @@ fn render_part(out: &mut String, part: &TemplatePart, scene: Scene<'_>, head: &H
         TemplatePart::ServerName => out.push_str(connection.server_name.as_deref().unwrap_or("-")),
         TemplatePart::UpstreamCluster => out.push_str(scene.cluster),
         TemplatePart::RouteName => out.push_str(scene.route),
-        TemplatePart::StartTime => out.push_str(&http_time(SystemTime::now())),
+        TemplatePart::StartTime => out.push_str(&iso(SystemTime::now())),
         TemplatePart::Hostname => out.push_str(hostname()),
     }
 }
@@ -157,44 +158,9 @@ pub(crate) fn hostname() -> &'static str {
     &NAME
 }
 
-/// `2026-11-21T12:00:00.000Z`, the default form of `%START_TIME%`.
-fn http_time(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Civil date from a day number, by the era method: years start in March, eras have 400 years.
-    let shifted = days as i64 + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_index = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
-    let month = if month_index < 10 {
-        month_index + 3
-    } else {
-        month_index - 9
-    };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
-        since.subsec_millis()
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn times_are_written_in_utc() {
-        let at = |seconds| http_time(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!(at(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(at(951_827_696), "2000-02-29T12:34:56.000Z");
-        assert_eq!(at(1_798_761_599), "2026-12-31T23:59:59.000Z");
-    }
 
     #[test]
     fn put_actions_differ_in_what_is_there() {

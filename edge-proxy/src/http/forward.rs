@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Kind;
 use crate::config::Snapshot;
-use crate::config::cluster::{ClusterEntry, UpstreamProtocol};
+use crate::config::cluster::{ClusterEntry, LbPolicy, UpstreamProtocol};
 use crate::config::endpoint::HostId;
 use crate::config::header::HeaderSteps;
 use crate::config::listener::Upgrade;
@@ -26,12 +26,13 @@ use crate::filters::session::Session;
 use crate::http::body::{Arrival, RequestBody, ResponseBody};
 use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
+use crate::http::hashing::Hashed;
 use crate::http::head::{Head, NotATarget};
 use crate::http::incoming::Incoming;
 use crate::http::ingress::Notes;
 use crate::http::local_reply::Audience;
 use crate::http::replay::{Pull, SharedBody};
-use crate::http::{Arrived, audience, local_reply, mirror, rewrite};
+use crate::http::{Arrived, audience, hashing, local_reply, mirror, rewrite};
 use crate::upstream::connect::Speak;
 use crate::upstream::{Lease, RequestGuard};
 use crate::worker::Pinned;
@@ -54,6 +55,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) arrival: Arrival,
     /// The session that it is part of.
     pub(crate) session: Option<Box<Session<'a>>>,
+    /// What clusters that balance by hash go by.
+    pub(crate) hashed: Hashed,
     /// The protocol to switch to.
     pub(crate) upgrade: Option<Box<str>>,
     host_rewrite: Option<&'a HostRewrite>,
@@ -132,6 +135,7 @@ pub(crate) async fn forward(
     if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
         return refuse(&exchange, fault, audience);
     }
+    let hashed = hashed(chosen.entry, settings, &connection, &head);
     // With all edits but those that know the endpoint.
     exchange.note(|record| record.request(&head));
     let manager = connection.manager();
@@ -139,11 +143,7 @@ pub(crate) async fn forward(
     let arrival = start_clock(&exchange, settings, limits, idle, &body);
     exchange.receives(&arrival);
     let source = body_source(body, &arrival, settings, chosen.entry);
-    let kept = if let Source::Shared(shared) = &source {
-        Some(shared)
-    } else {
-        None
-    };
+    let kept = source.shared();
     let terms = mirror::Terms {
         route: limits.route,
         te_trailers: notes.te_trailers,
@@ -157,6 +157,7 @@ pub(crate) async fn forward(
         exchange,
         arrival,
         session,
+        hashed,
         upgrade: notes.upgrade,
         host_rewrite,
         limits,
@@ -166,6 +167,14 @@ pub(crate) async fn forward(
         tried: SmallVec::new(),
     };
     forwarding.run(head, source).await
+}
+
+/// What the request's host is chosen by, where that matters.
+fn hashed(entry: &ClusterEntry, settings: &Forward, connection: &Connection, head: &Head) -> Hashed {
+    match entry.cluster.balancing.policy {
+        LbPolicy::Hash => hashing::of_request(&settings.hashing, connection, head),
+        _ => Hashed::default(),
+    }
 }
 
 fn refuse(exchange: &Exchange, fault: Fault, audience: Audience) -> Response<ResponseBody> {
@@ -372,6 +381,13 @@ fn body_source(body: Incoming, arrival: &Arrival, settings: &Forward, entry: &Cl
 }
 
 impl Source {
+    fn shared(&self) -> Option<&SharedBody> {
+        match self {
+            Self::Shared(shared) => Some(shared),
+            Self::Empty | Self::Once(_) => None,
+        }
+    }
+
     fn next(&mut self, arrival: &Arrival) -> RequestBody {
         match self {
             Self::Empty => RequestBody::Empty,

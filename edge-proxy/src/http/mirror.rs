@@ -22,6 +22,7 @@ use crate::http::head::Head;
 use crate::http::replay::{Pull, SharedBody};
 use crate::http::request::{Extras, Outgoing};
 use crate::http1::buffers::LARGE_READ;
+use crate::upstream::balance::Choice;
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::below;
 use crate::upstream::{RequestGuard, name_key};
@@ -102,7 +103,7 @@ async fn send(
     let host = worker
         .upstreams
         .balancers
-        .pick(entry, &worker.random, &[], 0)
+        .pick(entry, &worker.random, Choice::default())
         .ok_or(Fault::NoHealthyUpstream)?;
     let authority = outgoing.head.authority_text();
     let name = name_key(&entry.cluster, authority);

@@ -57,6 +57,7 @@ pub(crate) async fn respond(
     if let Some(session) = &forwarding.session {
         session.tell(&guard.pool().host, &mut headers);
     }
+    give_cookies(&forwarding, &mut headers);
     let exchange = forwarding.exchange;
     exchange.set_idle(now, exchange.idle());
     let body = UpstreamBody::new(lease, guard, exchange);
@@ -85,6 +86,13 @@ fn edit(headers: &mut HeaderMap, forwarding: &Forwarding<'_>, head: Option<&Head
         }
     };
     edits::edit_response(headers, forwarding.response_edits, scene, head);
+}
+
+/// What keeps the client at its host.
+fn give_cookies(forwarding: &Forwarding<'_>, headers: &mut HeaderMap) {
+    for cookie in &forwarding.hashed.cookies {
+        headers.append(header::SET_COOKIE, cookie.clone());
+    }
 }
 
 fn count(pool: &HostPool, status: StatusCode) {
@@ -125,6 +133,7 @@ async fn switch(forwarding: Forwarding<'_>, answer: Answer, head: Option<&Head>)
     if let Some(session) = &forwarding.session {
         session.tell(&guard.pool().host, &mut headers);
     }
+    give_cookies(&forwarding, &mut headers);
     let exchange = &forwarding.exchange;
     let timer = exchange.timer.share();
     timer.clear(Kind::Route);

@@ -1,7 +1,8 @@
 //! Choosing a host of a cluster.
 //!
 //! What: Envoy's two steps: a priority (and, with locality weights, a locality), then a host in it by round robin,
-//! least request or at random. Positions are kept per worker and cluster and start anew with a new set of endpoints.
+//! least request, hash or at random. Positions are kept per worker and cluster and start anew with a new view of its
+//! endpoints, which a worker notices by its version.
 //! Why a schedule of deadlines for weights: it spreads a host's turns evenly and picks in O(log n).
 
 use std::cell::RefCell;
@@ -9,14 +10,17 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering as Memory;
+use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::config::cluster::{ClusterEntry, LbPolicy};
-use crate::config::endpoint::{EndpointSet, Host, HostId, Priority};
+use crate::config::cluster::{ALL, ClusterEntry, LbPolicy, SlowStart};
+use crate::config::endpoint::view::{Drawable, Fitness, Hosts, View};
+use crate::config::endpoint::{EndpointSet, Host, HostId};
 use crate::config::{ClusterId, Snapshot};
 use crate::random::Random;
+use crate::upstream::limits::most_retries;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +28,7 @@ mod tests;
 /// The positions of all clusters.
 #[derive(Debug, Default)]
 pub(crate) struct Balancers {
-    by_cluster: RefCell<Vec<Option<Positions>>>,
+    by_cluster: RefCell<Vec<Option<Place>>>,
     retries: RefCell<FxHashMap<ClusterId, u32>>,
 }
 
@@ -43,14 +47,31 @@ impl Drop for Retrying<'_> {
     }
 }
 
+/// What a worker remembers of a cluster.
 #[derive(Debug)]
-struct Positions {
+struct Place {
     endpoints: Arc<EndpointSet>,
-    groups: SmallVec<[(GroupId, Turn); 1]>,
+    /// Of the view.
+    version: u64,
+    view: Arc<View>,
+    /// Until then some hosts get less than their weight.
+    slow_until: Option<Instant>,
+    turns: SmallVec<[(GroupId, Turn); 1]>,
 }
 
-/// A priority and, with locality weights, a locality in it.
-type GroupId = (usize, Option<usize>);
+/// A priority, which of its hosts and, with locality weights, a locality.
+type GroupId = (usize, Fitness, Option<usize>);
+
+/// What a request asks of the host that it gets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Choice<'a> {
+    /// What hashing policies go by; a random number where the request has none.
+    pub(crate) hash: Option<u64>,
+    /// Not one of these, if further draws can help it.
+    pub(crate) avoid: &'a [HostId],
+    /// How many.
+    pub(crate) draws: u32,
+}
 
 #[derive(Debug)]
 enum Turn {
@@ -85,82 +106,61 @@ impl PartialOrd for Slot {
     }
 }
 
-/// The hosts among which one is drawn.
-struct Group<'a> {
-    id: GroupId,
-    usable: &'a [u32],
-    equal_weights: bool,
+/// Weights as they are now: hosts that have just begun get less.
+#[derive(Clone, Copy)]
+struct Weights<'a> {
+    endpoints: &'a EndpointSet,
+    slow: Option<(SlowStart, Instant)>,
+}
+
+impl Weights<'_> {
+    fn of(&self, host: u32) -> f64 {
+        let Some(host) = self.endpoints.hosts.get(host as usize) else {
+            return 1.0;
+        };
+        let weight = f64::from(host.weight.max(1));
+        match self.slow {
+            None => weight,
+            Some((slow, now)) => weight * slow.factor(host.vitals.age(now)),
+        }
+    }
 }
 
 impl Balancers {
-    /// A host for a request; not one of `avoid` if `attempts` further draws can help it.
+    /// A host for a request.
     pub(crate) fn pick<'a>(
         &self,
         entry: &'a ClusterEntry,
         random: &Random,
-        avoid: &[HostId],
-        attempts: u32,
+        choice: Choice<'_>,
     ) -> Option<&'a Arc<Host>> {
-        let mut host = self.draw(entry, random)?;
-        if !avoid.is_empty() {
-            for _ in 0..attempts {
-                if !avoid.contains(&host.id) {
-                    break;
-                }
-                host = self.draw(entry, random)?;
-            }
-        }
-        Some(host)
-    }
-
-    fn draw<'a>(&self, entry: &'a ClusterEntry, random: &Random) -> Option<&'a Arc<Host>> {
-        let endpoints = &entry.endpoints;
-        let group = group(entry, random)?;
-        let index = match (group.usable, entry.cluster.balancing.policy) {
-            ([], _) => return None,
-            ([only], _) => *only,
-            (usable, LbPolicy::Random) if group.equal_weights => usable[random.below(usable.len())],
-            (usable, LbPolicy::LeastRequest { choices }) => least_loaded(endpoints, usable, choices, random),
-            (usable, LbPolicy::Random) => weighted(endpoints, usable, random),
-            (_, LbPolicy::RoundRobin) => self.turn(entry, &group, random)?,
-        };
-        endpoints.hosts.get(index as usize)
-    }
-
-    fn turn(&self, entry: &ClusterEntry, group: &Group<'_>, random: &Random) -> Option<u32> {
         let mut by_cluster = self.by_cluster.borrow_mut();
         let at = entry.id.0 as usize;
         if by_cluster.len() <= at {
             by_cluster.resize_with(at + 1, || None);
         }
-        let place = &mut by_cluster[at];
-        if !place
-            .as_ref()
-            .is_some_and(|positions| Arc::ptr_eq(&positions.endpoints, &entry.endpoints))
-        {
-            *place = Some(Positions {
-                endpoints: Arc::clone(&entry.endpoints),
-                groups: SmallVec::new(),
-            });
+        let place = Place::current(&mut by_cluster[at], entry);
+        let hosts = &entry.endpoints.hosts;
+        if let LbPolicy::Hash = entry.cluster.balancing.policy {
+            let index = place.by_hash(choice.hash.unwrap_or_else(|| random.next()), hosts, choice)?;
+            return hosts.get(index as usize);
         }
-        let positions = place.as_mut()?;
-        let found = positions.groups.iter().position(|(id, _)| *id == group.id);
-        let found = match found {
-            Some(found) => found,
-            None => {
-                positions
-                    .groups
-                    .push((group.id, Turn::new(&entry.endpoints, group, random)));
-                positions.groups.len() - 1
+        let mut host = hosts.get(place.draw(entry, random)? as usize)?;
+        if !choice.avoid.is_empty() {
+            for _ in 0..choice.draws {
+                if !choice.avoid.contains(&host.id) {
+                    break;
+                }
+                host = hosts.get(place.draw(entry, random)? as usize)?;
             }
-        };
-        positions.groups[found].1.next(&entry.endpoints, group.usable)
+        }
+        Some(host)
     }
 
     /// Counts a retry while the guard lives; `None` when too many are in flight. Every worker has its share of the
     /// limit, at least one: retries are rare, and not worth counters that all workers write.
     pub(crate) fn begin_retry(&self, entry: &ClusterEntry, workers: usize) -> Option<Retrying<'_>> {
-        let share = (entry.cluster.limits.max_retries as usize).div_ceil(workers.max(1));
+        let share = most_retries(&entry.cluster, workers).div_ceil(workers.max(1));
         let mut retries = self.retries.borrow_mut();
         let count = retries.entry(entry.id).or_default();
         if *count as usize >= share {
@@ -177,8 +177,8 @@ impl Balancers {
     pub(crate) fn follow(&self, snapshot: &Snapshot) {
         for (id, place) in self.by_cluster.borrow_mut().iter_mut().enumerate() {
             let current = snapshot.clusters.get(id).and_then(Option::as_ref);
-            if let (Some(positions), current) = (&place, current)
-                && !current.is_some_and(|entry| Arc::ptr_eq(&entry.endpoints, &positions.endpoints))
+            if let Some(known) = &place
+                && !current.is_some_and(|entry| Arc::ptr_eq(&entry.endpoints, &known.endpoints))
             {
                 *place = None;
             }
@@ -186,17 +186,133 @@ impl Balancers {
     }
 }
 
-impl Turn {
-    fn new(endpoints: &EndpointSet, group: &Group<'_>, random: &Random) -> Self {
-        if group.equal_weights {
-            // Workers start at different hosts, else a small load would all meet the first.
-            return Self::Next(random.below(group.usable.len()));
+impl Place {
+    /// The place of a cluster, made anew if its hosts are others than those remembered.
+    fn current<'a>(place: &'a mut Option<Self>, entry: &ClusterEntry) -> &'a mut Self {
+        let (endpoints, version) = (&entry.endpoints, entry.endpoints.version());
+        let is_current = place
+            .as_ref()
+            .is_some_and(|known| known.version == version && Arc::ptr_eq(&known.endpoints, endpoints));
+        if !is_current {
+            *place = None;
         }
-        let mut schedule = BinaryHeap::with_capacity(group.usable.len());
-        for (order, host) in (0..).zip(group.usable) {
-            let deadline = TURN / u128::from(weight_of(endpoints, *host));
+        place.get_or_insert_with(|| Self {
+            endpoints: Arc::clone(endpoints),
+            version,
+            view: endpoints.view(),
+            slow_until: entry
+                .cluster
+                .balancing
+                .slow_start
+                .and_then(|slow| slow_until(endpoints, slow)),
+            turns: SmallVec::new(),
+        })
+    }
+
+    fn by_hash(&self, hash: u64, hosts: &[Arc<Host>], choice: Choice<'_>) -> Option<u32> {
+        let (_, priority, _) = self.view.pick(hash)?;
+        let table = priority.table.as_ref()?;
+        let mut index = table.host(hash, 0)?;
+        if !choice.avoid.is_empty() {
+            for attempt in 1..=choice.draws {
+                if !hosts
+                    .get(index as usize)
+                    .is_some_and(|host| choice.avoid.contains(&host.id))
+                {
+                    break;
+                }
+                index = table.host(hash, attempt)?;
+            }
+        }
+        Some(index)
+    }
+
+    fn draw(&mut self, entry: &ClusterEntry, random: &Random) -> Option<u32> {
+        let weights = self.weights(entry);
+        let Self { view, turns, .. } = self;
+        let (at, priority, fitness) = view.pick(random.next())?;
+        let drawable = priority.drawable(fitness);
+        let locality = if entry.cluster.balancing.locality_weighted {
+            locality(drawable, random)
+        } else {
+            None
+        };
+        let hosts = match locality {
+            Some(locality) => &drawable.localities.get(locality)?.hosts,
+            None => &drawable.all,
+        };
+        Some(match (&*hosts.indexes, entry.cluster.balancing.policy) {
+            ([], _) => return None,
+            ([only], _) => *only,
+            (indexes, LbPolicy::Random) if hosts.equal_weights => indexes[random.below(indexes.len())],
+            (indexes, LbPolicy::LeastRequest { choices }) => least_loaded(weights, indexes, choices, random),
+            (indexes, LbPolicy::Random | LbPolicy::Hash) => weighted(weights, indexes, random),
+            (_, LbPolicy::RoundRobin) => turn(turns, (at, fitness, locality), hosts, weights, random)?,
+        })
+    }
+
+    /// How much each host weighs now.
+    fn weights<'a>(&mut self, entry: &'a ClusterEntry) -> Weights<'a> {
+        let slow = entry
+            .cluster
+            .balancing
+            .slow_start
+            .zip(self.slow_until)
+            .and_then(|(slow, until)| {
+                let now = Instant::now();
+                (now < until).then_some((slow, now))
+            });
+        if slow.is_none() && self.slow_until.take().is_some() {
+            // From now on by plain weights.
+            self.turns.clear();
+        }
+        Weights {
+            endpoints: &entry.endpoints,
+            slow,
+        }
+    }
+}
+
+/// When the last host has its full weight; `None` when all have.
+fn slow_until(endpoints: &EndpointSet, slow: SlowStart) -> Option<Instant> {
+    let now = Instant::now();
+    let rest = endpoints
+        .hosts
+        .iter()
+        .map(|host| slow.window.saturating_sub(host.vitals.age(now)));
+    rest.max().filter(|rest| !rest.is_zero()).map(|rest| now + rest)
+}
+
+fn turn(
+    turns: &mut SmallVec<[(GroupId, Turn); 1]>,
+    id: GroupId,
+    hosts: &Hosts,
+    weights: Weights<'_>,
+    random: &Random,
+) -> Option<u32> {
+    let found = turns.iter().position(|(known, _)| *known == id);
+    let found = found.unwrap_or_else(|| {
+        turns.push((id, Turn::new(hosts, weights, random)));
+        turns.len() - 1
+    });
+    turns[found].1.next(hosts, weights)
+}
+
+/// How long until a host of weight 1 has its next turn. A host that has hardly begun has some all the same.
+fn pause(weight: f64) -> u128 {
+    (TURN as f64 / weight.max(1e-6)) as u128
+}
+
+impl Turn {
+    fn new(hosts: &Hosts, weights: Weights<'_>, random: &Random) -> Self {
+        if hosts.equal_weights && weights.slow.is_none() {
+            // Workers start at different hosts, else a small load would all meet the first.
+            return Self::Next(random.below(hosts.indexes.len()));
+        }
+        let mut schedule = BinaryHeap::with_capacity(hosts.indexes.len());
+        for (order, host) in (0..).zip(&hosts.indexes) {
             schedule.push(Slot {
-                deadline,
+                deadline: pause(weights.of(*host)),
                 order,
                 host: *host,
             });
@@ -204,100 +320,76 @@ impl Turn {
         Self::Schedule(schedule)
     }
 
-    fn next(&mut self, endpoints: &EndpointSet, usable: &[u32]) -> Option<u32> {
+    fn next(&mut self, hosts: &Hosts, weights: Weights<'_>) -> Option<u32> {
         match self {
             Self::Next(next) => {
-                let at = *next % usable.len();
+                let at = *next % hosts.indexes.len();
                 *next = at + 1;
-                usable.get(at).copied()
+                hosts.indexes.get(at).copied()
             }
             Self::Schedule(schedule) => {
                 let mut first = schedule.peek_mut()?;
                 let host = first.host;
-                first.deadline += TURN / u128::from(weight_of(endpoints, host));
-                first.order += usable.len() as u64;
+                first.deadline += pause(weights.of(host));
+                first.order += hosts.indexes.len() as u64;
                 Some(host)
             }
         }
     }
 }
 
-fn weight_of(endpoints: &EndpointSet, host: u32) -> u32 {
-    endpoints.hosts.get(host as usize).map_or(1, |host| host.weight.max(1))
-}
-
-fn group<'a>(entry: &'a ClusterEntry, random: &Random) -> Option<Group<'a>> {
-    let priority = entry.endpoints.pick_priority(random.next())?;
-    let at = entry
-        .endpoints
-        .priorities
-        .iter()
-        .position(|one| std::ptr::eq(one, priority))
-        .unwrap_or(0);
-    if entry.cluster.balancing.locality_weighted
-        && let Some(group) = locality(priority, at, random)
-    {
-        return Some(group);
+fn locality(drawable: &Drawable, random: &Random) -> Option<usize> {
+    if drawable.total_locality_weight == 0 {
+        return None;
     }
-    Some(Group {
-        id: (at, None),
-        usable: &priority.usable,
-        equal_weights: priority.equal_weights,
+    let mut rest = random.next() % drawable.total_locality_weight;
+    drawable.localities.iter().position(|locality| {
+        let found = rest < locality.effective_weight;
+        rest = rest.saturating_sub(locality.effective_weight);
+        found
     })
 }
 
-fn locality<'a>(priority: &'a Priority, at: usize, random: &Random) -> Option<Group<'a>> {
-    if priority.total_locality_weight == 0 {
-        return None;
-    }
-    let mut rest = random.next() % priority.total_locality_weight;
-    for (index, locality) in priority.localities.iter().enumerate() {
-        if rest < locality.effective_weight {
-            let id = (at, Some(index));
-            return Some(Group {
-                id,
-                usable: &locality.usable,
-                equal_weights: locality.equal_weights,
-            });
-        }
-        rest -= locality.effective_weight;
-    }
-    None
-}
-
 /// The better of some random hosts: fewest requests in flight for its weight.
-fn least_loaded(endpoints: &EndpointSet, usable: &[u32], choices: u32, random: &Random) -> u32 {
-    // (requests + 1) / weight, compared without division.
+fn least_loaded(weights: Weights<'_>, indexes: &[u32], choices: u32, random: &Random) -> u32 {
     let load = |index: u32| {
-        let host = endpoints.hosts.get(index as usize);
-        host.map_or((i64::MAX / 2, 1), |host| {
-            (
-                host.stats.rq_active.load(Memory::Relaxed).max(0) + 1,
-                i64::from(host.weight.max(1)),
-            )
-        })
+        let host = weights.endpoints.hosts.get(index as usize);
+        let active = host.map_or(i64::MAX / 2, |host| host.stats.rq_active.load(Memory::Relaxed).max(0));
+        (active + 1) as f64 / weights.of(index)
     };
-    let mut best = usable[random.below(usable.len())];
+    let start = random.below(indexes.len());
+    let mut best = indexes[start];
     let mut best_load = load(best);
-    for _ in 1..choices.max(2) {
-        let other = usable[random.below(usable.len())];
+    let mut compare = |other: u32| {
         let other_load = load(other);
-        if other_load.0.saturating_mul(best_load.1) < best_load.0.saturating_mul(other_load.1) {
+        if other_load < best_load {
             (best, best_load) = (other, other_load);
         }
+    };
+    if choices == ALL {
+        (1..indexes.len()).for_each(|step| compare(indexes[(start + step) % indexes.len()]));
+    } else {
+        (1..choices.max(2)).for_each(|_| compare(indexes[random.below(indexes.len())]));
     }
     best
 }
 
-fn weighted(endpoints: &EndpointSet, usable: &[u32], random: &Random) -> u32 {
-    let total: u64 = usable.iter().map(|host| u64::from(weight_of(endpoints, *host))).sum();
+fn weighted(weights: Weights<'_>, indexes: &[u32], random: &Random) -> u32 {
+    let weight = |host: &u32| {
+        weights
+            .endpoints
+            .hosts
+            .get(*host as usize)
+            .map_or(1, |host| u64::from(host.weight.max(1)))
+    };
+    let total: u64 = indexes.iter().map(weight).sum();
     let mut rest = random.next() % total.max(1);
-    for host in usable {
-        let weight = u64::from(weight_of(endpoints, *host));
+    for host in indexes {
+        let weight = weight(host);
         if rest < weight {
             return *host;
         }
         rest -= weight;
     }
-    usable[0]
+    indexes[0]
 }

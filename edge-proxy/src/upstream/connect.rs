@@ -4,6 +4,7 @@
 //! accepts and then says nothing must not hold requests for ever.
 
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tracing::{debug, warn};
 
 use crate::config::cluster::{Cluster, TcpKeepalive, UpstreamProtocol};
-use crate::config::endpoint::HostAddress;
+use crate::config::endpoint::{Host, HostAddress};
 use crate::config::tls::{Sni, UpstreamTls};
 use crate::downstream::connection::Protocol;
 use crate::fault::{Fault, TlsFailure};
@@ -87,9 +88,9 @@ pub(crate) async fn connect(
 pub(crate) async fn stream(worker: &Rc<Worker>, pool: &Rc<HostPool>) -> Result<(Transport, ConnectionGuard), Fault> {
     let guard = ConnectionGuard::new(pool);
     let opening = async {
-        let transport = dial(worker, pool).await?;
+        let transport = dial(&pool.host.address, &pool.cluster, worker.shared.admin_address).await?;
         match &pool.cluster.tls {
-            Some(tls) => secure(tls, pool, Vec::new, None, transport).await,
+            Some(tls) => secure(tls, Target::of(pool), Vec::new, None, transport).await,
             None => Ok(transport),
         }
     };
@@ -125,10 +126,10 @@ async fn handshake(
     guard: ConnectionGuard,
 ) -> io::Result<Fresh> {
     let cluster = &pool.cluster;
-    let mut transport = dial(worker, pool).await?;
+    let mut transport = dial(&pool.host.address, cluster, worker.shared.admin_address).await?;
     let mut http2 = speak == Speak::Http2;
     if let Some(tls) = &cluster.tls {
-        transport = Box::pin(secure(tls, pool, || speak.alpn(), name, transport)).await?;
+        transport = Box::pin(secure(tls, Target::of(pool), || speak.alpn(), name, transport)).await?;
         if let Transport::ClientTls(stream) = &transport {
             match stream.get_ref().1.alpn_protocol() {
                 Some(chosen) => http2 = chosen == b"h2",
@@ -146,18 +147,36 @@ async fn handshake(
     Ok(Fresh::Http1(connection))
 }
 
-async fn dial(worker: &Worker, pool: &HostPool) -> io::Result<Transport> {
-    let address = match &pool.host.address {
+/// Whom a connection is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    /// The cluster.
+    pub(crate) cluster: &'a Cluster,
+    /// The host.
+    pub(crate) host: &'a Host,
+}
+
+impl<'a> Target<'a> {
+    fn of(pool: &'a HostPool) -> Self {
+        Self {
+            cluster: &pool.cluster,
+            host: &pool.host,
+        }
+    }
+}
+
+/// Connects to an address, under the settings of a cluster.
+pub(crate) async fn dial(address: &HostAddress, cluster: &Cluster, admin: Option<SocketAddr>) -> io::Result<Transport> {
+    let address = match address {
         HostAddress::Socket(address) => *address,
-        HostAddress::Internal(_) => worker
-            .shared
-            .admin_address
-            .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "the admin interface is not bound"))?,
+        HostAddress::Internal(_) => {
+            admin.ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, "the admin interface is not bound"))?
+        }
         HostAddress::Pipe(path) => return UnixStream::connect(path).await.map(Transport::Unix),
     };
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
-    if let Some(keepalive) = &pool.cluster.tcp_keepalive {
+    if let Some(keepalive) = &cluster.tcp_keepalive {
         SockRef::from(&stream).set_tcp_keepalive(&options(keepalive))?;
     }
     Ok(Transport::Tcp(stream))
@@ -177,9 +196,10 @@ fn options(keepalive: &TcpKeepalive) -> KeepaliveOptions {
     options
 }
 
-async fn secure(
+/// Puts TLS on a connection. `name` is the request's host where the server name follows it.
+pub(crate) async fn secure(
     tls: &UpstreamTls,
-    pool: &HostPool,
+    target: Target<'_>,
     alpn: impl FnOnce() -> Vec<Vec<u8>>,
     name: Option<&str>,
     transport: Transport,
@@ -191,18 +211,18 @@ async fn secure(
         config.alpn_protocols = alpn();
         Arc::new(config)
     };
-    let server_name = server_name(tls, pool, name)?;
+    let server_name = server_name(tls, target, name)?;
     let stream = TlsConnector::from(config)
         .connect(server_name, Box::new(transport))
         .await
-        .map_err(|error| refused(error, tls, pool))?;
+        .map_err(|error| refused(error, tls, target))?;
     Ok(Transport::ClientTls(Box::new(stream)))
 }
 
 /// Says once in a while why a handshake failed, and hands the reason on inside the error.
-fn refused(error: io::Error, tls: &UpstreamTls, pool: &HostPool) -> io::Error {
+fn refused(error: io::Error, tls: &UpstreamTls, target: Target<'_>) -> io::Error {
     let failure = TlsFailure::of(&error);
-    let (cluster, host) = (&*pool.cluster.name, &pool.host.address);
+    let (cluster, host) = (&*target.cluster.name, &target.host.address);
     if tls.reports.is_due(failure) {
         warn!(cluster, ?host, reason = %failure, %error, "no TLS with a backend");
     } else {
@@ -211,9 +231,9 @@ fn refused(error: io::Error, tls: &UpstreamTls, pool: &HostPool) -> io::Error {
     io::Error::other(failure)
 }
 
-fn server_name(tls: &UpstreamTls, pool: &HostPool, name: Option<&str>) -> io::Result<ServerName<'static>> {
+fn server_name(tls: &UpstreamTls, target: Target<'_>, name: Option<&str>) -> io::Result<ServerName<'static>> {
     let parse = |text: &str| ServerName::try_from(text.to_owned()).map_err(io::Error::other);
-    let address = || match &pool.host.address {
+    let address = || match &target.host.address {
         // An address is never sent as a server name (RFC 6066 §3), which is what "none" asks for.
         HostAddress::Socket(address) => ServerName::from(address.ip()),
         HostAddress::Pipe(_) | HostAddress::Internal(_) => ServerName::from(std::net::IpAddr::from([127, 0, 0, 1])),
@@ -221,7 +241,7 @@ fn server_name(tls: &UpstreamTls, pool: &HostPool, name: Option<&str>) -> io::Re
     match &tls.sni {
         Sni::Fixed(fixed) => Ok(fixed.clone()),
         Sni::Authority => name.map_or_else(|| Ok(address()), parse),
-        Sni::Endpoint if !pool.host.hostname.is_empty() => parse(&pool.host.hostname),
+        Sni::Endpoint if !target.host.hostname.is_empty() => parse(&target.host.hostname),
         Sni::Endpoint | Sni::None => Ok(address()),
     }
 }

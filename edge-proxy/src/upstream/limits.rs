@@ -30,6 +30,23 @@ pub(crate) fn below(
     total(cluster, workers, gauge) < limit
 }
 
+/// Whether another connection to a host is within the limit of connections to one.
+pub(crate) fn host_may_connect(cluster: &Cluster, host: &Host) -> bool {
+    host.stats.cx_active.load(Ordering::Relaxed) < i64::from(cluster.limits.max_connections_per_host)
+}
+
+/// How many retries may be in flight over all workers.
+pub(crate) fn most_retries(cluster: &Cluster, workers: usize) -> usize {
+    let Some(budget) = cluster.limits.retry_budget else {
+        return cluster.limits.max_retries as usize;
+    };
+    let requests = total(cluster, workers, |cells| &cells.upstream_rq_active)
+        + total(cluster, workers, |cells| &cells.upstream_rq_pending_active);
+    // A cast saturates.
+    let share = (requests.max(0) as f64 * budget.percent / 100.0) as usize;
+    share.max(budget.least as usize)
+}
+
 /// Whether a stream or a session may open a connection. It is rare and lasts, so that every worker is asked each time.
 pub(crate) fn may_connect(cluster: &Cluster, workers: usize) -> bool {
     total(cluster, workers, |cells| &cells.upstream_cx_active) < i64::from(cluster.limits.max_connections)

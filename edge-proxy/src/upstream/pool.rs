@@ -18,7 +18,7 @@ use crate::upstream::connect::{Fresh, Speak};
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
 use crate::upstream::lease::Lease;
-use crate::upstream::limits::{PendingGuard, below};
+use crate::upstream::limits::{PendingGuard, below, host_may_connect};
 use crate::worker::Worker;
 
 /// An HTTP/2 connection that is being opened, and who waits for it.
@@ -144,9 +144,10 @@ impl HostPool {
     fn may_open(&self, workers: usize) -> bool {
         let limit = self.cluster.limits.max_connections;
         self.open.get() < 1
-            || below(&self.cluster, self.worker, workers, limit, |cells| {
-                &cells.upstream_cx_active
-            })
+            || (host_may_connect(&self.cluster, &self.host)
+                && below(&self.cluster, self.worker, workers, limit, |cells| {
+                    &cells.upstream_cx_active
+                }))
     }
 
     async fn open(self: &Rc<Self>, worker: &Rc<Worker>, speak: Speak, name: Option<&str>) -> Result<Lease, Fault> {

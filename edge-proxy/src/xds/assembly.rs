@@ -24,13 +24,14 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret as Pr
 use prost::Message;
 
 use crate::compile::cluster::{self, ClusterSpec, Discovery, DnsSpec};
-use crate::compile::endpoint::{EndpointInput, Resolved, endpoints};
+use crate::compile::endpoint::{Checks, EndpointInput, Resolved, endpoints};
 use crate::compile::listener::{self, ListenerSpec};
 use crate::compile::route_table::{self, CompiledTable};
 use crate::compile::secret::{self, SecretKey, Secrets};
 use crate::compile::{At, Context, Rejection, Rejections};
 use crate::config::Snapshot;
 use crate::config::cluster::ClusterEntry;
+use crate::config::endpoint::Terms;
 use crate::config::listener::{ListenAddress, Listener};
 use crate::xds::assembly::services::Services;
 use crate::xds::delta::Incoming;
@@ -58,6 +59,8 @@ pub struct Assembly {
     secret_versions: BTreeMap<String, String>,
     secrets: Secrets,
     resolved: BTreeMap<Arc<str>, Resolved>,
+    /// Clusters whose hosts have all been probed.
+    warm: BTreeSet<Arc<str>>,
     failures: BTreeMap<(Kind, String), Rejected>,
     changes: Changes,
     snapshot: Arc<Snapshot>,
@@ -92,6 +95,8 @@ struct ClusterState {
     /// The spec is newer than what is active.
     pending: bool,
     active: Option<Arc<ClusterEntry>>,
+    /// What is to become active once its hosts have been probed.
+    warming: Option<Arc<ClusterEntry>>,
 }
 
 #[derive(Debug)]
@@ -120,6 +125,7 @@ impl Assembly {
             secret_versions: BTreeMap::new(),
             secrets: Secrets::new(),
             resolved: BTreeMap::new(),
+            warm: BTreeSet::new(),
             failures: BTreeMap::new(),
             changes: Changes::default(),
             snapshot: Arc::new(Snapshot::default()),
@@ -207,7 +213,8 @@ impl Assembly {
                 assignment,
                 resolved: by_name.then_some(&nothing),
                 previous: None,
-                panic_threshold: spec.panic_threshold,
+                terms: &spec.terms,
+                checks: Checks::None,
             };
             endpoints(&mut self.context, &At::root().field("load_assignment"), &input)?;
         }
@@ -227,7 +234,9 @@ impl Assembly {
             spec: Arc::new(spec),
             pending: true,
             active,
+            warming: None,
         };
+        self.warm.remove(&name);
         self.clusters.insert(name.clone(), state);
         self.changes.clusters.insert(name);
         Ok(())
@@ -242,7 +251,8 @@ impl Assembly {
             assignment: &message,
             resolved: None,
             previous: None,
-            panic_threshold: 50,
+            terms: &Terms::default(),
+            checks: Checks::None,
         };
         endpoints(&mut self.context, &At::root(), &input)?;
         self.hold_assignment(name, resource.version.clone(), Some(resource.body.clone()));
@@ -331,6 +341,8 @@ impl Assembly {
         for (name, state) in &mut self.clusters {
             if state.spec.secrets().any(|wanted| *wanted == key) {
                 state.pending = true;
+                state.warming = None;
+                self.warm.remove(name);
                 self.changes.clusters.insert(name.clone());
             }
         }
@@ -392,6 +404,14 @@ impl Assembly {
         if self.resolved.get(name) != Some(&resolved) {
             self.changes.clusters.insert(name.clone());
             self.resolved.insert(name.clone(), resolved);
+        }
+    }
+
+    /// The hosts of a cluster that is not in use yet have all been probed.
+    pub fn put_warm(&mut self, cluster: &Arc<str>) {
+        if self.clusters.get(cluster).is_some_and(|state| state.warming.is_some()) {
+            self.warm.insert(cluster.clone());
+            self.changes.clusters.insert(cluster.clone());
         }
     }
 

@@ -219,7 +219,7 @@ fn all_that_is_wrong_with_a_table_is_told() {
     let lines = [
         r#"virtual host "shop": route "httproute/a/b/rule/0": match.path_separated_prefix: must begin with "/": "shop""#,
         r#"virtual host "shop": route "a \"quoted\" name": match.safe_regex.regex: is not a regular expression: unclosed group"#,
-        r#"virtual host "shop": routes[3].route.hash_policy: not supported by this proxy"#,
+        r#"virtual host "shop": routes[3].route.hash_policy[0]: a policy is required"#,
         r#"virtual host "empty": domains: must name at least one domain"#,
         r#"route "no-match": virtual_hosts[3].routes[0].match: is required"#,
     ];

@@ -115,17 +115,20 @@ pub fn value_of<'a>(field: &HeaderField, request: &RequestView<'a>) -> Option<Co
 }
 
 pub(super) fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {
-    let value = query.and_then(|query| {
-        query.split('&').find_map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (name == &*condition.name).then_some(value)
-        })
-    });
+    let value = query.and_then(|query| first_parameter(query, &condition.name));
     match (value, &condition.value) {
         (None, _) => condition.absent,
         (Some(_), None) => !condition.absent,
         (Some(value), Some(want)) => want.matches(value),
     }
+}
+
+/// The first value of a parameter, as it was sent.
+pub fn first_parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
+    query.split('&').find_map(|pair| {
+        let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (found == name).then_some(value)
+    })
 }
 
 fn is_grpc(request: &RequestView<'_>) -> bool {

@@ -21,6 +21,7 @@ use crate::config::endpoint::{Host, HostAddress, HostId};
 use crate::config::stream::UdpProxy;
 use crate::downstream::udp::{BATCH, Sessions};
 use crate::stats::{ClusterCells, UdpCells, WorkerIndex};
+use crate::upstream::balance::Choice;
 use crate::upstream::limits::{ConnectionGuard, may_connect};
 
 /// A session; dropping it ends it.
@@ -64,7 +65,11 @@ impl Session {
             cells.upstream_cx_overflow.inc();
             return None;
         }
-        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, &[], 0) else {
+        let Some(host) = worker
+            .upstreams
+            .balancers
+            .pick(entry, &worker.random, Choice::default())
+        else {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };

@@ -23,7 +23,8 @@ use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::head::Head;
 use crate::http::request::{Extras, Outgoing};
 use crate::http::{local_reply, respond, retry, rewrite};
-use crate::upstream::balance::Retrying;
+use crate::upstream::balance::{Choice, Retrying};
+use crate::upstream::report;
 use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure, name_key};
 
 impl<'a> Forwarding<'a> {
@@ -242,7 +243,12 @@ impl<'a> Forwarding<'a> {
             _ => Ok(None),
         };
         let host = of_session.and_then(|host| {
-            let balanced = || worker.upstreams.balancers.pick(entry, &worker.random, avoid, draws);
+            let choice = Choice {
+                hash: self.hashed.hash,
+                avoid,
+                draws,
+            };
+            let balanced = || worker.upstreams.balancers.pick(entry, &worker.random, choice);
             host.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
         });
         let host = host.inspect_err(|_| cells.upstream_cx_none_healthy.inc())?;
@@ -267,6 +273,18 @@ impl<'a> Forwarding<'a> {
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.exchange.timer.clear(Kind::PerTry);
         self.exchange.note(|record| record.details = "via_upstream");
+        let pool = guard.pool();
+        let asks_to_leave = {
+            let name = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;
+            response.headers().contains_key(name)
+        };
+        report::answered(
+            &pool.cluster,
+            &pool.host,
+            response.status(),
+            response.headers(),
+            asks_to_leave,
+        );
         Answer {
             response,
             lease,
@@ -276,6 +294,7 @@ impl<'a> Forwarding<'a> {
     }
 
     fn failed(&self, fault: Fault, pool: &HostPool) -> Fault {
+        report::failed(&pool.cluster, &pool.host, fault);
         if fault.verdict().source == crate::fault::Source::Upstream {
             pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
         }

@@ -3,42 +3,48 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::*;
+
 use crate::config::ClusterId;
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, UpstreamProtocol};
-use crate::config::endpoint::{Health, HostAddress, Locality};
+use crate::config::endpoint::hashing::{Hashing, Shape};
+use crate::config::endpoint::{Group, Health, HostAddress, Level, Terms};
 use crate::config::listener::Http2Options;
 use crate::stats::ClusterStats;
+use crate::vitals::Flag;
 
 fn hosts(weights: &[u32]) -> Box<[Arc<Host>]> {
     let host = |(id, weight): (u64, &u32)| {
         Arc::new(Host {
             id: HostId(id),
-            address: HostAddress::Socket(SocketAddr::from(([127, 0, 0, 1], 1))),
+            address: HostAddress::Socket(SocketAddr::from(([127, 0, 0, 1], 8000 + id as u16))),
             hostname: Arc::from(""),
             weight: *weight,
             health: Health::Healthy,
             stats: Arc::default(),
+            vitals: Arc::default(),
+            check: None,
         })
     };
     (0..).zip(weights).map(host).collect()
 }
 
+/// Hosts of these weights in one locality of one priority.
 fn set(weights: &[u32]) -> EndpointSet {
-    let usable: Box<[u32]> = (0..weights.len() as u32).collect();
-    let equal_weights = weights.windows(2).all(|pair| pair[0] == pair[1]);
-    let total_weight = weights.iter().map(|weight| u64::from(*weight)).sum();
-    let priority = Priority {
-        usable,
-        equal_weights,
-        total_weight,
-        ..Priority::default()
+    let everybody = (0..weights.len() as u32).collect();
+    levels(weights, vec![vec![(None, everybody)]], Terms::default())
+}
+
+/// Hosts in priorities, and in them in localities with weights.
+fn levels(weights: &[u32], levels: Vec<Vec<(Option<u32>, Vec<u32>)>>, terms: Terms) -> EndpointSet {
+    let group = |(weight, members): (Option<u32>, Vec<u32>)| Group {
+        name: Arc::from(""),
+        weight,
+        members: members.into(),
     };
-    EndpointSet {
-        hosts: hosts(weights),
-        priorities: [priority].into(),
-        priority_load: [100].into(),
-        ..EndpointSet::default()
-    }
+    let level = |groups: Vec<_>| Level {
+        groups: groups.into_iter().map(group).collect(),
+    };
+    EndpointSet::new(hosts(weights), levels.into_iter().map(level).collect(), terms)
 }
 
 fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> ClusterEntry {
@@ -49,6 +55,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
         balancing: Balancing {
             policy,
             locality_weighted,
+            slow_start: None,
         },
         protocol: UpstreamProtocol::Http1,
         tls: None,
@@ -65,6 +72,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
             allow_connect: false,
         },
         tcp_keepalive: None,
+        health: crate::config::health::HealthPolicy::default(),
         stats: Arc::new(ClusterStats::new("", "", 1)),
     };
     ClusterEntry {
@@ -77,7 +85,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
 fn draw(entry: &ClusterEntry, n: usize) -> Vec<u64> {
     let (balancers, random) = (Balancers::default(), Random::new());
     (0..n)
-        .filter_map(|_| balancers.pick(entry, &random, &[], 0))
+        .filter_map(|_| balancers.pick(entry, &random, Choice::default()))
         .map(|host| host.id.0)
         .collect()
 }
@@ -136,43 +144,149 @@ fn least_request_prefers_fewer_requests_for_the_weight() {
 
 #[test]
 fn priorities_take_their_load() {
-    let mut endpoints = set(&[1, 1]);
-    let one = |host| Priority {
-        usable: [host].into(),
-        equal_weights: true,
-        total_weight: 1,
-        ..Priority::default()
-    };
-    endpoints.priorities = [one(0), one(1)].into();
-    endpoints.priority_load = [70, 30].into();
+    let endpoints = levels(
+        &[1, 1, 1],
+        vec![vec![(None, vec![0, 1])], vec![(None, vec![2])]],
+        Terms::default(),
+    );
+    endpoints.hosts[1].vitals.set(Flag::FailedCheck);
+    endpoints.refresh();
     let counts = counts(&draw(&entry(LbPolicy::RoundRobin, false, endpoints), 4000));
-    assert!((1050..1350).contains(&counts[&1]), "{counts:?}");
+    assert!((1050..1350).contains(&counts[&2]), "{counts:?}");
+    assert!(!counts.contains_key(&1), "{counts:?}");
 }
 
 #[test]
 fn localities_take_their_weight_only_where_asked() {
-    let localities = |mut endpoints: EndpointSet| {
-        let locality = |host, effective_weight| Locality {
-            name: Arc::from(""),
-            effective_weight,
-            usable: [host].into(),
-            equal_weights: true,
-            total_weight: 1,
-        };
-        endpoints.priorities[0].localities = [locality(0, 9), locality(1, 1)].into();
-        endpoints.priorities[0].total_locality_weight = 10;
-        endpoints
+    let localities = || {
+        levels(
+            &[1, 1],
+            vec![vec![(Some(9), vec![0]), (Some(1), vec![1])]],
+            Terms::default(),
+        )
     };
-    let weighted = counts(&draw(
-        &entry(LbPolicy::RoundRobin, true, localities(set(&[1, 1]))),
-        4000,
-    ));
+    let weighted = counts(&draw(&entry(LbPolicy::RoundRobin, true, localities()), 4000));
     assert!((300..500).contains(&weighted[&1]), "{weighted:?}");
-    let flat = counts(&draw(
-        &entry(LbPolicy::RoundRobin, false, localities(set(&[1, 1]))),
-        4000,
-    ));
+    let flat = counts(&draw(&entry(LbPolicy::RoundRobin, false, localities()), 4000));
     assert_eq!(flat[&1], 2000);
+}
+
+#[test]
+fn a_host_that_falls_ill_is_drawn_no_more_until_it_is_well() {
+    let entry = entry(LbPolicy::RoundRobin, false, set(&[1, 1, 1]));
+    let (balancers, random) = (Balancers::default(), Random::new());
+    let drawn = || -> BTreeMap<u64, usize> {
+        let ids = (0..6).map(|_| balancers.pick(&entry, &random, Choice::default()).unwrap().id.0);
+        counts(&ids.collect::<Vec<_>>())
+    };
+    assert_eq!(drawn(), BTreeMap::from([(0, 2), (1, 2), (2, 2)]));
+    entry.endpoints.hosts[1].vitals.set(Flag::Ejected);
+    entry.endpoints.refresh();
+    assert_eq!(drawn(), BTreeMap::from([(0, 3), (2, 3)]));
+    entry.endpoints.hosts[1].vitals.clear(Flag::Ejected);
+    entry.endpoints.refresh();
+    assert_eq!(drawn(), BTreeMap::from([(0, 2), (1, 2), (2, 2)]));
+    // Two of three are too few: all are used.
+    for host in &entry.endpoints.hosts[..2] {
+        host.vitals.set(Flag::FailedCheck);
+    }
+    entry.endpoints.refresh();
+    assert_eq!(drawn(), BTreeMap::from([(0, 2), (1, 2), (2, 2)]));
+}
+
+#[test]
+fn a_hash_finds_its_host_again_and_another_one_for_a_retry() {
+    for shape in [
+        Shape::Maglev { size: 65_537 },
+        Shape::Ring {
+            min: 1024,
+            max: 8 << 20,
+        },
+    ] {
+        let hashing = Hashing {
+            shape,
+            by_hostname: false,
+            locality_weighted: false,
+        };
+        let terms = Terms {
+            hashing: Some(hashing),
+            ..Terms::default()
+        };
+        let entry = entry(
+            LbPolicy::Hash,
+            false,
+            levels(&[1; 3], vec![vec![(None, vec![0, 1, 2])]], terms),
+        );
+        let (one, other) = (Balancers::default(), Balancers::default());
+        let random = Random::new();
+        let mut found = BTreeMap::new();
+        for hash in (0..300).map(|n: u64| crate::config::endpoint::hashing::hash(&n.to_be_bytes())) {
+            let choice = Choice {
+                hash: Some(hash),
+                draws: 9,
+                ..Choice::default()
+            };
+            let host = one.pick(&entry, &random, choice).unwrap();
+            assert_eq!(
+                host.id,
+                other.pick(&entry, &random, choice).unwrap().id,
+                "all workers agree"
+            );
+            *found.entry(host.id.0).or_insert(0) += 1;
+            let again = Choice {
+                avoid: &[host.id],
+                ..choice
+            };
+            assert_ne!(host.id, one.pick(&entry, &random, again).unwrap().id);
+        }
+        assert!(
+            found.len() == 3 && found.values().all(|n| *n > 60),
+            "{shape:?}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_new_host_gets_its_weight_slowly() {
+    let slow = SlowStart {
+        window: Duration::from_secs(60),
+        aggression: 1.0,
+        least: 0.1,
+    };
+    assert_eq!(
+        [0, 30, 60].map(|age| slow.factor(Duration::from_secs(age))),
+        [0.1, 0.5, 1.0]
+    );
+    let endpoints = set(&[1, 1]);
+    let now = Instant::now() + Duration::from_secs(60);
+    endpoints.hosts[1].vitals.begin(now);
+    let (view, random) = (endpoints.view(), Random::new());
+    let hosts = &view.priorities[0].healthy.all;
+    let weights = Weights {
+        endpoints: &endpoints,
+        slow: Some((slow, now)),
+    };
+    let mut turns = SmallVec::new();
+    let id = (0, Fitness::Healthy, None);
+    let drawn: Vec<u64> = (0..1100)
+        .map(|_| u64::from(turn(&mut turns, id, hosts, weights, &random).unwrap()))
+        .collect();
+    assert_eq!(counts(&drawn), BTreeMap::from([(0, 1000), (1, 100)]));
+    // With a request in flight the old host is still the less loaded one for its weight.
+    endpoints.hosts[0].stats.rq_active.store(5, Memory::Relaxed);
+    assert_eq!(
+        least_loaded(weights, &hosts.indexes, crate::config::cluster::ALL, &random),
+        0
+    );
+    assert!(slow_until(&endpoints, slow).is_some());
+}
+
+fn avoiding(hosts: &[HostId]) -> Choice<'_> {
+    Choice {
+        hash: None,
+        avoid: hosts,
+        draws: 5,
+    }
 }
 
 #[test]
@@ -180,12 +294,12 @@ fn hosts_that_were_tried_are_avoided_while_draws_last() {
     let entry = entry(LbPolicy::RoundRobin, false, set(&[1, 1]));
     let (balancers, random) = (Balancers::default(), Random::new());
     for _ in 0..10 {
-        let host = balancers.pick(&entry, &random, &[HostId(0)], 5).unwrap();
+        let host = balancers.pick(&entry, &random, avoiding(&[HostId(0)])).unwrap();
         assert_eq!(host.id, HostId(1));
     }
     // Nobody else is there: the tried one is better than none.
     let both = [HostId(0), HostId(1)];
-    assert!(balancers.pick(&entry, &random, &both, 5).is_some());
+    assert!(balancers.pick(&entry, &random, avoiding(&both)).is_some());
 }
 
 #[test]
@@ -197,10 +311,10 @@ fn a_cluster_without_usable_hosts_gives_none() {
 fn new_endpoints_start_a_new_round() {
     let (balancers, random) = (Balancers::default(), Random::new());
     let mut entry = entry(LbPolicy::RoundRobin, false, set(&[1, 1]));
-    balancers.pick(&entry, &random, &[], 0).unwrap();
+    balancers.pick(&entry, &random, Choice::default()).unwrap();
     entry.endpoints = Arc::new(set(&[1, 1, 1]));
     let drawn: Vec<u64> = (0..6)
-        .map(|_| balancers.pick(&entry, &random, &[], 0).unwrap().id.0)
+        .map(|_| balancers.pick(&entry, &random, Choice::default()).unwrap().id.0)
         .collect();
     assert_eq!(counts(&drawn), BTreeMap::from([(0, 2), (1, 2), (2, 2)]));
 }

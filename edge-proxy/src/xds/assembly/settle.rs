@@ -10,10 +10,10 @@ use crate::compile::At;
 use crate::compile::cluster::Discovery;
 use crate::compile::endpoint::{EndpointInput, Resolved, endpoints};
 use crate::config::cluster::ClusterEntry;
-use crate::config::endpoint::{EndpointSet, Health};
 use crate::config::route::{Action, ClusterChoice};
 use crate::config::table::RouteTable;
 use crate::config::{ClusterId, Snapshot};
+use crate::vitals::Flag;
 use crate::xds::assembly::{Assembly, Changes};
 use crate::xds::{Kind, Rejected};
 
@@ -141,7 +141,11 @@ impl Assembly {
                 None => return Ok(None),
             },
         };
-        let kept = if state.pending { None } else { state.active.clone() };
+        let kept = if state.pending {
+            state.warming.clone()
+        } else {
+            state.active.clone()
+        };
         let cluster = match &kept {
             Some(entry) => entry.cluster.clone(),
             None => Arc::new(spec.finish(&self.secrets).map_err(|error| error.to_string())?),
@@ -153,21 +157,36 @@ impl Assembly {
             assignment,
             resolved,
             previous,
-            panic_threshold: spec.panic_threshold,
+            terms: &spec.terms,
+            checks: spec.checks(),
         };
         let set = endpoints(&mut self.context, &At::root(), &input).map_err(|error| error.to_string())?;
-        publish_membership(&cluster.stats, &set);
+        set.count(&cluster.stats);
+        cluster.stats.control().membership_change.inc();
+        cluster.stats.control().update_success.inc();
         let id = ClusterId(self.context.clusters.intern(name));
         let entry = Arc::new(ClusterEntry {
             id,
             cluster,
             endpoints: Arc::new(set),
         });
-        if let Some(state) = self.clusters.get_mut(name) {
-            state.pending = false;
-            state.active = Some(entry.clone());
+        Ok(self.take_over(name, entry))
+    }
+
+    /// Puts a cluster into use, unless its hosts must be probed first: nobody is sent to hosts of which nothing is known,
+    /// and the version before serves on.
+    fn take_over(&mut self, name: &Arc<str>, entry: Arc<ClusterEntry>) -> Option<Arc<ClusterEntry>> {
+        let state = self.clusters.get_mut(name)?;
+        let mut hosts = entry.endpoints.hosts.iter();
+        if state.pending && hosts.any(|host| host.vitals.has(Flag::FailedCheck)) && !self.warm.contains(name) {
+            state.warming = Some(entry);
+            return None;
         }
-        Ok(Some(entry))
+        self.warm.remove(name);
+        state.pending = false;
+        state.warming = None;
+        state.active = Some(entry.clone());
+        Some(entry)
     }
 
     fn settle_tables(&mut self, changes: &Changes, next: &mut Snapshot) -> bool {
@@ -286,15 +305,4 @@ fn mentioned_clusters(table: &RouteTable, mark: &mut impl FnMut(ClusterId)) {
             forward.mirrors.iter().for_each(|mirror| mark(mirror.cluster));
         }
     }
-}
-
-fn publish_membership(stats: &crate::stats::ClusterStats, set: &EndpointSet) {
-    let cells = stats.control();
-    let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-    cells.membership_total.set(count(set.hosts.len()));
-    cells.membership_healthy.set(count(
-        set.hosts.iter().filter(|host| host.health == Health::Healthy).count(),
-    ));
-    cells.membership_change.inc();
-    cells.update_success.inc();
 }

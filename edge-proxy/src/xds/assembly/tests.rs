@@ -82,7 +82,7 @@ fn an_assignment_that_does_not_exist_is_an_empty_one() {
     assembly.apply(Kind::Assignment, Origin::Dynamic, &[], &["a".to_owned()]);
     assembly.settle();
     let entry = assembly.snapshot().cluster_by_name("a").expect("active");
-    assert!(entry.endpoints.is_empty());
+    assert!(entry.endpoints.hosts.is_empty());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_bad_resource_is_rejected_alone_and_its_last_good_version_stays() {
     let mut assembly = assembly();
     put(&mut assembly, Kind::Cluster, cluster("a", ""));
     put(&mut assembly, Kind::Assignment, assignment("a", 1));
-    let bad = cluster("a", ", lb_policy: MAGLEV");
+    let bad = cluster("a", ", lb_policy: CLUSTER_PROVIDED");
     let rejected = assembly.apply(Kind::Cluster, Origin::Dynamic, &[bad, cluster("b", "")], &[]);
     assembly.settle();
     assert_eq!(rejected.len(), 1);

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 use crate::compile::cluster::{Discovery, DnsSpec};
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
+use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::xds::assembly::{Assembly, Held, Origin};
 use crate::xds::{Kind, Rejected};
 
@@ -94,6 +95,23 @@ impl Assembly {
                 _ => None,
             })
             .collect()
+    }
+
+    /// What is in use, or is to be, of the clusters the health of whose hosts is watched.
+    pub fn watched_clusters(&self) -> Vec<Arc<ClusterEntry>> {
+        let watched = self.clusters.values().filter(|state| {
+            // The version before may be watched although the new one is not.
+            state.spec.watches_health() || state.pending
+        });
+        watched
+            .flat_map(|state| state.active.iter().chain(&state.warming).cloned())
+            .collect()
+    }
+
+    /// The clusters that wait for their hosts to be probed.
+    pub fn warming_clusters(&self) -> Vec<Arc<Cluster>> {
+        let warming = self.clusters.values().filter_map(|state| state.warming.as_ref());
+        warming.map(|entry| entry.cluster.clone()).collect()
     }
 
     /// Forgets assignments, route tables and secrets that nothing refers to.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use edge_proxy::compile::prefixed_headers;
 use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntry, LbPolicy, UpstreamProtocol};
-use edge_proxy::config::endpoint::{EndpointSet, Health, Host, HostAddress, HostId, Priority};
+use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, Level, Terms};
 use edge_proxy::config::listener::{
     ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
     Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RequestId, RouteSource,
@@ -34,6 +34,7 @@ pub(crate) fn forward(cluster: u32) -> Forward {
         timeout: Some(Duration::from_secs(15)),
         idle_timeout: None,
         max_stream_duration: None,
+        hashing: Box::default(),
         retry: None,
         path_rewrite: None,
         host_rewrite: None,
@@ -202,6 +203,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         balancing: Balancing {
             policy: LbPolicy::RoundRobin,
             locality_weighted: false,
+            slow_start: None,
         },
         protocol: UpstreamProtocol::Http1,
         tls: None,
@@ -212,6 +214,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         max_requests_per_connection: None,
         http2: http2_options(),
         tcp_keepalive: None,
+        health: edge_proxy::config::health::HealthPolicy::default(),
         stats: Arc::new(ClusterStats::new(format!("cluster.c{id}."), format!("c{id}"), 2)),
     }
 }
@@ -228,24 +231,19 @@ pub(crate) fn endpoints(addresses: &[SocketAddr]) -> Arc<EndpointSet> {
                 weight: 1,
                 health: Health::Healthy,
                 stats: Arc::default(),
+                vitals: Arc::default(),
+                check: None,
             })
         })
         .collect();
-    let usable: Box<[u32]> = (0..hosts.len() as u32).collect();
-    let load = if hosts.is_empty() { 0 } else { 100 };
-    let total_weight = hosts.len() as u64;
-    let priority = Priority {
-        usable,
-        equal_weights: true,
-        total_weight,
-        ..Priority::default()
+    let members = (0..hosts.len() as u32).collect();
+    let group = Group {
+        name: Arc::from(""),
+        weight: None,
+        members,
     };
-    Arc::new(EndpointSet {
-        hosts,
-        priorities: [priority].into(),
-        priority_load: [load].into(),
-        ..EndpointSet::default()
-    })
+    let level = Level { groups: [group].into() };
+    Arc::new(EndpointSet::new(hosts, [level].into(), Terms::default()))
 }
 
 pub(crate) fn entry(id: u32, cluster: Cluster, addresses: &[SocketAddr]) -> Option<Arc<ClusterEntry>> {

@@ -1,0 +1,306 @@
+//! Who of a cluster's hosts may be drawn now, and how often.
+//!
+//! What: made of the configured groups and the health of the hosts, by Envoy's rules: a priority's health is its share
+//! of healthy hosts times the overprovisioning factor, capped at 100; load goes to healthy hosts first, then to degraded
+//! ones, and spills over to the next priority as far as these lack; a priority with too few of them panics and uses all
+//! its hosts.
+
+use std::sync::Arc;
+
+use crate::config::endpoint::hashing::Table;
+use crate::config::endpoint::{Group, Health, Host, Level, Terms};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct View {
+    /// By priority; index 0 is the highest.
+    pub priorities: Box<[Priority]>,
+}
+
+/// Those of one priority who may be drawn.
+#[derive(Debug, Default)]
+pub struct Priority {
+    /// Its share of all load, in per cent, for its healthy hosts. All shares make 100 if there is a host.
+    pub healthy_load: u32,
+    /// The same for its degraded hosts.
+    pub degraded_load: u32,
+    /// Its healthy hosts; in panic, all.
+    pub healthy: Drawable,
+    /// Its degraded hosts.
+    pub degraded: Drawable,
+    /// All hosts are used, as too few are healthy.
+    pub panics: bool,
+    /// Hosts by hash, where the policy asks for that.
+    pub table: Option<Table>,
+}
+
+/// Hosts among which one is drawn.
+#[derive(Debug, Default)]
+pub struct Drawable {
+    /// Of all localities.
+    pub all: Hosts,
+    /// By locality, for locality weighted balancing; empty when no locality has a weight.
+    pub localities: Box<[Locality]>,
+    /// Sum of [`Locality::effective_weight`].
+    pub total_locality_weight: u64,
+}
+
+/// A list of hosts.
+#[derive(Debug, Default)]
+pub struct Hosts {
+    /// Indexes into [`crate::config::endpoint::EndpointSet::hosts`].
+    pub indexes: Box<[u32]>,
+    /// True when every one has the same weight.
+    pub equal_weights: bool,
+}
+
+/// Hosts of one locality.
+#[derive(Debug)]
+pub struct Locality {
+    /// As configured.
+    pub weight: u32,
+    /// The configured weight, scaled down by how many of its hosts are fit.
+    pub effective_weight: u64,
+    /// Those who are fit.
+    pub hosts: Hosts,
+}
+
+/// How well a priority is, in per cent of what it needs.
+#[derive(Clone, Copy, Default)]
+struct Availability {
+    healthy: u64,
+    degraded: u64,
+}
+
+impl View {
+    /// The view of hosts by their health of now.
+    pub fn new(hosts: &[Arc<Host>], levels: &[Level], terms: &Terms) -> Self {
+        let available: Vec<Availability> = levels.iter().map(|level| availability(hosts, level, terms)).collect();
+        let sum: u64 = available.iter().map(|one| one.healthy + one.degraded).sum();
+        let total = sum.min(100);
+        let panics: Vec<bool> = levels
+            .iter()
+            .map(|level| total < 100 && is_in_panic(hosts, level, terms))
+            .collect();
+        let load = if panics.iter().all(|panics| *panics) {
+            by_size(levels)
+        } else {
+            spread(&available, total)
+        };
+        let priorities = levels.iter().zip(panics).zip(load);
+        let priorities = priorities.map(|((level, panics), (healthy_load, degraded_load))| {
+            let healthy = drawable(
+                hosts,
+                level,
+                terms,
+                Wanted {
+                    health: Health::Healthy,
+                    panics,
+                },
+            );
+            Priority {
+                healthy_load,
+                degraded_load,
+                degraded: drawable(
+                    hosts,
+                    level,
+                    terms,
+                    Wanted {
+                        health: Health::Degraded,
+                        panics: false,
+                    },
+                ),
+                panics,
+                table: terms
+                    .hashing
+                    .as_ref()
+                    .map(|hashing| Table::new(hashing, hosts, &healthy)),
+                healthy,
+            }
+        });
+        Self {
+            priorities: priorities.collect(),
+        }
+    }
+
+    /// The priority for a random number, and those of it who take the request.
+    pub fn pick(&self, random: u64) -> Option<(usize, &Priority, Fitness)> {
+        if let [only] = &*self.priorities
+            && only.healthy_load == 100
+        {
+            return Some((0, only, Fitness::Healthy));
+        }
+        let mut rest = (random % 100) as u32;
+        for (fitness, load) in [
+            (Fitness::Healthy, (|one| one.healthy_load) as fn(&Priority) -> u32),
+            (Fitness::Degraded, |one| one.degraded_load),
+        ] {
+            for (index, priority) in self.priorities.iter().enumerate() {
+                let load = load(priority);
+                if rest < load {
+                    return Some((index, priority, fitness));
+                }
+                rest -= load;
+            }
+        }
+        None
+    }
+}
+
+/// Which hosts of a priority take a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fitness {
+    /// The healthy ones.
+    Healthy,
+    /// The degraded ones.
+    Degraded,
+}
+
+impl Priority {
+    /// Those who take a request.
+    pub fn drawable(&self, fitness: Fitness) -> &Drawable {
+        match fitness {
+            Fitness::Healthy => &self.healthy,
+            Fitness::Degraded => &self.degraded,
+        }
+    }
+}
+
+fn members(level: &Level) -> impl Iterator<Item = u32> {
+    level.groups.iter().flat_map(|group| group.members.iter().copied())
+}
+
+/// Healthy, degraded and all hosts that count.
+fn census(hosts: &[Arc<Host>], members: impl Iterator<Item = u32>) -> (u64, u64, u64) {
+    let mut sum = (0, 0, 0);
+    for host in members.filter_map(|index| hosts.get(index as usize)) {
+        if host.is_excluded() {
+            continue;
+        }
+        sum.2 += 1;
+        match host.health() {
+            Health::Healthy => sum.0 += 1,
+            Health::Degraded => sum.1 += 1,
+            Health::Unhealthy => {}
+        }
+    }
+    sum
+}
+
+fn availability(hosts: &[Arc<Host>], level: &Level, terms: &Terms) -> Availability {
+    let factor = u64::from(terms.overprovisioning);
+    match census(hosts, members(level)) {
+        (_, _, 0) => Availability::default(),
+        (healthy, degraded, all) => Availability {
+            healthy: (factor * healthy / all).min(100),
+            degraded: (factor * degraded / all).min(100),
+        },
+    }
+}
+
+fn is_in_panic(hosts: &[Arc<Host>], level: &Level, terms: &Terms) -> bool {
+    let (healthy, degraded, all) = census(hosts, members(level));
+    // A level of nobody has 0 per cent, and panics unless there is no panic.
+    (healthy + degraded) * 100 < u64::from(terms.panic_threshold) * all || (all == 0 && terms.panic_threshold > 0)
+}
+
+/// Everybody panics: load goes by the number of hosts.
+fn by_size(levels: &[Level]) -> Vec<(u32, u32)> {
+    let sizes: Vec<u64> = levels.iter().map(|level| members(level).count() as u64).collect();
+    let all: u64 = sizes.iter().sum();
+    let mut load: Vec<(u32, u32)> = sizes
+        .iter()
+        .map(|size| (size.saturating_mul(100).checked_div(all).unwrap_or(0) as u32, 0))
+        .collect();
+    let left = 100 - load.iter().map(|(healthy, _)| healthy).sum::<u32>();
+    if let Some(first) = sizes.iter().position(|size| *size > 0) {
+        load[first].0 += left;
+    }
+    load
+}
+
+fn spread(available: &[Availability], total: u64) -> Vec<(u32, u32)> {
+    let mut load = vec![(0, 0); available.len()];
+    if total == 0 {
+        // Nobody can serve, and there is no panic: whoever asks the first priority finds nobody.
+        if let Some(first) = load.first_mut() {
+            first.0 = 100;
+        }
+        return load;
+    }
+    let mut left = 100_u64;
+    for (share, one) in load.iter_mut().zip(available) {
+        let part = (one.healthy * 100 / total).min(left);
+        share.0 = part as u32;
+        left -= part;
+    }
+    for (share, one) in load.iter_mut().zip(available) {
+        let part = (one.degraded * 100 / total).min(left);
+        share.1 = part as u32;
+        left -= part;
+    }
+    // What rounding lost goes to the first that can serve at all.
+    if let Some(first) = available.iter().position(|one| one.healthy > 0) {
+        load[first].0 += left as u32;
+    } else if let Some(first) = available.iter().position(|one| one.degraded > 0) {
+        load[first].1 += left as u32;
+    }
+    load
+}
+
+/// Who is looked for.
+#[derive(Clone, Copy)]
+struct Wanted {
+    health: Health,
+    /// Everybody.
+    panics: bool,
+}
+
+fn drawable(hosts: &[Arc<Host>], level: &Level, terms: &Terms, wanted: Wanted) -> Drawable {
+    let mut all = Vec::new();
+    let mut localities = Vec::new();
+    for group in &level.groups {
+        let fit: Box<[u32]> = group
+            .members
+            .iter()
+            .copied()
+            .filter(|index| {
+                wanted.panics
+                    || hosts
+                        .get(*index as usize)
+                        .is_some_and(|host| host.health() == wanted.health)
+            })
+            .collect();
+        all.extend_from_slice(&fit);
+        // In panic all hosts are used alike.
+        if !wanted.panics
+            && let Some(weight) = group.weight.filter(|weight| *weight > 0 && !fit.is_empty())
+        {
+            localities.push(locality(hosts, group, terms, weight, fit));
+        }
+    }
+    Drawable {
+        all: list(hosts, all.into()),
+        total_locality_weight: localities.iter().map(|locality| locality.effective_weight).sum(),
+        localities: localities.into(),
+    }
+}
+
+fn locality(hosts: &[Arc<Host>], group: &Group, terms: &Terms, weight: u32, fit: Box<[u32]>) -> Locality {
+    let (_, _, count) = census(hosts, group.members.iter().copied());
+    let share = (u64::from(terms.overprovisioning) * fit.len() as u64 / count.max(1)).min(100);
+    Locality {
+        weight,
+        // In hundredths, so that a share of a small weight does not vanish.
+        effective_weight: u64::from(weight) * share,
+        hosts: list(hosts, fit),
+    }
+}
+
+fn list(hosts: &[Arc<Host>], indexes: Box<[u32]>) -> Hosts {
+    let weight = |index: u32| hosts.get(index as usize).map_or(1, |host| host.weight);
+    Hosts {
+        equal_weights: indexes.windows(2).all(|pair| weight(pair[0]) == weight(pair[1])),
+        indexes,
+    }
+}

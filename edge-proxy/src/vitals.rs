@@ -1,0 +1,212 @@
+//! What the run knows of a host: whether checks and traffic find it well, and since when it is a member.
+//!
+//! What: flags that the control half sets and every thread reads, and counts that workers write for outlier detection.
+//! They belong to the host and outlive updates of its cluster's endpoints. The compiled configuration says what a host
+//! is; this says how it fares.
+//! Deliberately absent: decisions. Which flags follow from what is `health`'s, and who is served by whom
+//! [`crate::config::endpoint`]'s.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Something about a host that keeps it from being, or being plainly, healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Flag {
+    /// Active checks failed, or none has passed yet.
+    FailedCheck = 1,
+    /// The last failure was a timeout.
+    CheckTimeout = 1 << 1,
+    /// The host told its checker that it is degraded.
+    DegradedCheck = 1 << 2,
+    /// Outlier detection has taken it out.
+    Ejected = 1 << 3,
+    /// No check has ended yet, and it is not to be counted until one has.
+    PendingCheck = 1 << 4,
+    /// It asked to be left out at once.
+    Excluded = 1 << 5,
+}
+
+/// A kind of failures in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streak {
+    /// Answers of 500 and above.
+    ServerError,
+    /// Answers of 502, 503 and 504.
+    GatewayError,
+    /// No connection, no answer.
+    LocalOrigin,
+}
+
+/// Requests of an interval.
+#[derive(Debug, Default)]
+pub struct Tally {
+    total: AtomicU64,
+    successes: AtomicU64,
+}
+
+impl Tally {
+    fn count(&self, is_success: bool) {
+        self.total.fetch_add(1, Ordering::Relaxed);
+        if is_success {
+            self.successes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many there were and how many of them succeeded, since the last call.
+    pub fn take(&self) -> (u64, u64) {
+        (
+            self.total.swap(0, Ordering::Relaxed),
+            self.successes.swap(0, Ordering::Relaxed),
+        )
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Vitals {
+    flags: AtomicU32,
+    streaks: [AtomicU32; 3],
+    /// A streak that has reached its limit, by bits of [`Streak`].
+    suspicions: AtomicU32,
+    /// Answers of the host.
+    pub answers: Tally,
+    /// Connections and waits, where they are told apart from answers.
+    pub local: Tally,
+    /// Milliseconds of the process at which it became a member that serves.
+    since: AtomicU64,
+}
+
+impl Default for Vitals {
+    fn default() -> Self {
+        let vitals = Self {
+            flags: AtomicU32::new(0),
+            streaks: Default::default(),
+            suspicions: AtomicU32::new(0),
+            answers: Tally::default(),
+            local: Tally::default(),
+            since: AtomicU64::new(0),
+        };
+        vitals.begin(Instant::now());
+        vitals
+    }
+}
+
+/// The moment from which a process counts.
+fn epoch() -> Instant {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    *EPOCH.get_or_init(Instant::now)
+}
+
+impl Vitals {
+    /// Whether a flag is set.
+    pub fn has(&self, flag: Flag) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag as u32 != 0
+    }
+
+    /// Sets a flag; true if it was not set.
+    pub fn set(&self, flag: Flag) -> bool {
+        self.flags.fetch_or(flag as u32, Ordering::Relaxed) & flag as u32 == 0
+    }
+
+    /// Clears a flag; true if it was set.
+    pub fn clear(&self, flag: Flag) -> bool {
+        self.flags.fetch_and(!(flag as u32), Ordering::Relaxed) & flag as u32 != 0
+    }
+
+    /// Counts an answer; true when a streak has just reached one of the limits: server errors, gateway errors.
+    pub fn answered(&self, status: u16, limits: (u32, u32)) -> bool {
+        let is_failure = status >= 500;
+        self.answers.count(!is_failure);
+        if !is_failure {
+            self.forget(Streak::ServerError);
+            self.forget(Streak::GatewayError);
+            return false;
+        }
+        let mut reached = false;
+        if matches!(status, 502..=504) {
+            reached |= self.fail(Streak::GatewayError, limits.1);
+        } else {
+            self.forget(Streak::GatewayError);
+        }
+        reached | self.fail(Streak::ServerError, limits.0)
+    }
+
+    /// Counts that there was, or was not, a way to the host; true when that streak has just reached its limit.
+    pub fn reached(&self, is_success: bool, limit: u32) -> bool {
+        self.local.count(is_success);
+        if is_success {
+            self.forget(Streak::LocalOrigin);
+            return false;
+        }
+        self.fail(Streak::LocalOrigin, limit)
+    }
+
+    fn fail(&self, streak: Streak, limit: u32) -> bool {
+        let reached = self.streaks[streak as usize].fetch_add(1, Ordering::Relaxed) + 1 == limit;
+        if reached {
+            self.suspicions.fetch_or(1 << streak as u32, Ordering::Relaxed);
+        }
+        reached
+    }
+
+    /// A streak is over.
+    pub fn forget(&self, streak: Streak) {
+        let count = &self.streaks[streak as usize];
+        // Usually there was none, and a line that is only read is shared by all workers.
+        if count.load(Ordering::Relaxed) != 0 {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The streaks that have reached their limits since the last call.
+    pub fn suspicions(&self) -> impl Iterator<Item = Streak> {
+        let bits = match self.suspicions.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.suspicions.swap(0, Ordering::Relaxed),
+        };
+        [Streak::ServerError, Streak::GatewayError, Streak::LocalOrigin]
+            .into_iter()
+            .filter(move |streak| bits & (1 << *streak as u32) != 0)
+    }
+
+    /// It serves from now on.
+    pub fn begin(&self, now: Instant) {
+        let since = now.saturating_duration_since(epoch()).as_millis();
+        self.since
+            .store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// How long it has served.
+    pub fn age(&self, now: Instant) -> Duration {
+        let now = now.saturating_duration_since(epoch());
+        now.saturating_sub(Duration::from_millis(self.since.load(Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_streak_is_reported_once_when_it_reaches_its_limit() {
+        let vitals = Vitals::default();
+        assert!(!vitals.answered(500, (3, 2)) && !vitals.answered(503, (3, 2)));
+        assert!(!vitals.answered(200, (3, 2)), "an answer that is none begins anew");
+        assert!(!vitals.answered(503, (3, 2)) && vitals.answered(502, (3, 2)));
+        assert_eq!(vitals.suspicions().collect::<Vec<_>>(), [Streak::GatewayError]);
+        assert!(vitals.answered(500, (3, 2)), "gateway errors are server errors too");
+        assert_eq!(vitals.suspicions().collect::<Vec<_>>(), [Streak::ServerError]);
+        assert!(!vitals.answered(500, (3, 2)), "beyond the limit nothing is said");
+        assert_eq!(vitals.suspicions().count(), 0);
+        assert_eq!((vitals.answers.take(), vitals.answers.take()), ((7, 1), (0, 0)));
+    }
+
+    #[test]
+    fn flags_say_whether_they_changed() {
+        let vitals = Vitals::default();
+        assert!(vitals.set(Flag::Ejected) && !vitals.set(Flag::Ejected) && vitals.has(Flag::Ejected));
+        assert!(!vitals.has(Flag::FailedCheck) && vitals.clear(Flag::Ejected) && !vitals.clear(Flag::Ejected));
+    }
+}
