@@ -32,6 +32,22 @@ pub struct Fleet {
     pub patches: Arc<Vec<Patch>>,
 }
 
+impl Fleet {
+    /// A fleet that does nothing yet.
+    pub fn new(key: FleetKey) -> Self {
+        Self {
+            key,
+            settings: Arc::default(),
+            listeners: Arc::default(),
+            route_tables: Arc::default(),
+            clusters: Arc::default(),
+            endpoints: Arc::default(),
+            secrets: Arc::default(),
+            patches: Arc::default(),
+        }
+    }
+}
+
 fn is_empty<T>(list: &Arc<Vec<T>>) -> bool {
     list.is_empty()
 }

@@ -12,8 +12,27 @@
 //!   the next. Pointer equality is therefore a sound (not a complete) test for "nothing to do".
 //! * **Explainable.** Listeners, virtual hosts, routes and clusters carry the objects they came from ([`Origin`]).
 //!
+//! It is read and written as data, and as JSON:
+//!
+//! ```
+//! use edge_ir::{Domain, RouteTable, VirtualHost};
+//! use std::{collections::BTreeMap, sync::Arc};
+//!
+//! /// Which hosts a table serves, and by how many routes.
+//! fn hosts(table: &RouteTable) -> BTreeMap<&Domain, usize> {
+//!     table.hosts.iter().map(|host| (&host.domain, host.routes.len())).collect()
+//! }
+//! let host = r#"{"name": "www", "domain": "www.example.com", "port": 80, "routes": [], "origins": []}"#;
+//! let host: VirtualHost = serde_json::from_str(host)?;
+//! let table = RouteTable { name: "infra/gw/http".into(), hosts: Arc::new(vec![Arc::new(host)]), origins: [].into() };
+//! assert_eq!(hosts(&table).into_values().sum::<usize>(), 0);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
 //! Absent on purpose: defaults of the data plane (they belong to the lowering) and anything unresolved. A backend
 //! that could not be resolved is no name waiting to be looked up but a share of traffic that answers 500.
+
+#![warn(missing_debug_implementations)]
 
 mod access;
 mod client;

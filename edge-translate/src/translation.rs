@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The state of the world after the last change. Cheap to clone; unchanged parts are the same allocations as before.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Translation {
     /// What each fleet must do.
     pub fleets: BTreeMap<FleetKey, Arc<Fleet>>,

@@ -4,6 +4,7 @@
 //! Secrets are not part of any dump.
 
 use crate::{
+    bootstrap::{BootstrapSettings, default_bootstrap},
     json::{Codec, JsonError, Names, full_name},
     snapshot::{Body, Entry, ResourceType, Snapshot},
 };
@@ -125,6 +126,13 @@ fn collect_urls(bytes: &[u8], names: &mut BTreeSet<String>) {
         }
         at += 1;
     }
+}
+
+/// The dump of a fleet whose proxies start with the usual bootstrap. Who dumps many keeps a [`codec`] for all of them.
+pub fn show(kind: DumpKind, key: &FleetKey, snapshot: &Snapshot) -> Result<Value, JsonError> {
+    let bootstrap = default_bootstrap(&BootstrapSettings::default());
+    let codec = codec([&bootstrap], [snapshot])?;
+    Dump::new(&codec, kind, key, snapshot, &bootstrap)?.to_value()
 }
 
 /// One fleet's configuration, ready to be written.

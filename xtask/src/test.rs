@@ -3,6 +3,7 @@
 //! | tier | what | needs |
 //! |---|---|---|
 //! | unit | unit, golden and documentation tests of every crate | cargo |
+//! | library | documentation without warnings, packages of the core's crates, and those that a browser runs | cargo |
 //! | charts | what Helm says of the charts and renders from them | Go |
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
@@ -15,6 +16,7 @@
 mod charts;
 mod failures;
 pub(crate) mod laws;
+mod library;
 pub(crate) mod tally;
 
 use crate::{
@@ -48,6 +50,8 @@ pub(crate) struct Options {
 enum Tier {
     /// Unit, golden and documentation tests.
     Unit,
+    /// What those who embed the core rely on.
+    Library,
     /// The charts.
     Charts,
     /// Properties and fuzz targets.
@@ -82,6 +86,7 @@ const FAILURES: &str = "=== what failed";
 pub(crate) fn run(options: &Options) -> Result<()> {
     let all = [
         Tier::Unit,
+        Tier::Library,
         Tier::Charts,
         Tier::Properties,
         Tier::Envoy,
@@ -100,6 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         writeln!(out, "\n=== tier {tier:?}")?;
         let result = match tier {
             Tier::Unit => unit(),
+            Tier::Library => library::run(),
             Tier::Charts => charts::run(),
             Tier::Properties => properties(),
             Tier::Envoy => against_envoy(&options.inputs),

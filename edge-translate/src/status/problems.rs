@@ -18,6 +18,7 @@ const NEGATIVE: [&str; 7] = [
 
 /// A statement that is bad news.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Problem<'a> {
     /// The part of the object that it is about: a listener, or a parent or ancestor.
     pub part: Option<String>,

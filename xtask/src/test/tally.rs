@@ -21,6 +21,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// One check that passed.
+    pub(crate) fn success() -> Self {
+        Self::counts(1, 0)
+    }
+
     /// One failure, and what is known of it.
     pub(crate) fn failure(why: String) -> Self {
         Self {

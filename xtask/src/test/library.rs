@@ -1,0 +1,80 @@
+//! Tier library: what those who embed the core rely on.
+//!
+//! Every page of the documentation is made without a warning; the three crates of the core go into packages as a registry
+//! takes them; and those that are free of sockets compile for a browser. The examples themselves are tests of tier unit.
+
+use super::Tally;
+use crate::workspace;
+use anyhow::{Context, Result, bail};
+use std::{
+    io::{self, Write},
+    process::Command,
+};
+
+/// The crates that others build on.
+const PUBLISHED: [&str; 3] = ["edge-ir", "edge-translate", "edge-xds"];
+/// Those of them that run in a browser. edge-xds is as pure, but its message types (envoy-types) bring a gRPC transport
+/// that can't be left out, and the sockets below that don't compile for it.
+const PORTABLE: [&str; 2] = ["edge-ir", "edge-translate"];
+/// A target without an operating system, as browsers are.
+const BROWSER: &str = "wasm32-unknown-unknown";
+
+/// Runs the checks.
+pub(super) fn run() -> Result<Tally> {
+    let mut tally = Tally::default();
+    let mut out = io::stdout();
+    for (name, result) in [
+        ("documentation", documentation()),
+        ("packages", packages()),
+        ("browser", browser()),
+    ] {
+        match result {
+            Ok(()) => {
+                writeln!(out, "{name}: ok")?;
+                tally += Tally::success();
+            }
+            Err(error) => {
+                let why = format!("{name}: {error:#}");
+                writeln!(out, "{why}")?;
+                tally += Tally::failure(why);
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn documentation() -> Result<()> {
+    let mut command = workspace::cargo()?;
+    command
+        .args(["doc", "--locked", "--no-deps", "--workspace", "--exclude", "fuzz"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    done(command)
+}
+
+/// Compiling them again from the packages would take as long as all else, and says no more: what a package lacks of its
+/// crate's files is listed.
+fn packages() -> Result<()> {
+    let mut command = workspace::cargo()?;
+    command.args(["package", "--locked", "--allow-dirty", "--no-verify"]);
+    for name in PUBLISHED {
+        command.args(["-p", name]);
+    }
+    done(command)
+}
+
+fn browser() -> Result<()> {
+    let mut command = workspace::cargo()?;
+    command.args(["check", "--locked", "--target", BROWSER]);
+    for name in PORTABLE {
+        command.args(["-p", name]);
+    }
+    done(command)
+}
+
+fn done(mut command: Command) -> Result<()> {
+    let output = command.output().context("cargo can't be started")?;
+    if !output.status.success() {
+        bail!("{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}
