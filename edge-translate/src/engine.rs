@@ -28,6 +28,7 @@ pub(crate) mod key;
 mod memo;
 mod questions;
 pub(crate) mod reader;
+mod renewal;
 pub(crate) mod unit;
 mod upkeep;
 pub(crate) mod value;
@@ -38,6 +39,7 @@ use index::Index;
 use key::{Asked, Key};
 use memo::{Given, Memo, NodeId, Outcome};
 use reader::Reader;
+use renewal::Growth;
 use unit::{N_STAGES, Runs};
 use value::Value;
 
@@ -55,6 +57,7 @@ pub struct Translator {
     asked: BTreeSet<Asked>,
     /// Units that panicked.
     faults: Faults,
+    growth: Growth,
     /// What units do.
     unit: UnitFunction,
 }
@@ -73,8 +76,12 @@ type UnitFunction = fn(&Reader<'_>) -> Option<Value>;
 impl Translator {
     /// An engine over an empty world.
     pub fn new(settings: Settings) -> Self {
+        Self::over(World::new(settings), unit)
+    }
+
+    fn over(world: World, unit: UnitFunction) -> Self {
         Self {
-            world: World::new(settings),
+            world,
             memo: Memo::new(N_STAGES),
             index: Index::default(),
             assembly: Assembly::default(),
@@ -82,6 +89,7 @@ impl Translator {
             runs: Runs::default(),
             asked: BTreeSet::new(),
             faults: Faults::default(),
+            growth: Growth::default(),
             unit,
         }
     }
@@ -100,6 +108,9 @@ impl Translator {
             Change::Remove(key) => self.world.put(key, None),
             Change::Fact(fact) => return self.learn(fact),
         };
+        if touched.replaced {
+            self.growth.turn();
+        }
         touched.subjects.into_iter().for_each(|subject| self.wake(subject));
         touched.keys.into_iter().for_each(|key| self.memo.touch(key));
         touched.units.into_iter().for_each(|unit| self.memo.want(unit));
@@ -107,6 +118,12 @@ impl Translator {
 
     /// Brings everything up to date and returns it.
     pub fn translate(&mut self) -> Translation {
+        let translation = self.update();
+        self.renew_if_outgrown();
+        translation
+    }
+
+    fn update(&mut self) -> Translation {
         for stage in 0..N_STAGES {
             while let Some((id, key)) = self.memo.next_due(stage) {
                 self.run(id, key);

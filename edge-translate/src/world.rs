@@ -46,6 +46,8 @@ pub(crate) struct Touched {
     pub(crate) subjects: SmallVec<[Subject; 2]>,
     /// Units for which something is another that nobody else asks for.
     pub(crate) units: SmallVec<[Key; 1]>,
+    /// An object that was there is another, or gone.
+    pub(crate) replaced: bool,
 }
 
 impl Touched {
@@ -114,6 +116,33 @@ impl World {
             documents: FxHashMap::default(),
             patch_failures: FxHashMap::default(),
         }
+    }
+
+    /// A world without objects and names, of which all else is known as here.
+    pub(crate) fn emptied(&self) -> Self {
+        let empty = Self {
+            settings: Arc::clone(&self.settings),
+            now: self.now,
+            port_holders: self.port_holders.clone(),
+            ..Self::new(Settings::default())
+        };
+        let told = self.patch_failures.iter();
+        let patch_failures =
+            told.map(|(fleet, failures)| (FleetId(empty.sym(&self.text(fleet.0))), Arc::clone(failures)));
+        let patch_failures = patch_failures.collect();
+        let fetched = self.documents.iter();
+        let documents = fetched.map(|(url, fetched)| (empty.sym(&self.text(*url)), fetched.clone()));
+        let documents = documents.collect();
+        Self {
+            patch_failures,
+            documents,
+            ..empty
+        }
+    }
+
+    /// How much was numbered: names, decisions, and names of clusters.
+    pub(crate) fn numbers(&self) -> usize {
+        self.names.borrow().len() + self.decisions.borrow().len() + self.cluster_names.borrow().len()
     }
 
     /// The controller's settings.
@@ -354,6 +383,7 @@ impl World {
             return Touched::nothing();
         }
         let mut touched = Touched::key(Key::Object(kind, id));
+        touched.replaced = before.is_some();
         touched.subjects.extend(Subject::of(kind, id));
         if kind == Kind::Secret && self.is_certificate(id) {
             touched.subjects.push(Subject::Certificate(id));

@@ -39,6 +39,7 @@ pub use reason::reason;
 pub use response::Response;
 
 use crate::{
+    lookup::HostForm,
     parts,
     quarantine::{Held, Quarantine},
     snapshot::{Entry, ResourceType, Section, Snapshot, diff, owners},
@@ -143,6 +144,7 @@ impl Stream {
         self.opened.get_or_insert(now);
         if let Some(node) = &request.node {
             self.tables.takes_parts = node.client_features.iter().any(|feature| feature == parts::FEATURE);
+            self.tables.hosts = HostForm::of(node);
         }
         self.settle(kind, request, &mut actions);
         let section = Arc::clone(self.snapshot.section(kind));
@@ -367,9 +369,10 @@ impl Stream {
         let next = self.nonce + 1;
         let tables = &self.tables;
         let known = |name: &str, version| (kind == ResourceType::Routes).then(|| tables.base(name, version))?;
-        let Some(response) = self.kinds[kind as usize].next_updates(&section, next, known) else {
+        let Some(mut response) = self.kinds[kind as usize].next_updates(&section, next, known) else {
             return;
         };
+        response.hosts = self.tables.hosts;
         self.nonce = next;
         if kind == ResourceType::Cluster {
             self.await_endpoints(&response, now);

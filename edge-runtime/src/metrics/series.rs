@@ -121,3 +121,51 @@ series! {
         ProxyStop = ("resource_delete_duration_seconds", "kind=\"process\"", "Time until infrastructure was gone.");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeMap, env, fs, path::Path};
+
+    /// Name, sort, labels with all their values, and meaning of every series, as a table.
+    fn table() -> String {
+        let sorts = [
+            ("counter", Counter::ALL.map(Counter::series).to_vec()),
+            ("gauge", Gauge::ALL.map(Gauge::series).to_vec()),
+            ("timer", Timer::ALL.map(Timer::series).to_vec()),
+        ];
+        let mut rows: BTreeMap<&str, (&str, Vec<&str>, &str)> = BTreeMap::new();
+        for (sort, series) in &sorts {
+            for (name, labels, help) in series {
+                let row = rows.entry(name).or_insert((sort, Vec::new(), help));
+                assert_eq!((row.0, row.2), (*sort, *help), "{name} means one thing");
+                row.1.extend((!labels.is_empty()).then_some(*labels));
+            }
+        }
+        let mut text = "| series | sort | labels | meaning |\n|---|---|---|---|\n".to_owned();
+        for (name, (sort, labels, help)) in rows {
+            let labels: Vec<String> = labels.iter().map(|labels| format!("`{labels}`")).collect();
+            text.push_str(&format!("| `{name}` | {sort} | {} | {help} |\n", labels.join(", ")));
+        }
+        text
+    }
+
+    /// `EDGE_UPDATE=1` writes the table.
+    #[test]
+    fn every_series_is_documented() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+        let text = fs::read_to_string(&path).unwrap();
+        let (before, rest) = text.split_once("<!-- series -->\n").unwrap();
+        let (written, after) = rest.split_once("<!-- end:series -->").unwrap();
+        if env::var_os("EDGE_UPDATE").is_some() {
+            let text = format!("{before}<!-- series -->\n{}<!-- end:series -->{after}", table());
+            fs::write(&path, text).unwrap();
+        } else {
+            assert_eq!(
+                written,
+                table(),
+                "EDGE_UPDATE=1 cargo test -p edge-runtime --lib every_series writes it"
+            );
+        }
+    }
+}

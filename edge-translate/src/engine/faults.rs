@@ -27,6 +27,11 @@ struct Standing {
 }
 
 impl Faults {
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Faults that are laid at an object, as unit and message, sorted.
     pub(crate) fn of(&self, kind: Kind, id: Id) -> Vec<(&'static str, &str)> {
         if self.0.is_empty() {

@@ -7,6 +7,7 @@ use crate::{
 };
 use edge_ir::{Fleet, PathMatch, RouteAction};
 
+mod renewal;
 mod sets;
 mod telemetry;
 

@@ -285,7 +285,8 @@ fn settings_name(settings: &FilterSettings) -> String {
     }
 }
 
-/// The numbers of all contexts and variants that there were. Like names they only grow, by each new decision.
+/// The numbers of all contexts and variants that there were. Like names they only grow, by each new decision, until the
+/// engine begins anew.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     contexts: Numbered<Context>,
@@ -298,6 +299,26 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
+    /// How many numbers there are.
+    pub(crate) fn len(&self) -> usize {
+        let Self {
+            contexts,
+            extensions,
+            instances,
+            security,
+            traffic,
+            variants,
+            filters,
+        } = self;
+        contexts.len()
+            + extensions.len()
+            + instances.len()
+            + security.len()
+            + traffic.len()
+            + variants.len()
+            + filters.len()
+    }
+
     /// The number of a context.
     pub(crate) fn context_id(&mut self, context: Context) -> ContextId {
         ContextId(self.contexts.number(context))
@@ -399,6 +420,10 @@ impl<T: Default> Default for Numbered<T> {
 }
 
 impl<T: Default + Eq + Hash> Numbered<T> {
+    fn len(&self) -> usize {
+        self.values.len()
+    }
+
     fn number(&mut self, value: T) -> u32 {
         if value == T::default() {
             return 0;

@@ -4,7 +4,10 @@ use super::{
     hint::mentions,
     response::{Response, size_of_entry},
 };
-use crate::snapshot::{Diff, Entry, ResourceType, Section};
+use crate::{
+    lookup::HostForm,
+    snapshot::{Diff, Entry, ResourceType, Section},
+};
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -382,6 +385,7 @@ impl Kind {
             resources,
             removed,
             bases,
+            hosts: HostForm::default(),
         };
         self.outstanding = Some(Outstanding {
             response: response.clone(),

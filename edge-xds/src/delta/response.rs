@@ -1,6 +1,7 @@
 //! Responses, as entries of a snapshot until they are put on the wire.
 
 use crate::{
+    lookup::{HostForm, with_matchers},
     parts,
     snapshot::{Entry, ResourceType},
 };
@@ -24,6 +25,8 @@ pub struct Response {
     pub removed: Vec<Arc<str>>,
     /// Of some resources by name: the version that the proxy has, and by whose difference it is told.
     pub bases: BTreeMap<Arc<str>, Arc<Entry>>,
+    /// How large virtual hosts are told.
+    pub hosts: HostForm,
 }
 
 impl Response {
@@ -58,7 +61,10 @@ impl Response {
             },
             None => Any {
                 type_url: self.kind.type_url().to_owned(),
-                value: entry.body.contiguous().into(),
+                value: match (self.kind, self.hosts) {
+                    (ResourceType::Routes, HostForm::Matcher) => with_matchers(&entry.body).into(),
+                    _ => entry.body.contiguous().into(),
+                },
             },
         }
     }

@@ -5,7 +5,10 @@ use super::{
     kind::Kind,
     trial::{Holds, Step, Trial},
 };
-use crate::snapshot::{Entry, ResourceType, Section};
+use crate::{
+    lookup::HostForm,
+    snapshot::{Entry, ResourceType, Section},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -16,6 +19,8 @@ use std::{
 pub(super) struct Tables {
     /// The proxy takes what differs from what it has.
     pub(super) takes_parts: bool,
+    /// How it is told of large hosts.
+    pub(super) hosts: HostForm,
     taken: BTreeMap<Arc<str>, Arc<Entry>>,
     /// Tables that the proxy came with in a version that isn't ours.
     brought: BTreeSet<Arc<str>>,

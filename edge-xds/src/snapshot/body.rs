@@ -4,22 +4,46 @@
 //! encoded virtual hosts. Kept in pieces, a table of ten thousand hosts is rebuilt after a change to one of them by
 //! copying pointers, and hashed by hashing their hashes. It becomes contiguous where it is sent.
 
+use crate::lookup;
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// A run of bytes and its hash.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Piece {
     bytes: Bytes,
     hash: u64,
+    /// Its form for proxies that take large hosts as matchers, made when the first of them is sent it.
+    with_matcher: OnceLock<Option<Bytes>>,
 }
+
+/// Equal bytes are equal, whatever was made of them.
+impl PartialEq for Piece {
+    fn eq(&self, other: &Self) -> bool {
+        (self.hash, &self.bytes) == (other.hash, &other.bytes)
+    }
+}
+
+impl Eq for Piece {}
 
 impl Piece {
     /// Hashes the bytes once.
     pub fn new(bytes: Bytes) -> Self {
         let hash = xxh3_64(&bytes);
-        Self { bytes, hash }
+        let with_matcher = OnceLock::new();
+        Self {
+            bytes,
+            hash,
+            with_matcher,
+        }
+    }
+
+    /// As a large virtual host with a matcher instead of a list, if it is one.
+    pub(crate) fn with_matcher(&self) -> Option<&Bytes> {
+        self.with_matcher
+            .get_or_init(|| lookup::with_matcher(&self.bytes))
+            .as_ref()
     }
 
     /// The bytes.
