@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 /// Name of the proxy's container.
 const PROXY: &str = "edge";
+/// Whom both run as.
+const USER: u32 = 65532;
 /// What the proxy's log is spared, unless something else is asked for: `misc` tells of every unknown field.
 const QUIET: (&str, &str) = ("misc", "error");
 
@@ -38,7 +40,7 @@ pub(crate) fn proxy(infra: &Infra, terms: &Terms, files: &StartFiles) -> Value {
         "livenessProbe": probe(Every { seconds: 10, failures: 3 }),
         // It waits here until the shutdown manager says that its connections are done.
         "lifecycle": {"preStop": {"httpGet": {"path": "/shutdown/ready", "port": pod_port::SHUTDOWN, "scheme": "HTTP"}}},
-        "securityContext": settings.security_context.clone().unwrap_or_else(security_context),
+        "securityContext": settings.security_context.clone().unwrap_or_else(|| security_context(USER)),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": by_key("mountPath", mounts.into(), &settings.volume_mounts),
     })
@@ -84,7 +86,7 @@ pub(crate) fn shutdown_manager(infra: &Infra, terms: &Terms, files: &StartFiles)
         "readinessProbe": probe(running),
         "livenessProbe": probe(running),
         "lifecycle": {"preStop": {"exec": {"command": drain}}},
-        "securityContext": security_context(),
+        "securityContext": security_context(USER),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     })
 }
@@ -154,7 +156,7 @@ fn env() -> Vec<Value> {
 }
 
 /// An image that was asked for; one without a tag gets that of the default image.
-fn image(settings: &ContainerSettings, default: &str) -> String {
+pub(crate) fn image(settings: &ContainerSettings, default: &str) -> String {
     match (&settings.image, &settings.image_repository) {
         (Some(image), _) => image.to_string(),
         (None, Some(repository)) => match default.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')) {
@@ -165,15 +167,15 @@ fn image(settings: &ContainerSettings, default: &str) -> String {
     }
 }
 
-fn requests(cpu: &str, memory: &str) -> Value {
+pub(crate) fn requests(cpu: &str, memory: &str) -> Value {
     json!({"requests": {"cpu": cpu, "memory": memory}})
 }
 
 /// How often a kubelet asks, and how many failures in a row it bears.
 #[derive(Clone, Copy)]
-struct Every {
-    seconds: u32,
-    failures: u32,
+pub(crate) struct Every {
+    pub(crate) seconds: u32,
+    pub(crate) failures: u32,
 }
 
 /// Both containers answer within a second or two, and a kubelet asks the first time before they can: what it asks next
@@ -183,7 +185,7 @@ const STARTUP: Every = Every {
     failures: 300,
 };
 
-fn probe(path: &str, port: u16, every: Every) -> Value {
+pub(crate) fn probe(path: &str, port: u16, every: Every) -> Value {
     json!({
         "httpGet": {"path": path, "port": port, "scheme": "HTTP"},
         "periodSeconds": every.seconds,
@@ -193,14 +195,14 @@ fn probe(path: &str, port: u16, every: Every) -> Value {
     })
 }
 
-fn security_context() -> Value {
+pub(crate) fn security_context(user: u32) -> Value {
     json!({
         "allowPrivilegeEscalation": false,
         "capabilities": {"drop": ["ALL"]},
         "privileged": false,
         "runAsNonRoot": true,
-        "runAsUser": 65532,
-        "runAsGroup": 65532,
+        "runAsUser": user,
+        "runAsGroup": user,
         "seccompProfile": {"type": "RuntimeDefault"},
     })
 }

@@ -1,4 +1,5 @@
-//! Infrastructure IR to Kubernetes objects: what must exist in a cluster around a fleet, as data.
+//! Infrastructure IR to Kubernetes objects: what must exist in a cluster around a fleet, and around the service of rate
+//! limits, as data.
 //!
 //! Pure: the same [`edge_ir::Infra`] gives the same objects, everywhere and always. Who applies them, repairs what
 //! drifted and deletes what is no longer wanted is the controller (`edge-runtime`). What a proxy starts with comes in
@@ -12,6 +13,7 @@ mod object;
 mod patch;
 mod pod;
 mod quantity;
+pub mod rate_limit;
 mod reach;
 mod render;
 mod scaling;

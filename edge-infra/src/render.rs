@@ -5,6 +5,7 @@ use crate::{
     config::{account, config_map},
     mark,
     patch::patched,
+    pod,
     scaling::{autoscaler, budget},
     service::service,
     workload::workload,
@@ -68,6 +69,23 @@ pub struct RenderError {
 /// Everything that must exist around a fleet, in the order in which it is applied; or all that keeps it from being
 /// made.
 pub fn render(infra: &Infra, terms: &Terms, files: &StartFiles) -> Result<Vec<Object>, Vec<RenderError>> {
+    let objects = [
+        Some(account(infra)),
+        Some(config_map(infra, terms, files)),
+        service(infra),
+        Some(workload(infra, &pod::template(infra, terms, files))),
+        autoscaler(infra),
+        budget(infra),
+    ];
+    finished(objects.into_iter().flatten(), infra, terms)
+}
+
+/// Objects as they were asked to be changed, with their marks.
+pub(crate) fn finished(
+    objects: impl IntoIterator<Item = Object>,
+    infra: &Infra,
+    terms: &Terms,
+) -> Result<Vec<Object>, Vec<RenderError>> {
     let settings = &infra.proxy.cluster;
     let patch = |kind: ObjectKind| -> Option<&ObjectPatch> {
         match kind {
@@ -78,17 +96,9 @@ pub fn render(infra: &Infra, terms: &Terms, files: &StartFiles) -> Result<Vec<Ob
             ObjectKind::Budget => settings.budget.as_ref()?.patch.as_ref(),
         }
     };
-    let objects = [
-        Some(account(infra)),
-        Some(config_map(infra, terms, files)),
-        service(infra),
-        Some(workload(infra, terms, files)),
-        autoscaler(infra),
-        budget(infra),
-    ];
     let mut errors = Vec::new();
     let mut finished = Vec::new();
-    for object in objects.into_iter().flatten() {
+    for object in objects {
         let patch = patch(object.kind);
         match patched(object, patch) {
             Ok(object) => finished.push(mark::marked(object, infra, terms)),

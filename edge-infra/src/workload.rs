@@ -1,19 +1,19 @@
-//! The Deployment or DaemonSet of a fleet.
+//! The Deployment or DaemonSet of a fleet, or of the service of rate limits.
 
 use crate::{
-    Object, ObjectKind, StartFiles, Terms,
+    Object, ObjectKind,
     metadata::{object, workload_kind},
-    pod,
 };
 use edge_ir::{Infra, StringMap};
 use serde_json::{Value, json};
 
-pub(crate) fn workload(infra: &Infra, terms: &Terms, files: &StartFiles) -> Object {
+/// Of pods from this template.
+pub(crate) fn workload(infra: &Infra, template: &Value) -> Object {
     let settings = &infra.proxy.cluster.workload;
     let kind = workload_kind(&infra.proxy.cluster);
     let mut spec = json!({
         "selector": {"matchLabels": infra.labels},
-        "template": pod::template(infra, terms, files),
+        "template": template,
         "revisionHistoryLimit": 10,
     });
     let rolling = || json!({"type": "RollingUpdate"});

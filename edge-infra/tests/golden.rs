@@ -1,7 +1,8 @@
 //! Golden cases: `golden/<topic>/<case>/input.yaml`, a Gateway and an EdgeProxy as a user writes them, and the objects
-//! that follow.
+//! that follow. Those of topic `rate-limit` are configuration files of a controller, and the objects those around the
+//! service of rate limits.
 //!
-//! `golden/plain/*` has all objects of a fleet that nobody customised, in `objects.yaml`. Every other case has, in
+//! `golden/plain/*` has all objects of a fleet, or of the service, that nobody customised, in `objects.yaml`. Every other case has, in
 //! `changes.yaml`, what a setting changes of them: for each kind the operations (RFC 6902) that lead from the plain
 //! object to this one, a new object as a whole, or the message with which the EdgeProxy is refused.
 //! `EDGE_UPDATE=1 cargo test -p edge-infra --test golden` writes the outputs anew; files of no case are an error.
@@ -13,12 +14,14 @@
     reason = "a test reads its cases and stops where it stands"
 )]
 
-use edge_infra::{Object, REVISION, StartFiles, Terms, check, memory_limit, render};
-use edge_ir::{Infra, Placement};
+use edge_infra::{Object, REVISION, StartFiles, Terms, check, memory_limit, rate_limit, render};
+use edge_ir::{Infra, Owner, Placement};
 use edge_translate::{
     Change, Settings, Translator,
     api::{Kind, ObjectKey},
+    config::parse,
     load::{Limits, Source, load},
+    rate_limit_infra,
     status::StatusBody,
 };
 use edge_xds::bootstrap::{ClusterPlace, check_patch, for_cluster};
@@ -32,7 +35,9 @@ use std::{
 
 /// The topic whose cases run where the Gateway is.
 const GATEWAY_NAMESPACE: &str = "gateway-namespace";
-/// The topic of fleets that nobody customised.
+/// The topic whose cases are about the service of rate limits.
+const RATE_LIMIT: &str = "rate-limit";
+/// The topic of what nobody customised.
 const PLAIN: &str = "plain";
 /// Stands for the bootstrap in arguments. It is shown as a document of its own.
 const BOOTSTRAP: &str = "(the bootstrap)";
@@ -45,10 +50,11 @@ fn objects_are_as_the_cases_say() {
     for topic in entries(&root) {
         for case in entries(&topic) {
             let input = case.join("input.yaml");
-            let outcome = outcome(&input, placement(&topic, &case));
+            let subject = subject(&topic, &case);
+            let outcome = outcome(&input, subject);
             let (file, shown) = match name(&topic) == PLAIN {
                 true => ("objects.yaml", outcome),
-                false => ("changes.yaml", changes(plain(&root, placement(&topic, &case)), outcome)),
+                false => ("changes.yaml", changes(plain(&root, subject), outcome)),
             };
             let output = case.join(file);
             let text = serde_yaml::to_string(&shown).unwrap();
@@ -69,8 +75,18 @@ fn objects_are_as_the_cases_say() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// What objects are made around.
+#[derive(Clone, Copy)]
+enum Subject {
+    Fleet(Placement),
+    RateLimit,
+}
+
 /// Objects by their kind, the bootstrap, or why the EdgeProxy is refused.
-fn outcome(input: &Path, placement: Placement) -> Map<String, Value> {
+fn outcome(input: &Path, subject: Subject) -> Map<String, Value> {
+    let Subject::Fleet(placement) = subject else {
+        return objects_of_service(input);
+    };
     match infra(input, placement) {
         Ok(infra) => objects(&infra),
         Err(problem) => Map::from_iter([("refused".to_owned(), problem.into())]),
@@ -105,8 +121,31 @@ fn infra(input: &Path, placement: Placement) -> Result<Arc<Infra>, String> {
     })
 }
 
-fn objects(infra: &Infra) -> Map<String, Value> {
-    let terms = Terms {
+fn objects_of_service(input: &Path) -> Map<String, Value> {
+    let text = fs::read_to_string(input).unwrap();
+    let source = Source {
+        name: "input.yaml",
+        text: &text,
+    };
+    let service = rate_limit_infra(&parse(&source).unwrap()).unwrap();
+    let owner = Owner {
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        name: "edge-gateway".into(),
+        uid: "0".into(),
+    };
+    let infra = rate_limit::infra(&service, &terms(), Some(owner));
+    match rate_limit::render(&service, &infra, &terms()) {
+        Ok(rendered) => rendered.into_iter().map(by_kind).collect(),
+        Err(errors) => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            Map::from_iter([("refused".to_owned(), errors.join("; ").into())])
+        }
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
         controller_name: "gateway.edge/gatewayclass-controller".into(),
         controller_namespace: "edge-gateway-system".into(),
         dns_domain: "cluster.local".into(),
@@ -115,7 +154,11 @@ fn objects(infra: &Infra) -> Map<String, Value> {
         image_pull_policy: "IfNotPresent".to_owned(),
         image_pull_secrets: Vec::new(),
         authorities: "(certificates)".to_owned(),
-    };
+    }
+}
+
+fn objects(infra: &Infra) -> Map<String, Value> {
+    let terms = terms();
     let place = ClusterPlace {
         controller_namespace: &terms.controller_namespace,
         dns_domain: &terms.dns_domain,
@@ -166,19 +209,22 @@ fn changes(mut plain: Map<String, Value>, outcome: Map<String, Value>) -> Map<St
     changes
 }
 
-fn plain(root: &Path, placement: Placement) -> Map<String, Value> {
-    let case = match placement {
-        Placement::Controller => "controller-namespace",
-        Placement::Gateway => GATEWAY_NAMESPACE,
+fn plain(root: &Path, subject: Subject) -> Map<String, Value> {
+    let case = match subject {
+        Subject::Fleet(Placement::Controller) => "controller-namespace",
+        Subject::Fleet(Placement::Gateway) => GATEWAY_NAMESPACE,
+        Subject::RateLimit => RATE_LIMIT,
     };
-    outcome(&root.join(PLAIN).join(case).join("input.yaml"), placement)
+    outcome(&root.join(PLAIN).join(case).join("input.yaml"), subject)
 }
 
-/// The case of a plain fleet in its Gateway's namespace, and a topic of its own.
-fn placement(topic: &Path, case: &Path) -> Placement {
-    match [topic, case].into_iter().any(|path| name(path) == GATEWAY_NAMESPACE) {
-        true => Placement::Gateway,
-        false => Placement::Controller,
+/// By the topic, or, of what is plain, by the case.
+fn subject(topic: &Path, case: &Path) -> Subject {
+    let is = |what: &str| [topic, case].into_iter().any(|path| name(path) == what);
+    match (is(GATEWAY_NAMESPACE), is(RATE_LIMIT)) {
+        (true, _) => Subject::Fleet(Placement::Gateway),
+        (_, true) => Subject::RateLimit,
+        (false, false) => Subject::Fleet(Placement::Controller),
     }
 }
 

@@ -49,6 +49,7 @@ mod metrics;
 mod name;
 mod origin;
 mod patch;
+mod rate_limit_infra;
 mod secret;
 mod telemetry;
 mod token;
@@ -104,6 +105,7 @@ pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
+pub use rate_limit_infra::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
 pub use secret::{Secret, SecretBytes, SecretContent};
 pub use telemetry::{
     AccessLog, AccessLogger, CollectorRef, FleetTracing, LogEntries, LogFormat, LogScope, LogSink, Pairs, SampledShare,

@@ -1,4 +1,5 @@
-//! Infrastructure in a cluster: for each fleet a workload, a Service and what they need, by server-side apply.
+//! Infrastructure in a cluster: for each fleet a workload, a Service and what they need, by server-side apply. The service
+//! of rate limits, where the file asks for it, is made and kept in the same way, by a key that no fleet has ([`fleets`]).
 //!
 //! Only the leader does anything. It follows the published fleets and, by watches ([`observe`], [`nodes`]), the objects of
 //! ours that exist; [`fleets`] gives both to a task for each fleet ([`fleet`]), which writes ([`write`]) and tells how the
@@ -11,6 +12,7 @@ mod fleet;
 mod fleets;
 mod nodes;
 mod observe;
+mod owner;
 mod render;
 mod report;
 mod seen;
@@ -91,7 +93,8 @@ async fn lead(
     let mut authorities = Authorities::new(terms.authorities.clone());
     authorities.look();
     let rendering = terms.rendering.with_authorities(authorities.text());
-    let mut fleets = Fleets::new(api.client(), rendering, watches.places.clone(), outputs.clone());
+    let owner = owner::controller(api, &terms.rendering.terms.controller_namespace).await;
+    let mut fleets = Fleets::new(api.client(), rendering, owner, watches.places.clone(), outputs.clone());
     let mut look = time::interval(AUTHORITIES);
     published.mark_changed();
     loop {

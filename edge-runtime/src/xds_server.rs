@@ -27,7 +27,7 @@ use tokio::{
     net::TcpListener,
     sync::{Semaphore, watch},
 };
-use tonic::{Request, Response, Status, Streaming, transport::Server};
+use tonic::{Request, Response, Status, Streaming};
 
 mod delivered;
 mod identity;
@@ -106,12 +106,9 @@ pub async fn serve(listener: TcpListener, tls: ServerTls, limits: Limits, shared
     .max_decoding_message_size(limits.message_size)
     .max_encoding_message_size(usize::MAX);
     let mut signal = stop.clone();
-    let served = Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+    let served = incoming::server(MAX_STREAMS_OF_CONNECTION)
         // Without a grace period: with one the connection would be cut instead of told to end (tonic 0.14).
         .max_connection_age(lifetime.age)
-        .max_concurrent_streams(MAX_STREAMS_OF_CONNECTION)
         .add_service(service)
         .serve_with_incoming_shutdown(
             incoming::connections(listener, tls),

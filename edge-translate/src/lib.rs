@@ -66,5 +66,5 @@ pub use engine::Translator;
 pub use fact::{Fact, Fetched, MachinePort, Question, Wanted};
 pub use once::{Failures, Once, Outcome, translate};
 pub use phase::policies::security::signing::{needed_of_controller, signing_secret};
-pub use settings::{BootstrapCheck, Feature, ObjectCheck, Platform, RateLimitSettings, Settings};
+pub use settings::{BootstrapCheck, Feature, ObjectCheck, Platform, RateLimitSettings, Settings, rate_limit_infra};
 pub use translation::{Fault, Translation};

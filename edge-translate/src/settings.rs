@@ -5,12 +5,15 @@ use crate::{
     config::{
         EdgeGateway,
         provider::{DeployModeType, ProviderType},
-        service::RateLimit,
     },
     phase::gateways::proxy_settings,
 };
 use edge_ir::{BootstrapPatch, ClusterSettings, Placement, Timeout, Unanswered};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+
+mod rate_limit;
+
+pub use rate_limit::rate_limit_infra;
 
 /// Settings of the controller that translation reads. The shell makes them from the EdgeGateway file; they change
 /// rarely, and a change of any of them translates the whole world again.
@@ -55,7 +58,7 @@ pub type ObjectCheck = fn(&ClusterSettings) -> Vec<String>;
 pub struct RateLimitSettings {
     /// Host and port, where it isn't the one that runs beside a cluster's controller.
     pub address: Option<(Arc<str>, u16)>,
-    /// Certificates (PEM) of those who vouch for it; without, it is spoken to in clear.
+    /// Certificates (PEM) of those who vouch for it; without, those that the proxy's system trusts. Never in clear.
     pub authorities: Option<Arc<str>>,
     /// Time for its answer; 20 ms where nothing is said.
     pub timeout: Option<Timeout>,
@@ -101,7 +104,7 @@ impl Settings {
                 true => Feature::Enabled,
                 false => Feature::Disabled,
             },
-            rate_limit: config.rate_limit.as_deref().map(rate_limit),
+            rate_limit: config.rate_limit.as_deref().map(rate_limit::settings),
             lua_api: lua_api(config),
             check_bootstrap,
             edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
@@ -144,19 +147,6 @@ fn placement(config: &EdgeGateway) -> Placement {
             DeployModeType::GatewayNamespace => Placement::Gateway,
             _ => Placement::Controller,
         },
-    }
-}
-
-fn rate_limit(config: &RateLimit) -> RateLimitSettings {
-    let timeout = config.timeout.as_ref().and_then(|text| text.parse().ok());
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    RateLimitSettings {
-        timeout: timeout.map(|time| Timeout(millis(time))),
-        unanswered: match config.fail_closed {
-            true => Unanswered::Refused,
-            false => Unanswered::Allowed,
-        },
-        ..RateLimitSettings::default()
     }
 }
 

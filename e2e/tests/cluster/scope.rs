@@ -141,10 +141,11 @@ fn come_and_go(tenant: &Tenant) -> Result<()> {
     traffic.stop_without_failure().map(drop)
 }
 
+/// Each on a data plane of its own.
 #[test]
-fn tenants_leave_each_others_classes_alone() -> Result<()> {
+fn tenants_serve_beside_each_other_and_leave_each_others_classes_alone() -> Result<()> {
     let one = Tenant::install("tenant-one", &DataPlane::EdgeProxy)?;
-    let two = Tenant::install("tenant-two", &DataPlane::EdgeProxy)?;
+    let two = Tenant::install("tenant-two", &DataPlane::envoy()?)?;
     one.explain(two.explain(apart(&one, &two)))
 }
 
@@ -163,6 +164,11 @@ fn apart(one: &Tenant, two: &Tenant) -> Result<()> {
         })?;
         let foreign = tenant.lab.get(&of("foreign"))?;
         assert!(!is(&foreign, "Accepted", "True"), "{foreign}");
+    }
+    for tenant in [one, two] {
+        tenant.echo()?;
+        tenant.route("www", "front", "www.example.com", "echo")?;
+        tenant.wait_for_status(tenant.address("front", 80)?, "www.example.com", "/", 200)?;
     }
     Ok(())
 }

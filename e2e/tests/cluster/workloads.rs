@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 
 with_each_data_plane! {
     a_fleet_becomes_a_daemon_set_and_a_deployment_again,
+    an_autoscaler_takes_over_what_runs,
 }
 
 fn a_fleet_becomes_a_daemon_set_and_a_deployment_again(plane: &DataPlane) -> Result<()> {
@@ -58,9 +59,8 @@ fn becomes(tenant: &Tenant, plane: &DataPlane) -> Result<()> {
     traffic.stop_without_failure().map(drop)
 }
 
-#[test]
-fn an_autoscaler_takes_over_what_runs() -> Result<()> {
-    let tenant = Tenant::install("scaled", &DataPlane::EdgeProxy)?;
+fn an_autoscaler_takes_over_what_runs(plane: &DataPlane) -> Result<()> {
+    let tenant = Tenant::install(&format!("scaled-{plane}"), plane)?;
     tenant.explain(takes_over(&tenant))
 }
 

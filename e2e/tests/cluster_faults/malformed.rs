@@ -7,9 +7,14 @@ use e2e::{
     lab::{Kind, Object, PATIENCE, Tenant, on_parent},
     process::wait_for,
     stack::DataPlane,
+    with_each_data_plane,
 };
 use edge_translate::api::{Kind as Known, Scope};
 use serde_json::{Value, json};
+
+with_each_data_plane! {
+    a_malformed_object_of_each_kind_is_told_and_costs_no_other,
+}
 
 /// Bytes of an object that is large.
 const LARGE: usize = 1_200_000;
@@ -65,9 +70,8 @@ impl Drop for Loose<'_> {
     }
 }
 
-#[test]
-fn a_malformed_object_of_each_kind_is_told_and_costs_no_other() -> Result<()> {
-    let tenant = Tenant::install("malformed", &DataPlane::EdgeProxy)?;
+fn a_malformed_object_of_each_kind_is_told_and_costs_no_other(plane: &DataPlane) -> Result<()> {
+    let tenant = Tenant::install(&format!("malformed-{plane}"), plane)?;
     tenant.explain(are_told(&tenant))
 }
 

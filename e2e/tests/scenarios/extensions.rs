@@ -3,13 +3,12 @@
 
 mod processor;
 
-use crate::{resources::backend, statuses::policy_says};
-use anyhow::{Context, Result, ensure};
-use e2e::{
-    http::{self, Request},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Site, Stack},
+use crate::{
+    resources::backend,
+    statuses::{wait_until_answered, wait_until_said},
 };
+use anyhow::Result;
+use e2e::stack::{DataPlane, Site, Stack};
 use std::fs;
 
 /// The host of the quickstart's route.
@@ -81,23 +80,10 @@ fn service(more: &str) -> String {
 
 /// Waits until requests are answered so, and clients are told this.
 fn is_answered(stack: &Stack, status: u16, told: Option<&str>) -> Result<()> {
-    let found = wait_for(&format!("{status} with {told:?}"), PATIENCE, || {
-        let answer = http::send(stack.gateway(), &Request::get(HOST, "/"))?;
-        ensure!(
-            answer.status == status && answer.header("x-told") == told,
-            "the last answer was {answer:?}"
-        );
-        Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    wait_until_answered(stack, HOST, status, ("x-told", told))
 }
 
 /// Waits until the status of the policy says that it is refused, and why.
 fn is_refused_for(stack: &Stack, why: &str) -> Result<()> {
-    let found = wait_for(&format!("a status that says {why:?}"), PATIENCE, || {
-        let said = policy_says(&stack.status()?, "EdgeExtensionPolicy", "more", "Accepted", "False");
-        ensure!(said.iter().any(|said| said.contains(why)), "it says {said:?}");
-        Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    wait_until_said(stack, ["EdgeExtensionPolicy", "more", "Accepted", "False"], why)
 }

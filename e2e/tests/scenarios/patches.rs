@@ -1,12 +1,9 @@
 //! EdgePatchPolicies in force: what they change is served, what can't be applied is told and harms nothing, and all of
 //! it can be taken back.
 
-use anyhow::{Context, Result, ensure};
-use e2e::{
-    http::{self, Request},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Site, Stack},
-};
+use crate::statuses::{wait_until_answered, wait_until_said};
+use anyhow::Result;
+use e2e::stack::{DataPlane, Site, Stack};
 use std::fs;
 
 /// The host of the quickstart's route.
@@ -46,24 +43,10 @@ fn policy(told: &str, more: &str) -> String {
 
 /// Waits until clients are told this.
 fn is_told(stack: &Stack, told: Option<&str>) -> Result<()> {
-    let found = wait_for(&format!("x-patched: {told:?}"), PATIENCE, || {
-        let answer = http::send(stack.gateway(), &Request::get(HOST, "/"))?;
-        ensure!(
-            answer.status == 200 && answer.header("x-patched") == told,
-            "the last answer was {answer:?}"
-        );
-        Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    wait_until_answered(stack, HOST, 200, ("x-patched", told))
 }
 
 /// Waits until the status of the policy says whether its patches are programmed, and why.
 fn says(stack: &Stack, status: &str, why: &str) -> Result<()> {
-    let found = wait_for(&format!("a status that says {why:?}"), PATIENCE, || {
-        let document = stack.status()?;
-        let said = crate::statuses::policy_says(&document, "EdgePatchPolicy", "patch", "Programmed", status);
-        ensure!(said.iter().any(|said| said.contains(why)), "it says {said:?}");
-        Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    wait_until_said(stack, ["EdgePatchPolicy", "patch", "Programmed", status], why)
 }

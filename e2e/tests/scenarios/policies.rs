@@ -1,7 +1,7 @@
 //! SecurityPolicies in force: each is shown to act, to be changed and taken back by an edit, and to close what it
 //! guards when it can't do its work. Stock Envoy serves them.
 
-use crate::resources;
+use crate::{resources, statuses::wait_until_said};
 use anyhow::{Context, Result, bail, ensure};
 use e2e::{
     http::{self, Request, Response},
@@ -94,14 +94,7 @@ impl Guarded {
 
     /// Waits until the status of the policy says that it is refused, and why.
     fn is_refused_for(&self, why: &str) -> Result<()> {
-        let what = format!("a status that says {why:?}");
-        let found = wait_for(&what, PATIENCE, || {
-            let document = self.stack.status()?;
-            let said = crate::statuses::policy_says(&document, "SecurityPolicy", "guard", "Accepted", "False");
-            ensure!(said.iter().any(|said| said.contains(why)), "it says {said:?}");
-            Ok(Some(()))
-        });
-        found.map(drop).with_context(|| self.stack.logs())
+        wait_until_said(&self.stack, ["SecurityPolicy", "guard", "Accepted", "False"], why)
     }
 }
 

@@ -1,6 +1,38 @@
-//! What the status document says.
+//! What the status document says, and what clients are told meanwhile.
 
+use anyhow::{Context, Result, ensure};
+use e2e::{
+    http::{self, Request},
+    process::wait_for,
+    stack::{PATIENCE, Stack},
+};
 use serde_json::Value;
+
+/// A condition of a policy: kind and name of the policy, type and status of the condition.
+pub(crate) type Said<'a> = [&'a str; 4];
+
+/// Waits until the status of a policy says something, and why.
+pub(crate) fn wait_until_said(stack: &Stack, said: Said<'_>, why: &str) -> Result<()> {
+    let found = wait_for(&format!("a status that says {why:?}"), PATIENCE, || {
+        let says = policy_says(&stack.status()?, said);
+        ensure!(says.iter().any(|says| says.contains(why)), "it says {says:?}");
+        Ok(Some(()))
+    });
+    found.map(drop).with_context(|| stack.logs())
+}
+
+/// Waits until a host's root is answered so: with this status, and with this header or without it.
+pub(crate) fn wait_until_answered(stack: &Stack, host: &str, status: u16, told: (&str, Option<&str>)) -> Result<()> {
+    let found = wait_for(&format!("{status} with {told:?}"), PATIENCE, || {
+        let answer = http::send(stack.gateway(), &Request::get(host, "/"))?;
+        ensure!(
+            answer.status == status && answer.header(told.0) == told.1,
+            "the last answer was {answer:?}"
+        );
+        Ok(Some(()))
+    });
+    found.map(drop).with_context(|| stack.logs())
+}
 
 /// The messages of a route's conditions of this type and status, under all its parents.
 pub(crate) fn route_says(document: &Value, route: &str, condition: &str, status: &str) -> Vec<String> {
@@ -25,7 +57,7 @@ pub(crate) fn listener_says(document: &Value, gateway: &str, condition: &str, st
 }
 
 /// The messages of a policy's conditions of this type and status, under all its ancestors.
-pub(crate) fn policy_says(document: &Value, kind: &str, policy: &str, condition: &str, status: &str) -> Vec<String> {
+fn policy_says(document: &Value, [kind, policy, condition, status]: Said<'_>) -> Vec<String> {
     let resources = document["resources"].as_array().into_iter().flatten();
     let policies = resources.filter(|r| r["kind"] == kind && r["name"] == policy);
     let ancestors = policies.flat_map(|p| p["status"]["ancestors"].as_array().into_iter().flatten());

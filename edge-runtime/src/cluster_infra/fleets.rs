@@ -1,4 +1,5 @@
-//! All fleets: who is wanted, what there is of each, and the task that brings the two together.
+//! All fleets: who is wanted, what there is of each, and the task that brings the two together. The service of rate
+//! limits is looked after like one.
 
 use super::{
     Outputs, Rendering,
@@ -10,7 +11,7 @@ use super::{
     write::AT_A_TIME,
 };
 use crate::state::Published;
-use edge_ir::{FleetKey, Infra};
+use edge_ir::{FleetKey, Infra, Owner};
 use kube::Client;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,6 +29,8 @@ pub(super) struct Fleets {
     turns: Arc<Semaphore>,
     /// The fleets that there are to be.
     state: Option<Arc<Published>>,
+    /// The service of rate limits, if there is to be one.
+    service: Option<(FleetKey, Arc<Infra>)>,
     /// Objects with our marks, and whose they are.
     owners: BTreeMap<ObjectId, FleetKey>,
     /// The same by fleet, as they were seen last.
@@ -52,8 +55,16 @@ struct Running {
 }
 
 impl Fleets {
-    pub(super) fn new(client: Client, rendering: Rendering, incomplete: BTreeSet<Place>, outputs: Outputs) -> Self {
+    /// `owner`: of what is made once for the controller.
+    pub(super) fn new(
+        client: Client,
+        rendering: Rendering,
+        owner: Option<Owner>,
+        incomplete: BTreeSet<Place>,
+        outputs: Outputs,
+    ) -> Self {
         Self {
+            service: rendering.service(owner),
             nodes: Nodes::new(client.clone(), Arc::clone(&outputs.metrics)),
             client,
             rendering: Arc::new(rendering),
@@ -169,6 +180,7 @@ impl Fleets {
         }
         let wanted = self.state.iter().flat_map(|state| state.fleets.keys());
         let keys: BTreeSet<FleetKey> = wanted
+            .chain(self.service.iter().map(|(key, _)| key))
             .chain(self.views.keys())
             .chain(self.running.keys())
             .cloned()
@@ -180,13 +192,14 @@ impl Fleets {
         self.follow_nodes(key);
         let view = self.views.get(key).cloned().unwrap_or_default();
         let fleet = self.state.as_ref().and_then(|state| state.fleets.get(key));
-        let infra = match fleet {
+        let service = self.service.as_ref().filter(|(service, _)| service == key);
+        let infra = match (fleet, service) {
             // What can't be used changes nothing: what is there stays as it is, and drift of what was wanted is repaired.
-            Some(fleet) => match fleet.infra.clone().or_else(|| self.known(key)) {
+            (Some(fleet), _) => match fleet.infra.clone().or_else(|| self.known(key)) {
                 Some(infra) => Some(infra),
                 None => return self.leave(key, &view),
             },
-            None => None,
+            (None, service) => service.map(|(_, infra)| Arc::clone(infra)),
         };
         let work = Work {
             wanted: infra.map(|infra| (infra, Arc::clone(&self.rendering))),

@@ -1,17 +1,20 @@
-//! From a fleet's infrastructure to its objects, bootstrap included.
+//! From a fleet's infrastructure to its objects, bootstrap included; and to those of the service of rate limits.
 
-use edge_infra::{Object, StartFiles, Terms, memory_limit, render};
-use edge_ir::{Infra, Placement};
+use edge_infra::{Object, RenderError, StartFiles, Terms, memory_limit, rate_limit, render};
+use edge_ir::{FleetKey, Infra, Owner, Placement, RateLimitInfra};
 use edge_xds::bootstrap::{ClusterPlace, for_cluster};
+use std::sync::Arc;
 
 /// Longest argument of a program, in bytes, with the zero behind it: 32 pages (Linux, `MAX_ARG_STRLEN`).
 const LONGEST_ARGUMENT: usize = 32 * 4096;
 
 /// How the objects of fleets are rendered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rendering {
     /// What objects depend on besides their fleet.
     pub terms: Terms,
+    /// The service of rate limits, if this controller runs one.
+    pub service: Option<Arc<RateLimitInfra>>,
 }
 
 impl Rendering {
@@ -22,8 +25,22 @@ impl Rendering {
         rendering
     }
 
-    /// The objects of a fleet, or why they can't be made.
+    /// The service of rate limits, in the form of a fleet's infrastructure.
+    pub(super) fn service(&self, owner: Option<Owner>) -> Option<(FleetKey, Arc<Infra>)> {
+        let service = self.service.as_deref()?;
+        let infra = rate_limit::infra(service, &self.terms, owner);
+        Some((infra.key.clone(), Arc::new(infra)))
+    }
+
+    /// The objects of a fleet or of the service, or why they can't be made.
     pub(super) fn objects(&self, infra: &Infra) -> Result<Vec<Object>, String> {
+        match self.service.as_deref().filter(|_| infra.key == rate_limit::key()) {
+            Some(service) => rate_limit::render(service, infra, &self.terms).map_err(|errors| joined(&errors)),
+            None => self.objects_of_fleet(infra),
+        }
+    }
+
+    fn objects_of_fleet(&self, infra: &Infra) -> Result<Vec<Object>, String> {
         // A proxy without them would trust nobody, for ever.
         if infra.placement == Placement::Gateway && self.terms.authorities.is_empty() {
             return Err("the authorities behind the controller's certificate can't be read; see its log".to_owned());
@@ -49,11 +66,13 @@ impl Rendering {
             token: start.token,
             admin_port: start.admin_port,
         };
-        render(infra, &self.terms, &files).map_err(|errors| {
-            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            errors.join("; ")
-        })
+        render(infra, &self.terms, &files).map_err(|errors| joined(&errors))
     }
+}
+
+fn joined(errors: &[RenderError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    errors.join("; ")
 }
 
 #[cfg(test)]
@@ -74,7 +93,7 @@ mod tests {
             image_pull_secrets: Vec::new(),
             authorities: String::new(),
         };
-        let rendering = Rendering { terms };
+        let rendering = Rendering { terms, service: None };
         let with = |filler: usize| {
             let text = "x".repeat(filler);
             let layer = format!("{{ name: runtime-0, static_layer: {{ example: {text} }} }}");

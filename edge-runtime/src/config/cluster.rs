@@ -2,10 +2,12 @@
 
 use super::{Overrides, Reading};
 use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
+use edge_ir::RateLimitInfra;
 use edge_translate::{
     Feature,
     api::{DurationText, LabelSelector},
     config::provider::{ClusterProvider, DeployModeType, LeaderElection, WatchModeType},
+    rate_limit_infra,
 };
 use std::{
     collections::BTreeSet,
@@ -43,6 +45,8 @@ pub struct Cluster {
     pub shutdown_manager_image: Arc<str>,
     /// Whether proxies are told their zone.
     pub topology_injector: Feature,
+    /// What is made around the service of global rate limits, if there is to be one.
+    pub rate_limit: Option<Arc<RateLimitInfra>>,
 }
 
 /// Namespaces whose objects count, beside the controller's own.
@@ -79,6 +83,7 @@ impl Cluster {
             election,
             shutdown_manager_image,
             topology_injector,
+            rate_limit,
         } = self;
         let fields = [
             ("watch", *scope != other.scope),
@@ -90,6 +95,7 @@ impl Cluster {
                 *shutdown_manager_image != other.shutdown_manager_image,
             ),
             ("proxyTopologyInjector", *topology_injector != other.topology_injector),
+            ("the rate limit service", *rate_limit != other.rate_limit),
         ];
         fields
             .into_iter()
@@ -139,6 +145,11 @@ impl Reading {
             topology_injector: match injector.is_some_and(|injector| injector.disabled) {
                 true => Feature::Disabled,
                 false => Feature::Enabled,
+            },
+            // Where another one is to be asked, there is one.
+            rate_limit: match &overrides.rate_limit_service {
+                Some(_) => None,
+                None => rate_limit_infra(&self.file).map(Arc::new),
             },
             namespace,
         }

@@ -18,7 +18,7 @@ pub(super) type Remark = (&'static str, &'static str);
 const ALWAYS_READ: &str = "every kind that this version knows is read; the field is ignored";
 const NO_KIND: &str = "this version has no such kind or setting; the field is ignored";
 const NOT_STARTED: &str =
-    "the controller doesn't start the rate limit service: whoever does tells it; the field is ignored";
+    "in standalone mode the rate limit service is started by hand (docs/standalone.md); the field is ignored";
 const CLUSTER_ONLY: &str = "it belongs to provider.type Cluster; the field is ignored";
 
 /// Everything that is set and not followed.
@@ -45,10 +45,12 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         enable_dump_config: _,
         enable_pprof,
     } = admin;
+    let is_started = provider.r#type != ProviderType::Custom;
+    let unstarted = rate_limit.as_deref().filter(|_| !is_started);
     let set = [
-        (rate_limit.is_some(), ("rateLimit.backend", NOT_STARTED)),
+        (unstarted.is_some(), ("rateLimit.backend", NOT_STARTED)),
         (
-            rate_limit.as_ref().is_some_and(|service| service.telemetry.is_some()),
+            unstarted.is_some_and(|service| service.telemetry.is_some()),
             ("rateLimit.telemetry", NOT_STARTED),
         ),
         (
@@ -143,9 +145,9 @@ fn of_provider(provider: &Provider) -> Vec<Remark> {
 
 fn of_cluster(cluster: Option<&ClusterProvider>) -> Vec<Remark> {
     let Some(ClusterProvider {
-        rate_limit_deployment,
-        rate_limit_hpa,
-        rate_limit_pdb,
+        rate_limit_deployment: _,
+        rate_limit_hpa: _,
+        rate_limit_pdb: _,
         deploy: _,
         shutdown_manager: _,
         proxy_topology_injector: _,
@@ -157,20 +159,11 @@ fn of_cluster(cluster: Option<&ClusterProvider>) -> Vec<Remark> {
     else {
         return Vec::new();
     };
-    let set = [
-        (
-            rate_limit_deployment.is_some(),
-            "provider.cluster.rateLimitDeployment",
-            NOT_STARTED,
-        ),
-        (rate_limit_hpa.is_some(), "provider.cluster.rateLimitHpa", NOT_STARTED),
-        (rate_limit_pdb.is_some(), "provider.cluster.rateLimitPDB", NOT_STARTED),
-        (
-            cache_sync_period.is_some(),
-            "provider.cluster.cacheSyncPeriod",
-            "watches tell every change, so nothing is read again by the clock; the field is ignored",
-        ),
-    ];
+    let set = [(
+        cache_sync_period.is_some(),
+        "provider.cluster.cacheSyncPeriod",
+        "watches tell every change, so nothing is read again by the clock; the field is ignored",
+    )];
     let set = set.into_iter().filter(|(is_set, ..)| *is_set);
     set.map(|(_, path, reason)| (path, reason)).collect()
 }

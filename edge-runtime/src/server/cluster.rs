@@ -221,7 +221,11 @@ fn restart_for(fields: &[&str]) -> Option<String> {
 fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
     let namespaces = match (cluster.deploy, &cluster.scope) {
         (Deploy::ControllerNamespace, _) => Some(BTreeSet::from([Arc::clone(&cluster.namespace)])),
-        (Deploy::GatewayNamespace, Scope::Namespaces(names)) => Some(names.clone()),
+        // The service of rate limits is beside the controller wherever fleets are.
+        (Deploy::GatewayNamespace, Scope::Namespaces(names)) => {
+            let own = cluster.rate_limit.as_ref().map(|_| Arc::clone(&cluster.namespace));
+            Some(names.iter().cloned().chain(own).collect())
+        }
         (Deploy::GatewayNamespace, Scope::All | Scope::Selector(_)) => None,
     };
     ClusterTerms {
@@ -236,6 +240,7 @@ fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
                 image_pull_secrets: Vec::new(),
                 authorities: String::new(),
             },
+            service: cluster.rate_limit.clone(),
         },
         authorities: TlsFiles::within(&cluster.certificates).authority,
         namespaces,

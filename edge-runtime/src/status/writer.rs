@@ -265,6 +265,7 @@ impl Writer {
         self.counts.clear();
         self.failures.clear();
         self.refused.clear();
+        self.events.clear();
         if now == Leadership::Leading {
             self.cluster.mirror.begin();
             self.note();

@@ -21,7 +21,7 @@ use tokio::{
     time,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use tonic::transport::server::Connected;
+use tonic::transport::{Server, server::Connected};
 
 /// Handshakes at a time.
 const MAX_HANDSHAKES: usize = 128;
@@ -29,6 +29,15 @@ const MAX_HANDSHAKES: usize = 128;
 const MAX_CONNECTIONS: usize = 4096;
 /// How long a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a server with such connections is made of, but for what it serves. Peers that have gone unseen are noticed in
+/// less than a minute.
+pub(super) fn server(streams_of_connection: u32) -> Server {
+    Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(30)))
+        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        .max_concurrent_streams(streams_of_connection)
+}
 
 struct Incoming {
     listener: TcpListener,

@@ -21,9 +21,9 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::{net::TcpListener, sync::watch};
-use tonic::{Request, Response, Status, Streaming, transport::Server};
+use tonic::{Request, Response, Status, Streaming};
 
 /// Streams of one connection.
 const MAX_STREAMS_OF_CONNECTION: u32 = 4;
@@ -41,10 +41,7 @@ pub struct Domains {
 pub async fn serve(listener: TcpListener, tls: ServerTls, domains: Domains, stop: Stop) {
     let mut signal = stop.clone();
     let service = AggregatedDiscoveryServiceServer::new(Discovery { domains, stop });
-    let served = Server::builder()
-        .http2_keepalive_interval(Some(Duration::from_secs(30)))
-        .http2_keepalive_timeout(Some(Duration::from_secs(10)))
-        .max_concurrent_streams(MAX_STREAMS_OF_CONNECTION)
+    let served = incoming::server(MAX_STREAMS_OF_CONNECTION)
         .add_service(service.max_encoding_message_size(usize::MAX))
         .serve_with_incoming_shutdown(incoming::connections(listener, tls), async move {
             signal.requested().await;

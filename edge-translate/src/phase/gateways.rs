@@ -10,3 +10,5 @@ pub(crate) mod infra;
 pub(crate) mod patches;
 pub(crate) mod proxy_settings;
 pub(crate) mod telemetry;
+
+pub(crate) use cluster_settings::rate_limit_settings;

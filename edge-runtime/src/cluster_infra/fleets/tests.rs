@@ -7,6 +7,7 @@ use crate::{
     state::{Availability, Coverage, FleetState, Reports},
 };
 use edge_infra::ObjectKind;
+use edge_ir::{ClusterSettings, RateLimitInfra, RedisAddress, RedisSecurity};
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -50,11 +51,11 @@ fn published(fleets: &[(&str, Option<&Arc<Infra>>)]) -> Option<Arc<Published>> {
 }
 
 fn fleets() -> Fleets {
-    fleets_that_ask(&Arc::default())
+    fleets_that_ask(&Arc::default(), None)
 }
 
 /// `asked`: how many requests the API server has got.
-fn fleets_that_ask(asked: &Arc<AtomicUsize>) -> Fleets {
+fn fleets_that_ask(asked: &Arc<AtomicUsize>, service: Option<Arc<RateLimitInfra>>) -> Fleets {
     let asked = Arc::clone(asked);
     let silent = service_fn(move |_: Request<Body>| {
         asked.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +77,8 @@ fn fleets_that_ask(asked: &Arc<AtomicUsize>) -> Fleets {
     };
     Fleets::new(
         Client::new(silent, "default"),
-        Rendering { terms },
+        Rendering { terms, service },
+        None,
         BTreeSet::new(),
         outputs,
     )
@@ -140,7 +142,7 @@ async fn only_those_are_woken_who_have_other_work() {
 #[tokio::test]
 async fn objects_of_many_fleets_are_written_a_few_at_a_time() {
     let asked = Arc::default();
-    let mut fleets = fleets_that_ask(&asked);
+    let mut fleets = fleets_that_ask(&asked, None);
     let names: Vec<_> = (0..3 * AT_A_TIME).map(|n| format!("ns/{n}")).collect();
     let infra: Vec<_> = names.iter().map(|name| infra(name)).collect();
     let wanted: Vec<_> = names
@@ -156,6 +158,31 @@ async fn objects_of_many_fleets_are_written_a_few_at_a_time() {
         tokio::task::yield_now().await;
     }
     assert_eq!(asked.load(Ordering::Relaxed), AT_A_TIME);
+}
+
+/// It is there although no Gateway asks for it, and goes when the file doesn't ask for it any more.
+#[tokio::test]
+async fn the_service_of_rate_limits_is_looked_after_like_a_fleet() {
+    const KEY: &str = "service:edge-ratelimit";
+    let service = Arc::new(RateLimitInfra {
+        cluster: ClusterSettings::default(),
+        redis: RedisAddress::Url("redis:6379".into()),
+        redis_tls: RedisSecurity::Clear,
+        prometheus: true,
+        traces: None,
+    });
+    for service in [Some(service), None] {
+        let is_wanted = service.is_some();
+        let (mut fleets, mut receivers) = (fleets_that_ask(&Arc::default(), service), BTreeMap::new());
+        fleets.hear(seen("edge-ratelimit", KEY, &json!({})));
+        fleets.publish(published(&[]));
+        assert_eq!(woken(&fleets, &mut receivers), [KEY]);
+        let work = fleets.running[&FleetKey::from(KEY)].work.borrow();
+        assert_eq!(work.wanted.is_some(), is_wanted);
+        if let Some((infra, rendering)) = &work.wanted {
+            assert_eq!(rendering.objects(infra).unwrap().len(), 4);
+        }
+    }
 }
 
 #[tokio::test]

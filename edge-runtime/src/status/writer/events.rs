@@ -1,9 +1,9 @@
 //! Events: a Gateway whose proxies refuse a configuration says so where `kubectl describe` shows it, once for each
-//! refusal.
+//! refusal. What can't be posted is tried again for as long as the refusal stands.
 
 use super::{Cluster, objects};
 use crate::{
-    backoff::random,
+    backoff::{Backoff, random},
     cluster::fault::{Trouble, describe},
     state::{Rejection, RejectionKey, Rejections},
     status::book::Book,
@@ -19,7 +19,7 @@ use kube::{
     Api as Objects, Client, Error,
     api::{DynamicObject, PostParams},
 };
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// The reason of these events.
 const REASON: &str = "RejectedByDataPlane";
@@ -27,6 +27,8 @@ const REASON: &str = "RejectedByDataPlane";
 const NOTE: usize = 1024;
 /// Longest name of an object, in bytes.
 const NAME: usize = 253;
+/// The pauses after posts that failed.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(60));
 
 /// Which refusals were told: a Gateway, what of it, and why.
 type Told = (ObjectKey, Arc<str>, Arc<str>);
@@ -35,8 +37,19 @@ type Told = (ObjectKey, Arc<str>, Arc<str>);
 #[derive(Default)]
 pub(super) struct Events {
     told: BTreeSet<Told>,
-    posts: FuturesUnordered<BoxFuture<'static, Result<(), Error>>>,
+    posts: FuturesUnordered<BoxFuture<'static, (Post, Result<(), Error>)>>,
     trouble: Trouble,
+}
+
+/// What is to be posted.
+struct Post {
+    told: Told,
+    client: Client,
+    /// Where the Gateway is read, for its `uid`.
+    gateways: Objects<DynamicObject>,
+    note: String,
+    /// Before it is tried again.
+    pauses: Backoff,
 }
 
 impl Events {
@@ -48,10 +61,16 @@ impl Events {
                 let told = (gateway.clone(), Arc::clone(&key.name), Arc::clone(&rejection.reason));
                 if !self.told.contains(&told)
                     && !standing.contains(&told)
-                    && let Some(objects) = objects(cluster, gateway)
+                    && let Some(gateways) = objects(cluster, gateway)
                 {
-                    let post = post(cluster.api.client(), objects, gateway.clone(), note(key, rejection));
-                    self.posts.push(post.boxed());
+                    let post = Post {
+                        told: told.clone(),
+                        client: cluster.api.client(),
+                        gateways,
+                        note: note(key, rejection),
+                        pauses: PAUSES,
+                    };
+                    self.posts.push(post.after(Duration::ZERO).boxed());
                 }
                 standing.insert(told);
             }
@@ -59,14 +78,23 @@ impl Events {
         self.told = standing;
     }
 
+    /// Forgets everything: another replica tells it.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// Resolves when a post has ended; never while there is none.
     pub(super) async fn ended(&mut self) {
         match self.posts.next().await {
-            Some(Ok(())) => drop(self.trouble.is_over()),
-            Some(Err(error)) => {
+            Some((_, Ok(()))) => drop(self.trouble.is_over()),
+            Some((mut post, Err(error))) => {
                 let reason = describe(&error);
                 if self.trouble.is_news(&reason) {
-                    tracing::warn!("events can't be posted: {reason}");
+                    tracing::warn!("events can't be posted and are tried again: {reason}");
+                }
+                if self.told.contains(&post.told) {
+                    let pause = post.pauses.pause();
+                    self.posts.push(post.after(pause).boxed());
                 }
             }
             None => std::future::pending().await,
@@ -102,14 +130,31 @@ fn note(key: &RejectionKey, rejection: &Rejection) -> String {
     note
 }
 
-async fn post(client: Client, gateways: Objects<DynamicObject>, key: ObjectKey, note: String) -> Result<(), Error> {
-    let Some(gateway) = gateways.get_opt(&key.name).await? else {
-        return Ok(());
-    };
-    let event = Event {
+impl Post {
+    /// Posts it after a pause.
+    async fn after(self, pause: Duration) -> (Self, Result<(), Error>) {
+        tokio::time::sleep(pause).await;
+        let result = self.send().await;
+        (self, result)
+    }
+
+    /// There is nothing to tell of a Gateway that has gone.
+    async fn send(&self) -> Result<(), Error> {
+        let (gateway, ..) = &self.told;
+        let Some(found) = self.gateways.get_opt(&gateway.name).await? else {
+            return Ok(());
+        };
+        let events: Objects<Event> = Objects::namespaced(self.client.clone(), &gateway.namespace);
+        let event = event(gateway, found.metadata.uid, self.note.clone());
+        events.create(&PostParams::default(), &event).await.map(drop)
+    }
+}
+
+fn event(gateway: &ObjectKey, uid: Option<String>, note: String) -> Event {
+    Event {
         metadata: ObjectMeta {
-            name: Some(name(&key.name, random())),
-            namespace: Some(key.namespace.to_string()),
+            name: Some(name(&gateway.name, random())),
+            namespace: Some(gateway.namespace.to_string()),
             ..ObjectMeta::default()
         },
         action: Some("Configure".to_owned()),
@@ -117,25 +162,88 @@ async fn post(client: Client, gateways: Objects<DynamicObject>, key: ObjectKey, 
         note: Some(note),
         reason: Some(REASON.to_owned()),
         regarding: Some(ObjectReference {
-            api_version: Some(key.kind.api_version()),
-            kind: Some(key.kind.as_str().to_owned()),
-            name: Some(key.name.to_string()),
-            namespace: Some(key.namespace.to_string()),
-            uid: gateway.metadata.uid,
+            api_version: Some(gateway.kind.api_version()),
+            kind: Some(gateway.kind.as_str().to_owned()),
+            name: Some(gateway.name.to_string()),
+            namespace: Some(gateway.namespace.to_string()),
+            uid,
             ..ObjectReference::default()
         }),
         reporting_controller: Some("gateway.edge/edge-gateway".to_owned()),
         reporting_instance: Some("edge-gateway".to_owned()),
         type_: Some("Warning".to_owned()),
         ..Event::default()
-    };
-    let events: Objects<Event> = Objects::namespaced(client, &key.namespace);
-    events.create(&PostParams::default(), &event).await.map(drop)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{Method, Request, Response, StatusCode};
+    use kube::{Config, client::Body, core::ApiResource};
+    use serde_json::json;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+    use tower::service_fn;
+
+    /// An API server that turns away the first that is posted, as a busy one does, and counts.
+    fn busy(posted: Arc<AtomicUsize>) -> Client {
+        let service = service_fn(move |request: Request<Body>| {
+            let name = json!({"metadata": {"name": "front", "namespace": "ns", "uid": "1"}});
+            let (code, answer) = match (request.method(), posted.load(Ordering::Relaxed)) {
+                (&Method::GET, _) => (200, name),
+                (_, before) => {
+                    posted.fetch_add(1, Ordering::Relaxed);
+                    let busy = json!({"kind": "Status", "status": "Failure", "message": "busy", "code": 429});
+                    if before == 0 { (429, busy) } else { (201, name) }
+                }
+            };
+            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+            *response.status_mut() = StatusCode::from_u16(code).unwrap();
+            async move { Ok::<_, Infallible>(response) }
+        });
+        Client::new(
+            service,
+            Config::new("http://127.0.0.1".parse().unwrap()).default_namespace,
+        )
+    }
+
+    #[tokio::test]
+    async fn what_an_api_server_turns_away_is_posted_again_while_it_stands() {
+        let told: Told = (
+            ObjectKey::new(edge_translate::api::Kind::Gateway, "ns", "front"),
+            "c".into(),
+            "why".into(),
+        );
+        for (stands, posts) in [(true, 2), (false, 1)] {
+            let posted = Arc::<AtomicUsize>::default();
+            let client = busy(Arc::clone(&posted));
+            let kind = ApiResource {
+                group: "gateway.networking.k8s.io".to_owned(),
+                version: "v1".to_owned(),
+                api_version: "gateway.networking.k8s.io/v1".to_owned(),
+                kind: "Gateway".to_owned(),
+                plural: "gateways".to_owned(),
+            };
+            let post = Post {
+                told: told.clone(),
+                gateways: Objects::namespaced_with(client.clone(), "ns", &kind),
+                client,
+                note: "refused".to_owned(),
+                pauses: Backoff::new(Duration::from_millis(1), Duration::from_millis(1)),
+            };
+            let mut events = Events::default();
+            events.told.extend(stands.then(|| told.clone()));
+            events.posts.push(post.after(Duration::ZERO).boxed());
+            while !events.posts.is_empty() {
+                events.ended().await;
+            }
+            assert_eq!(posted.load(Ordering::Relaxed), posts);
+            assert_eq!(events.trouble.reason().is_some(), !stands);
+        }
+    }
 
     #[test]
     fn an_event_has_a_name_that_the_api_server_takes() {

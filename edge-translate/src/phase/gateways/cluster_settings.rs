@@ -1,15 +1,18 @@
 //! What an EdgeProxy says about the objects of its fleet in the cluster, in the terms of the infrastructure.
 
-use crate::api::{
-    self,
-    edge_proxy::{
-        MergeType,
-        cluster::{
-            ClusterAutoscaler, ClusterContainer, ClusterDisruptionBudget, ClusterPatch, ClusterPod, ClusterProvider,
-            ClusterService, ClusterServiceType, TrafficPolicy,
+use crate::{
+    api::{
+        self,
+        edge_proxy::{
+            MergeType,
+            cluster::{
+                ClusterAutoscaler, ClusterContainer, ClusterDeployment, ClusterDisruptionBudget, ClusterPatch,
+                ClusterPod, ClusterProvider, ClusterService, ClusterServiceType, TrafficPolicy,
+            },
         },
+        text::IntOrText,
     },
-    text::IntOrText,
+    config,
 };
 use edge_ir::{
     AutoscalerSettings, BudgetSettings, ClusterSettings, ContainerSettings, ObjectPatch, PodSettings, ServiceKind,
@@ -29,6 +32,20 @@ pub(super) fn cluster_settings(provider: &ClusterProvider) -> ClusterSettings {
     }
 }
 
+/// What a configuration file says about the objects of the service of rate limits.
+pub(crate) fn rate_limit_settings(provider: &config::provider::ClusterProvider) -> ClusterSettings {
+    ClusterSettings {
+        workload: provider
+            .rate_limit_deployment
+            .as_deref()
+            .map(deployment)
+            .unwrap_or_default(),
+        autoscaler: provider.rate_limit_hpa.as_deref().map(autoscaler),
+        budget: provider.rate_limit_pdb.as_deref().map(budget),
+        ..ClusterSettings::default()
+    }
+}
+
 fn workload(provider: &ClusterProvider) -> WorkloadSettings {
     if let Some(set) = provider.envoy_daemon_set.as_deref() {
         return WorkloadSettings {
@@ -42,9 +59,10 @@ fn workload(provider: &ClusterProvider) -> WorkloadSettings {
             patch: set.patch.as_deref().map(patch),
         };
     }
-    let Some(deployment) = provider.envoy_deployment.as_deref() else {
-        return WorkloadSettings::default();
-    };
+    provider.envoy_deployment.as_deref().map(deployment).unwrap_or_default()
+}
+
+fn deployment(deployment: &ClusterDeployment) -> WorkloadSettings {
     WorkloadSettings {
         kind: WorkloadKind::Deployment,
         name: text(&deployment.name),

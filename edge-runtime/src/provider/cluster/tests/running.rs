@@ -216,6 +216,7 @@ impl Rig {
             proxy_image: "none".into(),
             shutdown_manager_image: "none".into(),
             topology_injector: Feature::Disabled,
+            rate_limit: None,
         };
         let api = Api::of(server.client());
         let kinds = Kinds {

@@ -2,7 +2,10 @@
 
 use crate::{
     engine::reader::Reader,
-    phase::backends::cluster::{ClusterParts, NamedHost},
+    phase::backends::{
+        backend_tls::system_authorities,
+        cluster::{ClusterParts, NamedHost},
+    },
     settings::RateLimitSettings,
 };
 use edge_ir::{
@@ -46,35 +49,33 @@ pub(super) fn cluster(reader: &Reader<'_>) -> Option<ClusterParts> {
     };
     let (host, port) = service.address.clone().unwrap_or_else(beside);
     let name: Arc<str> = format!("{SERVICE}.{}", settings.controller_namespace).into();
-    let tls = authorities(service).map(|authorities| {
-        let tls = UpstreamTls {
-            naming: ServerNaming::Fixed,
-            server_name: Arc::clone(&name),
-            authorities: Some(authorities.name.clone()),
-            subjects: vec![SubjectName::Dns(name)],
-            client_certificate: None,
-            alpn: vec!["h2".into()],
-            parameters: TlsParameters::default(),
-        };
-        (tls, authorities)
-    });
+    let authorities = authorities(service);
+    let tls = UpstreamTls {
+        naming: ServerNaming::Fixed,
+        server_name: Arc::clone(&name),
+        authorities: Some(authorities.name.clone()),
+        subjects: vec![SubjectName::Dns(name)],
+        client_certificate: None,
+        alpn: vec!["h2".into()],
+        parameters: TlsParameters::default(),
+    };
     let at = NamedHost {
         host: &host,
         port,
         protocol: AppProtocol::Http2,
-        tls,
+        tls: Some((tls, authorities)),
     };
     Some(ClusterParts::at_host(ClusterName::from(CLUSTER), at))
 }
 
-fn authorities(service: &RateLimitSettings) -> Option<Arc<Secret>> {
-    let pem = service.authorities.clone()?;
-    Some(Arc::new(Secret {
+/// Who vouches for it.
+fn authorities(service: &RateLimitSettings) -> Arc<Secret> {
+    let Some(bundle) = service.authorities.clone() else {
+        return system_authorities();
+    };
+    Arc::new(Secret {
         name: SecretName::from(AUTHORITIES),
-        content: SecretContent::Authorities {
-            bundle: pem,
-            revoked: None,
-        },
+        content: SecretContent::Authorities { bundle, revoked: None },
         origins: Arc::default(),
-    }))
+    })
 }

@@ -1,0 +1,59 @@
+//! What must exist in a cluster around the service of global rate limits.
+
+use crate::ClusterSettings;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The infrastructure of the service of global rate limits: one for a controller, beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RateLimitInfra {
+    /// Its workload, autoscaler and disruption budget.
+    pub cluster: ClusterSettings,
+    /// Where it counts.
+    pub redis: RedisAddress,
+    /// How it speaks to Redis.
+    pub redis_tls: RedisSecurity,
+    /// Whether its measurements can be scraped.
+    pub prometheus: bool,
+    /// Where its traces go, if anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces: Option<RateLimitTraces>,
+}
+
+/// Where a Redis server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RedisAddress {
+    /// `host:port`, several with commas between, or a `redis://` URL.
+    Url(Arc<str>),
+    /// A key of a Secret beside the controller that says so.
+    Secret {
+        /// The Secret.
+        name: Arc<str>,
+        /// Its key.
+        key: Arc<str>,
+    },
+}
+
+/// How a Redis server is spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RedisSecurity {
+    /// As it is.
+    Clear,
+    /// In TLS, verified by what the image trusts.
+    Tls,
+    /// In TLS, with the client certificate of a Secret beside the controller.
+    MutualTls(Arc<str>),
+}
+
+/// Where the traces of the service go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RateLimitTraces {
+    /// URL of a collector that speaks OTLP over gRPC.
+    pub collector: Arc<str>,
+    /// How many of a hundred are kept.
+    pub percent: u32,
+}
