@@ -57,7 +57,7 @@ pub(crate) fn listener_says(document: &Value, gateway: &str, condition: &str, st
 }
 
 /// The messages of a policy's conditions of this type and status, under all its ancestors.
-fn policy_says(document: &Value, [kind, policy, condition, status]: Said<'_>) -> Vec<String> {
+pub(crate) fn policy_says(document: &Value, [kind, policy, condition, status]: Said<'_>) -> Vec<String> {
     let resources = document["resources"].as_array().into_iter().flatten();
     let policies = resources.filter(|r| r["kind"] == kind && r["name"] == policy);
     let ancestors = policies.flat_map(|p| p["status"]["ancestors"].as_array().into_iter().flatten());

@@ -126,7 +126,7 @@ pub(crate) fn clients_log_in_at_a_provider(plane: &DataPlane) -> Result<()> {
     www.stack.remove("client.yaml")?;
     www.closes(&get(&[]), 500)?;
     www.is_refused_for("secret default/client does not exist")?;
-    let pending = policy_says(&www.stack.status()?, "SecurityPolicy", "guard", "Programmed", "False");
+    let pending = policy_says(&www.stack.status()?, ["SecurityPolicy", "guard", "Programmed", "False"]);
     ensure!(pending.is_empty(), "{pending:?}");
     www.open()
 }
