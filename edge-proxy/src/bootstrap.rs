@@ -156,11 +156,12 @@ fn encode(origin: &str, value: Value, encoded: &mut Vec<u8>) -> Result<(), Boots
         origin: origin.to_owned(),
         source,
     };
-    let value = if value.is_null() {
+    let mut value = if value.is_null() {
         Value::Object(serde_json::Map::new())
     } else {
         value
     };
+    drop_untyped(&mut value);
     let codec = Codec::for_value::<ProtoBootstrap>(&value).map_err(wrong)?;
     encoded.extend(
         codec
@@ -168,6 +169,26 @@ fn encode(origin: &str, value: Value, encoded: &mut Vec<u8>) -> Result<(), Boots
             .map_err(wrong)?,
     );
     Ok(())
+}
+
+/// Takes the empty settings out of what routes say of filters (`config: {}` switches one on): a message without a type has
+/// no form that could be read.
+fn drop_untyped(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let is_switch = fields
+                .get("@type")
+                .and_then(Value::as_str)
+                .is_some_and(|name| name.ends_with("/envoy.config.route.v3.FilterConfig"));
+            if is_switch {
+                fields
+                    .retain(|name, inner| name != "config" || inner.as_object().is_none_or(|inner| !inner.is_empty()));
+            }
+            fields.values_mut().for_each(drop_untyped);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_untyped),
+        _ => {}
+    }
 }
 
 /// YAML, or JSON by the file's name.

@@ -9,14 +9,15 @@
 //! speed, and runtime keys (the default value next to them is used).
 //! Deliberately absent: anything about when a resource becomes active; that is [`crate::xds::assembly`]'s.
 
+mod access;
 mod access_log;
 pub mod balancing;
 pub mod cluster;
-mod cors;
 pub mod credential;
 pub mod endpoint;
 pub mod field;
 pub mod files;
+mod filter;
 mod hash_policy;
 pub mod header;
 mod health;
@@ -30,7 +31,6 @@ pub mod route_action;
 pub mod route_table;
 pub mod scopes;
 pub mod secret;
-mod session;
 mod stream;
 pub mod template;
 pub mod tls;
@@ -65,6 +65,8 @@ pub struct Context {
     pub prefixed: Arc<PrefixedHeaders>,
     /// The next [`crate::config::endpoint::HostId`].
     pub next_host: u64,
+    /// Filters of the listener that is being compiled, which wait for their credentials.
+    pub credentials: Vec<credential::CredentialUse>,
     /// The cluster of the configuration server, which alone may ask for a credential.
     pub ads_cluster: Option<String>,
 }
@@ -79,6 +81,7 @@ impl Context {
             scopes: Scopes::new(workers),
             prefixed: Arc::new(prefixed),
             next_host: 0,
+            credentials: Vec::new(),
             ads_cluster: None,
         }
     }

@@ -8,16 +8,16 @@
 //! Deliberately absent: Envoy's protobuf types (they are large and stay in the control half) and any mutable state
 //! except the shared counters that [`crate::stats`] owns.
 
+pub mod access;
 pub mod access_log;
 pub mod cluster;
-pub mod cors;
 pub mod endpoint;
+pub mod filter;
 pub mod hashing;
 pub mod header;
 pub mod health;
 pub mod listener;
 pub mod route;
-pub mod session;
 pub mod stream;
 pub mod table;
 pub mod tls;

@@ -20,7 +20,7 @@ use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::control::binding::Unbound;
 use crate::dns::Resolvers;
-use crate::health::Watches;
+use crate::health::{Warmed, Watches};
 use crate::shared::{BoundListener, Drain, Shared};
 use crate::sockets::Sockets;
 use crate::xds::assembly::{Assembly, Origin};
@@ -205,7 +205,7 @@ impl Control {
     /// for.
     fn watch_health(self: &Rc<Self>) -> bool {
         let control = Rc::downgrade(self);
-        let warmed: Rc<dyn Fn(&Arc<str>)> = Rc::new(move |cluster| {
+        let warmed: Warmed = Rc::new(move |cluster: &Arc<str>| {
             if let Some(control) = control.upgrade() {
                 control.assembly.borrow_mut().put_warm(cluster);
                 control.settle();

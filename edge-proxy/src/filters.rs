@@ -1,25 +1,337 @@
-//! Filters that run before the router.
+//! HTTP filters: what happens to a request before its route acts, and to the response behind it.
 //!
-//! What: a closed enum ([`crate::config::listener::HttpFilter`]), run in the order of the configuration; a filter lets
-//! the request go on or answers it.
+//! What: a [`Chain`] is made of the filters that act on one request, in the order of the manager's list. Each has a step
+//! in these phases, as in Envoy:
+//!
+//! | phase | order | may |
+//! |---|---|---|
+//! | request head, [`Step::request`] | as listed | read and edit the head, wait, ask for another look at the routes, or answer |
+//! | request content | as listed | read the content whole while it waits, or put a body of its own around it |
+//! | response head, [`Step::response`] | backwards | edit the head, or put another response in its place |
+//! | response content, trailers | backwards | put a body of its own around the one that comes |
+//! | end | – | what such a body does when it is dropped: the exchange is over |
+//!
+//! The answer of a filter goes through the response phase of all of them, also of those whose turn hadn't come, so a
+//! step must be at home there without having seen the request.
+//! Which filters act is decided by [`crate::config::filter`]: a route that says nothing, on a chain where nothing acts by
+//! itself, comes here never and costs nothing. A filter that a request gives nothing to do is no step either.
+//! Routes are looked up again when a filter asks for it, and the filters that are still to come are those of the new
+//! route (Envoy keeps those of the first; so a route that guards itself is guarded here either way).
 
-pub(crate) mod cors;
+mod api_key;
+mod basic_auth;
+pub(crate) mod buffer;
+mod cookies;
+mod cors;
+mod credential_injector;
+mod csrf;
+mod ext_authz;
+mod fault;
 pub(crate) mod grpc_web;
 mod health_check;
+mod jwt;
+mod local_rate_limit;
+mod query;
+mod rbac;
 pub(crate) mod session;
 
-use http::Response;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
 
-use crate::config::listener::HttpFilter;
-use crate::downstream::connection::Connection;
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use smallvec::SmallVec;
+
+use crate::config::access::AccessRules;
+use crate::config::filter::api_key::ApiKeyAuth;
+use crate::config::filter::basic_auth::{BasicAuth, Users};
+use crate::config::filter::credential::Injector;
+use crate::config::filter::csrf::SiteCheck;
+use crate::config::filter::fault::Faults;
+use crate::config::filter::jwt::{Asked, Tokens};
+use crate::config::filter::session::SessionPolicy;
+use crate::config::filter::{FilterKind, FilterSettings, HeaderMutations, HealthCheckFilter, HttpFilters};
 use crate::http::body::ResponseBody;
+use crate::http::edits::{self, Scene};
+use crate::http::exchange::Exchange;
 use crate::http::head::Head;
+use crate::http::route::{Destination, Site};
+use crate::http::{Arrived, local_reply};
+use cors::Cors;
+use ext_authz::Authorizing;
+use grpc_web::Bridge;
+use local_rate_limit::Limited;
+use session::Session;
 
-/// Runs the filters; the answer of the first one that answers.
-pub(crate) fn run(connection: &Connection, head: &Head) -> Option<Response<ResponseBody>> {
-    connection.manager().filters.iter().find_map(|filter| match filter {
-        HttpFilter::HealthCheck(filter) => health_check::answer(filter, connection, head),
-        // Two are asked when the route is known, the other stands around the whole request.
-        HttpFilter::Cors | HttpFilter::GrpcWeb | HttpFilter::Session => None,
+/// The filters that act on a request.
+pub(crate) struct Chain<'a> {
+    /// Each with its place in the manager's list.
+    steps: SmallVec<[(usize, Step<'a>); 4]>,
+}
+
+/// A filter at work on one request.
+enum Step<'a> {
+    HealthCheck(&'a HealthCheckFilter),
+    Cors(Cors<'a>),
+    GrpcWeb(Option<Rc<Bridge>>),
+    Session(&'a SessionPolicy),
+    Csrf(&'a SiteCheck),
+    Authorizer(Authorizing<'a>),
+    BasicAuth(&'a BasicAuth, Option<&'a Users>),
+    ApiKeyAuth(&'a ApiKeyAuth, Option<&'a ApiKeyAuth>),
+    Tokens(&'a Tokens, &'a Asked),
+    Rbac(&'a AccessRules),
+    LocalRateLimit(Limited<'a>),
+    Fault(&'a Faults),
+    Buffer(usize),
+    CredentialInjector(&'a Injector),
+    HeaderMutation(&'a HeaderMutations),
+    /// What the route says isn't for this filter, or nobody knows the filter: nothing may pass.
+    Misfit(&'a str),
+}
+
+/// How a request goes on behind a filter.
+pub(crate) enum Flow {
+    /// To the next one.
+    Continue,
+    /// To the next one of its route, which may be another than before.
+    Reroute,
+    /// It is answered.
+    Answer(Box<Response<ResponseBody>>),
+}
+
+impl Flow {
+    /// This is the answer.
+    fn answer(response: Response<ResponseBody>) -> Self {
+        Self::Answer(Box::new(response))
+    }
+
+    /// The answer of a filter that lets nothing pass.
+    fn refuse(arrived: &Arrived<'_>, status: StatusCode, body: &'static str, details: &'static str) -> Self {
+        arrived.exchange.note(|record| record.details = details.into());
+        let body = Bytes::from_static(body.as_bytes());
+        Self::answer(local_reply::text(status, body, None, arrived.audience))
+    }
+}
+
+/// What a request asks for, as a challenge names it: at most so much of the path.
+fn realm(head: &Head) -> String {
+    const MAX_PATH: usize = 256;
+    let said = head
+        .headers
+        .get("x-forwarded-proto")
+        .and_then(|value| value.to_str().ok());
+    let (scheme, path) = (said.unwrap_or(head.scheme), head.target.as_str());
+    let path = path.get(..MAX_PATH).unwrap_or(path).replace('"', "%22");
+    format!("{scheme}://{}{path}", head.authority_text())
+}
+
+/// Waits for something, no longer than the request may take; else its answer.
+async fn within<F: Future>(arrived: &mut Arrived<'_>, work: F) -> Result<F::Output, Flow> {
+    arrived.delayed = true;
+    let exchange = Rc::clone(&arrived.exchange);
+    let is_complete = http_body::Body::is_end_stream(&arrived.body);
+    exchange.hold();
+    let mut work = pin!(work);
+    let done = poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Poll::Pending => exchange.poll_deadline(cx).map(Err),
+    });
+    done.await.map_err(|kind| {
+        exchange.timer.clear(kind);
+        exchange.count_expired(kind, None);
+        let fault = Exchange::fault_of(kind, is_complete);
+        exchange.note(|record| record.fault(fault));
+        Flow::answer(local_reply::of_fault(fault, arrived.audience))
     })
+}
+
+impl<'a> Chain<'a> {
+    /// The filters that act on a request of a route that says this.
+    pub(crate) fn new(filters: &'a HttpFilters, destination: Destination<'a>, head: &Head) -> Self {
+        let mut chain = Self { steps: SmallVec::new() };
+        chain.extend(0, filters, destination, head);
+        chain
+    }
+
+    /// Whether none does.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Adds those from a place in the list on.
+    fn extend(&mut self, from: usize, filters: &'a HttpFilters, destination: Destination<'a>, head: &Head) {
+        let said = destination.filters(head.random);
+        for (place, filter) in filters.list().iter().enumerate().skip(from) {
+            let own = said.of(&filter.name);
+            if own.map_or(filter.disabled, |own| own.disabled) {
+                continue;
+            }
+            let settings = own.and_then(|own| own.settings.as_deref());
+            // Who edits the head may give those behind it something to do.
+            let is_final = !self.steps.iter().any(|(_, step)| step.edits_requests());
+            let step = Step::of(&filter.kind, settings, is_final.then_some(head));
+            let step = step.unwrap_or(Some(Step::Misfit(&filter.name)));
+            // As in Envoy: what the proxy itself answers is nobody's page.
+            let step = step.filter(|step| destination.is_backend() || !matches!(step, Step::Cors(_)));
+            self.steps.extend(step.map(|step| (place, step)));
+        }
+    }
+
+    /// Leads a request through, to its destination, and the response back.
+    pub(crate) async fn run(
+        mut self,
+        site: &Site<'a>,
+        destination: Destination<'a>,
+        mut arrived: Arrived<'a>,
+    ) -> Response<ResponseBody> {
+        let exchange = Rc::clone(&arrived.exchange);
+        let mut destination = destination;
+        let mut answer = None;
+        let mut at = 0;
+        while let Some((place, step)) = self.steps.get_mut(at) {
+            let place = *place;
+            at += 1;
+            match step.request(&mut arrived).await {
+                Flow::Continue => {}
+                Flow::Reroute => {
+                    destination = site.find(&arrived);
+                    self.steps.truncate(at);
+                    self.extend(place + 1, &site.manager.filters, destination, &arrived.head);
+                }
+                Flow::Answer(response) => {
+                    answer = Some(*response);
+                    break;
+                }
+            }
+        }
+        let mut response = match answer {
+            Some(answer) => answer,
+            None => site.go(destination, arrived).await,
+        };
+        for (_, step) in self.steps.iter_mut().rev() {
+            response = step.response(&exchange, response).await;
+        }
+        response
+    }
+}
+
+/// What a route says isn't for the filter that it is said of.
+struct Misfit;
+
+impl<'a> Step<'a> {
+    /// What a filter has to do by its own settings and those of the route. `head` is the request, if it stays so until
+    /// the filter gets it: what doesn't concern it is no step.
+    fn of(
+        kind: &'a FilterKind,
+        settings: Option<&'a FilterSettings>,
+        head: Option<&Head>,
+    ) -> Result<Option<Self>, Misfit> {
+        use {FilterKind as Kind, FilterSettings as Of};
+        Ok(match (kind, settings) {
+            (Kind::HealthCheck(check), None) => {
+                let is_asked = head.is_none_or(|head| health_check::is_asked(check, head));
+                is_asked.then_some(Self::HealthCheck(check))
+            }
+            (Kind::Cors, Some(Of::Cors(policy))) => {
+                let concerns = head.is_none_or(cors::concerns);
+                concerns.then(|| Self::Cors(Cors::new(policy)))
+            }
+            (Kind::GrpcWeb, None) => {
+                let concerns = head.is_none_or(|head| Bridge::of(head).is_some());
+                concerns.then_some(Self::GrpcWeb(None))
+            }
+            (Kind::Cors | Kind::Session, None) => None,
+            (Kind::Session, Some(Of::Session(policy))) => policy.as_ref().map(Self::Session),
+            (Kind::Csrf(check), None) | (Kind::Csrf(_), Some(Of::Csrf(check))) => Some(Self::Csrf(check)),
+            (Kind::Authorizer(filter), None) => Authorizing::new(filter, None).map(Self::Authorizer),
+            (Kind::Authorizer(filter), Some(Of::Authorizer(said))) => {
+                Authorizing::new(filter, Some(said)).map(Self::Authorizer)
+            }
+            (Kind::BasicAuth(auth), None) => Some(Self::BasicAuth(auth, None)),
+            (Kind::BasicAuth(auth), Some(Of::BasicAuth(users))) => Some(Self::BasicAuth(auth, Some(users))),
+            (Kind::ApiKeyAuth(auth), None) => Some(Self::ApiKeyAuth(auth, None)),
+            (Kind::ApiKeyAuth(auth), Some(Of::ApiKeyAuth(own))) => Some(Self::ApiKeyAuth(auth, Some(own))),
+            (Kind::Tokens(_), None) => None,
+            (Kind::Tokens(tokens), Some(Of::Tokens(asked))) => Some(Self::Tokens(tokens, asked)),
+            (Kind::Rbac(rules), None) | (Kind::Rbac(_), Some(Of::Rbac(rules))) => rules.as_ref().map(Self::Rbac),
+            (Kind::LocalRateLimit(limits), None) | (Kind::LocalRateLimit(_), Some(Of::LocalRateLimit(limits))) => {
+                let limits = limits.as_ref();
+                limits.map(|limits| Self::LocalRateLimit(Limited::new(limits)))
+            }
+            (Kind::Fault(faults), None) | (Kind::Fault(_), Some(Of::Fault(faults))) => Some(Self::Fault(faults)),
+            (Kind::Buffer(limit), None) | (Kind::Buffer(_), Some(Of::Buffer(Some(limit)))) => {
+                Some(Self::Buffer(*limit))
+            }
+            (Kind::Buffer(_), Some(Of::Buffer(None))) => None,
+            (Kind::CredentialInjector(injector), None) => Some(Self::CredentialInjector(injector)),
+            (Kind::HeaderMutation(edits), None) => Some(Self::HeaderMutation(edits)),
+            _ => return Err(Misfit),
+        })
+    }
+
+    /// Whether filters behind it may see another head.
+    fn edits_requests(&self) -> bool {
+        matches!(
+            self,
+            Self::BasicAuth(..)
+                | Self::ApiKeyAuth(..)
+                | Self::GrpcWeb(_)
+                | Self::HeaderMutation(_)
+                | Self::LocalRateLimit(_)
+                | Self::CredentialInjector(_)
+        )
+    }
+
+    /// The request has come so far.
+    async fn request(&mut self, arrived: &mut Arrived<'a>) -> Flow {
+        match self {
+            Self::HealthCheck(check) => return health_check::request(check, arrived),
+            Self::Cors(cors) => return cors.request(arrived),
+            Self::GrpcWeb(bridge) => {
+                *bridge = Bridge::of(&arrived.head);
+                if let Some(bridge) = bridge {
+                    bridge.translate(arrived);
+                }
+            }
+            Self::Session(policy) => arrived.session = Session::of(policy, &arrived.head),
+            Self::Csrf(check) => return csrf::request(check, arrived),
+            Self::Authorizer(authorizing) => return authorizing.request(arrived).await,
+            Self::BasicAuth(auth, users) => return basic_auth::request(auth, *users, arrived),
+            Self::ApiKeyAuth(auth, own) => return api_key::request(auth, *own, arrived),
+            Self::Tokens(tokens, asked) => return jwt::request(tokens, asked, arrived).await,
+            Self::Rbac(rules) => return rbac::request(rules, arrived),
+            Self::LocalRateLimit(limited) => return limited.request(arrived),
+            Self::CredentialInjector(injector) => return credential_injector::request(injector, arrived),
+            Self::Fault(faults) => return fault::request(faults, arrived).await,
+            Self::Buffer(limit) => return buffer::request(*limit, arrived).await,
+            Self::HeaderMutation(edits) => {
+                let connection = Rc::clone(&arrived.exchange.connection);
+                edits::edit_request(&mut arrived.head, &edits.request, Scene::of(&connection));
+            }
+            Self::Misfit(name) => {
+                tracing::error!(filter = *name, "a route's settings aren't for this filter");
+                return Flow::refuse(arrived, StatusCode::INTERNAL_SERVER_ERROR, "", "filter_misfit");
+            }
+        }
+        Flow::Continue
+    }
+
+    /// The response has come so far.
+    async fn response(&mut self, exchange: &Exchange, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+        match self {
+            Self::Cors(cors) => cors.response(response.headers_mut()),
+            Self::GrpcWeb(Some(bridge)) => response = bridge.answer(exchange, response).await,
+            Self::Authorizer(authorizing) => authorizing.response(response.headers_mut()),
+            Self::LocalRateLimit(limited) => limited.response(response.headers_mut()),
+            Self::HeaderMutation(edits) => {
+                let scene = Scene::of(&exchange.connection);
+                edits::edit_response(response.headers_mut(), &edits.response, scene, &Head::empty());
+            }
+            _ => {}
+        }
+        response
+    }
 }

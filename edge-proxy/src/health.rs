@@ -30,7 +30,7 @@ use crate::stats::WorkerIndex;
 use crate::vitals::{Flag, Vitals};
 
 /// Called when every host of a cluster has been probed once.
-type Warmed = Rc<dyn Fn(&Arc<str>)>;
+pub(crate) type Warmed = Rc<dyn Fn(&Arc<str>)>;
 
 /// The clusters that are watched.
 #[derive(Default)]

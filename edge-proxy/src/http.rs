@@ -1,17 +1,18 @@
 //! Requests: from the head that the codec delivers to the response that it is given.
 //!
-//! What: [`ingress`] takes a request in, [`crate::filters`] may answer it, the route table finds its route, [`forward`]
-//! sends it to a backend, [`egress`] finishes the response. Nothing here knows a codec.
+//! What: [`ingress`] takes a request in, [`route`] finds its route, [`crate::filters`] change or answer it, [`forward`]
+//! sends it to a backend, the filters change the response, [`egress`] finishes it. Nothing here knows a codec.
 
+pub(crate) mod ask;
 pub(crate) mod body;
-mod edits;
+pub(crate) mod edits;
 pub(crate) mod egress;
 pub(crate) mod exchange;
 mod forward;
 mod hashing;
 pub(crate) mod head;
 pub(crate) mod incoming;
-mod ingress;
+pub(crate) mod ingress;
 pub(crate) mod local_reply;
 mod mirror;
 pub(crate) mod number;
@@ -21,23 +22,20 @@ pub(crate) mod request;
 mod respond;
 mod retry;
 mod rewrite;
+pub(crate) mod route;
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::config::route::{Action, DirectResponse, Redirect, RedirectScheme, Route};
-use crate::config::table::TlsRequirement;
+use crate::config::access::Metadata;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::fault::Fault;
-use crate::filters::cors::{self, Verdict};
-use crate::filters::grpc_web::Bridge;
+use crate::filters::session::Session;
 use body::ResponseBody;
-use edits::Scene;
 pub(crate) use edits::hostname;
 use egress::Echo;
 use exchange::Exchange;
@@ -47,13 +45,19 @@ use ingress::{Notes, Refusal};
 use local_reply::Audience;
 
 /// A request that was taken in.
-pub(crate) struct Arrived {
-    exchange: Rc<Exchange>,
-    head: Head,
-    notes: Notes,
-    body: Incoming,
-    /// Translates the call of a script.
-    web: Option<Rc<Bridge>>,
+pub(crate) struct Arrived<'a> {
+    pub(crate) exchange: Rc<Exchange>,
+    pub(crate) head: Head,
+    pub(crate) notes: Notes,
+    pub(crate) body: Incoming,
+    /// Whom answers are for, whatever filters make of the head.
+    pub(crate) audience: Audience,
+    /// The session that it is part of.
+    pub(crate) session: Option<Box<Session<'a>>>,
+    /// A filter has kept it waiting.
+    pub(crate) delayed: bool,
+    /// What filters have found out about it.
+    pub(crate) metadata: Metadata,
 }
 
 /// Serves one request.
@@ -73,36 +77,22 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
             if connection.manager().request_id.in_response {
                 echo.request_id = head.headers.get(ingress::X_REQUEST_ID).cloned();
             }
-            let bridge = Bridge::of(&connection, &head).map(|bridge| (bridge, Rc::clone(&exchange)));
-            let response = match crate::filters::run(&connection, &head) {
-                Some(answer) => {
-                    noted.note(|record| {
-                        record.health_check = true;
-                        record.details = "health_check_ok";
-                    });
-                    answer
-                }
-                None => {
-                    route(Arrived {
-                        exchange,
-                        head,
-                        notes,
-                        body,
-                        web: bridge.as_ref().map(|(bridge, _)| Rc::clone(bridge)),
-                    })
-                    .await
-                }
-            };
-            match bridge {
-                // Boxed: few requests come here.
-                Some((bridge, exchange)) => Box::pin(bridge.answer(&exchange, response)).await,
-                None => response,
-            }
+            route::serve(Arrived {
+                exchange,
+                audience: audience(&head),
+                head,
+                notes,
+                body,
+                session: None,
+                delayed: false,
+                metadata: Metadata::new(),
+            })
+            .await
         }
         Err(refusal) => {
             noted.note(|record| match &refusal {
                 Refusal::Fault(fault) => record.fault(*fault),
-                Refusal::Redirect(_) => record.details = "path_normalization_failed",
+                Refusal::Redirect(_) => record.details = "path_normalization_failed".into(),
             });
             refuse(&connection, &head, refusal)
         }
@@ -112,7 +102,7 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
     response
 }
 
-fn audience(head: &Head) -> Audience {
+pub(crate) fn audience(head: &Head) -> Audience {
     if head.is_grpc() { Audience::Grpc } else { Audience::Http }
 }
 
@@ -140,123 +130,6 @@ fn redirect_to(status: StatusCode, location: &str) -> Response<ResponseBody> {
     if let Ok(location) = HeaderValue::from_str(location) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    response
-}
-
-async fn route(mut arrived: Arrived) -> Response<ResponseBody> {
-    let connection = Rc::clone(&arrived.exchange.connection);
-    let (head, internal) = (&mut arrived.head, arrived.notes.internal);
-    let snapshot = connection.worker.snapshot();
-    // The connection must not ask this configuration for routes that only the one before knows by that name.
-    connection.follow(&snapshot);
-    let manager = connection.manager();
-    let last;
-    let table = match snapshot.route_table(&manager.routes) {
-        Some(table) => Some(table),
-        None => {
-            last = connection.last_routes(&manager.routes);
-            last.as_ref()
-        }
-    };
-    let host = table.and_then(|table| table.virtual_host(head.authority_text()));
-    if let Some(host) = host
-        && needs_tls(&connection, host.require_tls, internal)
-    {
-        let https = Redirect {
-            status: StatusCode::MOVED_PERMANENTLY,
-            scheme: Some(RedirectScheme::Https),
-            host: None,
-            port: None,
-            path: None,
-            strip_query: false,
-        };
-        arrived.exchange.note(|record| record.details = "direct_response");
-        let everything = crate::config::route::PathCondition::Prefix("/".into());
-        return redirect_to(https.status, &rewrite::location(&https, &everything, head));
-    }
-    let Some(route) = host.and_then(|host| host.find(&head.view())) else {
-        connection.cells().no_route.inc();
-        arrived.exchange.note(|record| record.fault(Fault::NoRoute));
-        return local_reply::of_fault(Fault::NoRoute, audience(head));
-    };
-    let cells = connection.cells();
-    arrived.exchange.note(|record| {
-        record.route = Some(Arc::clone(&route.name));
-        record.details = "direct_response";
-    });
-    match &route.action {
-        Action::Redirect(redirect) => {
-            cells.rq_redirect.inc();
-            answer_redirect(&connection, route, redirect, head)
-        }
-        Action::Direct(direct) => {
-            cells.rq_direct_response.inc();
-            answer_directly(&connection, route, direct, head)
-        }
-        Action::Forward(settings) => {
-            cells.rq_total.inc();
-            let verdict = match &route.cors {
-                Some(policy) => cors::judge(policy, &connection, head),
-                None => Verdict::Pass,
-            };
-            let permission = match verdict {
-                Verdict::Preflight(response) => return response,
-                Verdict::Allowed(permission) => Some(permission),
-                Verdict::Pass => None,
-            };
-            let mut response = forward::forward(&snapshot, route, settings, arrived).await;
-            if let Some(permission) = permission {
-                permission.write(response.headers_mut());
-            }
-            response
-        }
-    }
-}
-
-fn needs_tls(connection: &Connection, required: TlsRequirement, internal: bool) -> bool {
-    !connection.is_secure()
-        && match required {
-            TlsRequirement::None => false,
-            TlsRequirement::ExternalOnly => !internal,
-            TlsRequirement::All => true,
-        }
-}
-
-fn answer_redirect(
-    connection: &Connection,
-    route: &Route,
-    redirect: &Redirect,
-    head: &mut Head,
-) -> Response<ResponseBody> {
-    let scene = Scene {
-        connection,
-        cluster: "",
-        route: &route.name,
-    };
-    let location = rewrite::location(redirect, &route.path, head);
-    let mut response = redirect_to(redirect.status, &location);
-    edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
-    response
-}
-
-fn answer_directly(
-    connection: &Connection,
-    route: &Route,
-    direct: &DirectResponse,
-    head: &mut Head,
-) -> Response<ResponseBody> {
-    let scene = Scene {
-        connection,
-        cluster: "",
-        route: &route.name,
-    };
-    let mut response = local_reply::text(
-        direct.status,
-        direct.body.clone(),
-        direct.content_type.clone(),
-        audience(head),
-    );
-    edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
     response
 }
 

@@ -9,6 +9,8 @@
 
 #[path = "data/cors.rs"]
 mod cors;
+#[path = "data/filters.rs"]
+mod filters;
 #[path = "data/grpc_web.rs"]
 mod grpc_web;
 #[path = "data/http1.rs"]

@@ -1,5 +1,5 @@
 //! What happens to a running gateway: Gateways beside each other, edits under load, protocols, rotation, rejections.
-//! Each scenario runs with each data plane, those of policies with stock Envoy.
+//! Each scenario runs with each data plane, those of filters that edge-proxy hasn't got with stock Envoy.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
@@ -56,20 +56,20 @@ e2e::with_each_data_plane! {
     a_port_belongs_to_one_controller,
     what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit,
     access_logs_go_where_an_edge_proxy_says,
-}
-
-e2e::with_envoy! {
     users_need_a_password,
     clients_need_a_key,
     rules_decide_who_may_do_what,
     connections_are_let_in_by_address,
-    tokens_of_an_issuer_are_needed,
     claims_of_tokens_decide,
-    clients_log_in_at_a_provider,
-    a_service_decides_over_grpc,
-    a_service_decides_over_http,
     scripts_of_other_origins_are_told_what_they_may_do,
     sites_that_forge_requests_are_refused,
+}
+
+e2e::with_envoy! {
+    clients_log_in_at_a_provider,
+    tokens_of_an_issuer_are_needed,
+    a_service_decides_over_grpc,
+    a_service_decides_over_http,
     a_guard_that_breaks_opens_nothing,
     patches_change_what_proxies_are_sent,
     scripts_tell_clients_what_they_like,

@@ -1,5 +1,5 @@
 //! SecurityPolicies in force: each is shown to act, to be changed and taken back by an edit, and to close what it
-//! guards when it can't do its work. Stock Envoy serves them.
+//! guards when it can't do its work.
 
 use crate::{resources, statuses::wait_until_said};
 use anyhow::{Context, Result, bail, ensure};

@@ -2,6 +2,7 @@
 //!
 //! What: filled while the exchange goes its way; values of fields are shared with the messages, not copied.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -43,7 +44,7 @@ pub(crate) struct Record {
     /// What went wrong.
     pub(crate) flags: Flags,
     /// Who has made the response and why, in Envoy's words.
-    pub(crate) details: &'static str,
+    pub(crate) details: Cow<'static, str>,
     /// Why there is no connection to a backend.
     pub(crate) failure: &'static str,
     /// The health check filter has answered.
@@ -113,7 +114,7 @@ impl Record {
             response: Values::new(),
             trailers: Values::new(),
             flags: Flags::default(),
-            details: "",
+            details: Cow::Borrowed(""),
             failure: "",
             health_check: false,
             route: None,
@@ -169,7 +170,7 @@ impl Record {
     pub(crate) fn fault(&mut self, fault: Fault) {
         let verdict = fault.verdict();
         self.flag(verdict.flag);
-        self.details = verdict.details;
+        self.details = verdict.details.into();
         self.failure = fault.transport_failure();
     }
 

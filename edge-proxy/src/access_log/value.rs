@@ -72,7 +72,7 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             .and_then(|number| show(out, number)),
         Operator::Protocol => put(out, entry.protocol()),
         Operator::ResponseCode => show(out, record.status),
-        Operator::ResponseCodeDetails => put_if(out, record.details),
+        Operator::ResponseCodeDetails => put_if(out, &record.details),
         Operator::ResponseFlags => put_names(out, record.flags.names().map(|(short, _)| short)),
         Operator::ResponseFlagsLong => put_names(out, record.flags.names().map(|(_, long)| long)),
         Operator::BytesReceived => show(out, record.received),

@@ -133,7 +133,7 @@ fn maglev(at: &At<'_>, size: Option<&UInt64Value>) -> Result<Shape, Rejection> {
         size > 1
             && (2..)
                 .take_while(|factor| factor * factor <= size)
-                .all(|factor| size % factor != 0)
+                .all(|factor| !size.is_multiple_of(factor))
     };
     if size > MAGLEV.1 || !is_prime() {
         let most = MAGLEV.1;

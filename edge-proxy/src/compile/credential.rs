@@ -1,7 +1,7 @@
 //! What is put into requests of a cluster: the upstream credential injector, with a generic secret.
 //!
-//! Only requests to the configuration server carry one here, so a cluster of any other purpose that asks for it is
-//! refused. A token that a file holds is read again whenever the secret is.
+//! Of clusters only that of the configuration server may ask for one; what routes put into requests is
+//! [`crate::compile::filter`]'s. A token that a file holds is read again whenever the secret is.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use http::{HeaderName, HeaderValue, header};
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::secret::{SecretKey, SecretKind, Secrets};
 use crate::config::cluster::Credential;
+use crate::config::filter::credential::CredentialSlot;
 
 /// A header whose value is a secret.
 #[derive(Debug)]
@@ -34,7 +35,11 @@ pub(super) fn injector(at: &At<'_>, filter: &HttpFilter) -> Result<CredentialSpe
     let message: CredentialInjector = unpack(&at, config)?;
     // Nobody else sets the header, so there is nothing to keep or overwrite; without its secret no request is made.
     fields!(at, &message => CredentialInjector { credential; ignore overwrite; refuse allow_request_without_credential });
-    let at = at.field("credential");
+    generic(&at.field("credential"), credential.as_ref())
+}
+
+/// Compiles a generic credential.
+pub(super) fn generic(at: &At<'_>, credential: Option<&TypedExtensionConfig>) -> Result<CredentialSpec, Rejection> {
     let Some(TypedExtensionConfig {
         typed_config: Some(config),
         ..
@@ -60,7 +65,29 @@ pub(super) fn injector(at: &At<'_>, filter: &HttpFilter) -> Result<CredentialSpe
     })
 }
 
+/// A filter that waits for its credential.
+#[derive(Debug)]
+pub struct CredentialUse {
+    /// What it needs.
+    pub(super) spec: CredentialSpec,
+    /// Where it looks for it.
+    pub(super) slot: Arc<CredentialSlot>,
+}
+
+impl CredentialUse {
+    /// Gives it what has arrived.
+    pub(super) fn finish(&self, secrets: &Secrets) -> Result<(), Rejection> {
+        self.slot.set(self.spec.finish(secrets)?.value.clone());
+        Ok(())
+    }
+}
+
 impl CredentialSpec {
+    /// The header that holds it.
+    pub(super) fn header(&self) -> &HeaderName {
+        &self.header
+    }
+
     /// Adds the secret.
     pub(super) fn finish(&self, secrets: &Secrets) -> Result<Arc<Credential>, Rejection> {
         let at = At::root();

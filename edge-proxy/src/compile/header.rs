@@ -155,14 +155,16 @@ pub fn edits(
     Ok(steps)
 }
 
-fn editable(at: &At<'_>, name: &str) -> Result<::http::HeaderName, Rejection> {
+/// The name of a header that may be edited.
+pub(super) fn editable(at: &At<'_>, name: &str) -> Result<::http::HeaderName, Rejection> {
     if name.starts_with(':') || name.eq_ignore_ascii_case("host") {
         return Err(at.error(format!("{name:?} may not be edited (rewrite the host or path instead)")));
     }
     header_name(at, name)
 }
 
-fn put(at: &At<'_>, option: &HeaderValueOption) -> Result<HeaderStep, Rejection> {
+/// A header that is added or replaced.
+pub(super) fn put(at: &At<'_>, option: &HeaderValueOption) -> Result<HeaderStep, Rejection> {
     let Some(header) = &option.header else {
         return Err(at.field("header").error("is required"));
     };

@@ -7,33 +7,22 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::scheme_header_transformation::Transformation;
 use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation};
-use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
-use envoy_types::pb::envoy::extensions::filters::http::grpc_stats::v3::FilterConfig as GrpcStats;
-use envoy_types::pb::envoy::extensions::filters::http::grpc_web::v3::GrpcWeb;
-use envoy_types::pb::envoy::extensions::filters::http::health_check::v3::HealthCheck;
-use envoy_types::pb::envoy::extensions::filters::http::router::v3::Router;
-use envoy_types::pb::envoy::extensions::filters::http::stateful_session::v3::StatefulSession;
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     CodecType, ForwardClientCertDetails, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier,
     ServerHeaderTransformation, SetCurrentClientCertDetails, StripPortMode, UpgradeConfig,
-};
-use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_filter::ConfigType;
-use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
-    HttpConnectionManager, HttpFilter as ProtoFilter,
 };
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use http::HeaderValue;
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
-use crate::compile::header::header_condition;
+use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth};
 use crate::compile::protocol;
-use crate::compile::{access_log, route_table, session};
+use crate::compile::{access_log, filter, route_table};
 use crate::config::RouteTableId;
 use crate::config::listener::{
     AddressRange, CertificateDetails, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert,
-    HealthCheckFilter, HttpFilter, HttpManager, PathNormalization, RequestId, RouteSource, RouterOptions,
-    SchemeOverride, ServerHeader, StripPort, Upgrade,
+    HttpManager, PathNormalization, RequestId, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
 
 /// What `server` says when the configuration gives no name.
@@ -67,7 +56,7 @@ pub(super) fn manager(
         &at.field("common_http_protocol_options"),
         common_http_protocol_options.as_ref(),
     )?;
-    let (filters, router) = filters(&at.field("http_filters"), http_filters)?;
+    let (filters, router) = filter::chain(&at.field("http_filters"), http_filters, context)?;
     let details = set_current_client_cert_details.as_ref();
     let timeouts = timeouts(
         at,
@@ -319,95 +308,4 @@ pub(super) fn address_ranges(at: &At<'_>, list: &[CidrRange]) -> Result<Vec<Addr
             })
         })
         .collect()
-}
-
-/// The filters before the router, and the router's options. The router must come last, as Envoy demands.
-fn filters(at: &At<'_>, list: &[ProtoFilter]) -> Result<(Vec<HttpFilter>, RouterOptions), Rejection> {
-    let mut filters = Vec::new();
-    let mut router = None;
-    for (index, filter) in list.iter().enumerate() {
-        let at = at.index(index);
-        if router.is_some() {
-            return Err(at.error("the router must be the last filter"));
-        }
-        let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
-            return Err(at.error(format!("filter {:?} needs typed_config", filter.name)));
-        };
-        let at_config = at.field("typed_config");
-        if crate::compile::field::is::<Router>(config) {
-            router = Some(self::router(&at_config, &unpack(&at_config, config)?)?);
-        } else if crate::compile::field::is::<HealthCheck>(config) {
-            // A filter that is disabled stays off: nothing can switch it on per route here.
-            let compiled = health_check(&at_config, &unpack(&at_config, config)?)?;
-            if !filter.disabled {
-                filters.push(HttpFilter::HealthCheck(compiled));
-            }
-        } else if crate::compile::field::is::<Cors>(config) {
-            if !filter.disabled {
-                filters.push(HttpFilter::Cors);
-            }
-        } else if crate::compile::field::is::<GrpcWeb>(config) {
-            if !filter.disabled {
-                filters.push(HttpFilter::GrpcWeb);
-            }
-        } else if crate::compile::field::is::<StatefulSession>(config) {
-            session::filter(&at_config, &unpack(&at_config, config)?)?;
-            // Disabled or not: it does what routes say, and what they say enables it.
-            filters.push(HttpFilter::Session);
-        } else if crate::compile::field::is::<GrpcStats>(config) {
-            // Only observes: requests fare the same without. Calls count as requests of their cluster, and are not counted
-            // by their gRPC status.
-        } else if !filter.is_optional && !filter.disabled {
-            // Skipping an unknown filter could skip authentication, so only the two words that say so allow it.
-            let kind = crate::compile::field::type_name(config);
-            return Err(at.error(format!(
-                "filter {:?} ({kind}) is not supported by this proxy",
-                filter.name
-            )));
-        }
-    }
-    match router {
-        Some(router) => Ok((filters, router)),
-        None => Err(at.error("a router filter is required")),
-    }
-}
-
-fn router(at: &At<'_>, message: &Router) -> Result<RouterOptions, Rejection> {
-    fields!(at, message => Router {
-        suppress_envoy_headers, respect_expected_rq_timeout, upstream_http_filters;
-        ignore dynamic_stats, start_child_span, upstream_log, upstream_log_options, strict_check_headers,
-               suppress_grpc_request_failure_code_stats, reject_connect_request_early_data;
-        refuse
-    });
-    for (index, filter) in upstream_http_filters.iter().enumerate() {
-        if filter.name != "envoy.filters.http.upstream_codec" {
-            let at = at.field("upstream_http_filters");
-            return Err(at
-                .index(index)
-                .error(format!("filter {:?} is not supported by this proxy", filter.name)));
-        }
-    }
-    Ok(RouterOptions {
-        suppress_envoy_headers: *suppress_envoy_headers,
-        respect_expected_rq_timeout: *respect_expected_rq_timeout,
-    })
-}
-
-fn health_check(at: &At<'_>, message: &HealthCheck) -> Result<HealthCheckFilter, Rejection> {
-    fields!(at, message => HealthCheck {
-        pass_through_mode, headers;
-        // Only used in pass-through mode.
-        ignore cache_time;
-        refuse cluster_min_healthy_percentages
-    });
-    if truth(pass_through_mode.as_ref()) {
-        return Err(at.unsupported("pass_through_mode"));
-    }
-    let list = at.field("headers");
-    let conditions = headers
-        .iter()
-        .enumerate()
-        .map(|(index, matcher)| header_condition(&list.index(index), matcher))
-        .collect::<Result<_, _>>()?;
-    Ok(HealthCheckFilter { conditions })
 }

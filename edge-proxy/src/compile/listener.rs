@@ -16,17 +16,21 @@ use envoy_types::pb::envoy::config::listener::v3::{
 };
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use envoy_types::pb::envoy::extensions::filters::network::rbac::v3::Rbac as NetworkRbac;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
 use prost::Message;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compile::Context;
+use crate::compile::access::{self, About};
+use crate::compile::credential::CredentialUse;
 use crate::compile::field::{At, Rejection, deadline, fields, is, number, truth, type_name, unpack};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::tls::{self, DownstreamTlsSpec};
 use crate::compile::{http, stream};
 use crate::config::ClusterId;
+use crate::config::access::AccessRules;
 use crate::config::listener::{
     DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, RouteSource, SocketProtocol,
 };
@@ -55,6 +59,8 @@ struct ChainSpec {
     server_names: Vec<String>,
     tls: Option<DownstreamTlsSpec>,
     network: Network,
+    guards: Arc<[AccessRules]>,
+    credentials: Vec<CredentialUse>,
     fingerprint: u64,
     transport: u64,
     is_default: bool,
@@ -274,10 +280,16 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         Some(message) => taken(&at.field("filter_chain_match"), message)?,
     };
     let at_filters = at.field("filters");
-    let [filter] = filters.as_slice() else {
-        return Err(at_filters.error("exactly one network filter is supported: HTTP connection manager or TCP proxy"));
+    let Some((last, before)) = filters.split_last() else {
+        return Err(at_filters.error("an HTTP connection manager or a TCP proxy is required"));
     };
-    let network = network(context, &at_filters.index(0), filter)?;
+    let guards = before.iter().enumerate();
+    let guards = guards
+        .map(|(index, filter)| guard(&at_filters.index(index), filter))
+        .collect::<Result<Vec<_>, _>>()?;
+    context.credentials.clear();
+    let network = network(context, &at_filters.index(before.len()), last)?;
+    let credentials = std::mem::take(&mut context.credentials);
     let tls = match transport_socket {
         None => None,
         Some(socket) => tls::downstream(context, &at.field("transport_socket"), socket)?,
@@ -292,11 +304,44 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         tls,
         network,
         fingerprint: xxh3_64(&message.encode_to_vec()),
-        transport: transport_socket
-            .as_ref()
-            .map_or(0, |socket| xxh3_64(&socket.encode_to_vec())),
+        // A connection that was let in by other rules isn't served on as if it had been by these.
+        transport: before.iter().fold(
+            transport_socket
+                .as_ref()
+                .map_or(0, |socket| xxh3_64(&socket.encode_to_vec())),
+            |hash, filter| hash.rotate_left(7) ^ xxh3_64(&filter.encode_to_vec()),
+        ),
+        credentials,
+        guards: guards.into_iter().flatten().collect(),
         is_default,
     })
+}
+
+/// Rules over who may connect, if the filter has any.
+fn guard(at: &At<'_>, filter: &Filter) -> Result<Option<AccessRules>, Rejection> {
+    let at_config = at.field("typed_config");
+    let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
+        return Err(at.error(format!("network filter {:?} needs typed_config", filter.name)));
+    };
+    if !is::<NetworkRbac>(config) {
+        return Err(at.error(format!(
+            "network filter {:?} ({}) is not supported by this proxy",
+            filter.name,
+            type_name(config)
+        )));
+    }
+    let message: NetworkRbac = unpack(&at_config, config)?;
+    fields!(at_config, &message => NetworkRbac {
+        rules;
+        // Shadow rules and prefixes are for statistics alone; what rules see of a connection never changes, so it is
+        // the same whether they are asked once or for every byte.
+        ignore shadow_rules, shadow_matcher, shadow_rules_stat_prefix, stat_prefix, enforcement_type;
+        refuse matcher, delay_deny
+    });
+    let rules = rules.as_ref();
+    rules
+        .map(|message| access::rules(&at_config.field("rules"), message, About::Connections))
+        .transpose()
 }
 
 fn network(context: &mut Context, at: &At<'_>, filter: &Filter) -> Result<Network, Rejection> {
@@ -350,10 +395,10 @@ impl ListenerSpec {
 
     /// The secrets that must be there before the listener serves.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
-        self.chains
-            .iter()
-            .filter_map(|chain| chain.tls.as_ref())
-            .flat_map(DownstreamTlsSpec::secrets)
+        let tls = self.chains.iter().filter_map(|chain| chain.tls.as_ref());
+        let credentials = self.chains.iter().flat_map(|chain| &chain.credentials);
+        tls.flat_map(DownstreamTlsSpec::secrets)
+            .chain(credentials.map(|credential| &credential.spec.secret))
     }
 
     /// The HTTP connection managers of its chains.
@@ -361,14 +406,16 @@ impl ListenerSpec {
         self.chains.iter().filter_map(|chain| chain.network.http())
     }
 
-    /// The clusters that its streams and datagrams go to; those of HTTP are in route tables.
+    /// The clusters that its streams and datagrams go to, and those that its filters ask; those that requests go to are in
+    /// route tables.
     pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
         let streams = self.chains.iter().filter_map(|chain| match &chain.network {
             Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
+        let filters = self.managers().flat_map(|manager| manager.filters.clusters());
         let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
-        streams.flatten().chain(datagrams)
+        streams.flatten().chain(filters).chain(datagrams)
     }
 
     /// Adds the secrets. Chains that are the same as in `previous` keep their identity, so that their connections
@@ -384,8 +431,15 @@ impl ListenerSpec {
                     fingerprint = fingerprint.rotate_left(7) ^ hash;
                     transport = transport.rotate_left(7) ^ hash;
                 }
+                for credential in &chain.credentials {
+                    let hash = secrets.get(&credential.spec.secret).map_or(0, |secret| secret.hash);
+                    fingerprint = fingerprint.rotate_left(7) ^ hash;
+                }
                 if let Some(same) = known.iter().find(|known| known.fingerprint == fingerprint) {
                     return Ok(Arc::clone(same));
+                }
+                for credential in &chain.credentials {
+                    credential.finish(secrets)?;
                 }
                 let tls = chain.tls.as_ref().map(|spec| spec.finish(&at, secrets)).transpose()?;
                 let (name, network) = (chain.name.clone(), chain.network.clone());
@@ -393,6 +447,7 @@ impl ListenerSpec {
                     name,
                     tls,
                     network,
+                    guards: Arc::clone(&chain.guards),
                     fingerprint,
                     transport,
                 }))

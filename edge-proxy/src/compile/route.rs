@@ -1,25 +1,20 @@
 //! VirtualHost → [`VirtualHost`], with its routes.
 
-use std::collections::HashMap;
-
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::virtual_host::TlsRequirementType;
 use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy, VirtualHost as ProtoVirtualHost};
 use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteMatch};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
-use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, Rejections, fields, unpack};
+use crate::compile::field::{At, Rejection, Rejections, fields};
+use crate::compile::filter;
 use crate::compile::header::{full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
 use crate::compile::route_table::Outline;
-use crate::compile::{cors, session};
-use crate::config::cors::CorsPolicy;
 use crate::config::header::{HeaderStep, HeaderSteps};
 use crate::config::route::{Fraction, PathCondition, Route};
-use crate::config::session::SessionPolicy;
 use crate::config::table::{PathIndex, TlsRequirement, VirtualHost};
 
 /// Names of the edit lists in the messages.
@@ -93,11 +88,11 @@ pub(super) fn virtual_host(
     fields!(at, message => ProtoVirtualHost {
         name, routes, require_tls, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
         response_headers_to_remove, include_request_attempt_count, include_attempt_count_in_response, retry_policy,
-        request_mirror_policies;
+        request_mirror_policies, typed_per_filter_config;
         // Virtual clusters only name statistics; bodies are streamed, so a buffer limit has nothing to limit.
         ignore domains, virtual_clusters, include_is_timeout_retry_header, per_request_buffer_limit_bytes,
                request_body_buffer_limit, metadata;
-        refuse matcher, rate_limits, cors, typed_per_filter_config, retry_policy_typed_config, hedge_policy,
+        refuse matcher, rate_limits, cors, retry_policy_typed_config, hedge_policy,
                route_specifiers
     });
     let require_tls = match TlsRequirementType::try_from(*require_tls) {
@@ -119,7 +114,9 @@ pub(super) fn virtual_host(
         request_mirror_policies
     };
     let retry: Option<&ProtoRetryPolicy> = retry_policy.as_ref();
+    let filters = filter::of_level(at, typed_per_filter_config, context, &outline.filters)?;
     let inherited = Inherited {
+        filters: &filters,
         levels: Levels {
             table: &outline.edits,
             host: &own,
@@ -174,7 +171,7 @@ fn route(
         ignore metadata, decorator, tracing, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
         refuse route_specifiers
     });
-    let filters = route_filters(&at.field("typed_per_filter_config"), typed_per_filter_config)?;
+    let filters = filter::of_level(at, typed_per_filter_config, context, inherited.filters)?;
     let own = edits_of!(
         at,
         request_headers_to_add,
@@ -189,7 +186,11 @@ fn route(
     let Some(action) = action else {
         return Err(at.field("action").error("is required"));
     };
-    let action = route_action::action(context, at, action, &own, inherited)?;
+    let around = Inherited {
+        filters: &filters,
+        ..*inherited
+    };
+    let action = route_action::action(context, at, action, &own, &around)?;
     Ok(Route {
         name: name.as_str().into(),
         path: conditions.path,
@@ -197,38 +198,10 @@ fn route(
         query: conditions.query,
         fraction: conditions.fraction,
         grpc_only: conditions.grpc_only,
-        cors: filters.cors.map(Box::new),
-        session: filters.session.map(Box::new),
+        filters,
         action,
         request_headers: inherited.levels.request(&[&own.request]),
         response_headers: inherited.levels.response(&[&own.response]),
-    })
-}
-
-/// What a route says about filters.
-struct RouteFilters {
-    cors: Option<CorsPolicy>,
-    session: Option<SessionPolicy>,
-}
-
-fn route_filters(at: &At<'_>, filters: &HashMap<String, Any>) -> Result<RouteFilters, Rejection> {
-    let others = filters
-        .keys()
-        .filter(|name| ![cors::FILTER, session::FILTER].contains(&name.as_str()));
-    if let Some(name) = others.min() {
-        return Err(at.unsupported(name));
-    }
-    let cors = filters.get(cors::FILTER).map(|message| {
-        let at = at.field(cors::FILTER);
-        cors::policy(&at, &unpack(&at, message)?)
-    });
-    let session = filters.get(session::FILTER).map(|message| {
-        let at = at.field(session::FILTER);
-        session::of_route(&at, &unpack(&at, message)?)
-    });
-    Ok(RouteFilters {
-        cors: cors.transpose()?,
-        session: session.transpose()?.flatten(),
     })
 }
 

@@ -23,12 +23,14 @@ use http::{HeaderValue, StatusCode};
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration, fields};
 use crate::compile::files;
+use crate::compile::filter;
 use crate::compile::hash_policy::hash_policies;
 use crate::compile::header::{edits, regex_rewrite};
 use crate::compile::retry::retry_policy;
 use crate::compile::route::{Edits, Levels, fraction};
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
+use crate::config::filter::RouteFilters;
 use crate::config::listener::Upgrade;
 use crate::config::route::{
     Action, ClusterChoice, DirectResponse, Forward, Fraction, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPath,
@@ -38,6 +40,8 @@ use crate::config::route::{
 /// What wider levels give to a route.
 #[derive(Clone, Copy)]
 pub(super) struct Inherited<'a> {
+    /// What is said of filters.
+    pub(super) filters: &'a RouteFilters,
     pub(super) levels: Levels<'a>,
     pub(super) max_body: usize,
     pub(super) mirrors: &'a [RequestMirrorPolicy],
@@ -200,9 +204,9 @@ fn weighted(
         let at = list.index(index);
         fields!(at, entry => ClusterWeight {
             name, weight, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
-            response_headers_to_remove, host_rewrite_specifier;
+            response_headers_to_remove, host_rewrite_specifier, typed_per_filter_config;
             ignore;
-            refuse cluster_header, metadata_match, typed_per_filter_config
+            refuse cluster_header, metadata_match
         });
         let edits = Edits {
             request: edits(
@@ -227,6 +231,7 @@ fn weighted(
             weight,
             request_headers: inherited.levels.request(&[&edits.request, &own.request]),
             response_headers: inherited.levels.response(&[&edits.response, &own.response]),
+            filters: filter::of_level(&at, typed_per_filter_config, context, inherited.filters)?,
             host_rewrite: host_rewrite_specifier
                 .as_ref()
                 .map(|cluster_weight::HostRewriteSpecifier::HostRewriteLiteral(host)| literal_host(&at, host))
@@ -238,6 +243,7 @@ fn weighted(
     }
     Ok(WeightedClusters {
         total,
+        says_of_filters: entries.iter().any(|entry| !entry.filters.is_empty()),
         entries: entries.into(),
     })
 }

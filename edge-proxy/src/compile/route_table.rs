@@ -25,7 +25,9 @@ use rustc_hash::FxHashMap;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, Rejections, fields};
+use crate::compile::filter;
 use crate::compile::route::{Edits, edits_of, virtual_host};
+use crate::config::filter::RouteFilters;
 use crate::config::table::{HostTable, RouteTable, VirtualHost, WildcardHosts};
 
 /// The field `virtual_hosts` of a RouteConfiguration.
@@ -85,13 +87,15 @@ pub(super) struct Outline<'a> {
     pub(super) specific_last: bool,
     /// Longest body of a direct response, in bytes.
     pub(super) max_body: usize,
+    /// What it says of filters.
+    pub(super) filters: RouteFilters,
     /// Mirrors of routes and hosts that name none.
     pub(super) mirrors: &'a [RequestMirrorPolicy],
 }
 
 /// Compiles a message that is decoded already: a table inside a listener.
 pub fn inline(context: &mut Context, at: &At<'_>, message: &RouteConfiguration) -> Result<RouteTable, Rejections> {
-    let outline = outline(at, message)?;
+    let outline = outline(context, at, message)?;
     let list = at.field("virtual_hosts");
     let mut hosts = HostTable::default();
     let mut bad = None;
@@ -163,7 +167,7 @@ fn build(
         let reason = format!("{:?} was sent as {name:?}", message.name);
         return Err(at.field("name").error(reason).into());
     }
-    let outline = outline(&at, &message)?;
+    let outline = outline(context, &at, &message)?;
     let known = before.map_or(&[][..], |before| &before.hosts);
     let unchanged = before.filter(|before| before.rest == rest);
     let mut stays = vec![false; known.len()];
@@ -289,16 +293,16 @@ impl<'a> Known<'a> {
     }
 }
 
-fn outline<'a>(at: &At<'_>, message: &'a RouteConfiguration) -> Result<Outline<'a>, Rejection> {
+fn outline<'a>(context: &mut Context, at: &At<'_>, message: &'a RouteConfiguration) -> Result<Outline<'a>, Rejection> {
     fields!(at, message => RouteConfiguration {
         name, response_headers_to_add, response_headers_to_remove, request_headers_to_add,
         request_headers_to_remove, most_specific_header_mutations_wins, max_direct_response_body_size_bytes,
-        ignore_port_in_host_matching, request_mirror_policies;
+        ignore_port_in_host_matching, request_mirror_policies, typed_per_filter_config;
         // Virtual hosts are compiled one by one. Clusters come and go on their own; internal_only_headers are removed
         // with the edge-only ones.
         ignore virtual_hosts, validate_clusters, metadata;
         refuse vhds, internal_only_headers, cluster_specifier_plugins, vhost_header,
-               ignore_path_parameters_in_path_matching, typed_per_filter_config, route_specifiers
+               ignore_path_parameters_in_path_matching, route_specifiers
     });
     Ok(Outline {
         name,
@@ -314,6 +318,7 @@ fn outline<'a>(at: &At<'_>, message: &'a RouteConfiguration) -> Result<Outline<'
         max_body: max_direct_response_body_size_bytes
             .as_ref()
             .map_or(4096, |size| size.value as usize),
+        filters: filter::of_level(at, typed_per_filter_config, context, &RouteFilters::default())?,
         mirrors: request_mirror_policies,
     })
 }

@@ -8,10 +8,11 @@ use super::*;
 use crate::compile::endpoint::{Checks, EndpointInput, Resolved};
 use crate::compile::secret::Secrets;
 use crate::config::cluster::{Balancing, LbPolicy, UpstreamProtocol};
-use crate::config::cors::{Granted, OtherPreflights};
 use crate::config::endpoint::{EndpointSet, Terms};
+use crate::config::filter::cors::{Granted, OtherPreflights};
+use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::{HeaderStep, PutAction};
-use crate::config::listener::{EscapedSlashes, HttpFilter, RouteSource};
+use crate::config::listener::{EscapedSlashes, RouteSource};
 use crate::config::route::{Action, ClusterChoice, PathRewrite};
 
 fn message<M: Message + Name + Default>(yaml: &str) -> M {
@@ -167,8 +168,11 @@ fn the_health_check_filter_stands_before_the_router() {
     let yaml = LISTENER.replace("      - name: envoy.filters.http.router", filter);
     let spec = listener::listener(&mut context(), &message(&yaml)).expect("supported");
     let manager = spec.managers().next().expect("one chain");
-    let [HttpFilter::HealthCheck(filter)] = manager.filters.as_slice() else {
+    let [filter] = manager.filters.list() else {
         panic!("{:?}", manager.filters)
+    };
+    let FilterKind::HealthCheck(filter) = &filter.kind else {
+        panic!("{filter:?}")
     };
     assert_eq!(filter.conditions.len(), 1);
 }
@@ -185,10 +189,16 @@ fn filters_for_calls_are_known_and_only_the_bridge_touches_requests() {
         );
         let yaml = LISTENER.replace("      - name: envoy.filters.http.router", &filters);
         let spec = listener::listener(&mut context(), &message(&yaml)).expect("supported");
-        format!("{:?}", spec.managers().next().expect("one chain").filters)
+        let filters = &spec.managers().next().expect("one chain").filters;
+        let kinds: Vec<_> = filters
+            .list()
+            .iter()
+            .map(|filter| format!("{:?}", filter.kind))
+            .collect();
+        (kinds.join(","), filters.acts_alone())
     };
-    assert_eq!(with(""), "[GrpcWeb]");
-    assert_eq!(with("disabled: true, "), "[]");
+    assert_eq!(with(""), ("GrpcWeb".to_owned(), true));
+    assert_eq!(with("disabled: true, "), ("GrpcWeb".to_owned(), false));
 }
 
 #[test]
@@ -224,6 +234,7 @@ virtual_hosts:
     let route = &table.hosts.any.as_ref().expect("*").routes[0];
     let names = |steps: &[HeaderStep]| -> Vec<String> {
         let name = |step: &HeaderStep| match step {
+            HeaderStep::RemoveAll(_) => unreachable!("no such edit is here"),
             HeaderStep::Remove(name) => format!("-{name}"),
             HeaderStep::Put { name, .. } => name.to_string(),
         };
@@ -455,8 +466,11 @@ virtual_hosts:
         .hosts
         .any
         .as_ref()
-        .and_then(|host| host.routes[0].cors.as_ref());
-    let cors = cors.expect("a policy");
+        .and_then(|host| host.routes[0].filters.of("envoy.filters.http.cors"));
+    let settings = cors.and_then(|said| said.settings.as_deref());
+    let Some(FilterSettings::Cors(cors)) = settings else {
+        panic!("a policy")
+    };
     assert!(cors.origins[0].matches("https://a.example") && !cors.credentials);
     assert_eq!((&cors.methods, &cors.headers), (&Granted::Requested, &Granted::Unsaid));
     assert_eq!(cors.others, OtherPreflights::Answer);
@@ -465,4 +479,36 @@ virtual_hosts:
         error.field,
         "virtual_hosts[0].routes[0].typed_per_filter_config.envoy.filters.http.cors.shadow_enabled"
     );
+}
+
+/// What becomes of what a route says of a filter.
+#[test]
+fn a_route_says_only_what_is_understood_of_filters() {
+    let with = |name: &str, config: &str| {
+        let table = table(&format!(
+            "{{name: r, virtual_hosts: [{{name: h, domains: ['*'], routes: [{{match: {{prefix: /}}, route: {{cluster: a}}, \
+             typed_per_filter_config: {{'{name}': {{'@type': type.googleapis.com/{config}}}}}}}]}}]}}"
+        ));
+        let table = table.map_err(|error| error.to_string())?;
+        let route = &table.hosts.any.as_ref().expect("a host").routes[0];
+        let said = route.filters.of(name);
+        Ok(said.map(|said| (said.disabled, said.settings.is_some())))
+    };
+    let wrapped = "envoy.config.route.v3.FilterConfig";
+    let lua = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
+    assert_eq!(
+        with("any", &format!("{wrapped}, disabled: true")),
+        Ok(Some((true, false)))
+    );
+    // Switched on is what is known by its name, whatever instance of it.
+    let on = wrapped.to_owned();
+    assert_eq!(
+        with("envoy.filters.http.basic_auth/policy/a", &on),
+        Ok(Some((false, false)))
+    );
+    let unknown: Result<Option<(bool, bool)>, String> = with("envoy.filters.http.lua/a", &on);
+    assert!(unknown.is_err_and(|error| error.contains("http.lua/a: not supported")));
+    let optional = |word: &str| format!("{wrapped}, {word}config: {{'@type': {lua}}}");
+    assert!(with("lua", &optional("")).is_err());
+    assert_eq!(with("lua", &optional("is_optional: true, ")), Ok(None));
 }

@@ -107,6 +107,8 @@ pub enum HeaderTest {
 pub enum HeaderStep {
     /// Take every value of this header out.
     Remove(HeaderName),
+    /// Take out every header with such a name.
+    RemoveAll(Box<StringCondition>),
     /// Put a value in.
     Put {
         /// Which header; `host` means the authority.

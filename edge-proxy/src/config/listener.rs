@@ -11,8 +11,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use rustc_hash::FxHashMap;
 
+use crate::config::access::{AccessRules, Facts};
 use crate::config::access_log::AccessLogs;
-use crate::config::header::HeaderCondition;
+use crate::config::filter::HttpFilters;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
 use crate::config::{ClusterId, RouteTableId};
@@ -89,15 +90,17 @@ impl Listener {
         self.chains.find(server_name)
     }
 
-    /// The clusters that its streams and datagrams go to.
+    /// The clusters that its streams and datagrams go to, and those that its filters ask.
     pub fn clusters(&self) -> Vec<ClusterId> {
         let chains = self.chains.all();
         let streams = chains.iter().filter_map(|chain| match &chain.network {
             Network::Tcp(proxy) | Network::Passthrough(proxy) => Some(proxy.shares.clusters()),
             Network::Http(_) => None,
         });
+        let filters = chains.iter().filter_map(|chain| chain.network.http());
+        let filters = filters.flat_map(|manager| manager.filters.clusters());
         let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
-        streams.flatten().chain(datagrams).collect()
+        streams.flatten().chain(filters).chain(datagrams).collect()
     }
 }
 
@@ -141,11 +144,20 @@ pub struct FilterChain {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// What is done with the bytes.
     pub network: Network,
+    /// Rules that must all let a connection in.
+    pub guards: Arc<[AccessRules]>,
     /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
     pub fingerprint: u64,
-    /// Hash of its transport alone: of the TLS settings and their secrets. A connection that was accepted by one may be
+    /// Hash of its transport and its guards alone: of the TLS settings with their secrets, and of rules. A connection that was accepted by one may be
     /// served by another with the same.
     pub transport: u64,
+}
+
+impl FilterChain {
+    /// Whether a connection is let in.
+    pub fn lets_in(&self, facts: &Facts<'_>) -> bool {
+        self.guards.iter().all(|rules| rules.judge(facts).0)
+    }
 }
 
 /// What a chain does with the bytes of a connection.
@@ -179,7 +191,7 @@ pub struct HttpManager {
     /// Where routes come from.
     pub routes: RouteSource,
     /// The filters before the router, in order.
-    pub filters: Vec<HttpFilter>,
+    pub filters: HttpFilters,
     /// The router's own settings.
     pub router: RouterOptions,
     /// The names of the `x-envoy-*` headers under the configured prefix.
@@ -245,27 +257,6 @@ pub enum RouteSource {
         /// Its place in the snapshot.
         id: RouteTableId,
     },
-}
-
-/// An HTTP filter that runs before the router. New filters are new variants.
-#[derive(Debug)]
-pub enum HttpFilter {
-    /// Answers health checks itself.
-    HealthCheck(HealthCheckFilter),
-    /// Applies the [`CorsPolicy`](crate::config::cors::CorsPolicy) of a route.
-    Cors,
-    /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
-    GrpcWeb,
-    /// Keeps the sessions of routes with a [`SessionPolicy`](crate::config::session::SessionPolicy).
-    Session,
-}
-
-/// Envoy's health check filter without pass-through: requests that meet all conditions are answered 200, or 503 after
-/// `/healthcheck/fail` and while draining.
-#[derive(Debug)]
-pub struct HealthCheckFilter {
-    /// All must hold (`:path` conditions see the path without normalisation).
-    pub conditions: Vec<HeaderCondition>,
 }
 
 /// Settings of the router filter.

@@ -2,7 +2,7 @@
 //!
 //! What: one entry of a virtual host's list, with everything that wider levels (virtual host, route configuration)
 //! contribute merged in. The order of the list is kept by [`crate::config::table`].
-//! Deliberately absent: other per-route filter configuration; the compiler rejects what it can't honour.
+//! What a route says of filters is [`crate::config::filter`]'s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,10 @@ use regex::Regex;
 use smallvec::SmallVec;
 
 use crate::config::ClusterId;
-use crate::config::cors::CorsPolicy;
+use crate::config::filter::RouteFilters;
 use crate::config::hashing::HashPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
 use crate::config::listener::Upgrade;
-use crate::config::session::SessionPolicy;
 
 /// One route.
 #[derive(Debug)]
@@ -36,10 +35,8 @@ pub struct Route {
     pub grpc_only: bool,
     /// What to do.
     pub action: Action,
-    /// Rules for requests of other origins.
-    pub cors: Option<Box<CorsPolicy>>,
-    /// How sessions are kept.
-    pub session: Option<Box<SessionPolicy>>,
+    /// What it and wider levels say of filters.
+    pub filters: RouteFilters,
     /// Edits of the request; for weighted clusters those of the entry come first.
     pub request_headers: HeaderSteps,
     /// Edits of the response.
@@ -156,9 +153,31 @@ pub struct WeightedClusters {
     pub total: u32,
     /// In the order of the configuration.
     pub entries: Box<[WeightedCluster]>,
+    /// One of them says something of filters, or the route does.
+    pub says_of_filters: bool,
+}
+
+impl Route {
+    /// What is said of filters for a request with this random number.
+    pub fn filters(&self, random: u64) -> &RouteFilters {
+        match &self.action {
+            Action::Forward(forward) => match &forward.clusters {
+                ClusterChoice::Weighted(weighted) if weighted.says_of_filters => {
+                    weighted.entry(random).map_or(&self.filters, |entry| &entry.filters)
+                }
+                _ => &self.filters,
+            },
+            Action::Redirect(_) | Action::Direct(_) => &self.filters,
+        }
+    }
 }
 
 impl WeightedClusters {
+    /// The entry for a request. It is chosen by other bits of its random number than a fraction on the same route looks at.
+    pub fn entry(&self, random: u64) -> Option<&WeightedCluster> {
+        self.pick(random.rotate_left(32))
+    }
+
     /// The entry for a random number.
     pub fn pick(&self, random: u64) -> Option<&WeightedCluster> {
         let mut rest = (random % u64::from(self.total.max(1))) as u32;
@@ -185,6 +204,8 @@ pub struct WeightedCluster {
     pub response_headers: HeaderSteps,
     /// Wins over the route's.
     pub host_rewrite: Option<HostRewrite>,
+    /// Replaces [`Route::filters`] (it is part of it).
+    pub filters: RouteFilters,
 }
 
 /// How a path is rewritten. The query stays.

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{debug, warn};
 
+use crate::config::access::Facts;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::downstream::connection::{Accepted, Protocol};
 use crate::downstream::peer::PeerCertificate;
@@ -206,6 +207,22 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     else {
         return Ok(());
     };
+    let certificate = PeerCertificate::of(&transport).map(Box::new);
+    if !chain.guards.is_empty() {
+        let peer = peer.ip().to_canonical();
+        let is_let_in = chain.lets_in(&Facts {
+            peer,
+            client: peer,
+            local,
+            server_name: server_name.as_deref().unwrap_or_default(),
+            certificate: &|| certificate.as_ref()?.names(),
+            request: None,
+        });
+        if !is_let_in {
+            debug!(listener = %listener.name, %peer, "connection refused by its rules");
+            return Ok(());
+        }
+    }
     let http = match &chain.network {
         Network::Http(http) => Arc::clone(http),
         // Boxed: HTTP connections need not have room for it.
@@ -213,7 +230,6 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
             return Box::pin(tcp::serve(worker, listener, proxy, transport, hello)).await;
         }
     };
-    let certificate = PeerCertificate::of(&transport).map(Box::new);
     let (protocol, replay, transport) = match protocol_of(&http, &transport) {
         Some(protocol) => (protocol, Bytes::new(), transport),
         None => {

@@ -15,6 +15,7 @@ use std::time::Instant;
 use http::HeaderValue;
 
 use crate::clock::{Kind, Timer};
+use crate::config::access::Facts;
 use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::http2::budget::Budget;
 use crate::downstream::peer::PeerCertificate;
@@ -188,6 +189,19 @@ impl Connection {
     /// How much should be read of a backend at a time.
     pub(crate) fn room(&self) -> usize {
         self.budget.get().map_or(LARGE_READ, |budget| budget.room())
+    }
+
+    /// What rules see of it.
+    pub(crate) fn with_facts<T>(&self, judge: impl FnOnce(Facts<'_>) -> T) -> T {
+        let peer = self.peer.ip().to_canonical();
+        judge(Facts {
+            peer,
+            client: peer,
+            local: self.local,
+            server_name: self.server_name.as_deref().unwrap_or_default(),
+            certificate: &|| self.certificate.as_ref()?.names(),
+            request: None,
+        })
     }
 
     /// True over TLS.

@@ -42,6 +42,11 @@ impl PeerCertificate {
         })
     }
 
+    /// The names in it; `None` when it can't be read.
+    pub(crate) fn names(&self) -> Option<Vec<String>> {
+        names(&self.chain)
+    }
+
     /// The element with these details; `None` when the certificate can't be read.
     pub(crate) fn text(&self, details: CertificateDetails) -> Option<HeaderValue> {
         let mut told = self.told.borrow_mut();
@@ -54,6 +59,24 @@ impl PeerCertificate {
             }
         }
     }
+}
+
+/// The names by which a certificate says who its owner is, in Envoy's order: URIs, host names, the subject.
+fn names(chain: &[CertificateDer<'_>]) -> Option<Vec<String>> {
+    let (_, parsed) = X509Certificate::from_der(chain.first()?).ok()?;
+    let others = parsed.subject_alternative_name().ok().flatten();
+    let others = others.map_or(&[][..], |names| &names.value.general_names);
+    let uris = others.iter().filter_map(|name| match name {
+        GeneralName::URI(uri) => Some(*uri),
+        _ => None,
+    });
+    let hosts = others.iter().filter_map(|name| match name {
+        GeneralName::DNSName(host) => Some(*host),
+        _ => None,
+    });
+    let mut names: Vec<String> = uris.chain(hosts).map(str::to_owned).collect();
+    names.push(name(parsed.subject()));
+    Some(names)
 }
 
 /// The parts in Envoy's order.

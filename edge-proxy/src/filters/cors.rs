@@ -13,63 +13,73 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use crate::config::cors::{CorsPolicy, Granted, OtherPreflights};
-use crate::config::listener::HttpFilter;
-use crate::downstream::connection::Connection;
+use crate::config::filter::cors::{CorsPolicy, Granted, OtherPreflights};
+use crate::filters::Flow;
+use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::head::Head;
 use crate::http::local_reply::{self, Audience};
 
-/// What a policy makes of a request.
-pub(crate) enum Verdict<'a> {
-    /// Nothing: it isn't of another origin, or of one that isn't allowed.
-    Pass,
-    /// The response gets these fields.
-    Allowed(Permission<'a>),
-    /// This is the response.
-    Preflight(Response<ResponseBody>),
+/// Whether a request says anything of an origin.
+pub(super) fn concerns(head: &Head) -> bool {
+    head.headers.get(ORIGIN).is_some_and(|origin| !origin.is_empty())
 }
 
-/// Leave to read a response.
-pub(crate) struct Permission<'a> {
+/// The rules of a route on one request.
+pub(crate) struct Cors<'a> {
     policy: &'a CorsPolicy,
-    origin: HeaderValue,
+    /// The origin whose scripts may read the response.
+    permitted: Option<HeaderValue>,
 }
 
-/// Judges a request of a route with this policy.
-pub(crate) fn judge<'a>(policy: &'a CorsPolicy, connection: &Connection, head: &Head) -> Verdict<'a> {
-    let filters = &connection.manager().filters;
-    let Some(origin) = head.headers.get(ORIGIN).filter(|origin| !origin.is_empty()) else {
-        return Verdict::Pass;
-    };
-    if !filters.iter().any(|filter| matches!(filter, HttpFilter::Cors)) {
-        return Verdict::Pass;
-    }
-    let method = head.headers.get(ACCESS_CONTROL_REQUEST_METHOD);
-    let preflight = method.filter(|method| head.method == Method::OPTIONS && !method.is_empty());
-    let is_allowed = origin
-        .to_str()
-        .is_ok_and(|text| policy.origins.iter().any(|condition| condition.matches(text)));
-    let permission = is_allowed.then(|| Permission {
-        policy,
-        origin: origin.clone(),
-    });
-    let cells = connection.cells();
-    match &permission {
-        Some(_) => cells.cors_origin_valid.inc(),
-        None => cells.cors_origin_invalid.inc(),
-    }
-    match (preflight, permission) {
-        (Some(method), Some(permission)) => {
-            let mut response = answer(policy, method, head);
-            permission.write(response.headers_mut());
-            Verdict::Preflight(response)
+impl<'a> Cors<'a> {
+    /// Nothing is known of the request yet.
+    pub(super) fn new(policy: &'a CorsPolicy) -> Self {
+        Self {
+            policy,
+            permitted: None,
         }
-        (Some(method), None) if policy.others == OtherPreflights::Answer => {
-            Verdict::Preflight(answer(policy, method, head))
+    }
+
+    /// Answers a preflight.
+    pub(super) fn request(&mut self, arrived: &Arrived<'_>) -> Flow {
+        let (policy, head) = (self.policy, &arrived.head);
+        let Some(origin) = head.headers.get(ORIGIN).filter(|origin| !origin.is_empty()) else {
+            return Flow::Continue;
+        };
+        let method = head.headers.get(ACCESS_CONTROL_REQUEST_METHOD);
+        let preflight = method.filter(|method| head.method == Method::OPTIONS && !method.is_empty());
+        let is_allowed = origin
+            .to_str()
+            .is_ok_and(|text| policy.origins.iter().any(|condition| condition.matches(text)));
+        let cells = arrived.exchange.connection.cells();
+        if is_allowed {
+            cells.cors_origin_valid.inc();
+            self.permitted = Some(origin.clone());
+        } else {
+            cells.cors_origin_invalid.inc();
         }
-        (None, Some(permission)) => Verdict::Allowed(permission),
-        (_, None) => Verdict::Pass,
+        match preflight {
+            Some(method) if is_allowed || policy.others == OtherPreflights::Answer => {
+                arrived.exchange.note(|record| record.details = "cors_response".into());
+                Flow::answer(answer(policy, method, head))
+            }
+            _ => Flow::Continue,
+        }
+    }
+
+    /// Writes who may read a response, over whatever the backend said about its origin.
+    pub(super) fn response(&mut self, fields: &mut HeaderMap) {
+        let Some(origin) = self.permitted.take() else {
+            return;
+        };
+        fields.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        if self.policy.credentials {
+            fields.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+        }
+        if let Some(exposed) = &self.policy.exposed_headers {
+            fields.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        }
     }
 }
 
@@ -96,17 +106,4 @@ fn grant(fields: &mut HeaderMap, name: HeaderName, granted: &Granted, requested:
         Granted::Listed(listed) => listed.clone(),
     };
     fields.insert(name, value);
-}
-
-impl Permission<'_> {
-    /// Writes it into a response, over whatever the backend said about its origin.
-    pub(crate) fn write(self, fields: &mut HeaderMap) {
-        fields.insert(ACCESS_CONTROL_ALLOW_ORIGIN, self.origin);
-        if self.policy.credentials {
-            fields.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-        }
-        if let Some(exposed) = &self.policy.exposed_headers {
-            fields.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
-        }
-    }
 }

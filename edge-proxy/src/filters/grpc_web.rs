@@ -20,8 +20,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body as _;
 
-use crate::config::listener::HttpFilter;
-use crate::downstream::connection::Connection;
+use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
 use crate::http::head::{self, Head};
@@ -61,12 +60,8 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    /// A bridge for a request that needs one, where one is asked for.
-    pub(crate) fn of(connection: &Connection, head: &Head) -> Option<Rc<Self>> {
-        let filters = &connection.manager().filters;
-        if !filters.iter().any(|filter| matches!(filter, HttpFilter::GrpcWeb)) {
-            return None;
-        }
+    /// A bridge for a request that needs one.
+    pub(crate) fn of(head: &Head) -> Option<Rc<Self>> {
         let request = encoding_of(head.headers.get(header::CONTENT_TYPE)?)?;
         let accepted = head.headers.get(header::ACCEPT).and_then(encoding_of);
         Some(Rc::new(Self {
@@ -77,14 +72,15 @@ impl Bridge {
     }
 
     /// Makes a gRPC call of the request.
-    pub(crate) fn translate(self: &Rc<Self>, head: &mut Head, body: Incoming) -> Incoming {
-        let fields = &mut head.headers;
+    pub(super) fn translate(self: &Rc<Self>, arrived: &mut Arrived<'_>) {
+        arrived.notes.te_trailers = true;
+        let fields = &mut arrived.head.headers;
         fields.remove(header::CONTENT_LENGTH);
         fields.insert(header::CONTENT_TYPE, GRPC);
         fields.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        match self.request {
-            Encoding::Binary => body,
-            Encoding::Text => Incoming::Text(Box::new(TextBody::new(body, Rc::clone(self)))),
+        if self.request == Encoding::Text {
+            let body = std::mem::replace(&mut arrived.body, Incoming::Empty);
+            arrived.body = Incoming::Text(Box::new(TextBody::new(body, Rc::clone(self))));
         }
     }
 

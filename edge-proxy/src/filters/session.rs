@@ -18,9 +18,7 @@ use prost::Message;
 
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::{Health, Host, HostAddress};
-use crate::config::listener::HttpFilter;
-use crate::config::session::{LostHost, SessionCarrier, SessionCookie, SessionPolicy};
-use crate::downstream::connection::Connection;
+use crate::config::filter::session::{LostHost, SessionCarrier, SessionCookie, SessionPolicy};
 use crate::fault::Fault;
 use crate::http::head::Head;
 
@@ -54,11 +52,7 @@ struct Stub {
 
 impl<'a> Session<'a> {
     /// The session that a request is in, or may begin.
-    pub(crate) fn of(policy: &'a SessionPolicy, connection: &Connection, head: &Head) -> Option<Box<Self>> {
-        let filters = &connection.manager().filters;
-        if !filters.iter().any(|filter| matches!(filter, HttpFilter::Session)) {
-            return None;
-        }
+    pub(super) fn of(policy: &'a SessionPolicy, head: &Head) -> Option<Box<Self>> {
         let address = match &policy.carrier {
             SessionCarrier::Cookie(cookie) if !cookie.covers(head.target.as_str()) => return None,
             SessionCarrier::Cookie(cookie) => in_cookie(cookie, &head.headers),

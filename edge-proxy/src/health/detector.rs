@@ -121,7 +121,7 @@ impl Detector {
             .count();
         let all = self.monitors.len();
         let is_within = (active + 1) * 100 <= settings.max_percent as usize * all;
-        if !is_within && !(settings.always_one && active == 0) {
+        if !(is_within || settings.always_one && active == 0) {
             stats.control().outlier_ejections_overflow.inc();
             return false;
         }

@@ -275,7 +275,7 @@ impl UpstreamBody {
                 self.lease = None;
                 self.exchange.note(|record| {
                     record.flag("UC");
-                    record.details = "upstream_reset_after_response_started{connection_termination}";
+                    record.details = "upstream_reset_after_response_started{connection_termination}".into();
                 });
                 let pool = self.guard.pool();
                 pool.cells().upstream_rq_rx_reset.inc();

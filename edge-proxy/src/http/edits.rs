@@ -10,7 +10,7 @@ use http::header;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::calendar::iso;
-use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, TemplatePart};
+use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, StringCondition, TemplatePart};
 use crate::config::table::value_of;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::http::head::Head;
@@ -26,6 +26,17 @@ pub(crate) struct Scene<'a> {
     pub(crate) route: &'a str,
 }
 
+impl<'a> Scene<'a> {
+    /// Nothing but a connection is known.
+    pub(crate) fn of(connection: &'a Connection) -> Self {
+        Self {
+            connection,
+            cluster: "",
+            route: "",
+        }
+    }
+}
+
 /// Edits a request.
 pub(crate) fn edit_request(head: &mut Head, steps: &[HeaderStep], scene: Scene<'_>) {
     for step in steps {
@@ -33,6 +44,7 @@ pub(crate) fn edit_request(head: &mut Head, steps: &[HeaderStep], scene: Scene<'
             HeaderStep::Remove(name) => {
                 head.headers.remove(name);
             }
+            HeaderStep::RemoveAll(names) => remove_all(&mut head.headers, names),
             HeaderStep::Put {
                 name,
                 value,
@@ -63,6 +75,7 @@ pub(crate) fn edit_response(headers: &mut HeaderMap, steps: &[HeaderStep], scene
             HeaderStep::Remove(name) => {
                 headers.remove(name);
             }
+            HeaderStep::RemoveAll(names) => remove_all(headers, names),
             HeaderStep::Put {
                 name,
                 value,
@@ -78,6 +91,17 @@ pub(crate) fn edit_response(headers: &mut HeaderMap, steps: &[HeaderStep], scene
                 }
             }
         }
+    }
+}
+
+fn remove_all(headers: &mut HeaderMap, names: &StringCondition) {
+    let gone: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| names.matches(name.as_str()))
+        .cloned()
+        .collect();
+    for name in gone {
+        headers.remove(name);
     }
 }
 

@@ -111,6 +111,24 @@ impl Exchange {
         self.timer.set(Kind::Idle, from, idle);
     }
 
+    /// A filter keeps the request waiting: the deadlines that no route has a say in begin to count.
+    pub(crate) fn hold(&self) {
+        let timeouts = &self.connection.manager().timeouts;
+        self.set_idle(self.timer.clock().now(), timeouts.stream_idle);
+        self.timer
+            .set(Kind::Lifetime, self.started, timeouts.max_stream_duration);
+        self.timer.set(Kind::Request, self.started, timeouts.request);
+    }
+
+    /// When the backend's time begins: what a filter has taken is not its.
+    pub(crate) fn begin_routing(&self, delayed: bool) -> Instant {
+        if delayed {
+            self.timer.clock().now()
+        } else {
+            self.started
+        }
+    }
+
     /// Content has been taken over for the client.
     pub(crate) fn took(&self, bytes: usize) {
         self.sent.set(self.sent.get() + bytes as u64);

@@ -32,7 +32,7 @@ use crate::http::incoming::Incoming;
 use crate::http::ingress::Notes;
 use crate::http::local_reply::Audience;
 use crate::http::replay::{Pull, SharedBody};
-use crate::http::{Arrived, audience, hashing, local_reply, mirror, rewrite};
+use crate::http::{Arrived, hashing, local_reply, mirror, rewrite};
 use crate::upstream::connect::Speak;
 use crate::upstream::{Lease, RequestGuard};
 use crate::worker::Pinned;
@@ -94,21 +94,19 @@ pub(crate) async fn forward(
     snapshot: &Rc<Pinned>,
     route: &Route,
     settings: &Forward,
-    arrived: Arrived,
+    arrived: Arrived<'_>,
 ) -> Response<ResponseBody> {
     let Arrived {
         exchange,
         mut head,
-        mut notes,
-        mut body,
-        web,
+        notes,
+        body,
+        session,
+        delayed,
+        audience,
+        ..
     } = arrived;
     let connection = Rc::clone(&exchange.connection);
-    let audience = audience(&head);
-    if let Some(bridge) = web {
-        body = bridge.translate(&mut head, body);
-        notes.te_trailers = true;
-    }
     let chosen = match choose(snapshot, route, settings, &head) {
         Ok(chosen) => chosen,
         Err(fault) => {
@@ -121,9 +119,6 @@ pub(crate) async fn forward(
         Ok(speak) => speak,
         Err(fault) => return refuse(&exchange, fault, audience),
     };
-    // By the request as the client sent it: edits and rewrites come after this.
-    let policy = route.session.as_deref();
-    let session = policy.and_then(|policy| Session::of(policy, &connection, &head));
     let limits = timeouts(settings, &connection, &mut head, &notes);
     let scene = Scene {
         connection: &connection,
@@ -140,7 +135,8 @@ pub(crate) async fn forward(
     exchange.note(|record| record.request(&head));
     let manager = connection.manager();
     let idle = settings.idle_timeout.unwrap_or(manager.timeouts.stream_idle);
-    let arrival = start_clock(&exchange, settings, limits, idle, &body);
+    let start = exchange.begin_routing(delayed);
+    let arrival = start_clock(&exchange, start, settings, limits, idle, &body);
     exchange.receives(&arrival);
     let source = body_source(body, &arrival, settings, chosen.entry);
     let kept = source.shared();
@@ -206,8 +202,7 @@ fn choose<'a>(
     match &settings.clusters {
         ClusterChoice::Single(id) => Ok(plain(snapshot.cluster(*id).ok_or(missing)?)),
         ClusterChoice::Weighted(weighted) => {
-            // Other bits than a fraction on the same route looks at.
-            let choice = weighted.pick(head.random.rotate_left(32)).ok_or(missing)?;
+            let choice = weighted.entry(head.random).ok_or(missing)?;
             Ok(Chosen {
                 entry: snapshot.cluster(choice.cluster).ok_or(missing)?,
                 request_edits: &choice.request_headers,
@@ -345,24 +340,25 @@ fn set_authority(head: &mut Head, new: Option<HeaderValue>, settings: &Forward, 
 
 fn start_clock(
     exchange: &Exchange,
+    start: Instant,
     settings: &Forward,
     limits: Limits,
     idle: Option<Duration>,
     body: &Incoming,
 ) -> Arrival {
-    let (timer, now) = (&exchange.timer, exchange.started);
+    let (timer, begun) = (&exchange.timer, exchange.started);
     let timeouts = &exchange.connection.manager().timeouts;
-    exchange.set_idle(now, idle);
+    exchange.set_idle(start, idle);
     timer.set(
         Kind::Lifetime,
-        now,
+        begun,
         settings.max_stream_duration.unwrap_or(timeouts.max_stream_duration),
     );
     if http_body::Body::is_end_stream(body) {
-        timer.set(Kind::Route, now, limits.route);
+        timer.set(Kind::Route, start, limits.route);
         return Arrival::complete();
     }
-    timer.set(Kind::Request, now, timeouts.request);
+    timer.set(Kind::Request, begun, timeouts.request);
     Arrival::new(timer, idle, limits.route)
 }
 

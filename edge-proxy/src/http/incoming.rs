@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::downstream::http2;
+use crate::filters::buffer::Whole;
 use crate::filters::grpc_web::TextBody;
 use crate::http::body::Broken;
 use crate::http1::server::InboundBody;
@@ -24,6 +25,8 @@ pub(crate) enum Incoming {
     Http2(http2::body::InboundBody),
     /// Of a call from a script, in base64.
     Text(Box<TextBody>),
+    /// Read already.
+    Whole(Box<Whole>),
 }
 
 impl Body for Incoming {
@@ -36,6 +39,7 @@ impl Body for Incoming {
             Self::Http1(body) => body.poll_frame(cx).map_err(Broken::Http1),
             Self::Http2(body) => body.poll_frame(cx).map_err(Broken::Client),
             Self::Text(body) => body.poll_frame(cx),
+            Self::Whole(body) => Poll::Ready(body.next().map(Ok)),
         }
     }
 
@@ -45,6 +49,7 @@ impl Body for Incoming {
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.is_end_stream(),
             Self::Text(body) => body.is_end_stream(),
+            Self::Whole(body) => body.is_over(),
         }
     }
 
@@ -54,6 +59,7 @@ impl Body for Incoming {
             Self::Http1(body) => body.size_hint(),
             Self::Http2(body) => body.size_hint(),
             Self::Text(_) => SizeHint::default(),
+            Self::Whole(body) => body.size_hint(),
         }
     }
 }

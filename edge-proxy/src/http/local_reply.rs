@@ -63,6 +63,20 @@ pub(crate) fn text(
     response
 }
 
+/// An answer with a gRPC status of its own; a client of HTTP learns its text alone, as from Envoy.
+pub(crate) fn of_grpc(code: u32, body: Bytes, audience: Audience) -> Response<ResponseBody> {
+    let mut response = text(StatusCode::OK, body, None, audience);
+    if audience == Audience::Grpc {
+        say_code(response.headers_mut(), code);
+    }
+    response
+}
+
+/// Says a gRPC status in place of the usual one.
+pub(crate) fn say_code(headers: &mut HeaderMap, code: u32) {
+    headers.insert(GRPC_STATUS, HeaderValue::from(code));
+}
+
 /// Says an HTTP status and its text as a gRPC status.
 pub(crate) fn say_status(headers: &mut HeaderMap, status: StatusCode, message: &[u8]) {
     headers.insert(GRPC_STATUS, HeaderValue::from(grpc_status(status)));

@@ -1,12 +1,20 @@
 //! Requests of other origins: the answers are those of stock Envoy 1.40 to the same requests under the same policies.
 
-use edge_proxy::config::cors::{CorsPolicy, Granted, OtherPreflights};
+use edge_proxy::config::filter::cors::{CorsPolicy, Granted, OtherPreflights};
+use edge_proxy::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters};
 use edge_proxy::config::header::StringCondition;
-use edge_proxy::config::listener::HttpFilter;
 use edge_proxy::config::route::Route;
 use http::{HeaderValue, Method};
 
-use crate::support::{Backend, Config, Proxy, Reply, catch_all, cluster, entry, forward, get, run, snapshot, table};
+use crate::support::{
+    Backend, Config, Proxy, Reply, catch_all, cluster, entry, forward, get, run, says, snapshot, table,
+};
+
+const CORS: &str = "envoy.filters.http.cors";
+
+fn chain() -> HttpFilter {
+    HttpFilter::on(CORS, FilterKind::Cors)
+}
 
 const ALLOWED: &str = "https://a.example";
 const OTHER: &str = "https://x.example";
@@ -47,12 +55,12 @@ impl Asked {
     async fn with(policy: CorsPolicy, filter: Option<HttpFilter>) -> Self {
         let backend = Backend::named("a").await;
         let route = Route {
-            cors: Some(Box::new(policy)),
+            filters: says(CORS, FilterSettings::Cors(policy)),
             ..catch_all(forward(0))
         };
         let clusters = vec![entry(0, cluster(0), &[backend.address])];
         let snapshot = snapshot(table("*", vec![route]), clusters, |manager| {
-            manager.filters.extend(filter);
+            manager.filters = HttpFilters::new(filter.into_iter().collect());
         });
         let proxy = Proxy::start(Config { snapshot, workers: 1 });
         Self { proxy, backend }
@@ -87,7 +95,7 @@ const PUT: (&str, &str) = ("access-control-request-method", "PUT");
 #[test]
 fn a_preflight_is_answered_by_the_policy() {
     run(async {
-        let asked = Asked::with(listed(), Some(HttpFilter::Cors)).await;
+        let asked = Asked::with(listed(), Some(chain())).await;
         let reply = asked.ask(Method::OPTIONS, &[("origin", ALLOWED), PUT]).await;
         assert_eq!(
             (reply.status, reply.text(), reply.header("content-length")),
@@ -122,7 +130,7 @@ fn a_preflight_is_answered_by_the_policy() {
 #[test]
 fn a_star_grants_what_is_asked_for() {
     run(async {
-        let asked = Asked::with(requested(), Some(HttpFilter::Cors)).await;
+        let asked = Asked::with(requested(), Some(chain())).await;
         let headers = ("access-control-request-headers", "x-z,x-y");
         let reply = asked.ask(Method::OPTIONS, &[("origin", ALLOWED), PUT, headers]).await;
         assert_eq!(
@@ -143,7 +151,7 @@ fn a_star_grants_what_is_asked_for() {
 #[test]
 fn responses_say_who_may_read_them() {
     run(async {
-        let asked = Asked::with(listed(), Some(HttpFilter::Cors)).await;
+        let asked = Asked::with(listed(), Some(chain())).await;
         let leave = [
             "allow-credentials: true",
             "allow-origin: https://a.example",
@@ -170,12 +178,12 @@ fn responses_say_who_may_read_them() {
 fn an_answer_of_the_proxy_itself_may_be_read_too() {
     run(async {
         let route = Route {
-            cors: Some(Box::new(listed())),
+            filters: says(CORS, FilterSettings::Cors(listed())),
             ..catch_all(forward(0))
         };
         let nobody = entry(0, cluster(0), &[]);
         let snapshot = snapshot(table("*", vec![route]), vec![nobody], |manager| {
-            manager.filters.push(HttpFilter::Cors);
+            manager.filters = HttpFilters::new(vec![chain()]);
         });
         let proxy = Proxy::start(Config { snapshot, workers: 1 });
         let mut request = get("www.example.com", "/");

@@ -2,15 +2,15 @@
 //! trailers and beside Envoy, they are tried in the scenarios.)
 
 use edge_proxy::config::cluster::{Cluster, UpstreamProtocol};
-use edge_proxy::config::cors::{CorsPolicy, Granted, OtherPreflights};
+use edge_proxy::config::filter::cors::{CorsPolicy, Granted, OtherPreflights};
+use edge_proxy::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters};
 use edge_proxy::config::header::StringCondition;
-use edge_proxy::config::listener::HttpFilter;
 use edge_proxy::config::route::Route;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 
 use crate::support::{
-    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, nobody, run, snapshot, table,
+    Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, nobody, run, says, snapshot, table,
 };
 
 const PAGE: &str = "https://page.example";
@@ -27,17 +27,22 @@ fn proxy_with(filters: Vec<HttpFilter>, backend: std::net::SocketAddr, protocol:
         others: OtherPreflights::Forward,
     };
     let route = Route {
-        cors: Some(Box::new(policy)),
+        filters: says("cors", FilterSettings::Cors(policy)),
         ..catch_all(forward(0))
     };
     let cluster = Cluster { protocol, ..cluster(0) };
     let clusters = vec![entry(0, cluster, &[backend])];
-    let snapshot = snapshot(table("*", vec![route]), clusters, |manager| manager.filters = filters);
+    let snapshot = snapshot(table("*", vec![route]), clusters, |manager| {
+        manager.filters = HttpFilters::new(filters)
+    });
     Proxy::start(Config { snapshot, workers: 1 })
 }
 
 fn bridging() -> Vec<HttpFilter> {
-    vec![HttpFilter::Cors, HttpFilter::GrpcWeb]
+    vec![
+        HttpFilter::on("cors", FilterKind::Cors),
+        HttpFilter::on("grpc_web", FilterKind::GrpcWeb),
+    ]
 }
 
 /// A call with a media type, the one that it wants back, and content.
@@ -164,7 +169,11 @@ fn other_media_types_and_listeners_without_the_filter_are_left_alone() {
             assert_eq!((reply.status, reply.text()), (200, "a"), "{media_type}");
             assert_eq!(backend.last().headers()["content-type"], media_type);
         }
-        let proxy = proxy_with(vec![HttpFilter::Cors], backend.address, UpstreamProtocol::Http1);
+        let proxy = proxy_with(
+            vec![HttpFilter::on("cors", FilterKind::Cors)],
+            backend.address,
+            UpstreamProtocol::Http1,
+        );
         let reply = call(&proxy, "application/grpc-web", "*/*", "abc").await;
         assert_eq!((reply.status, reply.text()), (200, "a"));
         assert_eq!(backend.last().headers()["content-type"], "application/grpc-web");

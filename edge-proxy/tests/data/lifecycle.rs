@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use edge_proxy::config::filter::{FilterKind, HealthCheckFilter, HttpFilter, HttpFilters};
 use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
-use edge_proxy::config::listener::{HealthCheckFilter, HttpFilter};
 use edge_proxy::config::route::{Action, DirectResponse, PathCondition};
 use edge_proxy::shared::Drain;
 use http::StatusCode;
@@ -128,14 +128,15 @@ fn the_health_check_filter_answers_by_the_state_of_the_process() {
                 table("*", vec![route(PathCondition::Prefix("/".into()), not_ready)]),
                 Vec::new(),
                 |manager| {
-                    manager.filters.push(HttpFilter::HealthCheck(HealthCheckFilter {
+                    let check = FilterKind::HealthCheck(HealthCheckFilter {
                         conditions: vec![HeaderCondition {
                             field: HeaderField::Path,
                             test: HeaderTest::Value(StringCondition::Exact("/ready".into())),
                             invert: false,
                             missing_as_empty: false,
                         }],
-                    }));
+                    });
+                    manager.filters = HttpFilters::new(vec![HttpFilter::on("health_check", check)]);
                 },
             ),
             workers: 1,

@@ -231,6 +231,7 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
         tls,
         network: Network::Http(Arc::new(http)),
         fingerprint: 0,
+        guards: Arc::default(),
         transport: 0,
     })
 }
@@ -331,6 +332,7 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
             tls: Some(Arc::new(tls)),
             network: Network::Http(Arc::new(http)),
             fingerprint: 0,
+            guards: Arc::default(),
             transport: 0,
         });
         let listener = listener(FilterChains {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use edge_proxy::config::ClusterId;
+use edge_proxy::config::filter::RouteFilters;
 use edge_proxy::config::header::{HeaderStep, HeaderTemplate, PutAction, TemplatePart};
 use edge_proxy::config::route::{
     Action, ClusterChoice, DirectResponse, Fraction, HostRewrite, Mirror, PathCondition, PathRewrite, Redirect,
@@ -258,12 +259,14 @@ fn weights_are_kept_and_an_undefined_cluster_answers_for_its_share() {
             request_headers: Arc::from([]),
             response_headers: Arc::from([]),
             host_rewrite: None,
+            filters: RouteFilters::default(),
         };
         let mut settings = forward(0);
         settings.cluster_not_found = StatusCode::INTERNAL_SERVER_ERROR;
         settings.clusters = ClusterChoice::Weighted(WeightedClusters {
             total: 100,
             entries: Box::new([weighted(0, 60), weighted(1, 20), weighted(2, 20)]),
+            says_of_filters: false,
         });
         let clusters = vec![
             entry(0, cluster(0), &[a.address]),

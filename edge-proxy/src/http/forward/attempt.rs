@@ -272,7 +272,7 @@ impl<'a> Forwarding<'a> {
 
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.exchange.timer.clear(Kind::PerTry);
-        self.exchange.note(|record| record.details = "via_upstream");
+        self.exchange.note(|record| record.details = "via_upstream".into());
         let pool = guard.pool();
         let asks_to_leave = {
             let name = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;

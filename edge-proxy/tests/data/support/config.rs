@@ -9,6 +9,7 @@ use std::time::Duration;
 use edge_proxy::compile::prefixed_headers;
 use edge_proxy::config::cluster::{Balancing, CircuitLimits, Cluster, ClusterEntry, LbPolicy, UpstreamProtocol};
 use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress, HostId, Level, Terms};
+use edge_proxy::config::filter::{FilterSettings, HttpFilters, RouteFilter, RouteFilters};
 use edge_proxy::config::listener::{
     ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
     Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RequestId, RouteSource,
@@ -54,12 +55,20 @@ pub(crate) fn route(path: PathCondition, action: Action) -> Route {
         query: Box::default(),
         fraction: None,
         grpc_only: false,
-        cors: None,
-        session: None,
+        filters: RouteFilters::default(),
         action,
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),
     }
+}
+
+/// What a route says of a filter.
+pub(crate) fn says(name: &str, settings: FilterSettings) -> RouteFilters {
+    RouteFilters::new(vec![RouteFilter {
+        name: name.into(),
+        disabled: false,
+        settings: Some(Arc::new(settings)),
+    }])
 }
 
 /// A route for everything that forwards to a cluster.
@@ -111,7 +120,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         access_logs: None,
         codec: Codec::Auto,
         routes,
-        filters: Vec::new(),
+        filters: HttpFilters::default(),
         router: RouterOptions {
             suppress_envoy_headers: false,
             respect_expected_rq_timeout: false,
@@ -177,6 +186,7 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
         tls: None,
         network: Network::Http(Arc::new(manager)),
         fingerprint: 0,
+        guards: Arc::default(),
         transport: 0,
     })
 }

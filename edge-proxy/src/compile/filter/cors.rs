@@ -1,17 +1,28 @@
 //! CorsPolicy → [`CorsPolicy`].
 
+use envoy_types::pb::envoy::extensions::filters::http::cors::v3::Cors;
 use envoy_types::pb::envoy::extensions::filters::http::cors::v3::CorsPolicy as ProtoPolicy;
+use envoy_types::pb::google::protobuf::Any;
 use http::HeaderValue;
 
-use crate::compile::field::{At, Rejection, fields, truth};
+use crate::compile::Context;
+use crate::compile::field::{At, Rejection, fields, truth, unpack};
 use crate::compile::header::string_condition;
-use crate::config::cors::{CorsPolicy, Granted, OtherPreflights};
+use crate::config::filter::cors::{CorsPolicy, Granted, OtherPreflights};
+use crate::config::filter::{FilterKind, FilterSettings};
 
-/// Name of the filter, under which a route has its policy.
-pub(super) const FILTER: &str = "envoy.filters.http.cors";
+/// Compiles the filter of a chain, which says nothing itself: routes have their policies.
+pub(super) fn on_chain(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterKind, Rejection> {
+    let Cors {} = unpack(at, config)?;
+    Ok(FilterKind::Cors)
+}
 
-/// Compiles a policy.
-pub(super) fn policy(at: &At<'_>, message: &ProtoPolicy) -> Result<CorsPolicy, Rejection> {
+/// Compiles what a route says.
+pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterSettings, Rejection> {
+    policy(at, &unpack(at, config)?).map(FilterSettings::Cors)
+}
+
+fn policy(at: &At<'_>, message: &ProtoPolicy) -> Result<CorsPolicy, Rejection> {
     fields!(at, message => ProtoPolicy {
         allow_origin_string_match, allow_methods, allow_headers, expose_headers, max_age, allow_credentials,
         forward_not_matching_preflights;

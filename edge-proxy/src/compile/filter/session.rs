@@ -8,17 +8,26 @@ use envoy_types::pb::envoy::extensions::filters::http::stateful_session::v3::{
 use envoy_types::pb::envoy::extensions::http::stateful_session::cookie::v3::CookieBasedSessionState;
 use envoy_types::pb::envoy::extensions::http::stateful_session::header::v3::HeaderBasedSessionState;
 use envoy_types::pb::envoy::r#type::http::v3::{Cookie, CookieAttribute};
+use envoy_types::pb::google::protobuf::Any;
 use http::{HeaderValue, StatusCode};
 
+use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, fields, is, type_name, unpack};
 use crate::compile::template::header_name;
-use crate::config::session::{LostHost, SessionCarrier, SessionCookie, SessionPolicy};
+use crate::config::filter::session::{LostHost, SessionCarrier, SessionCookie, SessionPolicy};
+use crate::config::filter::{FilterKind, FilterSettings};
 
-/// Name of the filter, under which a route has its policy.
-pub(super) const FILTER: &str = "envoy.filters.http.stateful_session";
+/// Compiles the filter of a chain, which says nothing itself: routes have their policies.
+pub(super) fn on_chain(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterKind, Rejection> {
+    filter(at, &unpack(at, config)?).map(|()| FilterKind::Session)
+}
 
-/// Checks the filter of a listener, which says nothing itself: routes have their policies.
-pub(super) fn filter(at: &At<'_>, message: &StatefulSession) -> Result<(), Rejection> {
+/// Compiles what a route says.
+pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterSettings, Rejection> {
+    sessions(at, &unpack(at, config)?).map(FilterSettings::Session)
+}
+
+fn filter(at: &At<'_>, message: &StatefulSession) -> Result<(), Rejection> {
     fields!(at, message => StatefulSession {
         ;
         // Without sessions there is nothing to be strict about, or to count.
@@ -28,8 +37,8 @@ pub(super) fn filter(at: &At<'_>, message: &StatefulSession) -> Result<(), Rejec
     Ok(())
 }
 
-/// Compiles what a route says; `None` is no sessions.
-pub(super) fn of_route(at: &At<'_>, message: &StatefulSessionPerRoute) -> Result<Option<SessionPolicy>, Rejection> {
+/// `None` is no sessions.
+fn sessions(at: &At<'_>, message: &StatefulSessionPerRoute) -> Result<Option<SessionPolicy>, Rejection> {
     match &message.r#override {
         Some(Override::Disabled(true)) => Ok(None),
         Some(Override::Disabled(false)) => Err(at.field("disabled").error("must be true")),
@@ -147,7 +156,7 @@ mod tests {
     }
 
     fn compiled(message: &StatefulSessionPerRoute) -> Result<Option<SessionPolicy>, Rejection> {
-        of_route(&At::root(), message)
+        sessions(&At::root(), message)
     }
 
     #[test]

@@ -1,0 +1,176 @@
+//! RateLimit of routes → [`Description`]: the words by which requests are counted.
+
+use envoy_types::pb::envoy::config::route::v3::RateLimit;
+use envoy_types::pb::envoy::config::route::v3::rate_limit::action::{
+    ActionSpecifier, GenericKey, HeaderValueMatch, QueryParameterValueMatch, QueryParameters, RemoteAddressMatch,
+    RequestHeaders,
+};
+use envoy_types::pb::envoy::config::route::v3::rate_limit::{HitsAddend, XRateLimitOption};
+use envoy_types::pb::envoy::r#type::matcher::v3::AddressMatcher;
+use envoy_types::pb::xds::core::v3::CidrRange;
+
+use crate::compile::field::{At, Rejection, fields};
+use crate::compile::header::{header_condition, query_condition};
+use crate::compile::template::header_name;
+use crate::config::filter::local_rate_limit::{Absent, Description, Word, WordValue};
+use crate::config::listener::AddressRange;
+
+/// Compiles how requests are described.
+pub(super) fn description(at: &At<'_>, message: &RateLimit) -> Result<Description, Rejection> {
+    fields!(at, message => RateLimit {
+        actions, hits_addend, x_ratelimit_option;
+        ignore;
+        refuse stage, disable_key, limit, apply_on_stream_done
+    });
+    let list = at.field("actions");
+    let words = actions.iter().enumerate().map(|(index, action)| {
+        let at = list.index(index);
+        match &action.action_specifier {
+            Some(action) => word(&at, action),
+            None => Err(at.error("is required")),
+        }
+    });
+    Ok(Description {
+        words: words.collect::<Result<_, _>>()?,
+        hits: hits(&at.field("hits_addend"), hits_addend.as_ref())?,
+        told: match XRateLimitOption::try_from(*x_ratelimit_option) {
+            Ok(XRateLimitOption::Unspecified) => None,
+            Ok(XRateLimitOption::Off) => Some(false),
+            Ok(XRateLimitOption::DraftVersion03) => Some(true),
+            Err(_) => return Err(at.unsupported("x_ratelimit_option")),
+        },
+    })
+}
+
+fn hits(at: &At<'_>, message: Option<&HitsAddend>) -> Result<u64, Rejection> {
+    let Some(message) = message else { return Ok(1) };
+    fields!(at, message => HitsAddend { number; ignore; refuse format, is_negative_hits });
+    Ok(number.as_ref().map_or(1, |number| number.value))
+}
+
+/// A value that stands for itself: one with substitution commands would be another for each request.
+fn literal(at: &At<'_>, text: &str) -> Result<Box<str>, Rejection> {
+    if text.contains('%') {
+        return Err(at.error("substitution commands are not supported by this proxy"));
+    }
+    Ok(text.into())
+}
+
+fn word(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection> {
+    let key = |own: &str, usual: &str| if own.is_empty() { usual.into() } else { own.into() };
+    let absent = |skips: bool| if skips { Absent::Skip } else { Absent::Drop };
+    match action {
+        ActionSpecifier::GenericKey(message) => {
+            let at = at.field("generic_key");
+            fields!(at, message => GenericKey {
+                descriptor_value, descriptor_key; ignore; refuse default_value
+            });
+            Ok(Word {
+                key: key(descriptor_key, "generic_key"),
+                value: WordValue::Fixed(literal(&at.field("descriptor_value"), descriptor_value)?),
+            })
+        }
+        ActionSpecifier::RequestHeaders(message) => {
+            let at = at.field("request_headers");
+            fields!(at, message => RequestHeaders { header_name, descriptor_key, skip_if_absent; ignore; refuse });
+            let name = self::header_name(&at.field("header_name"), header_name)?;
+            Ok(Word {
+                key: descriptor_key.as_str().into(),
+                value: WordValue::Header(name, absent(*skip_if_absent)),
+            })
+        }
+        ActionSpecifier::QueryParameters(message) => {
+            fields!(at.field("query_parameters"), message => QueryParameters {
+                query_parameter_name, descriptor_key, skip_if_absent; ignore; refuse
+            });
+            Ok(Word {
+                key: descriptor_key.as_str().into(),
+                value: WordValue::Parameter(query_parameter_name.as_str().into(), absent(*skip_if_absent)),
+            })
+        }
+        ActionSpecifier::RemoteAddress(_) => Ok(Word {
+            key: "remote_address".into(),
+            value: WordValue::Address,
+        }),
+        other => conditional(at, other),
+    }
+}
+
+/// A word that some requests have.
+fn conditional(at: &At<'_>, action: &ActionSpecifier) -> Result<Word, Rejection> {
+    let key = |own: &str, usual: &str| if own.is_empty() { usual.into() } else { own.into() };
+    match action {
+        ActionSpecifier::HeaderValueMatch(message) => {
+            let at = at.field("header_value_match");
+            fields!(at, message => HeaderValueMatch {
+                descriptor_value, descriptor_key, expect_match, headers; ignore; refuse default_value
+            });
+            let list = at.field("headers");
+            let conditions = headers.iter().enumerate();
+            Ok(Word {
+                key: key(descriptor_key, "header_match"),
+                value: WordValue::Headers(
+                    literal(&at.field("descriptor_value"), descriptor_value)?,
+                    conditions
+                        .map(|(index, one)| header_condition(&list.index(index), one))
+                        .collect::<Result<_, _>>()?,
+                    expect_match.as_ref().is_none_or(|expect| expect.value),
+                ),
+            })
+        }
+        ActionSpecifier::QueryParameterValueMatch(message) => {
+            let at = at.field("query_parameter_value_match");
+            fields!(at, message => QueryParameterValueMatch {
+                descriptor_value, descriptor_key, expect_match, query_parameters; ignore; refuse default_value
+            });
+            let list = at.field("query_parameters");
+            let conditions = query_parameters.iter().enumerate();
+            Ok(Word {
+                key: key(descriptor_key, "query_match"),
+                value: WordValue::Query(
+                    literal(&at.field("descriptor_value"), descriptor_value)?,
+                    conditions
+                        .map(|(index, one)| query_condition(&list.index(index), one))
+                        .collect::<Result<_, _>>()?,
+                    expect_match.as_ref().is_none_or(|expect| expect.value),
+                ),
+            })
+        }
+        ActionSpecifier::RemoteAddressMatch(message) => {
+            let at = at.field("remote_address_match");
+            fields!(at, message => RemoteAddressMatch {
+                descriptor_value, descriptor_key, address_matcher; ignore; refuse default_value
+            });
+            let at_matcher = at.field("address_matcher");
+            let Some(matcher) = address_matcher else {
+                return Err(at_matcher.error("is required"));
+            };
+            fields!(at_matcher, matcher => AddressMatcher { ranges, invert_match; ignore; refuse });
+            let list = at_matcher.field("ranges");
+            let ranges = ranges.iter().enumerate();
+            Ok(Word {
+                key: key(descriptor_key, "remote_address_match"),
+                value: WordValue::Client(
+                    literal(&at.field("descriptor_value"), descriptor_value)?,
+                    ranges
+                        .map(|(index, one)| range(&list.index(index), one))
+                        .collect::<Result<_, _>>()?,
+                    !*invert_match,
+                ),
+            })
+        }
+        _ => Err(at.error("this action is not supported by this proxy")),
+    }
+}
+
+fn range(at: &At<'_>, message: &CidrRange) -> Result<AddressRange, Rejection> {
+    let address: std::net::IpAddr = message
+        .address_prefix
+        .parse()
+        .map_err(|_| at.field("address_prefix").error("is not an address"))?;
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let len = message.prefix_len.as_ref().map_or(0, |len| len.value);
+    let prefix_len = u8::try_from(len).ok().filter(|len| *len <= bits);
+    let prefix_len = prefix_len.ok_or_else(|| at.field("prefix_len").error(format!("must be at most {bits}")))?;
+    Ok(AddressRange { address, prefix_len })
+}

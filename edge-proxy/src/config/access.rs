@@ -1,0 +1,286 @@
+//! Rules over who may do what (Envoy's `rbac`), for requests and for connections.
+//!
+//! What: a condition is a tree whose leaves look at one fact. What can't be known of a connection, such as a header, is
+//! refused by the compiler there.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::config::header::{HeaderCondition, StringCondition};
+use crate::config::listener::AddressRange;
+use crate::config::table::RequestView;
+
+/// What filters have found out about a request, each by its name.
+pub type Metadata = BTreeMap<Arc<str>, Value>;
+
+/// What conditions see.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// The peer of the connection.
+    pub peer: IpAddr,
+    /// The client, as far as proxies before this one are trusted to say who it is.
+    pub client: IpAddr,
+    /// Our address.
+    pub local: SocketAddr,
+    /// The name that the client has asked for in TLS; empty where it has asked for none.
+    pub server_name: &'a str,
+    /// The names in the certificate that the client has shown; `None` where it has shown none. Reading one is work, so it
+    /// is done when it is asked for.
+    pub certificate: &'a dyn Fn() -> Option<Vec<String>>,
+    /// The request; a connection has none.
+    pub request: Option<(RequestView<'a>, &'a Metadata)>,
+}
+
+/// Rules, as one decision.
+#[derive(Debug)]
+pub struct AccessRules {
+    /// What it means that a policy holds.
+    pub effect: Effect,
+    /// In the order of their names.
+    pub policies: Vec<AccessPolicy>,
+}
+
+/// What it means that a policy holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Only what a policy holds for is let through.
+    Allow,
+    /// All else is.
+    Deny,
+    /// Nothing: it is only noted.
+    Log,
+}
+
+/// What may be done by whom.
+#[derive(Debug)]
+pub struct AccessPolicy {
+    /// Its name.
+    pub name: Box<str>,
+    /// Both must hold.
+    pub permission: Condition,
+    /// Both must hold.
+    pub principal: Condition,
+}
+
+/// A condition on a request or a connection.
+#[derive(Debug)]
+pub enum Condition {
+    /// Always.
+    Any,
+    /// All of them.
+    All(Box<[Condition]>),
+    /// At least one.
+    OneOf(Box<[Condition]>),
+    /// Not this.
+    Not(Box<Condition>),
+    /// A header.
+    Header(Box<HeaderCondition>),
+    /// The path without its query.
+    Path(StringCondition),
+    /// The peer of the connection.
+    Peer(AddressRange),
+    /// The client, as far as proxies before this one are trusted to say who it is.
+    Client(AddressRange),
+    /// Our address.
+    Local(AddressRange),
+    /// Our port, from … to before.
+    LocalPort(u32, u32),
+    /// The name that the client has asked for in TLS; empty where it has asked for none.
+    ServerName(StringCondition),
+    /// The client has shown a certificate that was accepted; with this name in it, or with any.
+    Certificate(Option<StringCondition>),
+    /// What a filter before this one has found out.
+    Metadata(Box<MetadataCondition>),
+}
+
+/// A condition on what filters have found out.
+#[derive(Debug)]
+pub struct MetadataCondition {
+    /// Which filter.
+    pub filter: Box<str>,
+    /// The way from object to object.
+    pub path: Box<[Box<str>]>,
+    /// What is there.
+    pub test: ValueTest,
+    /// The condition holds when the test does not.
+    pub invert: bool,
+}
+
+/// A test of a value.
+#[derive(Debug)]
+pub enum ValueTest {
+    /// It is null.
+    Null,
+    /// It is a text.
+    Text(StringCondition),
+    /// It is this.
+    Bool(bool),
+    /// It is a number in `start..end`.
+    Range(f64, f64),
+    /// It is this number.
+    Number(f64),
+    /// It is there, or isn't.
+    Present(bool),
+    /// It is a list with an element that passes.
+    Element(Box<ValueTest>),
+    /// It passes one of these.
+    OneOf(Box<[ValueTest]>),
+}
+
+impl AccessRules {
+    /// Whether something is let through; and the policy that holds, if one does.
+    pub fn judge(&self, facts: &Facts<'_>) -> (bool, Option<&AccessPolicy>) {
+        let mut policies = self.policies.iter();
+        let found = policies.find(|policy| policy.permission.holds(facts) && policy.principal.holds(facts));
+        let is_let = match self.effect {
+            Effect::Allow => found.is_some(),
+            Effect::Deny => found.is_none(),
+            Effect::Log => true,
+        };
+        (is_let, found)
+    }
+}
+
+impl Condition {
+    /// Whether it holds.
+    fn holds(&self, facts: &Facts<'_>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::All(all) => all.iter().all(|one| one.holds(facts)),
+            Self::OneOf(some) => some.iter().any(|one| one.holds(facts)),
+            Self::Not(one) => !one.holds(facts),
+            Self::Header(condition) => facts.request.is_some_and(|(request, _)| condition.holds(&request)),
+            Self::Path(condition) => facts
+                .request
+                .is_some_and(|(request, _)| condition.matches(request.path())),
+            Self::Peer(range) => range.contains(facts.peer),
+            Self::Client(range) => range.contains(facts.client),
+            Self::Local(range) => range.contains(facts.local.ip()),
+            Self::LocalPort(from, before) => (*from..*before).contains(&u32::from(facts.local.port())),
+            Self::ServerName(condition) => condition.matches(facts.server_name),
+            Self::Certificate(name) => (facts.certificate)().is_some_and(|names| {
+                name.as_ref()
+                    .is_none_or(|condition| names.iter().any(|name| condition.matches(name)))
+            }),
+            Self::Metadata(condition) => facts.request.is_some_and(|(_, metadata)| condition.holds(metadata)),
+        }
+    }
+}
+
+impl MetadataCondition {
+    fn holds(&self, metadata: &Metadata) -> bool {
+        let mut value = metadata.get(&*self.filter);
+        for key in &self.path {
+            value = value.and_then(|value| value.get(&**key));
+        }
+        self.test.passes(value) != self.invert
+    }
+}
+
+impl ValueTest {
+    /// Whether what is there passes; nothing passes no test but that for absence.
+    fn passes(&self, value: Option<&Value>) -> bool {
+        let number = || value.and_then(Value::as_f64);
+        match self {
+            Self::Null => value.is_some_and(Value::is_null),
+            Self::Text(condition) => value
+                .and_then(Value::as_str)
+                .is_some_and(|text| condition.matches(text)),
+            Self::Bool(want) => value.and_then(Value::as_bool) == Some(*want),
+            Self::Range(start, end) => number().is_some_and(|number| (*start..*end).contains(&number)),
+            Self::Number(want) => number().is_some_and(|number| number.total_cmp(want).is_eq()),
+            Self::Present(want) => value.is_some() == *want,
+            Self::Element(test) => value
+                .and_then(Value::as_array)
+                .is_some_and(|list| list.iter().any(|element| test.passes(Some(element)))),
+            Self::OneOf(tests) => tests.iter().any(|test| test.passes(value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(text: &str, prefix_len: u8) -> AddressRange {
+        AddressRange {
+            address: text.parse().expect("an address"),
+            prefix_len,
+        }
+    }
+
+    fn is_let(effect: Effect, principal: Condition, client: &str) -> bool {
+        let rules = AccessRules {
+            effect,
+            policies: vec![AccessPolicy {
+                name: "p".into(),
+                permission: Condition::Any,
+                principal,
+            }],
+        };
+        let facts = Facts {
+            peer: "10.0.0.1".parse().expect("an address"),
+            client: client.parse().expect("an address"),
+            local: "127.0.0.1:80".parse().expect("an address"),
+            server_name: "",
+            certificate: &|| None,
+            request: None,
+        };
+        rules.judge(&facts).0
+    }
+
+    #[test]
+    fn effects_turn_what_holds_into_a_decision() {
+        let here = || Condition::Client(range("192.0.2.0", 24));
+        for (effect, inside, outside) in [
+            (Effect::Allow, true, false),
+            (Effect::Deny, false, true),
+            (Effect::Log, true, true),
+        ] {
+            assert_eq!(is_let(effect, here(), "192.0.2.9"), inside, "{effect:?}");
+            assert_eq!(is_let(effect, here(), "198.51.100.9"), outside, "{effect:?}");
+        }
+        // Without a request nothing holds that is about one, and without a certificate nothing about that.
+        assert!(!is_let(
+            Effect::Allow,
+            Condition::Path(StringCondition::Prefix("/".into())),
+            "192.0.2.9"
+        ));
+        assert!(!is_let(Effect::Allow, Condition::Certificate(None), "192.0.2.9"));
+        assert!(is_let(
+            Effect::Allow,
+            Condition::Peer(range("10.0.0.0", 8)),
+            "192.0.2.9"
+        ));
+    }
+
+    #[test]
+    fn values_are_tested_by_their_kind() {
+        let metadata = Metadata::from([(
+            "jwt".into(),
+            serde_json::json!({"claims": {"sub": "ann", "groups": ["a", "b"], "age": 7, "none": null}}),
+        )]);
+        let holds = |path: &[&str], test: ValueTest| {
+            let condition = MetadataCondition {
+                filter: "jwt".into(),
+                path: path.iter().map(|key| (*key).into()).collect(),
+                test,
+                invert: false,
+            };
+            condition.holds(&metadata)
+        };
+        let text = |text: &str| ValueTest::Text(StringCondition::Exact(text.into()));
+        assert!(holds(&["claims", "sub"], text("ann")) && !holds(&["claims", "sub"], text("bob")));
+        assert!(holds(&["claims", "groups"], ValueTest::Element(Box::new(text("b")))));
+        assert!(!holds(&["claims", "groups"], text("b")) && !holds(&["claims", "other"], text("")));
+        assert!(holds(&["claims", "age"], ValueTest::Range(7.0, 8.0)));
+        assert!(holds(&["claims", "none"], ValueTest::Null) && holds(&["claims", "x"], ValueTest::Present(false)));
+        assert!(holds(
+            &["claims", "sub"],
+            ValueTest::OneOf([text("x"), text("ann")].into())
+        ));
+    }
+}

@@ -1,0 +1,265 @@
+//! HTTP filters: what stands on the chain of a connection manager, and what routes say of it.
+//!
+//! What: [`HttpFilters`] are the entries of a manager in their order; [`RouteFilters`] is what the levels around a route
+//! (weighted cluster, route, virtual host, route configuration) say of entries by their names, merged ahead of time.
+//! Which entries act on a request follows from both: `filters::Chain`. Settings are made by [`crate::compile`], one
+//! file a filter here as there.
+//! Why by name: a route table may serve several managers, and a manager gets its table at any time (Envoy's
+//! `typed_per_filter_config`).
+
+pub mod api_key;
+pub mod authorizer;
+pub mod basic_auth;
+pub mod cors;
+pub mod credential;
+pub mod csrf;
+pub mod fault;
+pub mod jwt;
+pub mod local_rate_limit;
+pub mod session;
+
+use std::sync::Arc;
+
+use crate::config::ClusterId;
+use crate::config::access::AccessRules;
+use crate::config::header::{HeaderCondition, HeaderSteps};
+use api_key::ApiKeyAuth;
+use authorizer::{Authorizer, AuthorizerOfRoute};
+use basic_auth::{BasicAuth, Users};
+use cors::CorsPolicy;
+use credential::Injector;
+use csrf::SiteCheck;
+use fault::Faults;
+use jwt::{Asked, Tokens};
+use local_rate_limit::RateLimits;
+use session::SessionPolicy;
+
+/// The filters of a manager before its router.
+#[derive(Debug, Default)]
+pub struct HttpFilters {
+    list: Vec<HttpFilter>,
+    acts_alone: bool,
+}
+
+impl HttpFilters {
+    /// Filters in their order.
+    pub fn new(list: Vec<HttpFilter>) -> Self {
+        let acts_alone = list.iter().any(HttpFilter::acts_alone);
+        Self { list, acts_alone }
+    }
+
+    /// All of them.
+    pub fn list(&self) -> &[HttpFilter] {
+        &self.list
+    }
+
+    /// The clusters that they ask.
+    pub fn clusters(&self) -> Vec<ClusterId> {
+        let filters = self.list.iter().flat_map(|filter| match &filter.kind {
+            FilterKind::Authorizer(authorizer) => vec![authorizer.cluster],
+            FilterKind::Tokens(tokens) => tokens.clusters(),
+            _ => Vec::new(),
+        });
+        filters.collect()
+    }
+
+    /// Whether one of them does something for a route that says nothing. Most chains hold only what routes switch on.
+    pub fn acts_alone(&self) -> bool {
+        self.acts_alone
+    }
+}
+
+/// An entry of a chain.
+#[derive(Debug)]
+pub struct HttpFilter {
+    /// Its name, by which routes speak of it.
+    pub name: Arc<str>,
+    /// What it does.
+    pub kind: FilterKind,
+    /// It doesn't act where nothing is said of it.
+    pub disabled: bool,
+}
+
+impl HttpFilter {
+    /// A filter that is switched on.
+    pub fn on(name: &str, kind: FilterKind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            disabled: false,
+        }
+    }
+
+    /// Whether it does something for a route that says nothing of it.
+    fn acts_alone(&self) -> bool {
+        !self.disabled
+            && match &self.kind {
+                FilterKind::Cors
+                | FilterKind::Session
+                | FilterKind::Tokens(_)
+                | FilterKind::Rbac(None)
+                | FilterKind::LocalRateLimit(None) => false,
+                FilterKind::Fault(faults) => faults.delay.is_some() || faults.abort.is_some(),
+                FilterKind::HeaderMutation(edits) => !edits.request.is_empty() || !edits.response.is_empty(),
+                _ => true,
+            }
+    }
+}
+
+/// What a filter does where a route says no more than that it is on.
+#[derive(Debug)]
+pub enum FilterKind {
+    /// Answers health checks itself.
+    HealthCheck(HealthCheckFilter),
+    /// Nothing: a [`CorsPolicy`] is a route's.
+    Cors,
+    /// Makes gRPC calls of gRPC-Web requests, and the other way round of the answers.
+    GrpcWeb,
+    /// Nothing: a [`SessionPolicy`] is a route's.
+    Session,
+    /// Refuses requests that another site has forged.
+    Csrf(SiteCheck),
+    /// Lets requests through that a service lets through.
+    Authorizer(Authorizer),
+    /// Lets users through who know their password.
+    BasicAuth(BasicAuth),
+    /// Lets clients through that have a key.
+    ApiKeyAuth(ApiKeyAuth),
+    /// Lets requests through by the tokens that routes ask for.
+    Tokens(Tokens),
+    /// Lets requests through by rules, if there are any.
+    Rbac(Option<AccessRules>),
+    /// Limits requests in a time, if it says how many.
+    LocalRateLimit(Option<RateLimits>),
+    /// Fails on purpose.
+    Fault(Faults),
+    /// Reads requests whole, up to so many bytes.
+    Buffer(usize),
+    /// Puts a credential into requests.
+    CredentialInjector(Injector),
+    /// Edits headers.
+    HeaderMutation(HeaderMutations),
+    /// Nothing that this proxy can do. It is off, and a request of a route that switches it on all the same is refused.
+    Unknown,
+}
+
+/// Envoy's health check filter without pass-through: requests that meet all conditions are answered 200, or 503 after
+/// `/healthcheck/fail` and while draining.
+#[derive(Debug)]
+pub struct HealthCheckFilter {
+    /// All must hold (`:path` conditions see the path without normalisation).
+    pub conditions: Vec<HeaderCondition>,
+}
+
+/// Edits of headers on the way there and back.
+#[derive(Debug)]
+pub struct HeaderMutations {
+    /// Of requests.
+    pub request: HeaderSteps,
+    /// Of responses.
+    pub response: HeaderSteps,
+}
+
+/// What a route says of filters; nothing costs nothing.
+#[derive(Clone, Debug, Default)]
+pub struct RouteFilters(Option<Arc<[RouteFilter]>>);
+
+impl RouteFilters {
+    /// Nothing is said.
+    pub const NONE: Self = Self(None);
+
+    /// What one level says.
+    pub fn new(said: Vec<RouteFilter>) -> Self {
+        Self((!said.is_empty()).then(|| said.into()))
+    }
+
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// What is said of a filter.
+    pub fn of(&self, name: &str) -> Option<&RouteFilter> {
+        self.0.as_ref()?.iter().find(|filter| &*filter.name == name)
+    }
+
+    /// This level over a wider one: of each filter the narrower switch and the narrower settings count.
+    pub fn over(self, wider: &Self) -> Self {
+        let (Some(own), Some(others)) = (&self.0, &wider.0) else {
+            return if self.is_empty() { wider.clone() } else { self };
+        };
+        let mut said: Vec<_> = own
+            .iter()
+            .map(|own| RouteFilter {
+                settings: own.settings.clone().or_else(|| wider.of(&own.name)?.settings.clone()),
+                ..own.clone()
+            })
+            .collect();
+        said.extend(others.iter().filter(|other| self.of(&other.name).is_none()).cloned());
+        Self::new(said)
+    }
+}
+
+/// What is said of one filter.
+#[derive(Clone, Debug)]
+pub struct RouteFilter {
+    /// Which.
+    pub name: Arc<str>,
+    /// It is switched off; else it is switched on.
+    pub disabled: bool,
+    /// Settings in place of those of the chain.
+    pub settings: Option<Arc<FilterSettings>>,
+}
+
+/// Settings of a filter for a route.
+#[derive(Debug)]
+pub enum FilterSettings {
+    /// Rules for requests of other origins.
+    Cors(CorsPolicy),
+    /// How sessions are kept; `None` is not at all.
+    Session(Option<SessionPolicy>),
+    /// Where requests may come from.
+    Csrf(SiteCheck),
+    /// What the service is told, if it is asked.
+    Authorizer(AuthorizerOfRoute),
+    /// Who is let through.
+    BasicAuth(Users),
+    /// Who is let through.
+    ApiKeyAuth(ApiKeyAuth),
+    /// The tokens that it asks for.
+    Tokens(Asked),
+    /// The rules; `None` lets everybody through.
+    Rbac(Option<AccessRules>),
+    /// How many requests in a time.
+    LocalRateLimit(Option<RateLimits>),
+    /// What fails.
+    Fault(Faults),
+    /// How much is read; `None` is nothing.
+    Buffer(Option<usize>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(name: &str, disabled: bool, sessions: bool) -> RouteFilter {
+        let settings = sessions.then(|| Arc::new(FilterSettings::Session(None)));
+        RouteFilter {
+            name: name.into(),
+            disabled,
+            settings,
+        }
+    }
+
+    #[test]
+    fn the_narrower_level_counts() {
+        let wide = RouteFilters::new(vec![said("a", true, true), said("b", false, true)]);
+        let merged = RouteFilters::new(vec![said("a", false, false)]).over(&wide);
+        let a = merged.of("a").expect("a");
+        // On again, with the settings that the wider level has brought.
+        assert!(!a.disabled && a.settings.is_some());
+        assert!(merged.of("b").is_some() && merged.of("c").is_none());
+        assert!(RouteFilters::default().over(&wide).of("a").is_some_and(|a| a.disabled));
+        assert!(RouteFilters::default().over(&RouteFilters::default()).is_empty());
+    }
+}

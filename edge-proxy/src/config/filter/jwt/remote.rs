@@ -1,0 +1,88 @@
+//! Keys that a server has: when they are fetched, and what is known meanwhile.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use http::uri::PathAndQuery;
+
+use super::KeySet;
+use crate::config::ClusterId;
+
+/// Keys that a server has. What is known of them is shared by all workers, and whoever finds it too old fetches it anew.
+#[derive(Debug)]
+pub struct RemoteKeys {
+    /// Whom to ask.
+    pub cluster: ClusterId,
+    /// What it is called.
+    pub authority: HeaderValue,
+    /// What to ask for.
+    pub target: PathAndQuery,
+    /// How long that may take.
+    pub timeout: Option<Duration>,
+    /// How long keys are good.
+    pub kept: Duration,
+    /// How long nobody asks again who has had no answer.
+    pub pause: Duration,
+    /// Who fetches holds it.
+    pub fetching: tokio::sync::Mutex<()>,
+    state: RwLock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: Option<Arc<KeySet>>,
+    until: Option<Instant>,
+}
+
+/// What is known of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// They are good, or nobody is to be asked for a while.
+    Enough,
+    /// They should be fetched anew, and will do meanwhile.
+    Old,
+    /// Nothing.
+    Nothing,
+}
+
+impl RemoteKeys {
+    /// Keys of which nothing is known yet.
+    pub fn new(cluster: ClusterId, authority: HeaderValue, target: PathAndQuery) -> Self {
+        Self {
+            cluster,
+            authority,
+            target,
+            timeout: None,
+            kept: Duration::from_secs(600),
+            pause: Duration::from_secs(1),
+            fetching: tokio::sync::Mutex::new(()),
+            state: RwLock::default(),
+        }
+    }
+
+    /// The keys, once there are some.
+    pub fn keys(&self) -> Option<Arc<KeySet>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).keys.clone()
+    }
+
+    /// What is known at a moment.
+    pub fn known(&self, now: Instant) -> Known {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        match (&state.keys, state.until) {
+            (_, Some(until)) if now < until => Known::Enough,
+            (Some(_), _) => Known::Old,
+            (None, _) => Known::Nothing,
+        }
+    }
+
+    /// Keeps what was fetched. Old keys stay where nothing came: an issuer that is away for a moment shuts nobody out.
+    pub fn keep(&self, fetched: Option<KeySet>, now: Instant) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let lasts = if fetched.is_some() { self.kept } else { self.pause };
+        state.until = now.checked_add(lasts);
+        if let Some(keys) = fetched {
+            state.keys = Some(Arc::new(keys));
+        }
+    }
+}

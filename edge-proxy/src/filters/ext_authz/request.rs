@@ -1,0 +1,81 @@
+//! A service that is asked by a request like the one that it is about.
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{Changes, Decision, Denial, is_of_message};
+use crate::config::filter::authorizer::{Authorizer, AuthorizerPath};
+use crate::config::header::StringCondition;
+use crate::http::ask::Told;
+use crate::http::head::Head;
+
+/// What a service is asked: method and path, the credentials, and the headers that it may see. `None` where that is no
+/// request.
+pub(super) fn head(
+    filter: &Authorizer,
+    path: &AuthorizerPath,
+    added: &[(HeaderName, HeaderValue)],
+    of: &Head,
+) -> Option<Head> {
+    let mut head = Head {
+        method: of.method.clone(),
+        scheme: "http",
+        authority: filter.authority.clone(),
+        target: of.target.clone(),
+        headers: HeaderMap::new(),
+        random: 0,
+    };
+    let target = match path {
+        AuthorizerPath::Behind(prefix) => format!("{prefix}{}", of.target.as_str()),
+        AuthorizerPath::Fixed(path) => path.to_string(),
+    };
+    head.set_target(&target).ok()?;
+    for (name, value) in &of.headers {
+        let is_allowed = name == AUTHORIZATION || filter.allowed.iter().any(|allowed| matches(allowed, name));
+        if is_allowed && !matches(&filter.disallowed, name) && !is_of_message(name) {
+            head.headers.append(name, value.clone());
+        }
+    }
+    for (name, value) in added {
+        head.headers.insert(name, value.clone());
+    }
+    Some(head)
+}
+
+fn matches(conditions: &[StringCondition], name: &HeaderName) -> bool {
+    conditions.iter().any(|condition| condition.matches(name.as_str()))
+}
+
+/// What a service has said. `lists`: which of its headers the backend gets, in place of others and beside them, and the
+/// client, of a refusal and otherwise.
+pub(super) fn decision(told: &Told, lists: [&[StringCondition]; 4]) -> Decision {
+    let [to_backend, to_backend_too, to_client, on_success] = lists;
+    // An error of the service is no decision.
+    if told.status.is_server_error() {
+        return Decision::Nothing;
+    }
+    let those = |list: &[StringCondition]| {
+        let fields = told.fields.iter();
+        let fields = fields.filter(|(name, _)| !is_of_message(name) && matches(list, name));
+        fields
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect::<Vec<_>>()
+    };
+    if told.status == http::StatusCode::OK {
+        return Decision::Allowed(Changes {
+            set: those(to_backend),
+            added: those(to_backend_too),
+            removed: Vec::new(),
+            told: those(on_success),
+        });
+    }
+    let always = ["www-authenticate", "location", "content-type"];
+    let fields = told.fields.iter().filter(|(name, _)| {
+        !is_of_message(name) && (to_client.is_empty() || matches(to_client, name) || always.contains(&name.as_str()))
+    });
+    Decision::Denied(Denial {
+        status: told.status,
+        fields: fields.map(|(name, value)| (name.clone(), value.clone())).collect(),
+        body: told.body.clone(),
+    })
+}

@@ -1,0 +1,222 @@
+//! One token in the compact form (RFC 7515 §7.1): its parts, and whether it is good.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE};
+use serde_json::{Map, Value};
+
+use crate::config::filter::jwt::{Algorithm, Issuer};
+
+/// With padding or without.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_encode_padding(false),
+);
+
+/// What is wrong with the tokens of a request, in Envoy's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    Missing,
+    Form,
+    HeaderBase64,
+    HeaderJson,
+    NoAlgorithm,
+    Algorithm,
+    PayloadBase64,
+    PayloadJson,
+    SignatureBase64,
+    UnknownIssuer,
+    NotYet,
+    Expired,
+    Audience,
+    NoKeys,
+    NoKey,
+    Signature,
+}
+
+impl Failure {
+    /// What the client is told.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Missing => "Jwt is missing",
+            Self::Form => "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections",
+            Self::HeaderBase64 => "Jwt header is an invalid Base64url encoded",
+            Self::HeaderJson => "Jwt header is an invalid JSON",
+            Self::NoAlgorithm => "Jwt header [alg] field is required and must be a string",
+            Self::Algorithm => "Jwt header [alg] is not supported",
+            Self::PayloadBase64 => "Jwt payload is an invalid Base64url encoded",
+            Self::PayloadJson => "Jwt payload is an invalid JSON",
+            Self::SignatureBase64 => "Jwt signature is an invalid Base64url encoded",
+            Self::UnknownIssuer => "Jwt issuer is not configured",
+            Self::NotYet => "Jwt not yet valid",
+            Self::Expired => "Jwt is expired",
+            Self::Audience => "Audiences in Jwt are not allowed",
+            Self::NoKeys => "Jwks remote fetch is failed",
+            Self::NoKey => "Jwks doesn't have key to match kid or alg from Jwt",
+            Self::Signature => "Jwt verification fails",
+        }
+    }
+}
+
+/// A token that was read, which says nothing of its being good.
+#[derive(Debug)]
+pub(super) struct Token<'t> {
+    algorithm: Algorithm,
+    key: Option<String>,
+    /// What is signed.
+    signed: &'t str,
+    encoded: &'t str,
+    signature: Vec<u8>,
+    /// What it claims.
+    pub(super) claims: Value,
+}
+
+impl<'t> Token<'t> {
+    /// Takes a token apart.
+    pub(super) fn read(text: &'t str) -> Result<Self, Failure> {
+        let mut parts = text.split('.');
+        let (Some(head), Some(encoded), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(Failure::Form);
+        };
+        let json = |part: &str, base64, json| {
+            let bytes = BASE64.decode(part).map_err(|_| base64)?;
+            let value: Value = serde_json::from_slice(&bytes).map_err(|_| json)?;
+            if let Value::Object(_) = value {
+                Ok(value)
+            } else {
+                Err(json)
+            }
+        };
+        let head: Value = json(head, Failure::HeaderBase64, Failure::HeaderJson)?;
+        let algorithm = head.get("alg").and_then(Value::as_str).ok_or(Failure::NoAlgorithm)?;
+        Ok(Self {
+            algorithm: Algorithm::named(algorithm).ok_or(Failure::Algorithm)?,
+            key: head.get("kid").and_then(Value::as_str).map(str::to_owned),
+            signed: &text[..text.len() - signature.len() - 1],
+            encoded,
+            claims: json(encoded, Failure::PayloadBase64, Failure::PayloadJson)?,
+            signature: BASE64.decode(signature).map_err(|_| Failure::SignatureBase64)?,
+        })
+    }
+
+    /// Whether it is a good one of an issuer.
+    pub(super) fn verify(&self, issuer: &Issuer) -> Result<(), Failure> {
+        let named = self.claims.get("iss").and_then(Value::as_str).unwrap_or_default();
+        if !issuer.name.is_empty() && *issuer.name != *named {
+            return Err(Failure::UnknownIssuer);
+        }
+        self.is_in_time(issuer)?;
+        if !issuer.audiences.is_empty() && !self.is_for(&issuer.audiences) {
+            return Err(Failure::Audience);
+        }
+        let Some(keys) = issuer.keys.known() else {
+            return Err(Failure::NoKeys);
+        };
+        let mut failure = Failure::NoKey;
+        for key in &keys.0 {
+            let is_named = match (&self.key, &key.id) {
+                (Some(wanted), Some(id)) => *wanted == **id,
+                _ => true,
+            };
+            if is_named && key.fits(self.algorithm) {
+                if key.has_signed(self.algorithm, self.signed.as_bytes(), &self.signature) {
+                    return Ok(());
+                }
+                failure = Failure::Signature;
+            }
+        }
+        Err(failure)
+    }
+
+    fn is_in_time(&self, issuer: &Issuer) -> Result<(), Failure> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let (now, skew) = (since.unwrap_or(Duration::ZERO).as_secs_f64(), issuer.skew.as_secs_f64());
+        let moment = |name: &str| {
+            self.claims
+                .get(name)
+                .map(|value| value.as_f64().ok_or(Failure::PayloadJson))
+        };
+        if let Some(from) = moment("nbf").transpose()?
+            && from > now + skew
+        {
+            return Err(Failure::NotYet);
+        }
+        match moment("exp").transpose()? {
+            Some(until) if now > until + skew => Err(Failure::Expired),
+            None if issuer.must_expire => Err(Failure::Expired),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_for(&self, audiences: &[Box<str>]) -> bool {
+        let is = |value: &Value| {
+            let said = value.as_str().map(bare);
+            said.is_some_and(|said| audiences.iter().any(|audience| **audience == *said))
+        };
+        match self.claims.get("aud") {
+            Some(Value::Array(list)) => list.iter().any(is),
+            Some(one) => is(one),
+            None => false,
+        }
+    }
+
+    /// What it claims, as the backend is told.
+    pub(super) fn payload(&self, pads: bool) -> String {
+        let bytes = BASE64.decode(self.encoded).unwrap_or_default();
+        if pads {
+            URL_SAFE.encode(bytes)
+        } else {
+            BASE64.encode(bytes)
+        }
+    }
+
+    /// What it claims, with claims that hold several words cut into them.
+    pub(super) fn spaced(&self, spaced: &[Box<str>]) -> Value {
+        let mut claims = self.claims.clone();
+        if let Value::Object(claims) = &mut claims {
+            for name in spaced {
+                cut(claims, name);
+            }
+        }
+        claims
+    }
+}
+
+fn cut(claims: &mut Map<String, Value>, name: &str) {
+    if let Some(claim) = claims.get_mut(name)
+        && let Value::String(text) = &*claim
+    {
+        *claim = text
+            .split(' ')
+            .filter(|word| !word.is_empty())
+            .map(Value::from)
+            .collect();
+    }
+}
+
+/// An audience, as Envoy compares it: without the scheme and the slash at the end.
+fn bare(audience: &str) -> &str {
+    let bare = audience
+        .strip_prefix("https://")
+        .or_else(|| audience.strip_prefix("http://"));
+    let bare = bare.unwrap_or(audience);
+    bare.strip_suffix('/').unwrap_or(bare)
+}
+
+/// A claim as the value of a header; lists and objects in base64.
+pub(super) fn text_of(claim: &Value) -> Option<String> {
+    match claim {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Array(_) | Value::Object(_) => Some(URL_SAFE.encode(claim.to_string())),
+        Value::Null => None,
+    }
+}

@@ -1,0 +1,67 @@
+//! Parameters in the query of a target, as Envoy's filters read them.
+
+use std::borrow::Cow;
+
+/// The first value of a parameter, with its escapes undone; `None` where it isn't there.
+pub(super) fn value<'t>(target: &'t str, name: &str) -> Option<Cow<'t, str>> {
+    let (_, query) = target.split_once('?')?;
+    let mut pairs = query.split('&');
+    pairs.find_map(|pair| {
+        let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(found) == name).then(|| decode(value))
+    })
+}
+
+/// The target without a parameter; `None` where it doesn't have it.
+pub(super) fn without(target: &str, name: &str) -> Option<String> {
+    let (path, query) = target.split_once('?')?;
+    let is = |pair: &&str| decode(pair.split_once('=').map_or(*pair, |(found, _)| found)) == name;
+    query.split('&').find(is)?;
+    let left: Vec<&str> = query.split('&').filter(|pair| !is(pair)).collect();
+    Some(if left.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{}", left.join("&"))
+    })
+}
+
+/// Undoes escapes by per cent; what isn't one stays.
+fn decode(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match (byte, digit(bytes.get(at + 1)), digit(bytes.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_found_and_taken_out() {
+        let target = "/p?a=1&b=x%2by&b=2&c";
+        assert_eq!(value(target, "b").as_deref(), Some("x+y"));
+        assert_eq!(value(target, "c").as_deref(), Some(""));
+        assert_eq!((value(target, "d"), value("/p", "a")), (None, None));
+        assert_eq!(without(target, "b").as_deref(), Some("/p?a=1&c"));
+        assert_eq!(without("/p?a=1", "a").as_deref(), Some("/p"));
+        assert_eq!(without("/p?a=1", "b"), None);
+        assert_eq!(decode("100%"), "100%");
+    }
+}

@@ -1,0 +1,147 @@
+//! Requests of the proxy's own: one question to a cluster, and the whole answer.
+//!
+//! What: filters that let a service decide ask it so. There is one attempt, within a time and up to a size; whoever asks
+//! decides what becomes of the request when no answer comes.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, StatusCode};
+
+use crate::clock::{Kind, Timer};
+use crate::config::table::without_port;
+use crate::config::{ClusterId, Snapshot};
+use crate::downstream::connection::Protocol;
+use crate::fault::Fault;
+use crate::filters::buffer::Whole;
+use crate::http::body::{Arrival, RequestBody};
+use crate::http::head::Head;
+use crate::http::incoming::Incoming;
+use crate::http::request::{Extras, Outgoing};
+use crate::http1::buffers::LARGE_READ;
+use crate::upstream::balance::Choice;
+use crate::upstream::connect::Speak;
+use crate::upstream::limits::below;
+use crate::upstream::{Lease, RequestGuard, name_key};
+use crate::worker::Worker;
+
+/// An answer longer than this is none.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// What is asked.
+pub(crate) struct Question {
+    /// Whom.
+    pub(crate) cluster: ClusterId,
+    pub(crate) head: Head,
+    pub(crate) body: Bytes,
+    /// The answer comes in so long, or not at all.
+    pub(crate) timeout: Option<Duration>,
+    /// It is a call of gRPC, which has trailers.
+    pub(crate) is_call: bool,
+}
+
+/// A whole response.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) status: StatusCode,
+    pub(crate) fields: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) trailers: Option<HeaderMap>,
+}
+
+/// Asks.
+pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question) -> Result<Told, Fault> {
+    let entry = snapshot
+        .cluster(question.cluster)
+        .ok_or(Fault::NoCluster(StatusCode::SERVICE_UNAVAILABLE))?;
+    let limit = entry.cluster.limits.max_requests;
+    let cells = entry.cluster.stats.cells(worker.index);
+    if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
+        &cells.upstream_rq_active
+    }) {
+        cells.upstream_rq_pending_overflow.inc();
+        return Err(Fault::Overflow);
+    }
+    let timer = worker.clock.timer();
+    timer.set(Kind::Route, worker.clock.now(), question.timeout);
+    let host = worker
+        .upstreams
+        .balancers
+        .pick(entry, &worker.random, Choice::default());
+    let host = host.ok_or(Fault::NoHealthyUpstream)?;
+    let authority = question.head.authority_text().to_owned();
+    let name = name_key(&entry.cluster, &authority);
+    let pool = worker.upstreams.pool(worker.index, entry, host, name);
+    let protocol = if question.is_call {
+        Protocol::Http2
+    } else {
+        Protocol::Http1
+    };
+    let speak = Speak::of(&entry.cluster, protocol);
+    let mut lease = match pool
+        .checkout(speak)
+        .filter(|lease| !lease.may_be_stale(worker.clock.recent()))
+    {
+        Some(lease) => lease,
+        None => {
+            let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(&authority))));
+            let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+                Poll::Ready(opened) => Poll::Ready(opened),
+                Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
+            });
+            opened.await?
+        }
+    };
+    let guard = RequestGuard::new(&pool);
+    let body = match question.body.is_empty() {
+        true => RequestBody::Empty,
+        false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(question.body))), Arrival::complete()),
+    };
+    let outgoing = Outgoing {
+        head: question.head,
+        body,
+        extras: Extras {
+            upgrade: None,
+            te_trailers: question.is_call,
+        },
+    };
+    let sending = lease.send(
+        outgoing,
+        worker,
+        || LARGE_READ,
+        |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout),
+    );
+    let response = sending.await.map_err(|failure| failure.fault)?;
+    let (parts, ()) = response.into_parts();
+    let (body, trailers) = read(&mut lease, &timer).await?;
+    lease.release(worker, guard.pool());
+    Ok(Told {
+        status: parts.status,
+        fields: parts.headers,
+        body,
+        trailers,
+    })
+}
+
+/// The content of an answer, and its trailers.
+async fn read(lease: &mut Lease, timer: &Timer) -> Result<(Bytes, Option<HeaderMap>), Fault> {
+    let (mut body, mut trailers) = (BytesMut::new(), None);
+    loop {
+        let frame = poll_fn(|cx| match lease.poll_frame(cx) {
+            Poll::Ready(frame) => Poll::Ready(Ok(frame)),
+            Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
+        });
+        let Some(frame) = frame.await? else {
+            return Ok((body.freeze(), trailers));
+        };
+        match frame.map_err(|_| Fault::ConnectionTermination)?.into_data() {
+            Ok(more) if body.len() + more.len() > MAX_ANSWER => return Err(Fault::ProtocolError),
+            Ok(more) => body.extend_from_slice(&more),
+            Err(frame) => trailers = frame.into_trailers().ok(),
+        }
+    }
+}

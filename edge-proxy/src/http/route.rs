@@ -1,0 +1,212 @@
+//! From a request to what its route does, through the filters that act on it.
+//!
+//! What: [`Site`] is where routes are looked up; [`Destination`] is what was found. A request that no filter acts on goes
+//! straight there.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+
+use crate::config::filter::RouteFilters;
+use crate::config::listener::HttpManager;
+use crate::config::route::{Action, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
+use crate::config::table::{RouteTable, TlsRequirement};
+use crate::downstream::connection::Connection;
+use crate::fault::Fault;
+use crate::filters::Chain;
+use crate::http::body::ResponseBody;
+use crate::http::edits::{self, Scene};
+use crate::http::head::Head;
+use crate::http::local_reply::Audience;
+use crate::http::{Arrived, forward, local_reply, redirect_to, rewrite};
+use crate::worker::Pinned;
+
+/// Where the routes of a connection are looked up.
+pub(crate) struct Site<'a> {
+    connection: &'a Connection,
+    snapshot: &'a Rc<Pinned>,
+    table: Option<&'a Arc<RouteTable>>,
+    /// What serves the connection.
+    pub(crate) manager: &'a HttpManager,
+}
+
+/// Where a request is to go.
+#[derive(Clone, Copy)]
+pub(crate) enum Destination<'a> {
+    /// Nowhere: no route takes it.
+    Nowhere,
+    /// Here once more, over TLS.
+    Secure,
+    /// Where a route says.
+    Route(&'a Route),
+}
+
+impl<'a> Destination<'a> {
+    /// What is said of filters here, for a request with this random number.
+    pub(crate) fn filters(self, random: u64) -> &'a RouteFilters {
+        const NOTHING: &RouteFilters = &RouteFilters::NONE;
+        match self {
+            Self::Nowhere | Self::Secure => NOTHING,
+            Self::Route(route) => route.filters(random),
+        }
+    }
+}
+
+impl Destination<'_> {
+    /// Whether a backend answers.
+    pub(crate) fn is_backend(self) -> bool {
+        matches!(self, Self::Route(route) if matches!(route.action, Action::Forward(_)))
+    }
+}
+
+/// Serves a request by its route.
+pub(super) async fn serve(arrived: Arrived<'_>) -> Response<ResponseBody> {
+    let connection = Rc::clone(&arrived.exchange.connection);
+    let snapshot = connection.worker.snapshot();
+    // The connection must not ask this configuration for routes that only the one before knows by that name.
+    connection.follow(&snapshot);
+    let manager = connection.manager();
+    let last;
+    let table = match snapshot.route_table(&manager.routes) {
+        Some(table) => Some(table),
+        None => {
+            last = connection.last_routes(&manager.routes);
+            last.as_ref()
+        }
+    };
+    let site = Site {
+        connection: &connection,
+        snapshot: &snapshot,
+        table,
+        manager: &manager,
+    };
+    let destination = site.find(&arrived);
+    let said = destination.filters(arrived.head.random);
+    if said.is_empty() && !manager.filters.acts_alone() {
+        return site.go(destination, arrived).await;
+    }
+    let chain = Chain::new(&manager.filters, destination, &arrived.head);
+    if chain.is_empty() {
+        return site.go(destination, arrived).await;
+    }
+    // Boxed: requests that no filter acts on don't come here.
+    Box::pin(chain.run(&site, destination, arrived)).await
+}
+
+impl<'a> Site<'a> {
+    /// Where a request is to go.
+    pub(crate) fn find(&self, arrived: &Arrived<'_>) -> Destination<'a> {
+        let head = &arrived.head;
+        let Some(host) = self.table.and_then(|table| table.virtual_host(head.authority_text())) else {
+            return Destination::Nowhere;
+        };
+        if needs_tls(self.connection, host.require_tls, arrived.notes.internal) {
+            return Destination::Secure;
+        }
+        let Some(route) = host.find(&head.view()) else {
+            return Destination::Nowhere;
+        };
+        arrived
+            .exchange
+            .note(|record| record.route = Some(Arc::clone(&route.name)));
+        Destination::Route(route)
+    }
+
+    /// Goes there.
+    pub(crate) async fn go(&self, destination: Destination<'a>, mut arrived: Arrived<'a>) -> Response<ResponseBody> {
+        let (connection, cells, audience) = (self.connection, self.connection.cells(), arrived.audience);
+        let head = &mut arrived.head;
+        let route = match destination {
+            Destination::Nowhere => {
+                cells.no_route.inc();
+                arrived.exchange.note(|record| record.fault(Fault::NoRoute));
+                return local_reply::of_fault(Fault::NoRoute, audience);
+            }
+            Destination::Secure => {
+                arrived
+                    .exchange
+                    .note(|record| record.details = "direct_response".into());
+                return answer_securely(head);
+            }
+            Destination::Route(route) => route,
+        };
+        arrived
+            .exchange
+            .note(|record| record.details = "direct_response".into());
+        match &route.action {
+            Action::Redirect(redirect) => {
+                cells.rq_redirect.inc();
+                answer_redirect(connection, route, redirect, head)
+            }
+            Action::Direct(direct) => {
+                cells.rq_direct_response.inc();
+                answer_directly(connection, route, direct, (head, audience))
+            }
+            Action::Forward(settings) => {
+                cells.rq_total.inc();
+                forward::forward(self.snapshot, route, settings, arrived).await
+            }
+        }
+    }
+}
+
+fn needs_tls(connection: &Connection, required: TlsRequirement, internal: bool) -> bool {
+    !connection.is_secure()
+        && match required {
+            TlsRequirement::None => false,
+            TlsRequirement::ExternalOnly => !internal,
+            TlsRequirement::All => true,
+        }
+}
+
+fn answer_securely(head: &Head) -> Response<ResponseBody> {
+    let https = Redirect {
+        status: StatusCode::MOVED_PERMANENTLY,
+        scheme: Some(RedirectScheme::Https),
+        host: None,
+        port: None,
+        path: None,
+        strip_query: false,
+    };
+    let everything = PathCondition::Prefix("/".into());
+    redirect_to(https.status, &rewrite::location(&https, &everything, head))
+}
+
+fn answer_redirect(
+    connection: &Connection,
+    route: &Route,
+    redirect: &Redirect,
+    head: &mut Head,
+) -> Response<ResponseBody> {
+    let scene = Scene {
+        connection,
+        cluster: "",
+        route: &route.name,
+    };
+    let location = rewrite::location(redirect, &route.path, head);
+    let mut response = redirect_to(redirect.status, &location);
+    edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
+    response
+}
+
+fn answer_directly(
+    connection: &Connection,
+    route: &Route,
+    direct: &DirectResponse,
+    (head, audience): (&Head, Audience),
+) -> Response<ResponseBody> {
+    let scene = Scene {
+        connection,
+        cluster: "",
+        route: &route.name,
+    };
+    let mut response = local_reply::text(
+        direct.status,
+        direct.body.clone(),
+        direct.content_type.clone(),
+        audience,
+    );
+    edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
+    response
+}
