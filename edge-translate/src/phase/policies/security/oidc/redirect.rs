@@ -64,7 +64,9 @@ fn callback(url: &str) -> Result<&str, String> {
         c == '/' && !is_in_operator
     });
     let (host, path) = rest.split_at(at.ok_or("it has no path, by which a proxy knows who comes back")?);
-    if host.is_empty() || host.contains(['?', '#', '@', ' ']) {
+    // Operators may have any of these.
+    let mut text = host.split('%').step_by(2);
+    if host.is_empty() || text.any(|text| text.contains(['?', '#', '@', ' '])) {
         return Err("it has no host".to_owned());
     }
     if path == "/" {
