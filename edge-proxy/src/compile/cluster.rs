@@ -143,6 +143,15 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     if credential.is_some() && context.ads_cluster.as_deref() != Some(name) {
         return Err(misplaced_credential(at));
     }
+    // Before the policy: of a kind of cluster that brings its own, the kind is what matters.
+    let discovery = discovery(
+        at,
+        name,
+        cluster_discovery_type.as_ref(),
+        eds_cluster_config.as_ref(),
+        load_assignment.as_ref(),
+        (dns_refresh_rate.as_ref(), *dns_lookup_family),
+    )?;
     let (balancing, hashing) = balancing(
         at,
         *lb_policy,
@@ -156,14 +165,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     let common_lb = self::common_lb(common_lb_config.as_ref());
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
-        discovery: discovery(
-            at,
-            name,
-            cluster_discovery_type.as_ref(),
-            eds_cluster_config.as_ref(),
-            load_assignment.as_ref(),
-            (dns_refresh_rate.as_ref(), *dns_lookup_family),
-        )?,
+        discovery,
         terms: Terms {
             panic_threshold: common_lb.panic_threshold,
             hashing,

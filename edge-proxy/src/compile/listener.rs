@@ -97,6 +97,13 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
             default_filter_chain.as_ref(),
             listener_filters,
         )?,
+        SocketProtocol::Udp
+            if udp_listener_config
+                .as_ref()
+                .is_some_and(|udp| udp.quic_options.is_some()) =>
+        {
+            return Err(at.field("udp_listener_config").unsupported("quic_options"));
+        }
         SocketProtocol::Udp if !filter_chains.is_empty() => return Err(at.unsupported("filter_chains")),
         SocketProtocol::Udp if default_filter_chain.is_some() => return Err(at.unsupported("default_filter_chain")),
         SocketProtocol::Udp => datagrams(context, at, udp_listener_config.as_ref(), listener_filters)?,
