@@ -10,6 +10,7 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
+    http::{self, Request},
     ports,
     process::{Process, wait_for},
 };
@@ -20,16 +21,7 @@ use edge_xds::{
 };
 use edgectl::translate::{Options, input::Text, translate};
 use serde_json::{Value, json};
-use std::{
-    env,
-    fmt::Write as _,
-    fs,
-    io::{Read, Write as _},
-    net::TcpStream,
-    path::PathBuf,
-    process::Command,
-    time::Duration,
-};
+use std::{env, fmt::Write as _, fs, net::Ipv4Addr, path::PathBuf, process::Command, time::Duration};
 
 const GATEWAY: &str = "apiVersion: gateway.networking.k8s.io/v1
 kind: GatewayClass
@@ -106,18 +98,15 @@ fn listener(codec: &Codec, listener: &Entry, port: u16, table: &[u8]) -> Result<
 }
 
 /// Status and destination of an answer.
-fn ask(port: u16, method: &str, path: &str, header: &str) -> Result<(String, String)> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nhost: a.example\r\n{header}connection: close\r\n\r\n"
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let status = answer.split(' ').nth(1).context("no answer")?.to_owned();
-    let location = answer.lines().find_map(|line| line.strip_prefix("location: "));
-    Ok((status, location.unwrap_or_default().to_owned()))
+fn ask(port: u16, method: &str, path: &str, headers: &[(&str, &str)]) -> Result<(u16, String)> {
+    let request = Request {
+        method,
+        path,
+        host: "a.example",
+        headers,
+    };
+    let answer = http::send((Ipv4Addr::LOCALHOST, port).into(), &request)?;
+    Ok((answer.status, answer.header("location").unwrap_or_default().to_owned()))
 }
 
 #[test]
@@ -157,7 +146,7 @@ fn envoy_takes_a_matcher_for_what_the_list_means() -> Result<()> {
         .arg(&file);
     let process = Process::start("envoy", folder.path(), &mut command)?;
     let limit = Duration::from_secs(60);
-    wait_for("an answer", limit, || ask(port_of_matcher, "GET", "/", "").map(Some))
+    wait_for("an answer", limit, || ask(port_of_matcher, "GET", "/", &[]).map(Some))
         .with_context(|| process.output())?;
 
     let mut seen = std::collections::BTreeSet::new();
@@ -165,13 +154,13 @@ fn envoy_takes_a_matcher_for_what_the_list_means() -> Result<()> {
         for tail in [
             "", "/", "/a", "/ab", "/a/b", "/a/b/c", "-a", "-a/b", "?q", "/a?q=/b", "/z", "#f",
         ] {
-            for (method, header) in [("GET", ""), ("GET", "x: 1\r\n"), ("DELETE", "")] {
+            for (method, headers) in [("GET", &[][..]), ("GET", &[("x", "1")]), ("DELETE", &[])] {
                 let path = format!("/r{n}{tail}");
-                let expected = ask(port_of_list, method, &path, header)?;
-                let found = ask(port_of_matcher, method, &path, header)?;
+                let expected = ask(port_of_list, method, &path, headers)?;
+                let found = ask(port_of_matcher, method, &path, headers)?;
                 ensure!(
                     found == expected,
-                    "{method} {path} {header}: {found:?}, by the list {expected:?}"
+                    "{method} {path} {headers:?}: {found:?}, by the list {expected:?}"
                 );
                 seen.insert(found);
             }
