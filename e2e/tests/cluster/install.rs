@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 41] = [
+const EXPECTED: [(&str, &str); 44] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -74,6 +74,7 @@ const EXPECTED: [(&str, &str); 41] = [
         "client-traffic/tls-invalid",
         "minVersion must be smaller or equal to maxVersion",
     ),
+    ("extension/ext-proc-interval", "baseInterval in body should match"),
     ("extension/ext-proc-invalid", "FailOpen must be false"),
     ("extension/ext-proc-port", "Must have port for Service reference"),
     ("extension/wrong-type", "spec.extProc"),
@@ -117,6 +118,11 @@ const EXPECTED: [(&str, &str); 41] = [
     ("security/unknown-field", "field not declared in schema"),
     ("security/unsupported", "clientSecret: Required value"),
     ("security/wrong-type", "expected list"),
+    (
+        "telemetry/metrics",
+        "fqdn addresses cannot be mixed with other address types",
+    ),
+    ("telemetry/metrics-invalid", "host or backendRefs needs to be set"),
     ("traffic-filter/admission-invalid", "minSuccessRate"),
     ("traffic-filter/compressor-invalid", "Unsupported value"),
     ("traffic-filter/override-invalid", "responseHeaders"),
