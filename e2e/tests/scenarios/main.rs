@@ -63,13 +63,13 @@ e2e::with_each_data_plane! {
     claims_of_tokens_decide,
     scripts_of_other_origins_are_told_what_they_may_do,
     sites_that_forge_requests_are_refused,
+    tokens_of_an_issuer_are_needed,
+    a_service_decides_over_grpc,
+    a_service_decides_over_http,
 }
 
 e2e::with_envoy! {
     clients_log_in_at_a_provider,
-    tokens_of_an_issuer_are_needed,
-    a_service_decides_over_grpc,
-    a_service_decides_over_http,
     a_guard_that_breaks_opens_nothing,
     patches_change_what_proxies_are_sent,
     scripts_tell_clients_what_they_like,
