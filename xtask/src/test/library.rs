@@ -46,7 +46,17 @@ pub(super) fn run() -> Result<Tally> {
 fn documentation() -> Result<()> {
     let mut command = workspace::cargo()?;
     command
-        .args(["doc", "--locked", "--no-deps", "--workspace", "--exclude", "fuzz"])
+        .args([
+            "doc",
+            "--locked",
+            "--no-deps",
+            "-p",
+            "edge-ir",
+            "-p",
+            "edge-translate",
+            "-p",
+            "edge-xds",
+        ])
         .env("RUSTDOCFLAGS", "-D warnings");
     done(command)
 }
