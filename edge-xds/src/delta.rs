@@ -7,7 +7,7 @@
 //! Order is make before break, by acknowledgement. New and changed clusters go first; listeners and route tables wait
 //! until these are acknowledged and warm; what is gone is removed last, and the other way round. Endpoints and secrets
 //! of known clusters and listeners change whenever they do and hold nothing up. What a chain of filters loses stays until
-//! the tables that may need it are replaced ([`bridge`]).
+//! the tables that may need it are replaced (`bridge`).
 //!
 //! For each kind at most one response is unanswered. What changes meanwhile is only a set of names that need sending:
 //! the newest state coalesces, nothing queues up.
@@ -16,7 +16,7 @@
 //! again in parts until a resource is refused alone. What the proxy says about it is no more than a hint of what to send
 //! apart first.
 //!
-//! A route table that is refused alone is not given up: a [`trial`] finds the rules or hosts in it that the proxy
+//! A route table that is refused alone is not given up: a `trial` finds the rules or hosts in it that the proxy
 //! doesn't take, and they go into [`Quarantine`]. Any other resource is not sent again in the version that was rejected.
 //! The proxy goes on with what it had, and so clusters and endpoints that its last good listeners and tables may use are
 //! kept until the rejection is resolved, which is told too: by a better version that is taken, by going back to what the
