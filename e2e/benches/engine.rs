@@ -2,7 +2,7 @@
 //! `cargo xtask bench translate` puts it into docs/performance.md.
 
 use anyhow::{Context, Result};
-use e2e::world::{self, Version};
+use e2e::world::{self, Version, Where};
 use edge_ir::FleetKey;
 use edge_translate::{
     Change, Settings, Translator,
@@ -14,6 +14,7 @@ use std::{
     fs,
     hint::black_box,
     io::Write,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -22,18 +23,29 @@ const RUNS: usize = 5;
 /// Edits of a running engine; the median counts.
 const EDITS: usize = 200;
 
+/// What a process of its own measures the memory of, by its argument.
+const PLAIN: &str = "--memory=plain";
+const COVERED: &str = "--memory=covered";
+
 fn main() -> Result<()> {
     let mut out = std::io::stdout();
+    for argument in std::env::args() {
+        let text = match argument.as_str() {
+            PLAIN => world::yaml(10_000),
+            COVERED => world_with(10_000, false),
+            _ => continue,
+        };
+        return Ok(write!(out, "{}", memory(&text, 10_000)?)?);
+    }
     writeln!(out, "| what | HTTPRoutes | figure |\n|---|--:|--:|")?;
-    // Memory first, while nothing that was freed can be used again.
-    let bytes = memory(10_000)?;
-    writeln!(
-        out,
-        "| resident memory of objects, engine and snapshot, a route | 10000 | {:.1} kB |",
-        bytes / 1e3
-    )?;
+    for (what, kind) in [
+        ("resident memory of objects, engine and snapshot, a route", PLAIN),
+        ("the same with a policy of each kind on the Gateway", COVERED),
+    ] {
+        writeln!(out, "| {what} | 10000 | {:.1} kB |", memory_in_a_process(kind)? / 1e3)?;
+    }
     for routes in [1_000, 5_000, 10_000] {
-        let time = from_scratch(routes);
+        let time = from_scratch(&world::yaml(routes));
         writeln!(
             out,
             "| objects → IR → encoded xDS, from scratch | {routes} | {:.1} ms |",
@@ -48,7 +60,44 @@ fn main() -> Result<()> {
             millis(time)
         )?;
     }
+    with_policies(&mut out)
+}
+
+/// What policies cost.
+fn with_policies(out: &mut impl Write) -> Result<()> {
+    for (what, each) in [
+        ("the Gateway", false),
+        ("the Gateway, each route and a rule of each", true),
+    ] {
+        writeln!(
+            out,
+            "| from scratch with a policy of each kind on {what} | 1000 | {:.1} ms |",
+            millis(from_scratch(&world_with(1_000, each)))
+        )?;
+    }
+    for (what, place) in [("one route", Where::Route(4_711)), ("all routes", Where::Gateway)] {
+        writeln!(
+            out,
+            "| one policy edited that covers {what} → new snapshot | 10000 | {:.3} ms |",
+            millis(one_policy(10_000, place)?)
+        )?;
+    }
     Ok(())
+}
+
+/// A world with policies on its Gateway, and, if asked for, on everything in it.
+fn world_with(routes: usize, each: bool) -> String {
+    world::yaml(routes) + &world::policies(routes, each)
+}
+
+/// Edits of one policy.
+fn one_policy(routes: usize, place: Where) -> Result<Duration> {
+    let mut engine = Engine::new();
+    engine.put(objects(&world_with(routes, false)));
+    engine.put(objects(&world::policy(place, Version::First)));
+    edits(&mut engine, 40, |edit| {
+        world::policy(place, [Version::Second, Version::First][edit % 2])
+    })
 }
 
 fn millis(time: Duration) -> f64 {
@@ -90,11 +139,10 @@ impl Engine {
     }
 }
 
-fn from_scratch(routes: usize) -> Duration {
-    let text = world::yaml(routes);
+fn from_scratch(text: &str) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..RUNS {
-        let objects = objects(&text);
+        let objects = objects(text);
         let start = Instant::now();
         let mut engine = Engine::new();
         engine.put(objects);
@@ -108,11 +156,18 @@ fn from_scratch(routes: usize) -> Duration {
 fn one_edit(routes: usize) -> Result<Duration> {
     let mut engine = Engine::new();
     engine.put(objects(&world::yaml(routes)));
-    let mut before = engine.snapshots();
-    let mut times = Vec::with_capacity(EDITS);
-    for edit in 0..EDITS {
+    edits(&mut engine, EDITS, |edit| {
         let version = if edit % 2 == 0 { Version::Second } else { Version::First };
-        let changed = objects(&world::route_yaml(edit / 2 * 37 % routes, version));
+        world::route_yaml(edit / 2 * 37 % routes, version)
+    })
+}
+
+/// The median time from a changed object to the new snapshot.
+fn edits(engine: &mut Engine, count: usize, text: impl Fn(usize) -> String) -> Result<Duration> {
+    let mut before = engine.snapshots();
+    let mut times = Vec::with_capacity(count);
+    for edit in 0..count {
+        let changed = objects(&text(edit));
         let start = Instant::now();
         engine.put(changed);
         let after = black_box(engine.snapshots());
@@ -121,14 +176,23 @@ fn one_edit(routes: usize) -> Result<Duration> {
         before = after;
     }
     times.sort_unstable();
-    Ok(times[EDITS / 2])
+    Ok(times[count / 2])
+}
+
+/// The same in a process of its own, where nothing that was freed before can be used again.
+fn memory_in_a_process(kind: &str) -> Result<f64> {
+    let output = Command::new(std::env::current_exe()?).arg(kind).output()?;
+    let figure = String::from_utf8(output.stdout)?;
+    figure
+        .parse()
+        .with_context(|| format!("no figure: {figure:?} {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Growth of the resident set for each route, in bytes.
-fn memory(routes: usize) -> Result<f64> {
+fn memory(text: &str, routes: usize) -> Result<f64> {
     let before = resident()?;
     let mut engine = Engine::new();
-    engine.put(objects(&world::yaml(routes)));
+    engine.put(objects(text));
     let snapshots = engine.snapshots();
     let after = resident()?;
     drop((engine, snapshots));

@@ -1,6 +1,10 @@
 //! Worlds of a given size, for measurements: one Gateway, N HTTPRoutes with two rules each, a Service with an
 //! EndpointSlice of two endpoints for every two routes, ten routes a namespace. Same size, same bytes.
 
+mod policies;
+
+pub use policies::{Where, policies, policy};
+
 use std::fmt::Write;
 
 /// A world of `routes` HTTPRoutes as YAML.
@@ -104,7 +108,7 @@ fn push_route(text: &mut String, route: usize, version: Version) {
          - h{route}.example.com\n  rules:\n  - matches:\n    - path:\n        type: PathPrefix\n        value: {path}\n    \
          - path:\n        type: Exact\n        value: /healthz\n    filters:\n    - type: RequestHeaderModifier\n      \
          requestHeaderModifier:\n        set:\n        - name: x-route\n          value: route-{route}\n    \
-         backendRefs:\n    - name: svc-{service}\n      port: 8080\n  - matches:\n    - path:\n        \
+         backendRefs:\n    - name: svc-{service}\n      port: 8080\n  - name: canary\n    matches:\n    - path:\n        \
          type: PathPrefix\n        value: /canary\n      headers:\n      - type: Exact\n        name: x-canary\n        \
          value: \"true\"\n    backendRefs:\n    - name: svc-{service}\n      port: 8080\n"
     );

@@ -192,6 +192,7 @@ fn end_to_end() -> Result<Tally> {
 
 fn in_cluster() -> Result<Tally> {
     let lab = Lab::build()?;
+    let services = lab.build_rate_limit()?;
     let mut total = tally::run_go(lab.own_tests()?)?;
     let (envoy, helm) = (envoy::binary()?, charts::helm()?);
     let programs = Programs::build(Profile::Dev)?;
@@ -203,6 +204,7 @@ fn in_cluster() -> Result<Tally> {
         command
             .env("EDGE_ENVOY", &envoy)
             .env("EDGE_HELM", &helm)
+            .env("EDGE_SERVICES", &services)
             .env("EDGE_PROGRAMS", programs.path(""));
         total += tally::run(command)?;
     }

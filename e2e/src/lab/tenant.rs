@@ -40,6 +40,8 @@ pub struct Terms<'a> {
     pub watch: Option<&'a str>,
     /// `provider.cluster.deploy` as YAML on one line; fleets live beside the controller when absent.
     pub deploy: Option<&'a str>,
+    /// `rateLimit` as YAML on one line; nothing is counted for all proxies together when absent.
+    pub rate_limit: Option<&'a str>,
 }
 
 impl Default for Terms<'_> {
@@ -48,6 +50,7 @@ impl Default for Terms<'_> {
             replicas: 1,
             watch: None,
             deploy: None,
+            rate_limit: None,
         }
     }
 }
@@ -269,12 +272,16 @@ fn values(name: &str, terms: Terms<'_>) -> Result<Value> {
     let yaml = |text: Option<&str>| text.map(serde_yaml::from_str::<Value>).transpose();
     let watch = yaml(terms.watch)?.unwrap_or(own);
     let deploy = yaml(terms.deploy)?.unwrap_or(json!({"type": "ControllerNamespace"}));
+    let mut config = json!({
+        "gateway": {"controllerName": format!("gateway.edge/{name}")},
+        "provider": {"cluster": {"watch": watch, "deploy": deploy}},
+        "extensionApis": {"enableBackend": true},
+    });
+    if let Some(rate_limit) = yaml(terms.rate_limit)? {
+        config["rateLimit"] = rate_limit;
+    }
     Ok(json!({
-        "config": {"edgeGateway": {
-            "gateway": {"controllerName": format!("gateway.edge/{name}")},
-            "provider": {"cluster": {"watch": watch, "deploy": deploy}},
-            "extensionApis": {"enableBackend": true},
-        }},
+        "config": {"edgeGateway": config},
         "deployment": {
             "replicas": terms.replicas,
             "edgeGateway": {"readinessProbe": {"periodSeconds": 1}},

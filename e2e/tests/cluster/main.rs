@@ -13,6 +13,7 @@ mod install;
 mod installations;
 mod modes;
 mod pods;
+mod rate_limits;
 mod rejection;
 mod rollouts;
 mod scope;

@@ -1,0 +1,103 @@
+//! Policies for such a world: one of each kind on its Gateway, on each route and on each route's rule `canary`.
+
+use super::Version;
+use std::fmt::Write;
+
+/// What policies are attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// The Gateway: all routes.
+    Gateway,
+    /// One of the routes.
+    Route(usize),
+    /// The rule `canary` of one of them.
+    Rule(usize),
+}
+
+impl Where {
+    /// A name for policies there, and their namespace.
+    fn name(self) -> (String, String) {
+        let namespace = |route: usize| format!("ns-{}", route / 10);
+        match self {
+            Self::Gateway => ("all".into(), "infra".into()),
+            Self::Route(route) => (format!("route-{route}"), namespace(route)),
+            Self::Rule(route) => (format!("rule-{route}"), namespace(route)),
+        }
+    }
+
+    fn target(self) -> String {
+        let of_route = |route: usize| format!("group: gateway.networking.k8s.io, kind: HTTPRoute, name: route-{route}");
+        match self {
+            Self::Gateway => "group: gateway.networking.k8s.io, kind: Gateway, name: gw".into(),
+            Self::Route(route) => of_route(route),
+            Self::Rule(route) => format!("{}, sectionName: canary", of_route(route)),
+        }
+    }
+
+    /// A number that differs from place to place, so that no two policies say the same.
+    fn number(self) -> usize {
+        match self {
+            Self::Gateway => 1,
+            Self::Route(route) => 2 + 2 * route,
+            Self::Rule(route) => 3 + 2 * route,
+        }
+    }
+}
+
+/// A policy of each kind on the Gateway, and, if asked for, on each route and each rule `canary`.
+pub fn policies(routes: usize, each: bool) -> String {
+    let mut text = String::new();
+    let places = (0..routes).flat_map(|route| [Where::Route(route), Where::Rule(route)]);
+    let places = places.take(if each { usize::MAX } else { 0 });
+    for place in [Where::Gateway].into_iter().chain(places) {
+        text.push_str(&policy(place, Version::First));
+        push(&mut text, "SecurityPolicy", place, &security(place));
+        push(&mut text, "EdgeExtensionPolicy", place, &extension(place));
+    }
+    let client = "  timeout: { http: { requestReceivedTimeout: 9s } }\n  path: { disableMergeSlashes: true }\n";
+    push(&mut text, "ClientTrafficPolicy", Where::Gateway, client);
+    text
+}
+
+/// A BackendTrafficPolicy in one of two versions: writing the other one is an edit.
+pub fn policy(place: Where, version: Version) -> String {
+    let seconds = match version {
+        Version::First => 7,
+        Version::Second => 8,
+    };
+    let number = 1_000 + place.number();
+    let spec = format!(
+        "  timeout: {{ http: {{ requestTimeout: {seconds}s }} }}\n  retry: {{ numRetries: 3 }}\n  \
+         circuitBreaker: {{ maxConnections: {number} }}\n"
+    );
+    let mut text = String::new();
+    push(&mut text, "BackendTrafficPolicy", place, &spec);
+    text
+}
+
+fn security(place: Where) -> String {
+    let third = place.number() % 250;
+    format!(
+        "  cors: {{ allowOrigins: ['https://o{}.example.com'], allowMethods: [GET] }}\n  authorization:\n    \
+         defaultAction: Deny\n    rules: [{{ action: Allow, principal: {{ clientCIDRs: [10.0.{third}.0/24] }} }}]\n",
+        place.number()
+    )
+}
+
+fn extension(place: Where) -> String {
+    format!(
+        "  lua: [{{ type: Inline, inline: \"function envoy_on_response(h) h:headers():add('x-n', '{}') end\" }}]\n",
+        place.number()
+    )
+}
+
+fn push(text: &mut String, kind: &str, place: Where, spec: &str) {
+    let (name, namespace) = place.name();
+    // Writing to a String can't fail.
+    let _ = write!(
+        text,
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata:\n  name: {name}\n  namespace: {namespace}\nspec:\n  \
+         targetRefs: [{{ {} }}]\n{spec}",
+        place.target()
+    );
+}

@@ -1,0 +1,133 @@
+//! Limits that count for all proxies together: the real service, as the controller makes it, with a real Redis.
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    http::{self, Request, Response},
+    lab::{Kind, Tenant, Terms, is_rolled_out, wait_for},
+    stack::DataPlane,
+    with_envoy,
+};
+use serde_json::json;
+use std::net::SocketAddr;
+
+with_envoy! {
+    what_all_proxies_have_let_through_counts,
+}
+
+/// A Redis server of the tenant's, as Service `redis`.
+const REDIS: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: redis, namespace: TENANT }
+spec:
+  selector: { matchLabels: { app: redis } }
+  template:
+    metadata: { labels: { app: redis } }
+    spec:
+      containers:
+        - name: redis
+          image: redis:test
+          readinessProbe: { tcpSocket: { port: 6379 }, periodSeconds: 1 }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: redis, namespace: TENANT }
+spec:
+  selector: { app: redis }
+  ports: [{ name: redis, port: 6379 }]
+";
+
+/// So many requests an hour for each user.
+fn policy(requests: u32) -> String {
+    format!(
+        "
+apiVersion: gateway.edge/v1alpha1
+kind: BackendTrafficPolicy
+metadata: {{ name: limits, namespace: TENANT }}
+spec:
+  targetRefs: [{{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: www }}]
+  rateLimit:
+    global:
+      rules:
+      - clientSelectors: [{{ headers: [{{ name: x-user, type: Distinct }}] }}]
+        limit: {{ requests: {requests}, unit: Hour }}
+"
+    )
+}
+
+fn asks(address: SocketAddr, user: &str) -> Result<Response> {
+    let request = Request {
+        headers: &[("x-user", user)],
+        ..Request::get("www.example.com", "/")
+    };
+    http::send(address, &request)
+}
+
+fn what_all_proxies_have_let_through_counts(plane: &DataPlane) -> Result<()> {
+    let name = format!("limited-{plane}");
+    let rate_limit =
+        format!("{{ backend: {{ type: Redis, redis: {{ url: 'redis.{name}.svc:6379' }} }}, failClosed: true }}");
+    let terms = Terms {
+        rate_limit: Some(&rate_limit),
+        ..Terms::default()
+    };
+    let tenant = Tenant::install_with(&name, plane, terms)?;
+    tenant.explain(counts(&tenant))
+}
+
+fn counts(tenant: &Tenant) -> Result<()> {
+    let lab = tenant.lab;
+    tenant.set_proxies(&json!({"provider": {"cluster": {"envoyDeployment": {"replicas": 2}}}}))?;
+    tenant.apply(REDIS)?;
+    tenant.front()?;
+    let address = tenant.address("front", 80)?;
+    tenant.wait_for_status(address, "www.example.com", "/", 200)?;
+    let service = Kind::new("apps/v1", "Deployment").named(&tenant.system.name, "edge-ratelimit");
+    lab.wait_until(&service, "to be ready", |service| is_rolled_out(service, 1))?;
+
+    // Three for each user, whichever proxy is asked. Proxies refuse until the service has been told of the limit.
+    tenant.apply(&policy(3))?;
+    let limit_of = |user: &str| -> Result<u32> {
+        let mut passed = 0;
+        loop {
+            let answer = asks(address, user)?;
+            match answer.status {
+                200 => passed += 1,
+                429 => return Ok(passed),
+                other => anyhow::bail!("{other}: {answer:?}"),
+            }
+            ensure!(passed < 100, "nobody counts");
+        }
+    };
+    let mut users = (0..).map(|n| format!("user-{n}"));
+    let mut wait_for_limit = |requests: u32| {
+        wait_for(&format!("a limit of {requests}"), || {
+            let user = users.next().context("no user is left")?;
+            Ok(limit_of(&user).ok().filter(|passed| *passed == requests))
+        })
+    };
+    wait_for_limit(3)?;
+    let (ann, bob) = ("ann", "bob");
+    ensure!(limit_of(ann)? == 3);
+    ensure!(limit_of(bob)? == 3, "each user has a count of its own");
+    ensure!(asks(address, ann)?.status == 429);
+
+    // An edit is told to the service, not to be waited for by a restart.
+    tenant.apply(&policy(5))?;
+    wait_for_limit(5)?;
+
+    // Nobody counts: `failClosed` refuses until the service is back.
+    let runs = |replicas: u32| lab.change(&service, &json!({"spec": {"replicas": replicas}}));
+    runs(0)?;
+    wait_for("a refusal for want of the service", || {
+        Ok((asks(address, "carl")?.status == 500).then_some(()))
+    })?;
+    runs(1)?;
+    wait_for_limit(5)?;
+
+    // The policy goes, and with it the limit.
+    lab.delete(&Kind::edge("BackendTrafficPolicy").named(&tenant.apps.name, "limits"))?;
+    wait_for("the end of the limit", || {
+        Ok((asks(address, ann)?.status == 200).then_some(()))
+    })
+}
