@@ -130,7 +130,7 @@ pub struct TlsParameters {
 }
 
 impl TlsParameters {
-    fn is_default(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -1,6 +1,6 @@
 //! Whom proxies push their metrics to. That is known from the start: it stands in the bootstrap.
 
-use crate::{Pairs, SubjectName};
+use crate::{Pairs, SubjectName, TlsParameters};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -53,6 +53,9 @@ pub struct MetricTls {
     /// The authorities of which one must have signed, in PEM; those of the system where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authorities: Option<Arc<str>>,
+    /// What may be agreed on.
+    #[serde(default, skip_serializing_if = "TlsParameters::is_default")]
+    pub parameters: TlsParameters,
 }
 
 /// What numbers that grow are told as.

@@ -411,7 +411,7 @@ impl World {
         self.places.at((kind, id))
     }
 
-    /// Whether a certificate is one that a Gateway or ListenerSet names.
+    /// Whether a certificate is one that somebody names as his own.
     pub(crate) fn is_certificate(&self, secret: Id) -> bool {
         self.pointers(Kind::Secret, secret).next().is_some()
     }

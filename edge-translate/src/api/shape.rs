@@ -233,6 +233,27 @@ macro_rules! cluster_settings {
 }
 pub(crate) use cluster_settings;
 
+/// Settings of TLS connections, whatever the type that has them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TlsSettings<'a> {
+    /// Client certificate.
+    pub client_certificate_ref: Option<&'a crate::api::meta::SecretRef>,
+    /// Lowest version.
+    pub min_version: Option<&'a crate::api::tls::TlsVersion>,
+    /// Highest version.
+    pub max_version: Option<&'a crate::api::tls::TlsVersion>,
+    /// Cipher suites up to TLS 1.2.
+    pub ciphers: &'a [Box<str>],
+    /// Key exchange groups.
+    pub ecdh_curves: &'a [Box<str>],
+    /// Signature algorithms.
+    pub signature_algorithms: &'a [Box<str>],
+    /// Protocols offered; an empty list offers none.
+    pub alpn_protocols: Option<&'a [crate::api::tls::AlpnProtocol]>,
+    /// Client fingerprints to compute (listeners).
+    pub fingerprints: &'a [crate::api::tls::TlsFingerprint],
+}
+
 /// Declares settings of TLS connections, with further fields.
 macro_rules! tls_settings {
     ($(#[$meta:meta])* pub struct $name:ident { $($own:tt)* }) => {
@@ -265,6 +286,22 @@ macro_rules! tls_settings {
             /// Client fingerprints to compute (listeners).
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
             pub fingerprints: Box<[crate::api::tls::TlsFingerprint]>,
+        }
+
+        impl $name {
+            /// What it says of TLS connections.
+            pub fn settings(&self) -> crate::api::shape::TlsSettings<'_> {
+                crate::api::shape::TlsSettings {
+                    client_certificate_ref: self.client_certificate_ref.as_deref(),
+                    min_version: self.min_version.as_ref(),
+                    max_version: self.max_version.as_ref(),
+                    ciphers: &self.ciphers,
+                    ecdh_curves: &self.ecdh_curves,
+                    signature_algorithms: &self.signature_algorithms,
+                    alpn_protocols: self.alpn_protocols.as_deref(),
+                    fingerprints: &self.fingerprints,
+                }
+            }
         }
     };
 }

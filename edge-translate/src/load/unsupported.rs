@@ -29,10 +29,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
         "EdgeProxySpec",
         &[
-            (
-                "backendTLS",
-                "backends are spoken to with the usual TLS settings and no client certificate of the EdgeProxy",
-            ),
             ("geoIP", "no database is read"),
             ("mergeType", "settings replace less specific ones as a whole"),
         ],

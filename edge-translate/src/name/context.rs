@@ -257,6 +257,8 @@ pub(crate) enum Encryption {
     Proxy,
     /// The client: the bytes are TLS already and pass as they are, whatever the backend asks for.
     Client,
+    /// Nobody: what the fleet's EdgeProxy says of TLS can't be honoured, so that nothing goes where TLS is wanted.
+    Nobody,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

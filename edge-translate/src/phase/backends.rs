@@ -2,6 +2,7 @@
 
 pub(crate) mod backend_tls;
 pub(crate) mod cluster;
+pub(crate) mod defaults;
 pub(crate) mod endpoints;
 pub(crate) mod set;
 pub(crate) mod settings;

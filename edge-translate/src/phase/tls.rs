@@ -1,7 +1,8 @@
 //! Parameters of TLS, on either side of the proxy.
 
-use crate::api::{AlpnProtocol, TlsVersion as Version};
-use edge_ir::TlsVersion;
+use crate::api::{AlpnProtocol, SecretRef, TlsVersion as Version, shape::TlsSettings};
+use edge_ir::{TlsParameters, TlsVersion};
+use std::sync::Arc;
 
 /// Cipher suites up to TLS 1.2 that proxies know, by their names in OpenSSL.
 const CIPHERS: [&str; 14] = [
@@ -46,7 +47,19 @@ pub(crate) struct Parameters<'a> {
     pub(crate) protocols: &'a [AlpnProtocol],
 }
 
-impl Parameters<'_> {
+impl<'a> Parameters<'a> {
+    /// Those towards backends.
+    pub(crate) fn of(settings: &TlsSettings<'a>) -> Self {
+        Self {
+            min_version: settings.min_version,
+            max_version: settings.max_version,
+            ciphers: settings.ciphers,
+            curves: settings.ecdh_curves,
+            signature_algorithms: settings.signature_algorithms,
+            protocols: settings.alpn_protocols.unwrap_or_default(),
+        }
+    }
+
     /// What is wrong with them. A proxy refuses a resource for any of it.
     pub(crate) fn problem(&self) -> Option<String> {
         let versions = [(self.min_version, "minVersion"), (self.max_version, "maxVersion")];
@@ -89,4 +102,71 @@ pub(crate) fn version(version: &Version) -> Option<TlsVersion> {
         Version::V1_3 => Some(TlsVersion::V1_3),
         Version::Auto | Version::Other(_) => None,
     }
+}
+
+/// What somebody asks of TLS towards backends. What is absent is left to whoever is asked next.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Asked {
+    min_version: Option<Version>,
+    max_version: Option<Version>,
+    ciphers: Vec<Arc<str>>,
+    curves: Vec<Arc<str>>,
+    signature_algorithms: Vec<Arc<str>>,
+    /// Protocols offered.
+    pub(crate) alpn: Option<Vec<Arc<str>>>,
+}
+
+impl Asked {
+    /// What is written.
+    pub(crate) fn of(settings: &TlsSettings<'_>) -> Self {
+        let texts = |list: &[Box<str>]| list.iter().map(|text| Arc::from(&**text)).collect();
+        let protocols = |list: &[AlpnProtocol]| list.iter().map(|p| Arc::from(p.as_str())).collect();
+        Self {
+            min_version: settings.min_version.cloned(),
+            max_version: settings.max_version.cloned(),
+            ciphers: texts(settings.ciphers),
+            curves: texts(settings.ecdh_curves),
+            signature_algorithms: texts(settings.signature_algorithms),
+            alpn: settings.alpn_protocols.map(protocols),
+        }
+    }
+
+    /// This, and what is below where this says nothing.
+    pub(crate) fn over(&self, below: &Self) -> Self {
+        let list = |own: &[Arc<str>], below: &[Arc<str>]| if own.is_empty() { below } else { own }.to_vec();
+        Self {
+            min_version: self.min_version.clone().or_else(|| below.min_version.clone()),
+            max_version: self.max_version.clone().or_else(|| below.max_version.clone()),
+            ciphers: list(&self.ciphers, &below.ciphers),
+            curves: list(&self.curves, &below.curves),
+            signature_algorithms: list(&self.signature_algorithms, &below.signature_algorithms),
+            alpn: self.alpn.clone().or_else(|| below.alpn.clone()),
+        }
+    }
+
+    /// In the terms of a cluster. Where a lowest and a highest version of two objects contradict each other, no
+    /// handshake succeeds.
+    pub(crate) fn parameters(self) -> TlsParameters {
+        TlsParameters {
+            min_version: self.min_version.as_ref().and_then(version),
+            max_version: self.max_version.as_ref().and_then(version),
+            ciphers: self.ciphers,
+            curves: self.curves,
+            signature_algorithms: self.signature_algorithms,
+        }
+    }
+}
+
+/// Why a client certificate can't be the one that an object in a namespace names.
+pub(crate) fn elsewhere(holder: &str, own: &str, reference: &SecretRef) -> Option<String> {
+    let namespace = reference.namespace.as_deref().unwrap_or(own);
+    if !reference.group.is_empty() || reference.kind != "Secret" {
+        return Some("clientCertificateRef must name a Secret".to_owned());
+    }
+    (namespace != own).then(|| {
+        format!(
+            "ClientCertificateRef Secret is not located in the same namespace as {holder}. Secret namespace: {namespace} \
+             does not match {holder} namespace: {own}"
+        )
+    })
 }

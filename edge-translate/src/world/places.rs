@@ -77,6 +77,14 @@ impl World {
                 let shown = tls.and_then(|tls| tls.client_certificate_ref.as_deref());
                 places.extend(shown.and_then(|reference| self.secret_at(&backend.metadata.namespace, reference)));
             }
+            Some(Object::EdgeProxy(proxy)) => {
+                let tls = proxy.spec.backend_tls.as_deref();
+                let shown = tls.and_then(|tls| tls.client_certificate_ref.as_deref());
+                // One in another namespace is refused, whatever it is.
+                let own = &proxy.metadata.namespace;
+                let shown = shown.and_then(|reference| self.secret_at(own, reference));
+                places.extend(shown.filter(|(_, id)| *self.text(id.namespace) == **own));
+            }
             Some(Object::BackendTlsPolicy(policy)) => {
                 let target = |t: &api::PolicyTargetRef| {
                     let kind = BackendKind::of(&t.group, &t.kind)?.kind()?;

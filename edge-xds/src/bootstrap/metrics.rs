@@ -1,7 +1,7 @@
 //! What a bootstrap says of collectors that metrics are pushed to.
 
 use crate::lower::secret::SYSTEM_BUNDLE;
-use edge_ir::{MetricHost, MetricSink, MetricTls, SubjectName, Temporality};
+use edge_ir::{MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TlsParameters, TlsVersion};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -109,10 +109,33 @@ fn transport_socket(tls: &MetricTls) -> Value {
             "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
             "sni": tls.server_name,
             "common_tls_context": {
-                "tls_params": {"tls_maximum_protocol_version": "TLSv1_3"},
+                "tls_params": parameters(&tls.parameters),
                 "alpn_protocols": ["h2"],
                 "validation_context": validation,
             },
         },
     })
+}
+
+/// What is left out is the proxy's own choice, apart from the highest version.
+fn parameters(parameters: &TlsParameters) -> Value {
+    let version = |version| match version {
+        TlsVersion::V1_0 => "TLSv1_0",
+        TlsVersion::V1_1 => "TLSv1_1",
+        TlsVersion::V1_2 => "TLSv1_2",
+        TlsVersion::V1_3 => "TLSv1_3",
+    };
+    let mut params = json!({"tls_maximum_protocol_version": parameters.max_version.map_or("TLSv1_3", version)});
+    if let Some(least) = parameters.min_version {
+        params["tls_minimum_protocol_version"] = version(least).into();
+    }
+    let lists = [
+        ("cipher_suites", &parameters.ciphers),
+        ("ecdh_curves", &parameters.curves),
+        ("signature_algorithms", &parameters.signature_algorithms),
+    ];
+    for (name, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        params[name] = list.iter().map(|text| Value::from(&**text)).collect();
+    }
+    params
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::json::from_json;
-use edge_ir::{BootstrapPatch, JsonPatchOperation, MetricHost, MetricSink, MetricTls, SubjectName, Temporality};
+use edge_ir::{
+    BootstrapPatch, JsonPatchOperation, MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TlsParameters,
+};
 use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
 use serde_json::json;
 
@@ -130,6 +132,7 @@ fn metrics_are_pushed_to_collectors_by_name() {
         histograms: Temporality::Cumulative,
     };
     let tls = |authorities: Option<&str>| MetricTls {
+        parameters: TlsParameters::default(),
         server_name: "a.example".into(),
         subjects: vec![
             SubjectName::Dns("a.example".into()),

@@ -16,6 +16,7 @@ use crate::{
         origin,
         precedence::Seniority,
         reference::{Referent, Referrer},
+        tls::Asked,
     },
 };
 use edge_ir::{Secret, SecretContent, SecretName, ServerNaming, SubjectName, TlsParameters, UpstreamTls};
@@ -45,8 +46,8 @@ pub(crate) struct Trust {
     pub(crate) authorities: Option<Arc<Secret>>,
     /// The certificate that the backend itself asks for, by its Secret.
     pub(crate) client_certificate: Option<Id>,
-    /// Protocols that the backend itself says it offers.
-    pub(crate) alpn: Option<Vec<Arc<str>>>,
+    /// What the backend itself says of handshakes.
+    pub(crate) asked: Asked,
 }
 
 /// Name of the authorities that the proxy's system trusts.
@@ -97,7 +98,7 @@ fn by_policy(reader: &Reader<'_>, policy: &BackendTlsPolicy) -> Result<Trust, St
         },
         authorities: Some(authorities),
         client_certificate: None,
-        alpn: None,
+        asked: Asked::default(),
     })
 }
 

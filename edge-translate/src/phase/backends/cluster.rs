@@ -3,7 +3,7 @@
 use super::{backend_tls::Trust, endpoints, set, settings};
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Routing},
+    name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Routing},
     phase::{gateways::telemetry::Telemetry, listeners::client_certificate, precedence::Seniority},
 };
 use edge_ir::{
@@ -92,7 +92,7 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
         tls
     };
     let (tls, sockets) = match reader.set_behind(backend.port) {
-        Some(set) if variant.encryption == Encryption::Proxy => sockets(reader, &set, &set_name, secured),
+        Some(set) if variant.encryption != Encryption::Client => sockets(reader, &set, &set_name, secured),
         _ => (settings.ok().and_then(|s| s.tls).map(&mut secured), Vec::new()),
     };
     secrets.sort_by(|a, b| a.name.cmp(&b.name));
@@ -164,26 +164,40 @@ fn secure(
     protocol: AppProtocol,
     trust: &Trust,
 ) -> (UpstreamTls, Box<[Arc<Secret>]>) {
-    let own = trust.client_certificate.and_then(|id| {
-        let certificate = reader.certificate(id)?.as_ref().ok()?;
-        Some(Arc::clone(&certificate.secret))
+    let own = trust.client_certificate.and_then(|id| secret(reader, id));
+    let defaults = reader.fleet_shape(fleet).map(|shape| &shape.backend_tls);
+    let shown = own.or_else(|| match client_certificate(reader, fleet) {
+        Shown::OfGateway(certificate) => certificate,
+        Shown::Unsaid => secret(reader, defaults?.certificate?),
     });
-    let shown = own.or_else(|| client_certificate(reader, fleet));
+    let asked = match defaults {
+        Some(defaults) => trust.asked.over(&defaults.asked),
+        None => trust.asked.clone(),
+    };
     let tls = UpstreamTls {
         client_certificate: shown.as_ref().map(|c| c.name.clone()),
         // HTTP/1.1 and bare streams share a cluster, and a stream has no protocol to offer.
-        alpn: match (&trust.alpn, protocol) {
+        alpn: match (&asked.alpn, protocol) {
             (Some(alpn), _) => alpn.clone(),
             (None, AppProtocol::Http2) => vec!["h2".into()],
             (None, AppProtocol::Http1) => Vec::new(),
         },
+        parameters: asked.parameters(),
         ..trust.tls.clone()
     };
     (tls, trust.authorities.iter().cloned().chain(shown).collect())
 }
 
+/// What Gateways of a fleet say of the certificate that backends are shown.
+enum Shown {
+    /// Nothing.
+    Unsaid,
+    /// They name one; none where it can't be used.
+    OfGateway(Option<Arc<Secret>>),
+}
+
 /// The certificate that the fleet shows to backends: that of its oldest Gateway that has a usable one.
-fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<Arc<Secret>> {
+fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Shown {
     let mut gateways: Vec<_> = reader
         .members(fleet)
         .iter()
@@ -191,10 +205,19 @@ fn client_certificate(reader: &Reader<'_>, fleet: FleetId) -> Option<Arc<Secret>
         .filter(|gateway| gateway.spec.tls.is_some())
         .collect();
     gateways.sort_by_cached_key(|gateway| Seniority::of(&gateway.metadata));
-    let usable = gateways
+    let mut named = gateways
         .into_iter()
-        .find_map(|gateway| client_certificate::certificate(reader, gateway)?.ok())?;
-    let certificate = reader.certificate(usable.id)?.as_ref().ok()?;
+        .filter_map(|gateway| client_certificate::certificate(reader, gateway))
+        .peekable();
+    if named.peek().is_none() {
+        return Shown::Unsaid;
+    }
+    let usable = named.find_map(Result::ok);
+    Shown::OfGateway(usable.and_then(|certificate| secret(reader, certificate.id)))
+}
+
+fn secret(reader: &Reader<'_>, certificate: Id) -> Option<Arc<Secret>> {
+    let certificate = reader.certificate(certificate)?.as_ref().ok()?;
     Some(Arc::clone(&certificate.secret))
 }
 

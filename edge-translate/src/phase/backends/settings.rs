@@ -50,6 +50,8 @@ pub(crate) fn settings<'a>(
     }
     let tls = match variant.encryption {
         Encryption::Client => None,
+        Encryption::Nobody if wants_tls(reader, port) => return Err(Refused),
+        Encryption::Nobody => None,
         Encryption::Proxy => match reader.backend_tls(port) {
             Some(BackendTls::Tls(trust)) => Some(&**trust),
             Some(BackendTls::Refused(_)) => return Err(Refused),
@@ -60,6 +62,17 @@ pub(crate) fn settings<'a>(
         tls,
         load_balancing: variant.load_balancing.clone(),
         upstream: Arc::clone(&variant.upstream),
+    })
+}
+
+/// Whether a backend, or one of a set, wants TLS.
+pub(crate) fn wants_tls(reader: &Reader<'_>, port: BackendPort) -> bool {
+    let mut ports = reader.backends_behind(port).into_iter();
+    ports.any(|port| {
+        matches!(
+            reader.backend_tls(port),
+            Some(BackendTls::Tls(_) | BackendTls::Refused(_))
+        )
     })
 }
 

@@ -7,7 +7,13 @@ use super::{
     proxy_settings,
     telemetry::{self, Telemetry},
 };
-use crate::{api::RoutingType, engine::reader::Reader, name::FleetId, settings::Platform};
+use crate::{
+    api::RoutingType,
+    engine::reader::Reader,
+    name::FleetId,
+    phase::backends::defaults::{self, TlsDefaults},
+    settings::Platform,
+};
 use edge_ir::{FleetSettings, IpFamily, ReadyListener, pod_port};
 use std::sync::Arc;
 
@@ -22,6 +28,9 @@ pub(crate) struct FleetShape {
     pub(crate) ports: PortMapping,
     /// How filters of a chain are moved.
     pub(crate) filter_order: Arc<[FilterMove]>,
+    /// How they speak TLS to backends, where nobody says otherwise. What can't be honoured refuses these backends, and
+    /// stands here as nothing.
+    pub(crate) backend_tls: TlsDefaults,
     /// What they tell, and whom.
     pub(crate) telemetry: Arc<Telemetry>,
 }
@@ -53,6 +62,9 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         routing: proxy.and_then(|p| p.spec.routing_type.clone()).unwrap_or_default(),
         ports: PortMapping::of(reader, fleet),
         filter_order: proxy.map(filter_order::moves).unwrap_or_default(),
+        backend_tls: proxy
+            .and_then(|proxy| defaults::defaults(reader, proxy).ok())
+            .unwrap_or_default(),
         telemetry: Arc::new(telemetry),
     })
 }

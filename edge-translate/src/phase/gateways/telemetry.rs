@@ -14,7 +14,7 @@ use crate::{
     api::{EdgeProxy, Kind},
     engine::reader::Reader,
     name::{Ancestor, BackendPort, Id},
-    phase::health_log,
+    phase::{backends::defaults, health_log},
 };
 use collector::Collector;
 use edge_ir::{AccessLog, ClusterStats, FleetTracing, HealthLog, MetricSink};
@@ -84,6 +84,7 @@ pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> 
         reader,
         home: &home,
         fleet,
+        tls: defaults::defaults(reader, proxy),
         found: Vec::new(),
         named: BTreeSet::new(),
     };

@@ -7,6 +7,7 @@
 //! | decided by | what | where it acts |
 //! |---|---|---|
 //! | a listener that passes TLS through | the client encrypts | the variant of the clusters |
+//! | the EdgeProxy of the fleet, where its `backendTLS` can't be honoured | nothing is sent in TLS | backends that want it are left out |
 //! | the SecurityPolicy, chosen like the BackendTrafficPolicy below | who may send; closed when it is invalid | filters of the rules |
 //! | the EdgeExtensionPolicy, chosen in the same way | what else sees requests; closed when what must see them can't run | filters of the rules |
 //! | a ClientTrafficPolicy that is invalid, or not as the listener can have it | closed | the rules |
@@ -27,6 +28,7 @@ use crate::{
         Context, ContextId, Decision, Encryption, Extending, Id, ListenerId, PolicyId, Protection, RouteId, Treatment,
         Variant, VariantId,
     },
+    phase::backends::defaults,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -69,6 +71,8 @@ pub(crate) struct Parent {
     held: Held,
     /// What extensions may do in the fleet; for a Gateway alone.
     allowed: Option<Arc<Allowed>>,
+    /// Who encrypts what goes to backends in the fleet; for a Gateway alone.
+    encryption: Encryption,
 }
 
 /// What policies say of a Gateway or ListenerSet.
@@ -76,6 +80,10 @@ pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
     Parent {
         held: attachment::held(reader, kind, id),
         allowed: (kind == Kind::Gateway).then(|| Allowed::of(reader, id)).flatten(),
+        encryption: match kind == Kind::Gateway && defaults::refusal(reader, id).is_some() {
+            true => Encryption::Nobody,
+            false => Encryption::Proxy,
+        },
     }
 }
 
@@ -96,7 +104,7 @@ pub(crate) fn inherited(
             Some(PolicyId { kind, id })
         })
         .collect();
-    let encryption = encryption(spec);
+    let encryption = encryption(spec, gateway.encryption);
     let bare = Inherited {
         clients,
         encryption,
@@ -120,10 +128,10 @@ pub(crate) fn inherited(
     }
 }
 
-fn encryption(spec: &api::Listener) -> Encryption {
+fn encryption(spec: &api::Listener, of_fleet: Encryption) -> Encryption {
     match spec.tls.as_deref() {
         Some(tls) if spec.protocol == Protocol::Tls && tls.mode == TlsMode::Passthrough => Encryption::Client,
-        _ => Encryption::Proxy,
+        _ => of_fleet,
     }
 }
 

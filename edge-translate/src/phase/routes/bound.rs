@@ -19,8 +19,9 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, Context, ContextId, Decision, Extending, Extension, FilterKey, ListenerId, PolicyFilters,
-        Protection, RouteId, RouteKind, Security, SetMember, Streams, Sym, Traffic, Treatment, VariantId,
+        BackendId, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, ListenerId,
+        PolicyFilters, Protection, RouteId, RouteKind, Security, SetMember, Streams, Sym, Traffic, Treatment,
+        VariantId,
     },
     phase::{
         backends::{endpoints::is_of_request, settings},
@@ -234,7 +235,11 @@ impl Binder<'_, '_> {
             security: self.reader.security(security),
             extension: self.reader.extension(extension),
         };
-        let is_asked = |backend: BackendId| settings::in_context(self.reader, backend, backend.variant).is_some();
+        let is_sealed = self.reader.variant(variant).encryption == Encryption::Nobody;
+        let is_asked = |backend: BackendId| {
+            let in_reach = !is_sealed || !settings::wants_tls(self.reader, backend.port);
+            in_reach && settings::in_context(self.reader, backend, backend.variant).is_some()
+        };
         let is_whole = due.asked().all(is_asked);
         is_whole.then_some(due)
     }

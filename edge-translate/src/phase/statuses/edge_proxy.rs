@@ -5,10 +5,13 @@ use crate::{
     api::Kind,
     engine::reader::Reader,
     name::Id,
-    phase::gateways::{
-        class::Class,
-        gateway::{Gateway, Merge, NO_SAY},
-        proxy_settings, telemetry,
+    phase::{
+        backends::defaults,
+        gateways::{
+            class::Class,
+            gateway::{Gateway, Merge, NO_SAY},
+            proxy_settings, telemetry,
+        },
     },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
@@ -18,7 +21,8 @@ use std::sync::Arc;
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.edge_proxy(id)?;
     let settings = reader.settings();
-    let told = telemetry::telemetry(reader, object, "").problems;
+    let mut told = telemetry::telemetry(reader, object, "").problems;
+    told.extend(defaults::defaults(reader, object).err());
     let mut conditions = vec![match proxy_settings::check(object, settings) {
         Err(errors) => Condition::no("Accepted", "InvalidParameters", errors),
         Ok(()) if !told.is_empty() => Condition::no("Accepted", "InvalidParameters", told.join("; ")),

@@ -5,14 +5,14 @@ use crate::{
     engine::reader::Reader,
     name::{BackendKind, BackendPort, Encryption, ListenerId, RouteId},
     phase::{
-        backends::endpoints::Readiness,
+        backends::{backend_tls::BackendTls, defaults, endpoints::Readiness},
         routes::{
             attach::{self, Parent, Refusal},
             overlap::MAX_TOLD,
             rules::{Effect, RuleFinding, Summary, Use, every_rule_failed, failed_rules},
         },
     },
-    status::{Condition, ParentStatus, Status, StatusBody},
+    status::{Condition, ParentStatus, Status, StatusBody, sentence},
 };
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -40,7 +40,9 @@ pub(super) fn status(reader: &Reader<'_>, route: RouteId) -> Option<Option<Statu
             let mut conditions = Vec::with_capacity(2);
             if let Some(rules) = rules {
                 conditions.push(accepted(parent, rules, kind, &names));
-                conditions.push(resolved_refs(rules, encryption(reader, parent)));
+                let encryption = encryption(reader, parent);
+                let sealed = sealed(reader, parent, rules, encryption);
+                conditions.push(resolved_refs(rules, encryption, sealed));
                 conditions.extend(partially_invalid(rules, &names));
                 conditions.extend(backends_available(reader, rules));
             }
@@ -149,8 +151,30 @@ fn encryption(reader: &Reader<'_>, parent: &Parent) -> Encryption {
     let of = |context| reader.variant(reader.context(context).decision.variant).encryption;
     match &parent.verdict {
         Ok(attached) if attached.iter().all(|a| of(a.context) == Encryption::Client) => Encryption::Client,
+        Ok(attached) if attached.iter().any(|a| of(a.context) == Encryption::Nobody) => Encryption::Nobody,
         _ => Encryption::Proxy,
     }
+}
+
+/// Why backends of the route that want TLS aren't spoken to under a parent.
+fn sealed(reader: &Reader<'_>, parent: &Parent, rules: &Summary, encryption: Encryption) -> Option<String> {
+    if encryption != Encryption::Nobody {
+        return None;
+    }
+    let named = rules.targets.iter();
+    let held: BTreeSet<String> = named
+        .filter(|port| matches!(reader.backend_tls(**port), Some(BackendTls::Tls(_))))
+        .map(|port| name(reader, *port))
+        .collect();
+    let why = defaults::refusal(reader, parent.gateway)?;
+    (!held.is_empty()).then(|| {
+        let held: Vec<String> = held.into_iter().collect();
+        format!(
+            "TLS to {} can't be spoken as it must be: {}",
+            held.join(", "),
+            sentence(&why)
+        )
+    })
 }
 
 /// Where only a part of the route is of use.
@@ -168,30 +192,36 @@ fn partially_invalid(rules: &Summary, bad_hostnames: &[&str]) -> Option<Conditio
     (!dropped.is_empty()).then(|| Condition::yes("PartiallyInvalid", reason, dropped.trim_start().to_owned()))
 }
 
-fn resolved_refs(rules: &Summary, encryption: Encryption) -> Condition {
+fn resolved_refs(rules: &Summary, encryption: Encryption, sealed: Option<String>) -> Condition {
     let counts = |effect| match effect {
         Effect::RuleFails | Effect::FallsShort => false,
         Effect::RefUnresolved | Effect::FilterUnresolved => true,
         // What the client encrypts is no business of the backend's settings, be they good or bad.
-        Effect::BackendRefused => encryption == Encryption::Proxy,
+        Effect::BackendRefused => encryption != Encryption::Client,
     };
     let unresolved: Vec<_> = rules.findings.iter().filter(|f| counts(f.effect)).collect();
-    if unresolved.is_empty() {
+    if unresolved.is_empty() && sealed.is_none() {
         let message = "Resolved all the Object references for the Route";
         return Condition::yes("ResolvedRefs", "ResolvedRefs", message);
     }
-    let (reason, message) = joined(unresolved.into_iter());
+    let sealed = sealed.map(|message| ("InvalidBackendTLS", message));
+    let told = unresolved.into_iter().map(|f| (f.reason, &*f.message));
+    let (reason, message) = joined_of(told.chain(sealed.as_ref().map(|(reason, message)| (*reason, &**message))));
     Condition::no("ResolvedRefs", reason, message)
 }
 
 /// Reasons sorted and joined by commas, messages in order of occurrence.
 fn joined<'a>(findings: impl Iterator<Item = &'a RuleFinding>) -> (String, String) {
+    joined_of(findings.map(|finding| (finding.reason, &*finding.message)))
+}
+
+fn joined_of<'a>(findings: impl Iterator<Item = (&'static str, &'a str)>) -> (String, String) {
     let mut reasons = BTreeSet::new();
     let mut messages: Vec<&str> = Vec::new();
-    for finding in findings {
-        reasons.insert(finding.reason);
-        if !messages.contains(&&*finding.message) {
-            messages.push(&finding.message);
+    for (reason, message) in findings {
+        reasons.insert(reason);
+        if !messages.contains(&message) {
+            messages.push(message);
         }
     }
     (reasons.into_iter().collect::<Vec<_>>().join(","), messages.join(" "))

@@ -4,7 +4,7 @@ use super::super::common::{CONNECTION_BUFFER, duration, number, pings, seconds};
 use super::health;
 use edge_ir::{
     AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Preconnect, ProxyProtocol, ServerNaming,
-    TcpKeepalive,
+    TcpKeepalive, UpstreamTls,
 };
 use envoy_types::{
     pb::{
@@ -26,7 +26,7 @@ use envoy_types::{
                 upstreams::http::v3::{
                     HttpProtocolOptions,
                     http_protocol_options::{
-                        ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig,
+                        AutoHttpConfig, ExplicitHttpConfig, UpstreamProtocolOptions, UseDownstreamHttpConfig,
                         explicit_http_config::ProtocolConfig,
                     },
                 },
@@ -173,6 +173,14 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
         (HttpVersion::Backend, AppProtocol::Http2) => explicit(ProtocolConfig::Http2ProtocolOptions(http2(
             settings.http2.unwrap_or_default(),
         ))),
+        // What is agreed on is what is spoken.
+        (HttpVersion::Backend, AppProtocol::Http1) if offers_http2(cluster) => {
+            UpstreamProtocolOptions::AutoConfig(AutoHttpConfig {
+                http_protocol_options: Some(Http1ProtocolOptions::default()),
+                http2_protocol_options: Some(http2(settings.http2.unwrap_or_default())),
+                ..Default::default()
+            })
+        }
         (HttpVersion::Backend, AppProtocol::Http1) if common.is_none() && of_request.is_none() => return None,
         (HttpVersion::Backend, AppProtocol::Http1) => {
             explicit(ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()))
@@ -188,6 +196,13 @@ pub(super) fn http_options(cluster: &Cluster) -> Option<HttpProtocolOptions> {
         }),
         ..Default::default()
     })
+}
+
+/// Whether all endpoints are spoken to in TLS, and are told that HTTP/2 would do.
+fn offers_http2(cluster: &Cluster) -> bool {
+    let offers = |tls: Option<&UpstreamTls>| tls.is_some_and(|tls| tls.alpn.iter().any(|protocol| &**protocol == "h2"));
+    let mut sockets = cluster.sockets.iter();
+    offers(cluster.tls.as_ref()) && sockets.all(|socket| offers(socket.tls.as_ref()))
 }
 
 fn http2(settings: Http2Settings) -> Http2ProtocolOptions {

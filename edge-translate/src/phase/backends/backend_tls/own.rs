@@ -2,10 +2,10 @@
 
 use super::{Authorities, Holder, Trust, authorities, told};
 use crate::{
-    api::{AlpnProtocol, Backend, BackendTlsSettings, Kind, SecretRef},
+    api::{Backend, BackendTlsSettings, Kind},
     engine::reader::Reader,
     name::{BackendKind, BackendPort},
-    phase::tls::{Parameters, version},
+    phase::tls::{Asked, Parameters, elsewhere},
 };
 use edge_ir::{ServerNaming, SubjectName, TlsParameters, UpstreamTls};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(super) fn trust(reader: &Reader<'_>, own: &Own<'_>) -> Result<Trust, String>
         },
         authorities,
         client_certificate: None,
-        alpn: None,
+        asked: Asked::default(),
     })
 }
 
@@ -94,21 +94,9 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
             }
         }
     };
-    let texts = |list: &[Box<str>]| list.iter().map(|text| Arc::from(&**text)).collect();
-    let protocols = |list: &[AlpnProtocol]| list.iter().map(|p| Arc::from(p.as_str())).collect();
     Ok(Trust {
-        tls: UpstreamTls {
-            parameters: TlsParameters {
-                min_version: tls.min_version.as_ref().and_then(version),
-                max_version: tls.max_version.as_ref().and_then(version),
-                ciphers: texts(&tls.ciphers),
-                curves: texts(&tls.ecdh_curves),
-                signature_algorithms: texts(&tls.signature_algorithms),
-            },
-            ..trust.tls
-        },
         client_certificate,
-        alpn: tls.alpn_protocols.as_deref().map(protocols),
+        asked: Asked::of(&tls.settings()),
         ..trust
     })
 }
@@ -116,21 +104,13 @@ pub(super) fn complete(reader: &Reader<'_>, own: &Own<'_>, trust: Trust) -> Resu
 /// What is wrong with the parameters of a Backend's TLS, whatever it refers to. A proxy refuses a cluster for any of
 /// it.
 pub(crate) fn parameters_problem(namespace: &str, tls: &BackendTlsSettings) -> Option<String> {
-    let parameters = Parameters {
-        min_version: tls.min_version.as_ref(),
-        max_version: tls.max_version.as_ref(),
-        ciphers: &tls.ciphers,
-        curves: &tls.ecdh_curves,
-        signature_algorithms: &tls.signature_algorithms,
-        protocols: tls.alpn_protocols.as_deref().unwrap_or_default(),
-    };
-    if let Some(problem) = parameters.problem() {
+    if let Some(problem) = Parameters::of(&tls.settings()).problem() {
         return Some(problem);
     }
     if !tls.fingerprints.is_empty() {
         return Some("fingerprints are of clients, and a Backend has none".to_owned());
     }
-    names_problem(tls).or_else(|| elsewhere(namespace, tls.client_certificate_ref.as_deref()?))
+    names_problem(tls).or_else(|| elsewhere("Backend", namespace, tls.client_certificate_ref.as_deref()?))
 }
 
 fn names_problem(tls: &BackendTlsSettings) -> Option<String> {
@@ -140,17 +120,4 @@ fn names_problem(tls: &BackendTlsSettings) -> Option<String> {
     let sni = tls.sni.as_deref()?;
     let is_host = matches!(crate::api::Hostname::parse(sni), Ok(crate::api::Hostname::Exact(_)));
     (!is_host).then(|| format!("sni \"{sni}\" is not a host name"))
-}
-
-fn elsewhere(own: &str, reference: &SecretRef) -> Option<String> {
-    let namespace = reference.namespace.as_deref().unwrap_or(own);
-    if !reference.group.is_empty() || reference.kind != "Secret" {
-        return Some("clientCertificateRef must name a Secret".to_owned());
-    }
-    (namespace != own).then(|| {
-        format!(
-            "ClientCertificateRef Secret is not located in the same namespace as Backend. Secret namespace: {namespace} \
-             does not match Backend namespace: {own}"
-        )
-    })
 }

@@ -9,7 +9,7 @@ use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, SetMember, Target, Variant, VariantId},
     phase::{
-        backends::set,
+        backends::{defaults::TlsDefaults, set, settings},
         policies::traffic::{self, Problems},
         statuses::backend_problem,
     },
@@ -56,6 +56,8 @@ pub(super) struct Finder<'a, 'r> {
     pub(super) home: &'r str,
     /// The fleet's key.
     pub(super) fleet: &'r str,
+    /// How TLS is spoken, where a backend says nothing of it; or why it can't be spoken at all.
+    pub(super) tls: Result<TlsDefaults, String>,
     pub(super) found: Vec<Collector>,
     /// Backends that are named, whether or not they can be told.
     pub(super) named: BTreeSet<BackendPort>,
@@ -130,6 +132,9 @@ impl Finder<'_, '_> {
         };
         if let Some(why) = set::refusal(self.reader, port) {
             return Err(why.to_owned());
+        }
+        if let (true, Err(why)) = (settings::wants_tls(self.reader, port), &self.tls) {
+            return Err(why.clone());
         }
         let backend = BackendId {
             port,

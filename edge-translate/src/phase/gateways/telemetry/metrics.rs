@@ -10,7 +10,10 @@ use crate::{
         edge_proxy::telemetry::{MetricSink as Spec, MetricSinkType, OpenTelemetryMetrics, ProxyMetrics},
     },
     name::{BackendKind, BackendPort},
-    phase::backends::backend_tls::{BackendTls, Trust},
+    phase::backends::{
+        backend_tls::{BackendTls, Trust},
+        defaults::TlsDefaults,
+    },
     settings::Platform,
 };
 use edge_ir::{MetricHost, MetricSink, MetricTls, SecretContent, ServerNaming, Temporality};
@@ -117,7 +120,11 @@ fn at_backends(finder: &mut Finder<'_, '_>, listed: &[BackendRef]) -> Result<Pla
     if trusts.iter().any(|trust| *trust != first) {
         return Err("all backendRefs must be spoken to with the same TLS settings".to_owned());
     }
-    Ok((hosts, authority.into(), first.map(|trust| tls(trust)).transpose()?))
+    let tls = match first {
+        Some(trust) => Some(tls(trust, finder.tls.as_ref().map_err(String::clone)?)?),
+        None => None,
+    };
+    Ok((hosts, authority.into(), tls))
 }
 
 /// Names and addresses of a backend.
@@ -151,7 +158,7 @@ fn hosts_of(finder: &Finder<'_, '_>, port: BackendPort) -> Result<Vec<MetricHost
 }
 
 /// TLS as it can stand in a bootstrap, which nobody keeps secrets in.
-fn tls(trust: &Trust) -> Result<MetricTls, String> {
+fn tls(trust: &Trust, defaults: &TlsDefaults) -> Result<MetricTls, String> {
     if trust.client_certificate.is_some() {
         return Err("a collector of metrics can't be shown a client certificate".to_owned());
     }
@@ -162,6 +169,7 @@ fn tls(trust: &Trust) -> Result<MetricTls, String> {
     Ok(MetricTls {
         server_name: Arc::clone(&trust.tls.server_name),
         subjects: trust.tls.subjects.clone(),
+        parameters: trust.asked.over(&defaults.asked).parameters(),
         authorities: match authorities {
             SecretContent::Authorities { bundle, .. } => Some(bundle.clone()),
             _ => None,
