@@ -27,13 +27,16 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("EdgeProxy", &["provider"]),
 ];
 
+/// What becomes part of a bootstrap, which edge-proxy takes with a warning and doesn't act on: no golden case shows it.
+const UNTOLD: [(&str, &str, &str); 1] = [("EdgeProxy", "telemetry.metrics.sinks", "warns `stats_sinks`")];
+
 const HEAD: &str = "\
 # Fields of policies, and who serves them
 
 Made by a test from the types and the golden cases (`EDGE_UPDATE=1 cargo test -p edge-crds --test fields`). *Served*: the
 case that is named holds the field in an object that is accepted, and the data plane takes what becomes of it; *refuses*:
 edge-proxy rejects what becomes of that case, by the name that is given, and serves what it had; it may be for another field
-of the case. *Refused*: only objects that are refused have it, most of them for it; what they cover is closed where that
+of the case; *warns*: it says when it starts that it doesn't do that, and serves. *Refused*: only objects that are refused have it, most of them for it; what they cover is closed where that
 guards something. *Not in force*: a warning says so with its place. *No case*: nothing shows it yet. Fields below one that
 isn't served are left out, and those of a structure that was told before.
 ";
@@ -134,12 +137,16 @@ fn section(kind: &str, all: &[Field], warnings: &BTreeMap<String, String>, objec
         }
         let (envoy, own, case) = match &fate {
             Fate::Served(used) => {
+                let untold = UNTOLD
+                    .iter()
+                    .find(|(of, above, _)| *of == kind && field.is_below(above));
                 served += 1;
-                by_edge_proxy += usize::from(used.refused_by_edge_proxy.is_none());
-                let own = used
-                    .refused_by_edge_proxy
-                    .as_ref()
-                    .map_or("served".to_owned(), |name| format!("refuses `{name}`"));
+                by_edge_proxy += usize::from(used.refused_by_edge_proxy.is_none() && untold.is_none());
+                let own = match (untold, &used.refused_by_edge_proxy) {
+                    (Some((_, _, words)), _) => (*words).to_owned(),
+                    (None, Some(name)) => format!("refuses `{name}`"),
+                    (None, None) => "served".to_owned(),
+                };
                 ("served".to_owned(), own, Some(&used.case))
             }
             Fate::Refused(used) => ("refused".to_owned(), "refused".to_owned(), Some(&used.case)),
