@@ -24,7 +24,10 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
     (
         "BackendUtilization",
-        &[("keepResponseHeaders", "reports of load stay with the proxy")],
+        &[(
+            "keepResponseHeaders",
+            "headers that report load go on to clients in any case",
+        )],
     ),
     (
         "EdgeProxySpec",
