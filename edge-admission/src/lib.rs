@@ -12,6 +12,8 @@
 //! texts, lists with keys and pruning have no counterpart there, and the words of the API server, which people look up,
 //! would have to be made from those of a library all the same. Rules are run by the `kube-cel` crate.
 //!
+//! [`Judge`] does the same to texts, and remembers what it said of documents that stay as they are.
+//!
 //! Deliberately absent: what an update would be compared with (transition rules), admission webhooks and policies, and
 //! kinds of Kubernetes itself.
 
@@ -23,11 +25,13 @@ mod path;
 mod refusal;
 mod rules;
 mod structure;
+mod text;
 mod unknown;
 
 pub use definition::{Catalogue, Channel, Definition};
 pub use path::{Path, Segment};
 pub use refusal::{Refusal, Verdict};
+pub use text::{Judge, place};
 
 #[cfg(test)]
 mod tests;

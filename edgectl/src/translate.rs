@@ -57,7 +57,8 @@ pub struct TranslateArgs {
     /// Adds what the input refers to and doesn't bring: Services with an endpoint, a GatewayClass, an EdgeProxy.
     #[arg(long)]
     pub add_missing_resources: bool,
-    /// Fails on everything that is odd: warnings, unknown fields, and statuses that say that something isn't in force.
+    /// Fails on everything that is odd: warnings, unknown fields, what an API server would refuse, and statuses that say
+    /// that something isn't in force.
     /// Each is a line on standard error: file:line: object: condition reason: message.
     #[arg(long)]
     pub strict: bool,
@@ -258,6 +259,10 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
     };
     let mut outcome = translate(&input.texts, &options);
     outcome.findings.splice(..0, input.problems);
+    if args.strict {
+        let refused = strict::refusals(&input.texts, &outcome.findings);
+        outcome.findings.extend(refused);
+    }
     report(&outcome.findings)?;
     let is_strict_about = match args.strict {
         true => strict::report(&outcome, &mut io::stderr().lock())?,

@@ -6,10 +6,10 @@
 
 use crate::translate::input;
 use anyhow::Result;
-use edge_admission::{Catalogue, Channel, Path, Refusal, Segment, Verdict};
+use edge_admission::{Catalogue, Channel, Verdict, place};
 use edge_translate::load::{
     Limits, Source,
-    tree::{End, Step, Tree, trees},
+    tree::{Tree, trees},
 };
 use serde_json::Value;
 use std::{
@@ -120,19 +120,6 @@ fn describe(file: &str, tree: &Tree<'_>, value: &Value, verdict: &Verdict, repor
         let _ = write!(report, "\n* {file}:{line}:{column}: {refusal}");
     }
     report.push_str("\n\n");
-}
-
-/// Where a refusal is about: a field that is too many by its name, others by what they hold.
-fn place(tree: &Tree<'_>, refusal: &Refusal) -> (usize, usize) {
-    let end = if refusal.is_of_name() { End::Key } else { End::Value };
-    tree.place(steps(&refusal.path), end)
-}
-
-fn steps(path: &Path) -> impl Iterator<Item = Step<'_>> {
-    path.segments().iter().map(|segment| match segment {
-        Segment::Field(name) | Segment::Key(name) => Step::Key(name),
-        Segment::Index(index) => Step::Index(*index),
-    })
 }
 
 #[cfg(test)]

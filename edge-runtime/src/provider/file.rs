@@ -23,6 +23,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
+    pin::pin,
     sync::Arc,
 };
 use tokio::{
@@ -30,12 +31,14 @@ use tokio::{
     time::{self, Instant},
 };
 
+mod judgement;
 pub mod parts;
 mod patience;
 pub mod table;
 #[cfg(test)]
 mod tests;
 
+use judgement::Judgement;
 use parts::Parts;
 use patience::{Patience, Waits};
 use table::{Table, of_file};
@@ -54,6 +57,7 @@ pub async fn run(
     let (mut folders, mut events) = FolderWatch::new();
     let mut reader = Reader::default();
     let mut patience = Patience::default();
+    let mut judgement = Judgement::default();
     let mut since = Instant::now();
     let mut told = None;
     loop {
@@ -66,7 +70,7 @@ pub async fn run(
             Err(error) => return tracing::error!(%error, "reading resources failed"),
         };
         let is_new = folders.follow(&look.listing.folders);
-        report(&findings, &look, &folders);
+        report(&findings, &look, &folders, &judgement);
         patience.note_emptied(std::mem::take(&mut look.emptied), Instant::now());
         let changes = std::mem::take(&mut look.changes);
         if !changes.is_empty() {
@@ -84,26 +88,38 @@ pub async fn run(
         if told.replace(coverage) != Some(coverage) && world.send(Input::Synced(NAME, coverage)).await.is_err() {
             return;
         }
+        judgement.follow(&look.listing.files);
         // Something may have happened in a folder between the look and the watch.
         if is_new {
             since = Instant::now();
             continue;
         }
         let is_partial = folders.is_partial() || look.is_partial;
-        tokio::select! {
-            () = stop.requested() => return,
-            changed = paths.changed() => match changed {
-                Ok(()) => since = Instant::now(),
-                Err(_) => return,
-            },
-            burst = settled(&mut events, Timing::default(), |path| concerns(&look.listing, &roots, path)) => {
-                let Some(burst) = burst else { return };
-                folders.forget(&burst);
-                patience.note(&burst, Instant::now());
-                since = burst.first();
+        let relevant = |path: &Path| concerns(&look.listing, &roots, path);
+        let mut burst = pin!(settled(&mut events, Timing::default(), relevant));
+        loop {
+            tokio::select! {
+                () = stop.requested() => return,
+                changed = paths.changed() => match changed {
+                    Ok(()) => since = Instant::now(),
+                    Err(_) => return,
+                },
+                burst = &mut burst => {
+                    let Some(burst) = burst else { return };
+                    folders.forget(&burst);
+                    patience.note(&burst, Instant::now());
+                    since = burst.first();
+                }
+                () = due::at(patience.next()) => since = Instant::now(),
+                () = time::sleep(LOOK_EVERY), if is_partial => since = Instant::now(),
+                // Says nothing of the files themselves, which may just be written: no reason to look.
+                () = judgement.made() => {
+                    report(&findings, &look, &folders, &judgement);
+                    judgement.follow(&look.listing.files);
+                    continue;
+                }
             }
-            () = due::at(patience.next()) => since = Instant::now(),
-            () = time::sleep(LOOK_EVERY), if is_partial => since = Instant::now(),
+            break;
         }
     }
 }
@@ -119,8 +135,9 @@ fn concerns(listing: &Listing, roots: &[PathBuf], path: &Path) -> bool {
 }
 
 /// Publishes what is wrong, and logs what is newly so.
-fn report(findings: &watch::Sender<Findings>, look: &Look, folders: &FolderWatch) {
+fn report(findings: &watch::Sender<Findings>, look: &Look, folders: &FolderWatch, judgement: &Judgement) {
     let mut all = look.findings.clone();
+    all.extend(judgement.findings(&look.findings));
     for (folder, reason) in folders.failed() {
         all.push(of_file(
             folder,

@@ -1,9 +1,11 @@
 //! `--strict`: everything that isn't as its author meant it, a line each.
 
-use super::Outcome;
+use super::{Outcome, input::Text};
+use edge_admission::{Channel, Judge};
+use edge_translate::load::{LoadFinding, Source};
 use edge_translate::status::{Status, StatusBody};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
 };
 
@@ -30,6 +32,18 @@ pub(super) fn report(outcome: &Outcome, out: &mut impl Write) -> io::Result<usiz
         }
     }
     Ok(count)
+}
+
+/// What an API server would refuse of the input, except on lines of which something is said already.
+pub(super) fn refusals(texts: &[Text], findings: &[LoadFinding]) -> Vec<LoadFinding> {
+    let told: BTreeSet<_> = findings.iter().map(|told| (&*told.file, told.line)).collect();
+    let refused = texts.iter().flat_map(|Text { name, text }| {
+        // Whatever is settled or may still change: the controller reads both.
+        Judge::new(Channel::Experimental).judge(&Source { name, text })
+    });
+    refused
+        .filter(|refused| !told.contains(&(&*refused.file, refused.line)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -75,5 +89,31 @@ spec: { parentRefs: [{ name: gw }], rules: [{ backendRefs: [{ name: absent, port
             "{told}"
         );
         assert_eq!(told.lines().count(), 1, "{told}");
+    }
+
+    #[test]
+    fn what_an_api_server_would_refuse_is_told_unless_the_line_has_been() {
+        let text = "apiVersion: gateway.networking.k8s.io/v1
+kind: Gateway
+metadata: { name: gw, namespace: default }
+spec:
+  gatewayClassName: edge
+  listeners:
+  - { name: http, protocol: HTTP, port: 0 }
+  unheard: of
+";
+        let texts = [Text {
+            name: "gw.yaml".into(),
+            text: text.into(),
+        }];
+        let outcome = translate(&texts, &Options::default());
+        assert!(
+            outcome.findings.iter().any(|finding| finding.line == 8),
+            "{:?}",
+            outcome.findings
+        );
+        let refused = refusals(&texts, &outcome.findings);
+        let lines: Vec<_> = refused.iter().map(|refused| refused.line).collect();
+        assert_eq!(lines, [7], "{refused:?}");
     }
 }

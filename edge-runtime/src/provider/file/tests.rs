@@ -278,3 +278,28 @@ fn what_could_not_be_read_is_tried_again() {
     );
     assert!(look.is_partial && reader.read.is_empty());
 }
+
+#[tokio::test]
+async fn what_an_api_server_would_refuse_is_told_until_it_is_mended() {
+    let gateway = |port: u16| {
+        format!(
+            "apiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{name: g}}\nspec:\n  gatewayClassName: c\n  \
+             listeners: [{{name: http, protocol: HTTP, port: {port}}}, {{name: http, protocol: HTTP, port: 81}}]\n"
+        )
+    };
+    let mut rig = Rig::start(|folder| {
+        fs::write(folder.join("g.yaml"), gateway(80)).unwrap();
+        vec![folder.to_owned()]
+    })
+    .await;
+    rig.expect_finding(
+        "g.yaml:6:55: warning: Gateway g: an API server would refuse this: spec.listeners[1]: Duplicate value",
+    )
+    .await;
+    rig.write(
+        "g.yaml",
+        &gateway(80).replace("{name: http, protocol: HTTP, port: 81}", ""),
+    );
+    let waited = time::timeout(Duration::from_secs(10), rig.findings.wait_for(|found| found.is_empty())).await;
+    assert!(waited.is_ok_and(|found| found.is_ok()), "it is told for ever");
+}
