@@ -1,10 +1,10 @@
-//! A small HTTP/1.1 client: one request a connection, over anything that reads and writes.
+//! A small HTTP/1.1 client: one request a connection, over anything that reads and writes, or many on one that stays.
 //!
 //! Tests look at what is on the wire, so nothing is added, followed, decoded or corrected here.
 
 use anyhow::{Context, Result, bail};
 use std::{
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
@@ -80,20 +80,47 @@ pub fn connect(address: SocketAddr) -> Result<TcpStream> {
 
 /// Sends a request and reads the answer. The connection ends with it.
 pub fn exchange(mut stream: impl Read + Write, request: &Request<'_>) -> Result<Response> {
+    stream.write_all(head(request, "connection: close\r\n").as_bytes())?;
+    stream.flush()?;
+    read_response(&mut BufReader::new(stream))
+}
+
+/// A request as it is sent, with further lines before its own headers.
+fn head(request: &Request<'_>, lines: &str) -> String {
     let Request {
         method,
         path,
         host,
         headers,
     } = request;
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{lines}");
     for (name, value) in *headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     head.push_str("\r\n");
-    stream.write_all(head.as_bytes())?;
-    stream.flush()?;
-    read_response(&mut BufReader::new(stream))
+    head
+}
+
+/// A connection that is kept open from one request to the next.
+#[derive(Debug)]
+pub struct KeptOpen(BufReader<TcpStream>);
+
+impl KeptOpen {
+    /// Connects.
+    pub fn connect(address: SocketAddr) -> Result<Self> {
+        connect(address).map(|stream| Self(BufReader::new(stream)))
+    }
+
+    /// Sends a request and reads the answer; none where the other end has closed the connection.
+    pub fn send(&mut self, request: &Request<'_>) -> Result<Option<Response>> {
+        let sent = self.0.get_mut().write_all(head(request, "").as_bytes());
+        match sent.and_then(|()| self.0.fill_buf().map(<[u8]>::is_empty)) {
+            Ok(false) => read_response(&mut self.0).map(Some),
+            Ok(true) => Ok(None),
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Reads one answer.

@@ -117,6 +117,41 @@ impl FilterKind {
             Self::DynamicForwardProxy => "dynamic_forward_proxy",
         }
     }
+
+    /// Whether requests that must be refused may get through where an instance is missing: what decides by the request
+    /// and its client whether it goes on, the filters of SecurityPolicies and of EdgeExtensionPolicies. What limits how
+    /// much gets through refuses nobody for what he is, browsers enforce the rules of other origins themselves, and
+    /// without a credential or a resolved host no backend is reached.
+    pub const fn is_guard(self) -> bool {
+        match self {
+            Self::Csrf
+            | Self::ExtAuthz
+            | Self::ApiKeyAuth
+            | Self::BasicAuth
+            | Self::Oauth2
+            | Self::JwtAuthn
+            | Self::Lua
+            | Self::ExtProc
+            | Self::DynamicModules
+            | Self::Rbac => true,
+            Self::CustomResponse
+            | Self::HealthCheck
+            | Self::Fault
+            | Self::AdmissionControl
+            | Self::Cors
+            | Self::HeaderMutation
+            | Self::StatefulSession
+            | Self::Buffer
+            | Self::LocalRateLimit
+            | Self::RateLimit
+            | Self::BandwidthLimit
+            | Self::GrpcWeb
+            | Self::GrpcStats
+            | Self::CredentialInjector
+            | Self::Compressor
+            | Self::DynamicForwardProxy => false,
+        }
+    }
 }
 
 /// The identity of an instance: its kind and, where several of a kind stand on a chain, whose it is.

@@ -1,6 +1,6 @@
 //! Virtual hosts and routes.
 
-use crate::{ClusterName, Domain, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic, Told};
+use crate::{ClusterName, Domain, GuardSet, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic, Told};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -10,6 +10,11 @@ use std::sync::Arc;
 pub struct RouteTable {
     /// `<namespace>/<gateway>/<listener>`; on a plain port the first listener in spec order gives the name.
     pub name: RouteTableName,
+    /// What stands on the chains that route by it. Tables of one name behind other guards are other resources to the
+    /// data plane: it ignores what a route says of a filter that its chain doesn't have, so connections of a chain of
+    /// before must go on with the table of before.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub guards: GuardSet,
     /// Virtual hosts, sorted by name. Their domains are disjoint.
     pub hosts: Arc<Vec<Arc<VirtualHost>>>,
     /// The Gateway listeners that share this table.

@@ -24,7 +24,7 @@
 //! }
 //! let host = r#"{"name": "www", "domain": "www.example.com", "port": 80, "routes": [], "origins": []}"#;
 //! let host: VirtualHost = serde_json::from_str(host)?;
-//! let table = RouteTable { name: "infra/gw/http".into(), hosts: Arc::new(vec![Arc::new(host)]), origins: [].into() };
+//! let table = RouteTable { name: "infra/gw/http".into(), guards: Default::default(), hosts: Arc::new(vec![Arc::new(host)]), origins: [].into() };
 //! assert_eq!(hosts(&table).into_values().sum::<usize>(), 0);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -102,7 +102,7 @@ pub use login::{
     Bearers, ClientProof, CookieTokens, ForwardedTokens, Login, LoginCookies, LoginProvider, Renewal, SameSite,
 };
 pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
-pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, ListenerName, RouteTableName, SecretName};
+pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, GuardSet, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
 pub use rate_limit_infra::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};

@@ -1,7 +1,7 @@
 //! Sockets, filter chains, and the settings of the connections they accept.
 
 use crate::{
-    AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, ListenerName, Origins,
+    AccessRules, ClientSettings, ClusterName, ConnectionSettings, FilterInstance, GuardSet, ListenerName, Origins,
     RouteTableName, SecretName, SocketSettings, TextMatcher,
 };
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,9 @@ pub struct HttpManager {
     pub stat_prefix: Arc<str>,
     /// The table that routes its requests.
     pub route_table: RouteTableName,
+    /// Which of `filters` are guards: those that the table is for.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub guards: GuardSet,
     /// Filters that a route of the table needs, each neutral to what others carry, in the order in which a request
     /// meets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

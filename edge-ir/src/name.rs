@@ -80,6 +80,11 @@ name!(
     RouteTableName
 );
 name!(
+    /// Which guards stand before the routes of a table ([`FilterKind::is_guard`](crate::FilterKind::is_guard)): a short
+    /// digest of their names, empty where there are none.
+    GuardSet
+);
+name!(
     /// Name of a cluster: `<kind>/<namespace>/<name>/<port>`, with `/<protocol>` and `~<hash>` where these differ.
     ClusterName
 );
@@ -95,3 +100,10 @@ name!(
     /// A domain that a virtual host answers for: `example.com`, `*.example.com` or `*`. Lower case.
     Domain
 );
+
+/// None.
+impl Default for GuardSet {
+    fn default() -> Self {
+        "".into()
+    }
+}

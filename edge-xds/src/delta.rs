@@ -7,7 +7,9 @@
 //! Order is make before break, by acknowledgement. New and changed clusters go first; listeners and route tables wait
 //! until these are acknowledged and warm; what is gone is removed last, and the other way round. Endpoints and secrets
 //! of known clusters and listeners change whenever they do and hold nothing up. What a chain of filters loses stays until
-//! the tables that may need it are replaced (`bridge`).
+//! the tables that may need it are replaced (`bridge`). Behind other guards a table has another name, so that no chain
+//! meets routes whose guards it lacks; one that the proxy has from before under such a name is brought up to date before
+//! a listener goes over to it.
 //!
 //! For each kind at most one response is unanswered. What changes meanwhile is only a set of names that need sending:
 //! the newest state coalesces, nothing queues up.
@@ -40,6 +42,7 @@ pub use response::Response;
 
 use crate::{
     lookup::HostForm,
+    lower::tables_of,
     parts,
     quarantine::{Held, Quarantine},
     snapshot::{Entry, ResourceType, Section, Snapshot, diff, owners},
@@ -48,7 +51,10 @@ use bridge::Bridges;
 use edge_ir::Origin;
 use envoy_types::pb::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use kind::{Kind, Outstanding, Refusal};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use tables::Tables;
 
 /// How long listeners and routes wait for a changed cluster's endpoints to be acknowledged. A proxy that never asks for
@@ -110,6 +116,8 @@ pub struct Stream {
     tables: Tables,
     kinds: [Kind; 5],
     bridges: Bridges,
+    /// Tables that the listeners name which the proxy has taken, by listener.
+    named: BTreeMap<Arc<str>, BTreeSet<String>>,
     nonce: u64,
     /// Endpoints whose acknowledgement makes a sent cluster usable, and until when that is waited for.
     warming: BTreeMap<Arc<str>, u64>,
@@ -129,6 +137,7 @@ impl Stream {
             tables: Tables::default(),
             kinds,
             bridges: Bridges::default(),
+            named: BTreeMap::new(),
             nonce: 0,
             warming: BTreeMap::new(),
             opened: None,
@@ -200,6 +209,7 @@ impl Stream {
             return;
         }
         let diff = diff(before, &after);
+        self.named.retain(|name, _| !diff.removed.contains(name));
         let tables_stay = self.has_tables();
         let listeners = &mut self.kinds[ResourceType::Listener as usize];
         match tables_stay {
@@ -275,6 +285,11 @@ impl Stream {
             });
         }
         let response = answered.response;
+        if kind == ResourceType::Listener {
+            let named = response.resources.iter();
+            self.named
+                .extend(named.map(|entry| (Arc::clone(&entry.name), tables_of(entry))));
+        }
         let tables = match kind {
             ResourceType::Routes => response.resources.clone(),
             _ => Vec::new(),
@@ -359,8 +374,10 @@ impl Stream {
         let may_point = self.state(ResourceType::Cluster).has_sent_all() && self.warming.is_empty();
         let allowed = match kind {
             ResourceType::Cluster | ResourceType::Endpoints | ResourceType::Secret => true,
-            ResourceType::Listener => may_point,
-            ResourceType::Routes => may_point && self.state(ResourceType::Listener).updates_sent(),
+            ResourceType::Listener => may_point && !self.tables_go_first(),
+            ResourceType::Routes => {
+                may_point && (self.state(ResourceType::Listener).updates_sent() || self.tables_go_first())
+            }
         };
         if !allowed {
             return;
@@ -378,6 +395,24 @@ impl Stream {
             self.await_endpoints(&response, now);
         }
         actions.push(Action::Send(response));
+    }
+
+    /// Whether a listener is to be sent that goes over to a table which the proxy has already, as it was some time ago:
+    /// chains that drain keep theirs ([`wire_name`](crate::lower)), and the new one would serve it at once.
+    fn tables_go_first(&self) -> bool {
+        let tables = self.state(ResourceType::Routes);
+        if tables.has_sent_all() {
+            return false;
+        }
+        let section = self.snapshot.section(ResourceType::Listener);
+        let pending = self.state(ResourceType::Listener).pending();
+        pending.filter_map(|name| section.get(name)).any(|listener| {
+            let named = self.named.get(&listener.name);
+            let is_other = |table: &String| named.is_none_or(|named| !named.contains(table));
+            tables_of(listener)
+                .iter()
+                .any(|table| tables.is_under_way(table) && is_other(table))
+        })
     }
 
     /// A cluster that is sent again wants its endpoints again, even if they are the same, and isn't usable before.
@@ -411,7 +446,9 @@ impl Stream {
     /// may point at them.
     fn is_in_use(&self, kind: ResourceType) -> bool {
         let users: &[ResourceType] = match kind {
-            ResourceType::Listener | ResourceType::Routes => &[],
+            ResourceType::Listener => &[],
+            // A listener that was refused, or waits for the table that was, goes on with the table that it had.
+            ResourceType::Routes => &[ResourceType::Listener, ResourceType::Routes],
             ResourceType::Cluster => &[ResourceType::Listener, ResourceType::Routes],
             ResourceType::Endpoints | ResourceType::Secret => &ORDERED,
         };

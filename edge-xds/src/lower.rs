@@ -44,11 +44,11 @@ mod upstream_tls;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use between::between;
+pub(crate) use between::{between, tables_of};
 pub(crate) use filter::described;
 pub(crate) use host::host_suffix;
 pub(crate) use route::INTERNAL_ERROR;
-pub(crate) use table::{encode_host_alone, replace_hosts};
+pub(crate) use table::{encode_host_alone, replace_hosts, table_of_name};
 
 use crate::{
     patch::Patched,

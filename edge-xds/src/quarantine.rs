@@ -11,7 +11,7 @@
 //! the rule goes, and only where the domain is, the host.
 
 use crate::{
-    lower::{encode_host_alone, replace_hosts},
+    lower::{encode_host_alone, replace_hosts, table_of_name},
     snapshot::{Entry, ResourceType, Section, Snapshot, Source},
 };
 use edge_ir::{Origin, Origins, Route, RouteAction, RouteEffect, VirtualHost};
@@ -102,11 +102,17 @@ impl Quarantine {
     /// The snapshot without what is kept back. Costs nothing while nothing is.
     pub fn apply(&self, snapshot: &Snapshot) -> Snapshot {
         let section = snapshot.section(ResourceType::Routes);
-        let changed: BTreeMap<&str, Arc<Entry>> = self
-            .tables
-            .iter()
-            .filter_map(|(table, hosts)| Some((&**table, Self::apply_to_table(hosts, section.get(table)?)?)))
-            .collect();
+        let mut changed: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
+        for (table, hosts) in &self.tables {
+            // What was found behind other guards holds for the table behind those of now.
+            let Some(entry) = table_of_name(section, table) else {
+                continue;
+            };
+            let entry = changed.get(&entry.name).unwrap_or(entry);
+            if let Some(other) = Self::apply_to_table(hosts, entry) {
+                changed.insert(Arc::clone(&other.name), other);
+            }
+        }
         if changed.is_empty() {
             return snapshot.clone();
         }
@@ -132,7 +138,7 @@ impl Quarantine {
 }
 
 fn is_in(snapshot: &Snapshot, held: &Held) -> bool {
-    let entry = snapshot.section(ResourceType::Routes).get(&held.table);
+    let entry = table_of_name(snapshot.section(ResourceType::Routes), &held.table);
     entry.is_some_and(|entry| is_in_table(entry, held))
 }
 

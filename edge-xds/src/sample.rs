@@ -2,7 +2,7 @@
 
 use edge_ir::{
     Cluster, Destination, Discovery, DownstreamTls, Endpoint, EndpointAddress, EndpointSet, FilterChain, Fleet,
-    FleetSettings, Forward, HttpManager, IpFamily, Listener, Locality, Network, Origin, Origins, PathMatch,
+    FleetSettings, Forward, GuardSet, HttpManager, IpFamily, Listener, Locality, Network, Origin, Origins, PathMatch,
     ReadyListener, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Secret, SecretBytes, SecretContent,
     ServerNames, TlsVersion, VirtualHost,
 };
@@ -64,6 +64,7 @@ pub(crate) fn table(name: &str, mut hosts: Vec<Arc<VirtualHost>>) -> Arc<RouteTa
     hosts.sort_by(|a, b| a.name.cmp(&b.name));
     Arc::new(RouteTable {
         name: name.into(),
+        guards: GuardSet::default(),
         hosts: Arc::new(hosts),
         origins: origins("Gateway", "gw"),
     })
@@ -120,6 +121,7 @@ pub(crate) fn chain(table: &str, tls: Option<DownstreamTls>) -> FilterChain {
             filters: Vec::new(),
             client: Default::default(),
             route_table: table.into(),
+            guards: GuardSet::default(),
         }),
         origins: origins("Gateway", "gw"),
     }

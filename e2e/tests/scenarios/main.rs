@@ -29,8 +29,9 @@ use patches::patches_change_what_proxies_are_sent;
 use policies::{
     a_guard_that_breaks_opens_nothing, a_service_decides_over_grpc, a_service_decides_over_http,
     claims_of_tokens_decide, clients_log_in_at_a_provider, clients_need_a_key, connections_are_let_in_by_address,
-    rules_decide_who_may_do_what, scripts_of_other_origins_are_told_what_they_may_do,
-    sites_that_forge_requests_are_refused, tokens_of_an_issuer_are_needed, users_need_a_password,
+    connections_of_before_are_not_let_past_a_new_guard, rules_decide_who_may_do_what,
+    scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused,
+    tokens_of_an_issuer_are_needed, users_need_a_password,
 };
 use protocols::{
     calls_of_scripts_reach_a_grpc_backend, calls_reach_a_grpc_backend, connections_reach_a_tcp_backend,
@@ -66,6 +67,7 @@ e2e::with_each_data_plane! {
     tokens_of_an_issuer_are_needed,
     a_service_decides_over_grpc,
     a_service_decides_over_http,
+    connections_of_before_are_not_let_past_a_new_guard,
 }
 
 e2e::with_envoy! {

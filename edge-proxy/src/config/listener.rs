@@ -90,6 +90,15 @@ impl Listener {
         self.chains.find(server_name)
     }
 
+    /// The tables that it names.
+    pub fn route_tables(&self) -> impl Iterator<Item = &Arc<str>> {
+        let managers = self.chains.all().into_iter().filter_map(|chain| chain.network.http());
+        managers.filter_map(|manager| match &manager.routes {
+            RouteSource::Dynamic { name, .. } => Some(name),
+            RouteSource::Inline(_) => None,
+        })
+    }
+
     /// The clusters that its streams and datagrams go to, and those that its filters ask.
     pub fn clusters(&self) -> Vec<ClusterId> {
         let chains = self.chains.all();

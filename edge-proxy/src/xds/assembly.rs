@@ -112,6 +112,13 @@ struct ListenerState {
     before: Option<Box<ListenerState>>,
 }
 
+impl ListenerState {
+    /// The tables that the version in use names.
+    fn tables_in_use(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.active.iter().flat_map(|active| active.route_tables())
+    }
+}
+
 impl Assembly {
     /// Nothing received yet.
     pub fn new(context: Context) -> Self {
@@ -379,9 +386,17 @@ impl Assembly {
                 }
             }
             Kind::Assignment => self.hold_assignment(name.into(), String::new(), None),
+            // Nobody takes a table from a listener that uses it, as in Envoy.
+            Kind::Routes if self.is_table_in_use(name) => {}
             Kind::Routes => self.hold_table(name.into(), String::new(), None),
             Kind::Secret => self.note_absent_secret(name),
         }
+    }
+
+    fn is_table_in_use(&self, name: &str) -> bool {
+        let mut tables = self.listeners.values().flat_map(ListenerState::tables_in_use);
+        let is_here = self.tables.get(name).is_some_and(|held| held.value.is_some());
+        is_here && tables.any(|table| **table == *name)
     }
 
     /// A certificate that is gone must not take down what serves with it; one that never was there keeps what needs it

@@ -20,7 +20,7 @@ use tonic::{Request, Status};
 use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::xds::Kind;
-use crate::xds::assembly::Origin;
+use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::connect::{chain, connect};
 use crate::xds::delta::{DeltaClient, Unusable};
 
@@ -239,8 +239,16 @@ async fn subscribe(
 ) -> Result<(), String> {
     let awaited = control.awaited.get();
     let returned = control.take_returned();
+    let has_left = control.read(Assembly::has_left_tables);
+    if has_left {
+        control.forget_unwanted();
+        control.settle();
+    }
     // A listener whose address could be bound after all refers to something as well.
-    let referred = if returned.is_empty() { referred } else { BY_REFERENCE };
+    let referred = match returned.is_empty() && !has_left {
+        true => referred,
+        false => BY_REFERENCE,
+    };
     let ready = !awaited.clusters && (!awaited.listeners || control.clusters_ready());
     for kind in Kind::ALL {
         if kind == Kind::Listener && !ready {

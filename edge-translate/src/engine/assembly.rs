@@ -6,10 +6,13 @@
 use super::value::PlacedHost;
 use crate::{
     name::{FleetId, SocketId},
-    phase::{backends::cluster::ClusterParts, listeners::sockets::Socket},
+    phase::{
+        backends::cluster::ClusterParts,
+        listeners::sockets::{Socket, TableFrame},
+    },
 };
 use edge_ir::{
-    Cluster, ClusterName, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Origins, Patch, RouteTable,
+    Cluster, ClusterName, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Patch, RouteTable,
     RouteTableName, Secret, SecretName, VirtualHost,
 };
 use rustc_hash::FxHashMap;
@@ -148,7 +151,7 @@ pub(super) struct FleetParts {
     /// Whether `named_tables` holds what `sockets` say.
     tables_state: State,
     /// Tables that sockets name.
-    named_tables: BTreeMap<RouteTableName, Origins>,
+    named_tables: BTreeMap<RouteTableName, TableFrame>,
     sockets: BTreeMap<SocketId, Arc<Socket>>,
     clusters: SortedList<Cluster>,
     pub(super) endpoints: SortedList<EndpointSet>,
@@ -270,8 +273,11 @@ impl FleetParts {
             return false;
         }
         for (name, table) in &mut self.tables {
-            let origins = named.get(name);
-            table.built = table.built.take().filter(|built| Some(&built.origins) == origins);
+            let frame = named.get(name);
+            let is_same = |built: &Arc<RouteTable>| {
+                frame.is_some_and(|frame| (&built.guards, &built.origins) == (&frame.guards, &frame.origins))
+            };
+            table.built = table.built.take().filter(is_same);
         }
         self.named_tables = named;
         true
@@ -301,13 +307,14 @@ impl FleetParts {
         if let Some(built) = built {
             return Some(Arc::clone(built));
         }
-        let tables = self.named_tables.iter().map(|(name, origins)| {
+        let tables = self.named_tables.iter().map(|(name, frame)| {
             let table = self.tables.entry(name.clone()).or_default();
             Arc::clone(table.built.get_or_insert_with(|| {
                 Arc::new(RouteTable {
                     name: name.clone(),
+                    guards: frame.guards.clone(),
                     hosts: Arc::clone(&table.hosts.items),
-                    origins: Arc::clone(origins),
+                    origins: Arc::clone(&frame.origins),
                 })
             }))
         });

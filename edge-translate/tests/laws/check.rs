@@ -73,6 +73,7 @@ fn sockets(fleet: &Fleet, wrong: &mut Vec<String>) {
     for chain in chains(fleet) {
         if let Network::Http(manager) = &chain.network {
             wrong.extend(filters(&chain.name, manager, routes_of(fleet, &manager.route_table)));
+            wrong.extend(guards(&chain.name, manager, fleet));
         }
     }
     let used: BTreeSet<&str> = chains(fleet).filter_map(table_of).collect();
@@ -134,6 +135,22 @@ fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = 
     let there: BTreeSet<_> = manager.filters.iter().map(|f| f.id.clone()).collect();
     let is_right = needed.is_subset(&there) && there.is_subset(&of_use);
     (!is_right).then(|| format!("{chain}: filters {there:?} for routes that need {needed:?}"))
+}
+
+/// A table is told apart by the guards of its chains, where there are any, and all that it may need stand on them.
+fn guards(chain: &str, manager: &HttpManager, fleet: &Fleet) -> Option<String> {
+    let table = fleet
+        .route_tables
+        .iter()
+        .find(|table| table.name == manager.route_table)?;
+    let stands_guard = manager.filters.iter().any(|filter| filter.id.kind.is_guard());
+    let is_right = table.guards == manager.guards && stands_guard != manager.guards.is_empty();
+    (!is_right).then(|| {
+        format!(
+            "{chain}: guards {:?}, its table's are {:?}",
+            manager.guards, table.guards
+        )
+    })
 }
 
 fn table_of(chain: &FilterChain) -> Option<&str> {

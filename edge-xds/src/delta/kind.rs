@@ -118,6 +118,18 @@ impl Kind {
         self.pending.is_empty()
     }
 
+    /// Updates that wait to be sent.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.pending.iter()
+    }
+
+    /// A resource waits to be sent, or for the answer to that.
+    pub(super) fn is_under_way(&self, name: &str) -> bool {
+        let outstanding = self.outstanding.as_ref();
+        self.pending.contains(name)
+            || outstanding.is_some_and(|sent| sent.response.names().any(|known| **known == *name))
+    }
+
     /// The proxy refuses what it should have.
     pub(super) fn has_rejections(&self) -> bool {
         !self.rejected.is_empty()

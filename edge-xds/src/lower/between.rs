@@ -8,14 +8,15 @@ use envoy_types::pb::{
         extensions::filters::{
             http::jwt_authn::v3::JwtAuthentication,
             network::http_connection_manager::v3::{
-                HttpConnectionManager, HttpFilter, http_filter::ConfigType as HttpConfigType,
+                HttpConnectionManager, HttpFilter, http_connection_manager::RouteSpecifier,
+                http_filter::ConfigType as HttpConfigType,
             },
         },
     },
     google::protobuf::Any,
 };
 use prost::{Message, Name};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The new listener with the filters that only the old one has; none where it has them all.
 pub(crate) fn between(old: &Entry, new: &Entry) -> Option<Entry> {
@@ -47,6 +48,25 @@ pub(crate) fn between(old: &Entry, new: &Entry) -> Option<Entry> {
     })
 }
 
+/// The names of the tables that the chains of a listener ask for.
+pub(crate) fn tables_of(entry: &Entry) -> BTreeSet<String> {
+    let Ok(listener) = Listener::decode(entry.body.contiguous()) else {
+        return BTreeSet::new();
+    };
+    let chains = listener.filter_chains.iter().chain(&listener.default_filter_chain);
+    let tables = chains.flat_map(|chain| &chain.filters).filter_map(|filter| {
+        let Some(ConfigType::TypedConfig(config)) = &filter.config_type else {
+            return None;
+        };
+        let manager: HttpConnectionManager = unpack(config)?;
+        match manager.route_specifier? {
+            RouteSpecifier::Rds(rds) => Some(rds.route_config_name),
+            _ => None,
+        }
+    });
+    tables.collect()
+}
+
 /// Adds the HTTP filters that only the other has, each behind what it stood behind. None where nothing is missing.
 fn widen_manager(filter: &mut Filter, held: &Filter) -> Option<()> {
     let (Some(ConfigType::TypedConfig(config)), Some(ConfigType::TypedConfig(held))) =
@@ -59,6 +79,10 @@ fn widen_manager(filter: &mut Filter, held: &Filter) -> Option<()> {
     }
     let held: HttpConnectionManager = unpack(held)?;
     let mut manager: HttpConnectionManager = unpack(config)?;
+    if manager.route_specifier != held.route_specifier {
+        // It asks for a table of its own, and nobody gives it that of before.
+        return None;
+    }
     let (mut place, mut is_wider) = (0, false);
     for one in held.http_filters {
         match manager.http_filters.iter().position(|known| known.name == one.name) {

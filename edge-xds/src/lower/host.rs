@@ -3,7 +3,7 @@
 //! A host is encoded once, framed as the repeated field of its table, and kept as a [`Piece`]. Of a host that changed,
 //! the routes that didn't are copied from its previous encoding.
 
-use super::{common::number, metadata::put_metadata, route};
+use super::{common::number, metadata::put_metadata, route, table::wire_name};
 use crate::{
     snapshot::Piece,
     wire::{put_message, put_str},
@@ -140,7 +140,7 @@ pub(crate) fn host_suffix(domain: &str) -> String {
 pub(super) fn encode_header(table: &RouteTable, longest_body: usize) -> Piece {
     let limit = longest_body.min(MAX_BODY);
     let message = RouteConfiguration {
-        name: table.name.to_string(),
+        name: wire_name(&table.name, &table.guards).to_string(),
         ignore_port_in_host_matching: true,
         max_direct_response_body_size_bytes: if limit > DEFAULT_BODY {
             number(to_u32(limit))

@@ -4,7 +4,9 @@ use super::{
     access_log::{self, Place},
     client,
     common::{extension, from_ads, number, yes},
-    filter, route, tracing,
+    filter, route,
+    table::wire_name,
+    tracing,
 };
 use edge_ir::{FleetSettings, HttpManager, OwnHeaders};
 use envoy_types::pb::{
@@ -54,7 +56,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         stat_prefix: manager.stat_prefix.to_string(),
         route_specifier: Some(RouteSpecifier::Rds(Rds {
             config_source: Some(from_ads()),
-            route_config_name: manager.route_table.to_string(),
+            route_config_name: wire_name(&manager.route_table, &manager.guards).to_string(),
         })),
         http_filters: manager
             .filters

@@ -5,8 +5,31 @@ use super::{
     seek,
 };
 use crate::snapshot::{Body, Entry, Piece, Section, Source};
-use edge_ir::{RouteTable, VirtualHost};
+use edge_ir::{GuardSet, RouteTable, RouteTableName, VirtualHost};
 use std::sync::Arc;
+
+/// The name of a table on the wire: its own, with a digest of the guards that it is for behind, where there are any.
+///
+/// A proxy ignores what a route says of a filter that its chain doesn't have. Were the name the same, a chain that
+/// waits for its end (a new one warms, or its connections drain) would be given routes for guards that it lacks, and be
+/// open. So it keeps the table that it has, for nobody takes a table from a listener that uses it, and the new chain
+/// asks for another.
+pub(crate) fn wire_name(name: &RouteTableName, guards: &GuardSet) -> Arc<str> {
+    match guards.is_empty() {
+        true => name.clone().into(),
+        false => format!("{name}{GUARDED}{guards}").into(),
+    }
+}
+
+/// What stands between the name of a table and its guards; names of objects don't have it.
+const GUARDED: char = '~';
+
+/// The table of a name, behind whichever guards it is now; the name may be that on the wire.
+pub(crate) fn table_of_name<'a>(section: &'a Section, name: &str) -> Option<&'a Arc<Entry>> {
+    let plain = name.split(GUARDED).next().unwrap_or(name);
+    let is_meant = |entry: &&Arc<Entry>| matches!(&entry.source, Source::Table(table) if *table.name == *plain);
+    section.get(name).or_else(|| section.entries().iter().find(is_meant))
+}
 
 /// The last list of tables and what became of each.
 #[derive(Debug, Default)]
@@ -88,7 +111,7 @@ fn lower_table(buffer: &mut Vec<u8>, table: &Arc<RouteTable>, before: Option<Enc
         });
     }
     hosts.extend(behind);
-    if unchanged && (&old.name, &old.origins) == (&table.name, &table.origins) {
+    if unchanged && (&old.name, &old.guards, &old.origins) == (&table.name, &table.guards, &table.origins) {
         let table = Arc::clone(table);
         return EncodedTable { table, hosts, entry };
     }
@@ -115,7 +138,8 @@ fn assembled(table: &Arc<RouteTable>, hosts: Vec<EncodedHost>) -> EncodedTable {
     let pieces = std::iter::once(header)
         .chain(hosts.iter().map(|host| Arc::clone(host.piece())))
         .collect();
-    let entry = Entry::new(table.name.as_str(), Body::rope(pieces), Arc::clone(&table.origins));
+    let name = wire_name(&table.name, &table.guards);
+    let entry = Entry::new(name, Body::rope(pieces), Arc::clone(&table.origins));
     EncodedTable {
         table: Arc::clone(table),
         hosts,
@@ -145,8 +169,9 @@ pub(crate) fn replace_hosts(
         hosts.push(other);
     }
     let table = RouteTable {
-        name: table.name.clone(),
         hosts: Arc::new(hosts),
+        name: table.name.clone(),
+        guards: table.guards.clone(),
         origins: Arc::clone(&table.origins),
     };
     let replaced = Entry::new(

@@ -1,6 +1,9 @@
 //! Which resource a patch is about.
 
-use crate::snapshot::{ResourceType, Snapshot, clusters_of};
+use crate::{
+    lower::table_of_name,
+    snapshot::{ResourceType, Snapshot, clusters_of},
+};
 use edge_ir::{Fleet, Origin, Patch, PatchProblem};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
@@ -29,7 +32,8 @@ pub(super) fn place(snapshot: &Snapshot, fleet: &Fleet, patch: &Patch) -> Result
     let meant = match kind {
         ResourceType::Listener => carrier(snapshot, &patch.name),
         ResourceType::Cluster => cluster_of_rule(fleet, &patch.name),
-        ResourceType::Endpoints | ResourceType::Secret | ResourceType::Routes => None,
+        ResourceType::Routes => table_of_name(snapshot.section(kind), &patch.name).map(|entry| Arc::clone(&entry.name)),
+        ResourceType::Endpoints | ResourceType::Secret => None,
     };
     Ok((kind, meant.unwrap_or_else(|| Arc::clone(&patch.name))))
 }

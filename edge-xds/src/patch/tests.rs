@@ -260,3 +260,24 @@ fn a_pointer_says_what_a_path_says() {
     assert_eq!(operation::pointer("$['it\\'s ]']['x']"), "/it's ]/x");
     assert_eq!(operation::pointer("$"), "");
 }
+
+#[test]
+fn a_table_is_named_as_it_is_whatever_guards_stand_before_it() {
+    let name = "default/gw/http";
+    let header = r#"{"header": {"key": "x", "value": "y"}}"#;
+    let mut guarded = fleet(vec![patch(
+        ROUTES,
+        name,
+        "add",
+        "/response_headers_to_add",
+        Some(&format!("[{header}]")),
+    )]);
+    let tables = Arc::make_mut(&mut guarded.route_tables);
+    Arc::make_mut(&mut tables[0]).guards = "0123abcd".into();
+    let mut lowering = Lowering::new();
+    let patched = lowering.lower(&guarded);
+    assert_eq!(problems(&lowering), [""; 0]);
+    let table = read(&patched, ResourceType::Routes, "default/gw/http~0123abcd");
+    assert_eq!(table["response_headers_to_add"][0]["header"]["key"], "x");
+    assert!(patched.section(ResourceType::Routes).get(name).is_none());
+}

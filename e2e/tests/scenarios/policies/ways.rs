@@ -3,7 +3,7 @@
 use super::{Guarded, credentials::secret, get};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
-    http::{self, Response},
+    http::{self, KeptOpen, Response},
     process::wait_for,
     stack::{DataPlane, PATIENCE},
 };
@@ -57,6 +57,36 @@ pub(crate) fn a_guard_that_breaks_opens_nothing(plane: &DataPlane) -> Result<()>
             "let in after {fields}: {let_in:?}\n{}",
             www.stack.logs()
         );
+    }
+    www.open()
+}
+
+pub(crate) fn connections_of_before_are_not_let_past_a_new_guard(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let secrets = secret("users", ".htpasswd", "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=") + &secret("keys", "ann", "key");
+    www.stack.put("secrets.yaml", &secrets)?;
+    www.guard(CLOSED)?;
+    refuses_with(&www, "")?;
+    for (fields, said) in GUARDS {
+        // Another chain of filters is to be before the same route, and this client stays on that of before.
+        let mut client = KeptOpen::connect(www.stack.gateway())?;
+        let before = client.send(&get(&[]))?.context("closed at once")?;
+        ensure!(before.status >= 400, "{before:?}");
+        www.guard(fields)?;
+        let found = wait_for(&format!("an end, or {said:?}"), PATIENCE, || {
+            let Some(answer) = client.send(&get(&[]))? else {
+                return Ok(Some(None));
+            };
+            if answer.status < 400 {
+                return Ok(Some(Some(answer)));
+            }
+            let body = String::from_utf8_lossy(&answer.body);
+            ensure!(body.contains(said), "the last answer was {} {body}", answer.status);
+            Ok(Some(None))
+        });
+        let (let_in, _) = found.with_context(|| www.stack.logs())?;
+        ensure!(let_in.is_none(), "let past {fields}: {let_in:?}\n{}", www.stack.logs());
+        refuses_with(&www, said)?;
     }
     www.open()
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::compile::files::Disk;
 use crate::compile::prefixed_headers;
 use crate::config::endpoint::HostId;
+use crate::config::listener::RouteSource;
 
 fn assembly() -> Assembly {
     Assembly::new(Context::new(
@@ -178,6 +179,35 @@ fn removal_takes_a_resource_and_its_subscription_out() {
             .into_iter()
             .all(|kind| assembly.wanted(kind).is_empty() && assembly.resources(kind).is_empty())
     );
+}
+
+#[test]
+fn a_listener_goes_on_with_its_table_until_another_that_it_is_to_have_is_there() {
+    let mut assembly = assembly();
+    put(&mut assembly, Kind::Listener, listener("l", "r"));
+    put(&mut assembly, Kind::Routes, routes("r", "a"));
+    put(&mut assembly, Kind::Listener, listener("l", "r2"));
+    assembly.forget_unwanted();
+    assembly.apply(Kind::Routes, Origin::Dynamic, &[], &["r".to_owned()]);
+    assembly.settle();
+    let served = |assembly: &Assembly| {
+        let snapshot = assembly.snapshot();
+        let chains = snapshot.listeners["l"].chains.all();
+        let routes = chains[0].network.http().map(|manager| manager.routes.clone());
+        let RouteSource::Dynamic { name, .. } = routes.as_ref().expect("HTTP") else {
+            panic!("{routes:?}")
+        };
+        let is_there = snapshot.route_table(routes.as_ref().expect("HTTP")).is_some();
+        (name.to_string(), is_there)
+    };
+    assert_eq!(served(&assembly), ("r".to_owned(), true));
+    put(&mut assembly, Kind::Routes, routes("r2", "a"));
+    assert_eq!(served(&assembly), ("r2".to_owned(), true));
+    assert!(assembly.has_left_tables());
+    assembly.forget_unwanted();
+    assembly.settle();
+    assert_eq!(assembly.wanted(Kind::Routes).into_iter().collect::<Vec<_>>(), ["r2"]);
+    assert_eq!(assembly.resources(Kind::Routes).len(), 1);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::compile::cluster::{Discovery, DnsSpec};
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::config::cluster::{Cluster, ClusterEntry};
-use crate::xds::assembly::{Assembly, Held, Origin};
+use crate::xds::assembly::{Assembly, Held, ListenerState, Origin};
 use crate::xds::{Kind, Rejected};
 
 /// A resource as the admin interface shows it.
@@ -48,10 +48,12 @@ impl Assembly {
     pub fn wanted(&self, kind: Kind) -> BTreeSet<String> {
         match kind {
             Kind::Assignment => self.services.names().map(ToString::to_string).collect(),
+            // A listener that waits for another table goes on with the one that it has.
             Kind::Routes => self
                 .listeners
                 .values()
                 .flat_map(|state| state.spec.route_tables())
+                .chain(self.listeners.values().flat_map(ListenerState::tables_in_use))
                 .map(ToString::to_string)
                 .collect(),
             Kind::Secret => self
@@ -112,6 +114,12 @@ impl Assembly {
     pub fn warming_clusters(&self) -> Vec<Arc<Cluster>> {
         let warming = self.clusters.values().filter_map(|state| state.warming.as_ref());
         warming.map(|entry| entry.cluster.clone()).collect()
+    }
+
+    /// Whether there are tables that no listener names any more: one goes over to another when that arrives, or a secret.
+    pub fn has_left_tables(&self) -> bool {
+        let wanted = self.wanted(Kind::Routes);
+        self.tables.keys().any(|name| !wanted.contains(&**name))
     }
 
     /// Forgets assignments, route tables and secrets that nothing refers to.

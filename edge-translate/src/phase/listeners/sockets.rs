@@ -21,8 +21,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    Carrier, DownstreamTls, FilterChain, HttpManager, IpFamily, Listener, Network, Origin, Origins, PortProtocol,
-    RouteTableName, Secret, SecretName, ServerNames, SocketSettings, StreamProxy, TlsVersion,
+    Carrier, DownstreamTls, FilterChain, GuardSet, HttpManager, IpFamily, Listener, Network, Origin, Origins,
+    PortProtocol, RouteTableName, Secret, SecretName, ServerNames, SocketSettings, StreamProxy, TlsVersion,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -40,11 +40,20 @@ pub(crate) struct Socket {
     /// What takes HTTP/3 on the same port.
     pub(crate) quic: Option<Arc<Listener>>,
     /// Tables that its chains name, by name.
-    pub(crate) tables: Vec<(RouteTableName, Origins)>,
+    pub(crate) tables: Vec<(RouteTableName, TableFrame)>,
     /// Certificates and authorities that its chains name, by name.
     pub(crate) secrets: Vec<Arc<Secret>>,
     /// Clusters of what filters ask that is no backend, by name.
     pub(crate) clusters: Vec<ClusterParts>,
+}
+
+/// What is known of a table besides its hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TableFrame {
+    /// What stands on the chains that name it.
+    pub(crate) guards: GuardSet,
+    /// The listeners that share it.
+    pub(crate) origins: Origins,
 }
 
 /// What HTTPS listeners offer. Names of other listeners on the same connection are answered 421, so that HTTP/2 needn't
@@ -118,8 +127,8 @@ pub(crate) fn socket(reader: &Reader<'_>, id: SocketId) -> Option<Socket> {
     let listener = listener(id, bound, served, ip_family, parts);
     Some(Socket {
         quic: quic::listener(reader, served, &listener).map(Arc::new),
+        tables: tables(served, &listener),
         listener: Arc::new(listener),
-        tables: tables(served),
         secrets: secrets(reader, served),
         clusters: clusters(reader, served),
     })
@@ -254,10 +263,12 @@ fn http(
     };
     let moves = shape.map(|shape| &*shape.filter_order).unwrap_or_default();
     let of_listener = filters::of_listener(&listener.traffic, quic::alternative(listener, carrier));
+    let filters = filters::instances(reader, used, of_listener, &listener.traffic, moves);
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),
-        filters: filters::instances(reader, used, of_listener, &listener.traffic, moves),
+        guards: filters::guards(&filters),
+        filters,
         client: Arc::clone(&listener.traffic.http),
     })
 }
@@ -306,7 +317,15 @@ fn downstream_tls(listener: &SocketListener, alpn: &[&str]) -> DownstreamTls {
     }
 }
 
-fn tables(served: &[SocketListener]) -> Vec<(RouteTableName, Origins)> {
+fn tables(served: &[SocketListener], listener: &Listener) -> Vec<(RouteTableName, TableFrame)> {
+    // Chains of one table have the same filters of routes.
+    let chains = listener.chains.iter().chain(&listener.default_chain);
+    let guards: BTreeMap<_, _> = chains
+        .filter_map(|chain| match &chain.network {
+            Network::Http(manager) => Some((&manager.route_table, &manager.guards)),
+            Network::Tcp(_) => None,
+        })
+        .collect();
     let mut tables: BTreeMap<RouteTableName, Vec<Origin>> = BTreeMap::new();
     let http = served.iter();
     for listener in http.filter(|l| matches!(l.protocol, Protocol::Http | Protocol::Https)) {
@@ -314,7 +333,15 @@ fn tables(served: &[SocketListener]) -> Vec<(RouteTableName, Origins)> {
         origins.push(listener.origin.clone());
     }
     let tables = tables.into_iter();
-    tables.map(|(name, origins)| (name, origins.into())).collect()
+    let framed = tables.map(|(name, origins)| {
+        let guards = guards.get(&name).map(|guards| GuardSet::clone(guards));
+        let frame = TableFrame {
+            guards: guards.unwrap_or_default(),
+            origins: origins.into(),
+        };
+        (name, frame)
+    });
+    framed.collect()
 }
 
 fn clusters(reader: &Reader<'_>, served: &[SocketListener]) -> Vec<ClusterParts> {

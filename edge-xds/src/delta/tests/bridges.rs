@@ -1,7 +1,10 @@
 //! Chains that lose filters.
 
-use super::{ResourceType, Response, Snapshot, ack, nack, only, sent, settled};
-use crate::{lower::Lowering, sample};
+use super::{ResourceType, Response, Snapshot, ack, nack, only, sent, settled, subscribe};
+use crate::{
+    lower::{Lowering, tables_of},
+    sample,
+};
 use edge_ir::{
     FilterId, FilterInstance, FilterKind, FilterSettings, KeySet, Network, Rerouting, TokenIssuer, TokenRequirement,
     Tokens, WithoutToken,
@@ -23,6 +26,11 @@ fn guarded(kinds: &[FilterKind], closed: bool) -> Snapshot {
 }
 
 fn with_filters(filters: Vec<(FilterKind, FilterSettings)>, closed: bool) -> Snapshot {
+    behind("", filters, closed)
+}
+
+/// The same behind guards that are called this.
+fn behind(guards: &str, filters: Vec<(FilterKind, FilterSettings)>, closed: bool) -> Snapshot {
     let route = sample::route("r", if closed { "/closed" } else { "/" }, "c");
     let mut fleet = sample::fleet(vec![sample::host("h.example", vec![route])], &["c"]);
     let listeners = Arc::make_mut(&mut fleet.listeners);
@@ -35,6 +43,8 @@ fn with_filters(filters: Vec<(FilterKind, FilterSettings)>, closed: bool) -> Sna
         settings,
     };
     manager.filters = filters.into_iter().map(instance).collect();
+    manager.guards = guards.into();
+    Arc::make_mut(&mut Arc::make_mut(&mut fleet.route_tables)[0]).guards = guards.into();
     Lowering::new().lower(&fleet)
 }
 
@@ -161,4 +171,45 @@ fn what_routes_ask_of_tokens_is_known_until_no_table_asks_it() {
     stream.on_request(&ack(listeners), 2);
     let last = only(stream.on_request(&ack(routes), 3));
     assert_eq!(known(&last), ["two", "two"]);
+}
+
+#[test]
+fn a_chain_behind_other_guards_asks_for_another_table() {
+    let users = vec![(FilterKind::BasicAuth, FilterSettings::OfRoutes)];
+    let keys = vec![(FilterKind::ApiKeyAuth, FilterSettings::OfRoutes)];
+    let (mut stream, _) = settled(behind("users", users, false));
+    let mut first = sent(stream.on_request(&subscribe(ResourceType::Routes, &["default/gw/http~users"]), 1));
+    while let Some(response) = first.pop() {
+        first.extend(sent(stream.on_request(&ack(&response), 1)));
+    }
+    let listeners = only(stream.on_snapshot(&behind("keys", keys, false), 2));
+    assert_eq!(
+        filters(&listeners),
+        ["api_key_auth", "router"],
+        "no table asks for more"
+    );
+    let tables = tables_of(&listeners.resources[0]);
+    assert_eq!(tables.iter().collect::<Vec<_>>(), ["default/gw/http~keys"]);
+}
+
+#[test]
+fn a_table_that_comes_back_is_brought_up_to_date_before_a_listener_goes_over_to_it() {
+    let users = vec![(FilterKind::BasicAuth, FilterSettings::OfRoutes)];
+    let (mut stream, _) = settled(guarded(&[], false));
+    let listeners = only(stream.on_snapshot(&behind("users", users, false), 1));
+    // Envoy goes on with the table of before as long as connections drain, whatever it is told.
+    let mut sent_next = sent(stream.on_request(&ack(&listeners), 2));
+    let table = subscribe(ResourceType::Routes, &["default/gw/http~users"]);
+    sent_next.extend(sent(stream.on_request(&table, 3)));
+    while let Some(response) = sent_next.pop() {
+        sent_next.extend(sent(stream.on_request(&ack(&response), 4)));
+    }
+    assert!(stream.is_settled());
+    let table = only(stream.on_snapshot(&guarded(&[], true), 5));
+    assert_eq!(table.kind, ResourceType::Routes);
+    let listeners = sent(stream.on_request(&ack(&table), 6));
+    assert_eq!(
+        listeners.first().map(|response| response.kind),
+        Some(ResourceType::Listener)
+    );
 }

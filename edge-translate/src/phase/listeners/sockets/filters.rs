@@ -14,10 +14,14 @@ use crate::{
     },
 };
 use edge_ir::{
-    FilterId, FilterInstance, FilterKind, FilterSettings, HeaderMutation, LocalRateLimit, RateLimitService, Secret,
-    Told,
+    FilterId, FilterInstance, FilterKind, FilterSettings, GuardSet, HeaderMutation, LocalRateLimit, RateLimitService,
+    Secret, Told,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The instances of a chain, each once: the listener's own, and those of routes, where what several ask of the same one
 /// is put together.
@@ -39,6 +43,24 @@ pub(super) fn instances(
     let usual = used.into_iter();
     let usual = usual.map(|(id, settings)| FilterInstance { id, settings }).collect();
     filter_order::apply(moves, usual)
+}
+
+/// The guards of a chain, as 8 hexadecimal digits of their names; nothing where there are none. What they are set to
+/// doesn't count: a guard of that name guards, as it was told then. That goes for tokens too, of which a chain has one
+/// filter that knows what routes ask by name: asked for a name that it doesn't know, it refuses (Envoy's `jwt_authn`
+/// answers 403).
+pub(super) fn guards(filters: &[FilterInstance]) -> GuardSet {
+    let guards = filters.iter().map(|filter| &filter.id).filter(|id| id.kind.is_guard());
+    let names: BTreeSet<String> = guards.map(FilterId::to_string).collect();
+    if names.is_empty() {
+        return GuardSet::default();
+    }
+    let mut hash = Sha256::new();
+    for name in names {
+        hash.update(name);
+        hash.update([0]);
+    }
+    format!("{:.8x}", hash.finalize()).into()
 }
 
 /// What a listener has of its own, for all that it serves; with an edit that tells clients of another way in.
