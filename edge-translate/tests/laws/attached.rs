@@ -32,8 +32,76 @@ fn target() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// What a policy says; -1 is no limit of a proxy.
-fn says() -> impl Strategy<Value = Value> {
+/// Secrets that guards ask for, where there are any.
+const HELD: &[&str] = &["users", "keys"];
+
+/// What a policy says, and of which kind it is.
+fn says() -> impl Strategy<Value = (&'static str, Value)> {
+    prop_oneof![
+        4 => traffic().prop_map(|spec| ("BackendTrafficPolicy", spec)),
+        4 => guards().prop_map(|spec| ("SecurityPolicy", spec)),
+        2 => scripts().prop_map(|spec| ("EdgeExtensionPolicy", spec)),
+        1 => clients().prop_map(|spec| ("ClientTrafficPolicy", spec)),
+    ]
+}
+
+fn merge() -> impl Strategy<Value = Option<&'static str>> {
+    option::weighted(0.4, one_of(&["StrategicMerge", "JSONMerge"]))
+}
+
+/// Users and keys, whose Secrets may be missing or hold something else; rules and headers, which may be wrong.
+fn guards() -> impl Strategy<Value = Value> {
+    let users = one_of(HELD).prop_map(|name| json!({"users": {"name": name}}));
+    let keys = (one_of(HELD), one_of(&["x-key", "x-other"]))
+        .prop_map(|(name, header)| json!({"credentialRefs": [{"name": name}], "extractFrom": [{"headers": [header]}]}));
+    let rules = one_of(&["10.0.0.0/8", "10.0.0.0/99"]).prop_map(
+        |range| json!({"defaultAction": "Deny", "rules": [{"action": "Allow", "principal": {"clientCIDRs": [range]}}]}),
+    );
+    let origins = one_of(&["https://a.example", "https://b.example"]);
+    (
+        option::weighted(0.5, users),
+        option::weighted(0.3, keys),
+        option::weighted(0.4, rules),
+        option::weighted(0.3, origins.prop_map(|origin| json!({"allowOrigins": [origin]}))),
+        merge(),
+    )
+        .prop_map(|(users, keys, rules, cors, merge)| {
+            json!({"basicAuth": users, "apiKeyAuth": keys, "authorization": rules, "cors": cors, "mergeType": merge})
+        })
+}
+
+/// Scripts, some of which nobody can run.
+fn scripts() -> impl Strategy<Value = Value> {
+    let script = one_of(&[
+        "function envoy_on_request(handle) end",
+        "function envoy_on_response(handle) end",
+        "function without an end",
+    ]);
+    (
+        vec(script.prop_map(|text| json!({"type": "Inline", "inline": text})), 0..3),
+        merge(),
+    )
+        .prop_map(|(scripts, merge)| json!({"lua": scripts, "mergeType": merge}))
+}
+
+fn clients() -> impl Strategy<Value = Value> {
+    one_of(&["1s", "2s", "2 parsecs"]).prop_map(|text| json!({"timeout": {"http": {"idleTimeout": text}}}))
+}
+
+/// Of use to users, to keys, or to nobody.
+fn held() -> impl Strategy<Value = Value> {
+    let data = prop_oneof![
+        3 => Just(json!({".htpasswd": "ann:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="})),
+        2 => Just(json!({"ann": "key-of-ann"})),
+        1 => Just(json!({".htpasswd": "no hash"})),
+    ];
+    (metadata(HELD), data).prop_map(
+        |(metadata, data)| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}),
+    )
+}
+
+/// What is said of traffic; -1 is no limit of a proxy.
+fn traffic() -> impl Strategy<Value = Value> {
     let limits = prop_oneof![8 => 1..4_i64, 1 => Just(-1)].prop_map(|n| json!({"maxConnections": n}));
     let timeout = one_of(&["1s", "2s", "2 parsecs"]).prop_map(|text| json!({"http": {"requestTimeout": text}}));
     let balancer = prop_oneof![
@@ -41,12 +109,11 @@ fn says() -> impl Strategy<Value = Value> {
         Just(json!({"type": "RoundRobin", "slowStart": {"window": "3s"}})),
         Just(json!({"type": "ConsistentHash", "consistentHash": {"type": "SourceIP"}})),
     ];
-    let merge = option::weighted(0.4, one_of(&["StrategicMerge", "JSONMerge"]));
     (
         option::of(limits),
         option::weighted(0.4, timeout),
         option::weighted(0.4, balancer),
-        merge,
+        merge(),
     )
         .prop_map(|(limits, timeout, balancer, merge)| {
             json!({"circuitBreaker": limits, "timeout": timeout, "loadBalancer": balancer, "mergeType": merge})
@@ -68,19 +135,19 @@ fn policy() -> impl Strategy<Value = Value> {
         option::weighted(0.3, selector),
         says(),
     )
-        .prop_map(|(metadata, targets, selectors, mut spec)| {
+        .prop_map(|(metadata, targets, selectors, (kind, mut spec))| {
             spec["targetRefs"] = json!(targets);
             spec["targetSelectors"] = json!(selectors);
-            json!({"apiVersion": "gateway.edge/v1alpha1", "kind": "BackendTrafficPolicy",
-                   "metadata": metadata, "spec": spec})
+            json!({"apiVersion": "gateway.edge/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
         })
 }
 
 /// Lets policies of one namespace choose routes of another.
 fn grant() -> impl Strategy<Value = Value> {
-    (metadata(&["r0"]), one_of(NAMESPACES)).prop_map(|(metadata, from)| {
+    let kind = one_of(&["BackendTrafficPolicy", "SecurityPolicy", "EdgeExtensionPolicy"]);
+    (metadata(&["r0"]), kind, one_of(NAMESPACES)).prop_map(|(metadata, kind, from)| {
         json!({"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant", "metadata": metadata, "spec": {
-            "from": [{"group": "gateway.edge", "kind": "BackendTrafficPolicy", "namespace": from}],
+            "from": [{"group": "gateway.edge", "kind": kind, "namespace": from}],
             "to": [{"group": GROUP, "kind": "HTTPRoute"}, {"group": GROUP, "kind": "Gateway"}]}})
     })
 }
@@ -95,8 +162,18 @@ fn named_rules(mut route: Value) -> Value {
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let gone = (sample::select(NAMESPACES), sample::select(NAMES))
-        .prop_map(|(ns, name)| Edit::Remove(ObjectKey::new(Kind::BackendTrafficPolicy, ns, name)));
+    let kinds = &[
+        Kind::BackendTrafficPolicy,
+        Kind::SecurityPolicy,
+        Kind::EdgeExtensionPolicy,
+        Kind::ClientTrafficPolicy,
+    ];
+    let policy_gone = (sample::select(kinds), sample::select(NAMESPACES), sample::select(NAMES));
+    let secret_gone = (sample::select(NAMESPACES), sample::select(HELD));
+    let gone = prop_oneof![
+        3 => policy_gone.prop_map(|(kind, ns, name)| Edit::Remove(ObjectKey::new(kind, ns, name))),
+        1 => secret_gone.prop_map(|(ns, name)| Edit::Remove(ObjectKey::new(Kind::Secret, ns, name))),
+    ];
     let put = prop_oneof![
         10 => policy().boxed(),
         4 => routes::http_route().prop_map(named_rules).boxed(),
@@ -105,6 +182,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         2 => platform::gateway().boxed(),
         1 => platform::listener_set().boxed(),
         1 => grant().boxed(),
+        3 => held().boxed(),
     ];
     prop_oneof![8 => put.prop_map(|value| Edit::Put(read(value))), 2 => gone]
 }
