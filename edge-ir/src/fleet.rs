@@ -63,12 +63,40 @@ pub struct FleetSettings {
     /// What is traced; nothing by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Arc<FleetTracing>>,
+    /// What request ids have to do with traces.
+    #[serde(default, skip_serializing_if = "RequestIdTracing::is_default")]
+    pub request_id: RequestIdTracing,
     /// The readiness listener; absent when a bootstrap brings its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<ReadyListener>,
     /// Keep routes in the order of their source instead of sorting them by precedence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preserve_route_order: bool,
+}
+
+/// What request ids have to do with traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestIdTracing {
+    /// Whether a request is traced is written into its id.
+    pub packed: bool,
+    /// Whether a request is traced is decided by its id, the same wherever it comes by.
+    pub sampled: bool,
+}
+
+impl Default for RequestIdTracing {
+    fn default() -> Self {
+        Self {
+            packed: true,
+            sampled: true,
+        }
+    }
+}
+
+impl RequestIdTracing {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The listener that tells a supervisor whether the proxy is ready.

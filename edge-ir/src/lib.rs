@@ -37,6 +37,7 @@
 mod access;
 mod client;
 mod cluster;
+mod expression;
 mod ext_auth;
 mod extension;
 mod filter;
@@ -71,6 +72,7 @@ pub use cluster::{
     AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet,
     EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
 };
+pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{
     ExternalProcessor, FilterRole, LuaScript, ModuleSource, NativeFilter, NativeModule, Processed, ProcessedBody,
@@ -83,7 +85,7 @@ pub use filter::{
     RateLimitRule, RateLimitService, RateLimitUnit, ResponseOverride, ResponseSource, RouteFilter, RouteFilters,
     Session, SessionCookie, TextMatch, TextMatcher, Told, Unanswered,
 };
-pub use fleet::{Fleet, FleetSettings, ReadyListener};
+pub use fleet::{Fleet, FleetSettings, ReadyListener, RequestIdTracing};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
     HostRewrite, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RegexRewrite,

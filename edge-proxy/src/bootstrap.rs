@@ -4,7 +4,7 @@
 //! many types for a moment; they are decoded on a thread of their own and dropped with it, so that they cost nothing
 //! afterwards.
 //! Ignored on purpose: the layered runtime, statistics sinks and tags, watchdogs, tracing, deferred statistics; they
-//! change nothing that is served. Of the overload manager only the limit of downstream connections is honoured; heap
+//! change nothing that is served; sinks, and what would leave metrics out, are told with a warning. Of the overload manager only the limit of downstream connections is honoured; heap
 //! monitors have nothing to shrink here and are accepted with a warning.
 //! Refused: what would change who is trusted or where configuration comes from, and is not implemented.
 
@@ -226,8 +226,9 @@ fn check(encoded: Vec<u8>) -> Result<Bootstrap, BootstrapError> {
 
 fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Result<Bootstrap, Rejection> {
     fields!(at, &message => ProtoBootstrap {
-        node, static_resources, dynamic_resources, admin, overload_manager, header_prefix, stats_sinks;
-        ignore node_context_params, cluster_manager, flags_path, deferred_stat_options, stats_config,
+        node, static_resources, dynamic_resources, admin, overload_manager, header_prefix, stats_sinks,
+        stats_config;
+        ignore node_context_params, cluster_manager, flags_path, deferred_stat_options,
                stats_flush_interval, watchdog, watchdogs, tracing, layered_runtime, enable_dispatcher_stats,
                stats_server_version_override, typed_dns_resolver_config, fatal_actions, perf_tracing_file_path,
                application_log_config, grpc_async_client_manager_config, memory_allocator_manager, inline_headers,
@@ -240,6 +241,13 @@ fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Resu
     let mut warnings = Vec::new();
     if !stats_sinks.is_empty() {
         warnings.push("stats_sinks are not sent to by this proxy; scrape /stats/prometheus".to_owned());
+    }
+    if stats_config
+        .as_ref()
+        .is_some_and(|config| config.stats_matcher.is_some())
+    {
+        warnings
+            .push("stats_config.stats_matcher leaves nothing out in this proxy: it tells all its metrics".to_owned());
     }
     let statics = static_resources.clone().unwrap_or_else(StaticResources::default);
     let admin = match admin.as_ref().and_then(|admin| admin.address.as_ref()) {

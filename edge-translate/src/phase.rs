@@ -13,12 +13,13 @@
 //! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
-//! What more than one room needs stands beside them: [`authorities`], [`health_log`], [`hostname`], [`namespace`], [`operators`],
+//! What more than one room needs stands beside them: [`authorities`], [`cel`], [`health_log`], [`hostname`], [`namespace`], [`operators`],
 //! [`origin`], [`precedence`], [`reference`], [`tls`], [`tracing`].
 
 pub(crate) mod authorities;
 pub(crate) mod backends;
 pub(crate) mod body;
+pub(crate) mod cel;
 pub(crate) mod cidr;
 pub(crate) mod gateways;
 pub(crate) mod health_log;

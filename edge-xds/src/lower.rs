@@ -19,6 +19,7 @@ mod cors;
 mod datagram;
 mod downstream_tls;
 mod endpoints;
+mod expression;
 mod ext_authz;
 mod extension;
 mod filter;

@@ -29,7 +29,7 @@ use patches::patches_change_what_proxies_are_sent;
 use policies::{
     a_guard_that_breaks_opens_nothing, a_service_decides_over_grpc, a_service_decides_over_http,
     claims_of_tokens_decide, clients_log_in_at_a_provider, clients_need_a_key, connections_are_let_in_by_address,
-    connections_of_before_are_not_let_past_a_new_guard, rules_decide_who_may_do_what,
+    connections_of_before_are_not_let_past_a_new_guard, rules_decide_by_expressions, rules_decide_who_may_do_what,
     scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused,
     tokens_of_an_issuer_are_needed, users_need_a_password,
 };
@@ -71,6 +71,7 @@ e2e::with_each_data_plane! {
 }
 
 e2e::with_envoy! {
+    rules_decide_by_expressions,
     clients_log_in_at_a_provider,
     a_guard_that_breaks_opens_nothing,
     patches_change_what_proxies_are_sent,

@@ -28,7 +28,10 @@ const KINDS: [(&str, &[&str]); 8] = [
 ];
 
 /// What becomes part of a bootstrap, which edge-proxy takes with a warning and doesn't act on: no golden case shows it.
-const UNTOLD: [(&str, &str, &str); 1] = [("EdgeProxy", "telemetry.metrics.sinks", "warns `stats_sinks`")];
+const UNTOLD: [(&str, &str, &str); 2] = [
+    ("EdgeProxy", "telemetry.metrics.matches", "warns `stats_matcher`"),
+    ("EdgeProxy", "telemetry.metrics.sinks", "warns `stats_sinks`"),
+];
 
 const HEAD: &str = "\
 # Fields of policies, and who serves them
@@ -139,7 +142,7 @@ fn section(kind: &str, all: &[Field], warnings: &BTreeMap<String, String>, objec
             Fate::Served(used) => {
                 let untold = UNTOLD
                     .iter()
-                    .find(|(of, above, _)| *of == kind && field.is_below(above));
+                    .find(|(of, above, _)| *of == kind && (field.path == *above || field.is_below(above)));
                 served += 1;
                 by_edge_proxy += usize::from(used.refused_by_edge_proxy.is_none() && untold.is_none());
                 let own = match (untold, &used.refused_by_edge_proxy) {

@@ -54,19 +54,13 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     (
         "ProxyMetrics",
         &[
-            ("matches", ALL_METRICS),
             ("enableVirtualHostStats", ALL_METRICS),
-            ("enableGRPCStats", ALL_METRICS),
             ("clusterStatName", "clusters have their own names in metrics"),
         ],
     ),
     (
         "ProxyPrometheus",
         &[("compression", "metrics are answered as they are")],
-    ),
-    (
-        "ProxyTelemetry",
-        &[("requestID", "request ids are made and kept as usual")],
     ),
     ("StreamRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),

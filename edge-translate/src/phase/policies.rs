@@ -30,6 +30,6 @@ pub(crate) mod policy;
 pub(in crate::phase) mod secret_text;
 pub(crate) mod security;
 mod services;
-mod text_match;
+pub(in crate::phase) mod text_match;
 pub(crate) mod traffic;
 mod written;

@@ -1,9 +1,25 @@
 //! What a bootstrap says of collectors that metrics are pushed to.
 
 use crate::lower::secret::SYSTEM_BUNDLE;
-use edge_ir::{MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TlsParameters, TlsVersion};
+use edge_ir::{MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TextMatcher, TlsParameters, TlsVersion};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
+
+/// Leaves out metrics but for those that are asked for, and what tells a proxy that stops how many clients it still has.
+pub(super) fn keep(bootstrap: &mut Value, kept: &[TextMatcher]) {
+    if kept.is_empty() {
+        return;
+    }
+    let pattern = |text: &TextMatcher| match text {
+        TextMatcher::Exact(text) => json!({"exact": text}),
+        TextMatcher::Prefix(text) => json!({"prefix": text}),
+        TextMatcher::Suffix(text) => json!({"suffix": text}),
+        TextMatcher::Regex(regex) => json!({"safe_regex": {"regex": regex}}),
+    };
+    let clients = TextMatcher::Regex(r"listener\..*\.downstream_cx_active".into());
+    let patterns: Value = kept.iter().chain([&clients]).map(pattern).collect();
+    bootstrap["stats_config"]["stats_matcher"] = json!({"inclusion_list": {"patterns": patterns}});
+}
 
 /// Puts the collectors of a fleet into its bootstrap.
 pub(super) fn put(bootstrap: &mut Value, sinks: &[MetricSink]) {

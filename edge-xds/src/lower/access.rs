@@ -2,15 +2,17 @@
 
 use super::{
     common::{fractional, number, text_matcher},
+    expression,
     matches::string_matcher,
 };
+use crate::wire::joined;
 use edge_ir::{
-    Access, AccessCondition, AccessRules, AddressRange, ApiKeyAuth, BasicAuth, ClaimCondition, ClaimForm, Fraction,
-    KeySeen, KeySource, PathMatch, SecretBytes, SiteCheck, TextMatcher, ValueMatcher,
+    Access, AccessCondition, AccessRule, AccessRules, AddressRange, ApiKeyAuth, BasicAuth, ClaimCondition, ClaimForm,
+    Expression, Fraction, KeySeen, KeySource, PathMatch, SecretBytes, SiteCheck, TextMatcher, ValueMatcher,
 };
 use envoy_types::pb::envoy::{
     config::{
-        core::v3::{CidrRange, DataSource, RuntimeFractionalPercent, data_source::Specifier},
+        core::v3::{CelExpressionConfig, CidrRange, DataSource, RuntimeFractionalPercent, data_source::Specifier},
         rbac::v3::{
             MetadataSource, Permission, Policy, Principal, Rbac as Rules, SourcedMetadata, permission,
             principal::{Authenticated, Identifier, Set},
@@ -35,6 +37,8 @@ use envoy_types::pb::envoy::{
         value_matcher,
     },
 };
+use envoy_types::pb::google::protobuf::Any;
+use prost::Name;
 use std::sync::Arc;
 
 /// What verifies tokens and keeps their claims.
@@ -122,19 +126,55 @@ fn source(source: &KeySource) -> Source {
 
 /// The rules of a route. The first that matches decides; said as one condition under which a request is let through,
 /// for conditions on a path see it without the query there, and a list of matchers doesn't.
-pub(super) fn rules(access: &AccessRules) -> RbacPerRoute {
-    RbacPerRoute {
+pub(super) fn rules(access: &AccessRules) -> Any {
+    let one = |rules| RbacPerRoute {
         rbac: Some(Rbac {
-            rules: Some(let_through(access)),
+            rules: Some(rules),
             ..Default::default()
         }),
+    };
+    let (plain, conditional): (Vec<Clause>, Vec<Clause>) =
+        allowed(access).into_iter().partition(|clause| clause.when.is_empty());
+    let plain = letting(plain.into_iter().map(|clause| all_of(clause.who)).collect());
+    let conditional = conditional
+        .into_iter()
+        .enumerate()
+        .map(|(i, clause)| on_condition(i, clause));
+    Any {
+        type_url: RbacPerRoute::type_url(),
+        value: joined([plain].into_iter().chain(conditional).map(one)),
+    }
+}
+
+/// What lets requests through that meet an expression.
+fn on_condition(number: usize, clause: Clause) -> Rules {
+    let condition = clause.when.into_iter().reduce(Expression::and);
+    let policy = Policy {
+        permissions: anything(),
+        principals: vec![all_of(clause.who)],
+        condition: condition.as_ref().map(expression::lower),
+        // Without these a proxy takes `+` of texts, and has no answer for it.
+        cel_config: Some(CelExpressionConfig {
+            enable_string_conversion: true,
+            enable_string_concat: true,
+            enable_string_functions: true,
+        }),
+        ..Default::default()
+    };
+    Rules {
+        action: Action::Allow.into(),
+        policies: [(format!("allowed/{number}"), policy)].into(),
+        ..Default::default()
     }
 }
 
 /// The rules over whole connections.
 pub(super) fn of_connections(access: &AccessRules, stat_prefix: &str) -> NetworkRbac {
     NetworkRbac {
-        rules: Some(let_through(access)),
+        // Expressions are about requests: rules that have one are for no connection.
+        rules: Some(letting(
+            allowed(access).into_iter().map(|clause| all_of(clause.who)).collect(),
+        )),
         stat_prefix: stat_prefix.to_owned(),
         ..Default::default()
     }
@@ -156,48 +196,113 @@ pub(super) fn of_certificates(stat_prefix: &str) -> NetworkRbac {
     }
 }
 
-fn let_through(access: &AccessRules) -> Rules {
-    letting(allowed(access))
-}
-
 fn letting(principals: Vec<Principal>) -> Rules {
     let policy = Policy {
-        permissions: vec![Permission {
-            rule: Some(permission::Rule::Any(true)),
-        }],
+        permissions: anything(),
         principals,
         ..Default::default()
     };
     let is_open = !policy.principals.is_empty();
     Rules {
         action: Action::Allow.into(),
-        // One at most: the order of several would be another each time.
+        // One at most: the order of several would be another each time. Messages of several can be joined.
         policies: is_open.then(|| ("allowed".to_owned(), policy)).into_iter().collect(),
         ..Default::default()
     }
 }
 
+fn anything() -> Vec<Permission> {
+    vec![Permission {
+        rule: Some(permission::Rule::Any(true)),
+    }]
+}
+
+/// Some who are let through: who is all of these, when all of these are true.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Clause {
+    who: Vec<Principal>,
+    when: Vec<Expression>,
+}
+
+impl Clause {
+    fn of(rule: &AccessRule) -> Self {
+        let expressions = rule.conditions.iter().filter_map(|condition| match condition {
+            AccessCondition::Expression(expression) => Some(Expression::clone(expression)),
+            _ => None,
+        });
+        Self {
+            who: rule.conditions.iter().filter_map(condition).collect(),
+            when: expressions.collect(),
+        }
+    }
+}
+
+/// Whom rules deny, as far as they were read.
+#[derive(Default)]
+struct Denied {
+    /// Whatever is true.
+    always: Vec<Principal>,
+    /// When something is true.
+    sometimes: Vec<Clause>,
+}
+
+impl Denied {
+    fn add(&mut self, clause: Clause) {
+        match clause.when.is_empty() {
+            true => self.always.push(all_of(clause.who)),
+            false => self.sometimes.push(clause),
+        }
+    }
+
+    /// Those of a clause who aren't denied. A proxy's condition stands beside those whom it is for and never within, so
+    /// whoever is denied by both needs a clause for each way of not being.
+    fn spare(&self, clause: Clause) -> Vec<Clause> {
+        let others = match self.always.as_slice() {
+            [] => None,
+            [one] => Some(not(one.clone())),
+            several => Some(not(any_of(several.to_vec()))),
+        };
+        let first = Clause {
+            who: others.into_iter().chain(clause.who).collect(),
+            when: clause.when,
+        };
+        self.sometimes.iter().fold(vec![first], |spared, denied| {
+            let when = denied.when.iter().cloned().reduce(Expression::and);
+            let unmet = |mut clause: Clause| {
+                clause.when.extend(when.clone().map(Expression::negated));
+                clause
+            };
+            let mut all: Vec<Clause> = Vec::new();
+            for clause in spared {
+                if !denied.who.is_empty() {
+                    let mut other = clause.clone();
+                    other.who.push(not(all_of(denied.who.clone())));
+                    all.push(other);
+                }
+                all.push(unmet(clause));
+            }
+            all
+        })
+    }
+}
+
 /// Whom the rules let through, any of them: each allowing rule but for what those before it deny.
-fn allowed(access: &AccessRules) -> Vec<Principal> {
-    let mut denied: Vec<Principal> = Vec::new();
-    let mut allowed: Vec<Principal> = Vec::new();
-    let others = |denied: &[Principal]| match denied {
-        [] => None,
-        [one] => Some(not(one.clone())),
-        several => Some(not(any_of(several.to_vec()))),
-    };
+fn allowed(access: &AccessRules) -> Vec<Clause> {
+    let mut denied = Denied::default();
+    let mut allowed: Vec<Clause> = Vec::new();
     for rule in &access.rules {
-        let matched = all_of(rule.conditions.iter().map(condition).collect());
+        // What matched is one, however much it is made of.
+        let Clause { who, when } = Clause::of(rule);
         match rule.access {
-            Access::Deny => denied.push(matched),
-            Access::Allow => allowed.push(match others(&denied) {
-                None => matched,
-                Some(others) => all_of(vec![others, matched]),
-            }),
+            Access::Deny => denied.add(Clause { who, when }),
+            Access::Allow => allowed.extend(denied.spare(Clause {
+                who: vec![all_of(who)],
+                when,
+            })),
         }
     }
     if access.otherwise == Access::Allow {
-        allowed.push(others(&denied).unwrap_or_else(anybody));
+        allowed.extend(denied.spare(Clause::default()));
     }
     allowed
 }
@@ -234,8 +339,9 @@ fn any_of(mut all: Vec<Principal>) -> Principal {
     }
 }
 
-fn condition(condition: &AccessCondition) -> Principal {
-    match condition {
+/// Who meets a condition; none for an expression, which is no matter of who somebody is.
+fn condition(condition: &AccessCondition) -> Option<Principal> {
+    Some(match condition {
         AccessCondition::Client(ranges) => any_of(ranges.iter().map(range).collect()),
         AccessCondition::Method(methods) => {
             let methods = methods.iter().cloned().map(ValueMatcher::Exact);
@@ -245,7 +351,8 @@ fn condition(condition: &AccessCondition) -> Principal {
         AccessCondition::OtherPath(path) => not(at_path(path)),
         AccessCondition::Header(name, values) => any_of(values.iter().map(|value| header(name, value)).collect()),
         AccessCondition::Claim(claim) => any_of(claim.values.iter().map(|value| has_claim(claim, value)).collect()),
-    }
+        AccessCondition::Expression(_) => return None,
+    })
 }
 
 fn range(range: &AddressRange) -> Principal {
@@ -323,7 +430,6 @@ fn has_claim(claim: &ClaimCondition, value: &Arc<str>) -> Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge_ir::AccessRule;
 
     fn on(method: &str, access: Access) -> AccessRule {
         AccessRule {
@@ -333,10 +439,11 @@ mod tests {
     }
 
     fn those(rules: &[AccessRule], otherwise: Access) -> Vec<Principal> {
-        allowed(&AccessRules {
+        let allowed = allowed(&AccessRules {
             rules: rules.to_vec(),
             otherwise,
-        })
+        });
+        allowed.into_iter().map(|clause| all_of(clause.who)).collect()
     }
 
     /// What a method's request meets: the meaning of what is written, for conditions on methods alone.
@@ -388,6 +495,63 @@ mod tests {
                         for method in methods.into_iter().chain(["HEAD"]) {
                             let is_let = allowed.iter().any(|one| holds(one, method));
                             assert_eq!(is_let, meant(&rules, otherwise, method), "{method} {rules:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a clause lets a request through, by its method and what is true of it.
+    fn lets(clause: &Clause, method: &str, truths: &[&str]) -> bool {
+        clause.who.iter().all(|one| holds(one, method)) && clause.when.iter().all(|one| is_true(one, truths))
+    }
+
+    fn is_true(expression: &Expression, truths: &[&str]) -> bool {
+        match expression {
+            Expression::Name(name) => truths.contains(&&**name),
+            Expression::Call(call) if &*call.function == "!_" => !is_true(&call.arguments[0], truths),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_rule_decides_where_expressions_have_a_say() {
+        let named = |name: &str| AccessCondition::Expression(Arc::new(Expression::Name(name.into())));
+        let of_method = |method: &str| AccessCondition::Method(vec![method.into()]);
+        let conditions = [
+            vec![of_method("GET")],
+            vec![named("a")],
+            vec![of_method("GET"), named("b")],
+            vec![],
+        ];
+        let kinds = [Access::Allow, Access::Deny];
+        let one: Vec<AccessRule> = kinds
+            .into_iter()
+            .flat_map(|access| conditions.clone().map(|conditions| AccessRule { access, conditions }))
+            .collect();
+        let truths: [&[&str]; 4] = [&[], &["a"], &["b"], &["a", "b"]];
+        let meets = |rule: &AccessRule, method: &str, truths: &[&str]| {
+            rule.conditions.iter().all(|condition| match condition {
+                AccessCondition::Method(methods) => methods.iter().any(|m| &**m == method),
+                AccessCondition::Expression(expression) => is_true(expression, truths),
+                other => panic!("{other:?}"),
+            })
+        };
+        for otherwise in kinds {
+            for a in &one {
+                for b in &one {
+                    for c in &one {
+                        let access = AccessRules {
+                            rules: vec![a.clone(), b.clone(), c.clone()],
+                            otherwise,
+                        };
+                        let clauses = allowed(&access);
+                        for (method, truths) in ["GET", "PUT"].into_iter().flat_map(|m| truths.map(|t| (m, t))) {
+                            let first = access.rules.iter().find(|rule| meets(rule, method, truths));
+                            let meant = first.map_or(otherwise, |rule| rule.access) == Access::Allow;
+                            let is_let = clauses.iter().any(|clause| lets(clause, method, truths));
+                            assert_eq!(is_let, meant, "{method} {truths:?} {access:?}");
                         }
                     }
                 }

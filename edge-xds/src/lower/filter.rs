@@ -74,7 +74,7 @@ pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter, pl
         FilterEffect::Token(requirement) => pack_any(token::asked(requirement)),
         FilterEffect::ApiKeyAuth(auth) => pack_any(access::keys(auth)),
         FilterEffect::BasicAuth(auth) => pack_any(access::users(auth)),
-        FilterEffect::Access(rules) => pack_any(access::rules(rules)),
+        FilterEffect::Access(rules) => access::rules(rules),
         FilterEffect::Session(session) => pack_any(session::lower(session)),
         FilterEffect::On => pack_any(switched_on()),
         FilterEffect::Resolve(host) => pack_any(resolved_host(host)),

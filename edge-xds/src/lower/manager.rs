@@ -8,28 +8,32 @@ use super::{
     table::wire_name,
     tracing,
 };
-use edge_ir::{FleetSettings, HttpManager, OwnHeaders};
-use envoy_types::pb::{
-    envoy::{
-        config::{
-            accesslog::v3::AccessLog,
-            core::v3::CidrRange,
-            route::v3::{
-                self as rt, HeaderMatcher, RouteConfiguration, RouteMatch, VirtualHost,
-                header_matcher::HeaderMatchSpecifier, route_match::PathSpecifier,
+use edge_ir::{FleetSettings, HttpManager, OwnHeaders, RequestIdTracing};
+use envoy_types::{
+    pb::{
+        envoy::{
+            config::{
+                accesslog::v3::AccessLog,
+                core::v3::CidrRange,
+                route::v3::{
+                    self as rt, HeaderMatcher, RouteConfiguration, RouteMatch, VirtualHost,
+                    header_matcher::HeaderMatchSpecifier, route_match::PathSpecifier,
+                },
             },
-        },
-        extensions::filters::{
-            http::{health_check::v3::HealthCheck, router::v3::Router},
-            network::http_connection_manager::v3::{
-                HttpConnectionManager, HttpFilter, Rds,
-                http_connection_manager::{InternalAddressConfig, RouteSpecifier, ServerHeaderTransformation},
-                http_filter,
+            extensions::filters::{
+                http::{health_check::v3::HealthCheck, router::v3::Router},
+                network::http_connection_manager::v3::{
+                    HttpConnectionManager, HttpFilter, Rds, RequestIdExtension,
+                    http_connection_manager::{InternalAddressConfig, RouteSpecifier, ServerHeaderTransformation},
+                    http_filter,
+                },
             },
+            extensions::request_id::uuid::v3::UuidRequestIdConfig,
+            r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern},
         },
-        r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern},
+        google::protobuf::BoolValue,
     },
-    google::protobuf::BoolValue,
+    util::pack_any,
 };
 use prost::{Message, Name};
 
@@ -69,10 +73,22 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         access_log: access_log::at(Place::Requests, &settings.access_log),
         tracing: settings.tracing.as_deref().map(tracing::lower),
         internal_address_config: Some(internal_addresses()),
+        request_id_extension: request_id(settings.request_id),
         normalize_path: yes(),
         ..Default::default()
     };
     client::apply(&manager.client, lowered)
+}
+
+/// What ids have to do with traces; none where that is as usual.
+fn request_id(tracing: RequestIdTracing) -> Option<RequestIdExtension> {
+    let config = UuidRequestIdConfig {
+        pack_trace_reason: Some(BoolValue { value: tracing.packed }),
+        use_request_id_for_trace_sampling: Some(BoolValue { value: tracing.sampled }),
+    };
+    (tracing != RequestIdTracing::default()).then(|| RequestIdExtension {
+        typed_config: Some(pack_any(config)),
+    })
 }
 
 /// The manager of the readiness listener: 200 at its path once all is there, 500 anywhere else.

@@ -49,6 +49,45 @@ pub(crate) fn rules_decide_who_may_do_what(plane: &DataPlane) -> Result<()> {
     www.open()
 }
 
+/// Rules with expressions, which stock Envoy alone evaluates.
+pub(crate) fn rules_decide_by_expressions(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let rules = |rules: &str| {
+        www.guard(&format!(
+            "  authorization: {{ defaultAction: Deny, rules: [{rules}] }}\n"
+        ))
+    };
+    let [red, blue] = ["red", "blue"].map(|team| [("x-team", team)]);
+    let inside = Request::get(HOST, "/inside/page?a=b");
+    rules(
+        r#"{ action: Allow, cel: "request.headers['x-team'] == 'red' || request.url_path.startsWith('/inside/')" }"#,
+    )?;
+    www.answers(&get(&red), 200)?;
+    www.answers(&get(&blue), 403)?;
+    // What a request doesn't have can't be compared.
+    www.answers(&get(&[]), 403)?;
+    www.answers(&inside, 200)?;
+
+    // The first rule that matches decides, whichever of them has an expression.
+    rules(
+        r#"{ action: Deny, principal: { headers: [{ name: x-team, values: [red] }] }, cel: "request.method == 'GET'" },
+           { action: Allow, cel: "has(request.headers.host) || 'x-team' in request.headers" }"#,
+    )?;
+    www.answers(&get(&red), 403)?;
+    www.answers(&get(&blue), 200)?;
+    let post = Request {
+        method: "POST",
+        ..get(&[("content-length", "0"), ("x-team", "red")])
+    };
+    www.answers(&post, 200)?;
+
+    // What no proxy evaluates lets nobody through.
+    rules(r#"{ action: Allow, cel: "['red'].exists(team, team == request.headers['x-team'])" }"#)?;
+    www.closes(&get(&red), 500)?;
+    www.is_refused_for("proxies run no loops")?;
+    www.open()
+}
+
 /// A policy of a TCPRoute: a connection that is refused ends without a byte.
 pub(crate) fn connections_are_let_in_by_address(plane: &DataPlane) -> Result<()> {
     let stack = Stack::start(plane)?;

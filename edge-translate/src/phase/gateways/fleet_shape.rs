@@ -50,6 +50,7 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         ip_family,
         access_log: telemetry.access_log.clone(),
         tracing: telemetry.tracing.clone(),
+        request_id: telemetry.request_id,
         // On a shared machine every process needs a port of its own: who starts it chooses, in the bootstrap.
         ready: (reader.settings().platform == Platform::Cluster).then(|| ReadyListener {
             address: address.into(),

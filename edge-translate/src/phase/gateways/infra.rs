@@ -34,6 +34,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
     let key = reader.text(fleet.0);
     let infrastructure = first.object.spec.infrastructure.as_deref();
     let placement = reader.settings().placement;
+    let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     Some(Some(Infra {
         name: object_name(&key).into(),
         namespace: match placement {
@@ -55,10 +56,8 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
             .map(|a| Arc::from(&*a.value))
             .collect(),
         proxy: Arc::new(ProxySettings {
-            metric_sinks: reader
-                .fleet_shape(fleet)
-                .map(|shape| shape.telemetry.metric_sinks.clone())
-                .unwrap_or_default(),
+            kept_metrics: telemetry.map(|told| told.kept_metrics.clone()).unwrap_or_default(),
+            metric_sinks: telemetry.map(|told| told.metric_sinks.clone()).unwrap_or_default(),
             ..proxy_settings::proxy_settings(proxy_of(reader, fleet).map(|proxy| &**proxy))
         }),
         origins: listeners.gateways.iter().map(|g| stands_for(&g.object)).collect(),

@@ -87,6 +87,7 @@ pub(crate) fn proxy_settings(proxy: Option<&EdgeProxy>) -> ProxySettings {
         bootstrap: spec.bootstrap.as_deref().map(bootstrap_patch),
         prometheus: serves_prometheus(spec),
         // Who they are is told by what they name.
+        kept_metrics: Vec::new(),
         metric_sinks: Vec::new(),
         host: provider.and_then(|p| p.host.as_ref()).map(|host| HostProcess {
             version: host.envoy_version.as_deref().map(Into::into),

@@ -4,20 +4,26 @@
 //! out alone, and every Gateway of the fleet says so: nothing that serves depends on who listens in.
 
 mod access_log;
-mod cel;
 pub(crate) mod collector;
 mod formats;
 mod metrics;
 mod tracing;
 
 use crate::{
-    api::{EdgeProxy, Kind},
+    api::{
+        EdgeProxy, Kind,
+        edge_proxy::telemetry::{ProxyMetrics, ProxyTelemetry, RequestIdExtensionAction},
+    },
     engine::reader::Reader,
     name::{Ancestor, BackendPort, Id},
-    phase::{backends::defaults, health_log},
+    phase::{
+        backends::defaults,
+        health_log,
+        policies::{text_match::text_match, traffic::Problems},
+    },
 };
 use collector::Collector;
-use edge_ir::{AccessLog, ClusterStats, FleetTracing, HealthLog, MetricSink};
+use edge_ir::{AccessLog, ClusterStats, FleetTracing, HealthLog, MetricSink, RequestIdTracing, TextMatcher};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What a fleet tells, and whom.
@@ -31,6 +37,12 @@ pub(crate) struct Telemetry {
     pub(crate) health_log: Option<HealthLog>,
     /// What is counted of clusters besides the usual.
     pub(crate) stats: ClusterStats,
+    /// What request ids have to do with traces.
+    pub(crate) request_id: RequestIdTracing,
+    /// Who is counted in the terms of gRPC.
+    pub(crate) counted_calls: CountedCalls,
+    /// Metrics that are kept; all where this is empty.
+    pub(crate) kept_metrics: Vec<TextMatcher>,
     /// Whom metrics are pushed to.
     pub(crate) metric_sinks: Vec<MetricSink>,
     /// Clusters of those who are told, by name.
@@ -63,6 +75,50 @@ impl Telemetry {
         let backends = self.collectors.iter().filter_map(Collector::backend);
         backends.map(|backend| backend.port).collect()
     }
+}
+
+/// Whose calls are counted in the terms of gRPC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CountedCalls {
+    /// Those of listeners with GRPCRoutes.
+    #[default]
+    OfGrpcRoutes,
+    /// Those of every listener.
+    All,
+}
+
+fn request_id(spec: &ProxyTelemetry) -> Result<RequestIdTracing, String> {
+    let tracing = spec.request_id.as_ref().and_then(|ids| ids.tracing.as_ref());
+    let (packed, sampled) = match tracing {
+        None | Some(RequestIdExtensionAction::PackAndSample) => (true, true),
+        Some(RequestIdExtensionAction::Pack) => (true, false),
+        Some(RequestIdExtensionAction::Sample) => (false, true),
+        Some(RequestIdExtensionAction::Disable) => (false, false),
+        Some(RequestIdExtensionAction::Other(other)) => {
+            return Err(format!(
+                "unsupported requestID tracing {other} in the referenced EdgeProxy"
+            ));
+        }
+    };
+    Ok(RequestIdTracing { packed, sampled })
+}
+
+/// Metrics to keep. Where one condition can't be read, all are kept: nobody misses what is there.
+fn kept_metrics(spec: &ProxyMetrics, problems: &mut Vec<String>) -> Vec<TextMatcher> {
+    let mut found = Problems::default();
+    let kept: Vec<TextMatcher> = spec
+        .matches
+        .iter()
+        .filter_map(|one| text_match("Metrics", one, &mut found))
+        .collect();
+    if found.is_empty() {
+        return kept;
+    }
+    problems.push(format!(
+        "Invalid metrics in the referenced EdgeProxy: {}",
+        found.joined()
+    ));
+    Vec::new()
 }
 
 /// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans.
@@ -110,7 +166,15 @@ pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> 
             endpoints: metrics.enable_per_endpoint_stats,
             sizes: metrics.enable_request_response_sizes_stats,
         };
+        if metrics.enable_grpc_stats == Some(true) {
+            told.counted_calls = CountedCalls::All;
+        }
+        told.kept_metrics = kept_metrics(metrics, &mut told.problems);
         told.metric_sinks = metrics::sinks(&mut finder, metrics, &mut told.problems);
+    }
+    match request_id(spec) {
+        Ok(request_id) => told.request_id = request_id,
+        Err(why) => told.problems.push(why),
     }
     told.collectors = finder.found;
     told.named = finder.named;

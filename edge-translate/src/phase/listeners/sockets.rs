@@ -262,7 +262,8 @@ fn http(
         _ => None,
     };
     let moves = shape.map(|shape| &*shape.filter_order).unwrap_or_default();
-    let of_listener = filters::of_listener(&listener.traffic, quic::alternative(listener, carrier));
+    let counted = shape.map(|shape| shape.telemetry.counted_calls).unwrap_or_default();
+    let of_listener = filters::of_listener(&listener.traffic, quic::alternative(listener, carrier), counted);
     let filters = filters::instances(reader, used, of_listener, &listener.traffic, moves);
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),

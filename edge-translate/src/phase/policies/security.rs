@@ -211,6 +211,7 @@ fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Stre
             AccessCondition::Method(_) | AccessCondition::Path(_) | AccessCondition::OtherPath(_) => Some("operation"),
             AccessCondition::Header(..) => Some("headers"),
             AccessCondition::Claim(_) => Some("JWT"),
+            AccessCondition::Expression(_) => Some("CEL"),
         })?;
         Some(format!("Authorization: rule {i}: {what} not supported for TCP."))
     });

@@ -9,7 +9,7 @@ use edge_ir::TextMatcher;
 use std::sync::Arc;
 
 /// What a text must be.
-pub(super) fn text_match(area: &str, text: &StringMatch, problems: &mut Problems) -> Option<TextMatcher> {
+pub(in crate::phase) fn text_match(area: &str, text: &StringMatch, problems: &mut Problems) -> Option<TextMatcher> {
     let value: Arc<str> = (&*text.value).into();
     Some(match &text.r#type {
         StringMatchType::Exact => TextMatcher::Exact(value),

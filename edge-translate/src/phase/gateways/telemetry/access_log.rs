@@ -1,10 +1,11 @@
 //! Access logs as an EdgeProxy asks for them.
 
-use super::{cel, collector::Finder, formats};
+use super::{collector::Finder, formats};
 use crate::api::edge_proxy::telemetry::{
     AccessLog as Spec, AccessLogFormat, AccessLogFormatType, AccessLogSetting, AccessLogSink, AccessLogSinkType,
     AccessLogType, AlsAccessLog, AlsType, OpenTelemetryAccessLog,
 };
+use crate::phase::cel;
 use edge_ir::{AccessLog, AccessLogger, AppProtocol, LogEntries, LogFormat, LogScope, LogSink, Pairs};
 use std::sync::Arc;
 

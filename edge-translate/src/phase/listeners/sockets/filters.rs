@@ -7,7 +7,10 @@ use crate::{
     name::{FilterKey, FilterOwner},
     phase::{
         backends::cluster::ClusterParts,
-        gateways::filter_order::{self, FilterMove},
+        gateways::{
+            filter_order::{self, FilterMove},
+            telemetry::CountedCalls,
+        },
         policies::client::{ClientTraffic, WebCalls},
         policies::secret_text,
         routes::credential::{self, Credential},
@@ -67,15 +70,18 @@ pub(super) fn guards(filters: &[FilterInstance]) -> GuardSet {
 pub(super) fn of_listener(
     traffic: &ClientTraffic,
     alternative: Option<HeaderMutation>,
+    counted: CountedCalls,
 ) -> impl Iterator<Item = (FilterId, FilterSettings)> {
     let probe = traffic.probe.clone().map(FilterSettings::Probe);
     let edits: Vec<HeaderMutation> = traffic.late_response.iter().cloned().chain(alternative).collect();
     let edits = (!edits.is_empty()).then_some(FilterSettings::Responses(edits));
     let calls = (traffic.web_calls == WebCalls::All).then_some(FilterSettings::OfRoutes);
+    let counts = (counted == CountedCalls::All).then_some(FilterSettings::OfRoutes);
     [
         (FilterKind::HealthCheck, probe),
         (FilterKind::HeaderMutation, edits),
         (FilterKind::GrpcWeb, calls),
+        (FilterKind::GrpcStats, counts),
     ]
     .into_iter()
     .filter_map(|(kind, settings)| Some((FilterId::shared(kind), settings?)))

@@ -11,6 +11,7 @@ use crate::{
         },
     },
     phase::{
+        cel::{self, Texts},
         cidr::cidr,
         policies::traffic::Problems,
         routes::{check_expression, check_path},
@@ -26,14 +27,35 @@ const AREA: &str = "Authorization";
 /// The rules.
 pub(super) fn rules(spec: &Authorization, tokens: Option<&Jwt>, problems: &mut Problems) -> AccessRules {
     let otherwise = spec.default_action.as_ref().unwrap_or(&AuthorizationAction::Deny);
-    AccessRules {
+    let rules = spec.rules.iter().enumerate();
+    let rules = AccessRules {
         otherwise: access(otherwise, problems),
-        rules: spec
-            .rules
-            .iter()
-            .enumerate()
-            .map(|(i, one)| rule(i, one, tokens, problems))
-            .collect(),
+        rules: rules.map(|(i, one)| rule(i, one, tokens, problems)).collect(),
+    };
+    expressions(&rules, problems);
+    rules
+}
+
+/// Refuses more expressions than a proxy is told in one policy: each that denies doubles what allowing rules behind it
+/// are made of.
+fn expressions(rules: &AccessRules, problems: &mut Problems) {
+    /// Most rules that have one.
+    const MOST: usize = 12;
+    /// Most of those that deny and have other conditions, too.
+    const MOST_DENYING: usize = 4;
+    let is_one = |condition: &AccessCondition| matches!(condition, AccessCondition::Expression(_));
+    let with = rules.rules.iter().filter(|rule| rule.conditions.iter().any(is_one));
+    let denying = with
+        .clone()
+        .filter(|rule| rule.access == Access::Deny && rule.conditions.len() > 1);
+    if with.count() > MOST {
+        problems.add(AREA, format_args!("at most {MOST} rules may have a CEL expression"));
+    }
+    if denying.count() > MOST_DENYING {
+        problems.add(
+            AREA,
+            format_args!("at most {MOST_DENYING} rules that deny may have a CEL expression beside other conditions"),
+        );
     }
 }
 
@@ -68,8 +90,11 @@ fn rule(i: usize, spec: &AuthorizationRule, tokens: Option<&Jwt>, problems: &mut
         }
         None => {}
     }
-    if spec.cel.is_some() {
-        problems.add(AREA, format_args!("rule {i}: CEL is not supported by this version"));
+    if let Some(text) = spec.cel.as_deref() {
+        match cel::read(text, Texts::Made) {
+            Ok(expression) => conditions.push(AccessCondition::Expression(Arc::new(expression))),
+            Err(why) => problems.add(AREA, format_args!("rule {i}: {why}")),
+        }
     }
     AccessRule {
         access: access(&spec.action, problems),

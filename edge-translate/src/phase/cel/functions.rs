@@ -1,6 +1,8 @@
 //! Functions that proxies know, as Envoy 1.40 takes them: it refuses an expression for any other, and for another number
 //! of arguments.
 
+use super::Texts;
+
 /// What is called like `size(text)`, with the number of arguments.
 const PLAIN: &[(&str, usize)] = &[
     ("bool", 1),
@@ -38,18 +40,38 @@ const ON: &[(&str, usize, usize)] = &[
     ("startsWith", 1, 1),
 ];
 
+/// The same of those that make texts.
+const MAKING: &[(&str, usize, usize)] = &[
+    ("charAt", 1, 1),
+    ("format", 1, 1),
+    ("indexOf", 1, 2),
+    ("join", 0, 1),
+    ("lastIndexOf", 1, 2),
+    ("lowerAscii", 0, 0),
+    ("replace", 2, 3),
+    ("reverse", 0, 0),
+    ("split", 1, 2),
+    ("substring", 1, 2),
+    ("trim", 0, 0),
+    ("upperAscii", 0, 0),
+];
+
 /// Operators, as trees name them.
 const OPERATORS: &[&str] = &[
     "!_", "-_", "@in", "_!=_", "_%_", "_&&_", "_*_", "_+_", "_-_", "_/_", "_<=_", "_<_", "_==_", "_>=_", "_>_",
     "_?_:_", "_[_]", "_||_",
 ];
 
-/// Whether a proxy knows a function, called on something or not, with so many arguments.
-pub(super) fn check(name: &str, is_on: bool, n_arguments: usize) -> Result<(), String> {
+/// Whether a proxy knows a function by its name, and this way of calling it.
+pub(super) fn check(name: &str, is_on: bool, n_arguments: usize, texts: Texts) -> Result<(), String> {
     let takes = |(known, least, most): &(&str, usize, usize)| *known == name && (*least..=*most).contains(&n_arguments);
+    let may_make = texts == Texts::Made;
     let is_known = match is_on {
-        true => ON.iter().any(takes),
-        false => OPERATORS.contains(&name) || PLAIN.contains(&(name, n_arguments)),
+        true => ON.iter().any(takes) || (may_make && MAKING.iter().any(takes)),
+        false => {
+            let is_made = may_make && (name, n_arguments) == ("string", 1);
+            OPERATORS.contains(&name) || PLAIN.contains(&(name, n_arguments)) || is_made
+        }
     };
     match is_known {
         true => Ok(()),

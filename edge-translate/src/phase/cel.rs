@@ -1,0 +1,187 @@
+//! Expressions in CEL over attributes of requests, as access logs and rules of access have them.
+//!
+//! A proxy refuses a whole listener, or a table of routes, for one that it can't read or for a function that it doesn't
+//! know. What an attribute is called is no matter to it: an unknown one is never there. It runs no loops, so that the
+//! macros over lists are refused, and takes regular expressions up to a small size only.
+
+use cel::{
+    Program,
+    common::ast::{CallExpr, EntryExpr, Expr, LiteralValue, MapExpr},
+};
+use edge_ir::{Call, Expression};
+use std::sync::Arc;
+
+mod functions;
+mod regex_size;
+
+/// Longest expression.
+const LONGEST: usize = 4096;
+/// Deepest tree: what a proxy reads may be nested no deeper than a hundred messages, of which each step takes two.
+const DEEPEST: usize = 24;
+
+/// What an expression may do with texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// Compare them and look into them.
+    Compared,
+    /// Make new ones, too.
+    Made,
+}
+
+/// Whether an access log can evaluate an expression.
+pub(crate) fn check(expression: &str) -> Result<(), String> {
+    read(expression, Texts::Compared).map(drop)
+}
+
+/// Reads an expression.
+pub(crate) fn read(expression: &str, texts: Texts) -> Result<Expression, String> {
+    let fails = |why: &str| match why {
+        "" => format!("invalid CEL expression: {expression}"),
+        why => format!("invalid CEL expression: {expression}: {why}"),
+    };
+    if expression.len() > LONGEST {
+        return Err(format!("a CEL expression may have at most {LONGEST} bytes"));
+    }
+    let program = Program::compile(expression).map_err(|_| fails(""))?;
+    let reading = Reading { texts };
+    reading
+        .part(&program.expression().expr, DEEPEST)
+        .map_err(|why| fails(&why))
+}
+
+struct Reading {
+    texts: Texts,
+}
+
+impl Reading {
+    fn part(&self, expression: &Expr, depth: usize) -> Result<Expression, String> {
+        let depth = depth
+            .checked_sub(1)
+            .ok_or_else(|| format!("it is nested deeper than {DEEPEST}"))?;
+        let boxed = |of: &Expr| self.part(of, depth).map(Box::new);
+        Ok(match expression {
+            Expr::Literal(literal) => constant(literal),
+            Expr::Ident(name) => Expression::Name(name.as_str().into()),
+            Expr::Select(select) => {
+                let (of, field) = (boxed(&select.operand.expr)?, select.field.as_str().into());
+                match select.test {
+                    true => Expression::Has(of, field),
+                    false => Expression::Field(of, field),
+                }
+            }
+            Expr::Call(call) => self.call(call, depth)?,
+            Expr::List(list) if list.optional_indices.is_empty() => {
+                let elements = list.elements.iter().map(|element| self.part(&element.expr, depth));
+                Expression::List(elements.collect::<Result<_, _>>()?)
+            }
+            Expr::Map(map) => Expression::Map(self.entries(map, depth)?),
+            Expr::Comprehension(_) => {
+                return Err("proxies run no loops: all, exists, exists_one, filter and map can't be used".to_owned());
+            }
+            Expr::Struct(message) => {
+                return Err(format!("{} is no type that proxies know", message.type_name));
+            }
+            Expr::List(_) | Expr::Unspecified => return Err(OPTIONAL.to_owned()),
+        })
+    }
+
+    fn call(&self, call: &CallExpr, depth: usize) -> Result<Expression, String> {
+        let function = call.func_name.as_str();
+        functions::check(function, call.target.is_some(), call.args.len(), self.texts)?;
+        if function == "matches"
+            && let Some(Expr::Literal(LiteralValue::String(pattern))) = call.args.last().map(|last| &last.expr)
+        {
+            regex_size::check(pattern.inner())?;
+        }
+        let on = call.target.as_ref().map(|on| self.part(&on.expr, depth).map(Box::new));
+        let arguments = call.args.iter().map(|argument| self.part(&argument.expr, depth));
+        Ok(Expression::Call(Call {
+            function: function.into(),
+            on: on.transpose()?,
+            arguments: arguments.collect::<Result<_, _>>()?,
+        }))
+    }
+
+    fn entries(&self, map: &MapExpr, depth: usize) -> Result<Vec<(Expression, Expression)>, String> {
+        // The message of an entry is one more.
+        let depth = depth.saturating_sub(1);
+        let entries = map.entries.iter().map(|entry| match &entry.expr {
+            EntryExpr::MapEntry(entry) if !entry.optional => {
+                Ok((self.part(&entry.key.expr, depth)?, self.part(&entry.value.expr, depth)?))
+            }
+            EntryExpr::MapEntry(_) | EntryExpr::StructField(_) => Err(OPTIONAL.to_owned()),
+        });
+        entries.collect()
+    }
+}
+
+const OPTIONAL: &str = "proxies know no optional values";
+
+fn constant(literal: &LiteralValue) -> Expression {
+    match literal {
+        LiteralValue::Boolean(value) => Expression::Bool(*value.inner()),
+        LiteralValue::Bytes(value) => Expression::Bytes(value.inner().into()),
+        LiteralValue::Double(value) => Expression::Double(Arc::from(value.inner().to_string())),
+        LiteralValue::Int(value) => Expression::Int(*value.inner()),
+        LiteralValue::Null => Expression::Null,
+        LiteralValue::String(value) => Expression::Text(value.inner().into()),
+        LiteralValue::UInt(value) => Expression::Uint(*value.inner()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Texts, check, read};
+
+    #[test]
+    fn expressions_are_read_as_a_proxy_reads_them() {
+        for good in [
+            "response.code >= 400",
+            "request.headers['x-log'] == 'yes' && !('a' in request.headers)",
+            "request.path.startsWith('/api') || request.method in ['GET', 'HEAD']",
+            "size(request.headers) > 3 ? true : false",
+            "has(request.referer)",
+            "{'a': 1}['a'] == -1 && request.size < 2u && 0.5 < double(1) && b'a' != null",
+            "request.path.matches('^/v[0-9]+/.*$')",
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in [
+            ")++++",
+            "",
+            "response.code >=",
+            "nobody(request.path)",
+            "request.path.nobody()",
+            "size(request.path, 1)",
+            "string(1) == '1'",
+            "request.path.lowerAscii() == '/'",
+            "[1, 2].exists(n, n == response.code)",
+            "request.headers[?'a'] == 'a'",
+            "a.b.C{d: 1} == 1",
+            "request.path.matches('(')",
+            "request.path.matches('[a-z]{50}[0-9]{50}')",
+        ] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rules_of_access_may_make_texts() {
+        let made = "string(response.code) + request.path.lowerAscii() == 'a'";
+        assert!(read(made, Texts::Made).is_ok());
+        assert!(read(made, Texts::Compared).is_err());
+    }
+
+    #[test]
+    fn no_tree_is_deeper_than_a_proxy_reads() {
+        let nested = |n: usize| format!("{}true", "!".repeat(n));
+        // An even number of these is none at all.
+        assert!(check(&nested(1)).is_ok());
+        let deep = |n: usize| format!("{}1 == 1", "1 + ".repeat(n));
+        assert!(check(&deep(8)).is_ok());
+        assert!(check(&deep(40)).is_err());
+        assert!(check(&format!("'{}' == ''", "a".repeat(4096))).is_err());
+        let all = vec!["request.path == '/'"; 60].join(" || ");
+        assert!(check(&all).is_ok(), "a long list of alternatives is no deep tree");
+    }
+}
