@@ -102,11 +102,13 @@ pub struct Ports {
     pub metrics: u16,
     /// The controller's admin endpoint.
     pub admin: u16,
+    /// The controller's server of Wasm modules.
+    pub wasm: u16,
 }
 
 impl Ports {
     fn choose() -> Result<Self> {
-        let [gateway, https, echo, xds, health, metrics, admin] = ports::free()?;
+        let [gateway, https, echo, xds, health, metrics, admin, wasm] = ports::free()?;
         Ok(Self {
             gateway,
             https,
@@ -115,6 +117,7 @@ impl Ports {
             health,
             metrics,
             admin,
+            wasm,
         })
     }
 }
@@ -190,6 +193,7 @@ impl Site {
         let ports = [
             ("--xds-address", self.ports.xds),
             ("--health-address", self.ports.health),
+            ("--wasm-address", self.ports.wasm),
         ];
         for (flag, port) in ports.into_iter().chain([("--metrics-address", self.ports.metrics)]) {
             command.args([flag, &format!("127.0.0.1:{port}")]);

@@ -16,6 +16,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use e2e::stack::program;
 use edge_ir::FleetKey;
+use edge_translate::Answers;
 use edge_xds::{
     bootstrap::{BootstrapSettings, NodeIdentity, certificate_file, default_bootstrap, token_file, trusted_ca_file},
     json::{Codec, Names},
@@ -191,11 +192,28 @@ fn list(failures: &BTreeMap<PathBuf, String>, inputs: usize) -> String {
 
 fn check_input(proxy: &Path, folder: &Path, input: &Path) -> Result<()> {
     let texts = input::read(&[input.to_owned()])?.texts;
-    let outcome = translate(&texts, &Options::default());
+    let options = Options {
+        answers: texts
+            .iter()
+            .map(|text| documents(&text.text))
+            .next()
+            .unwrap_or_default(),
+        ..Options::default()
+    };
+    let outcome = translate(&texts, &options);
     for (key, snapshot) in &outcome.snapshots {
         check_fleet(proxy, folder, key, snapshot).with_context(|| format!("fleet {key}"))?;
     }
     Ok(())
+}
+
+/// What stands at URLs and in images, as a case says it before its first object: `# document: URL TEXT`.
+fn documents(text: &str) -> Answers {
+    let comments = text.lines().take_while(|line| line.starts_with('#'));
+    let documents = comments.filter_map(|line| line.strip_prefix("# document: ")?.split_once(' '));
+    let mut answers = Answers::default();
+    documents.for_each(|(url, text)| answers.put(url, text.as_bytes()));
+    answers
 }
 
 fn check_fleet(proxy: &Path, folder: &Path, key: &FleetKey, snapshot: &Snapshot) -> Result<()> {

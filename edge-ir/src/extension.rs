@@ -139,12 +139,50 @@ pub enum ModuleSource {
     /// In a file beside it.
     File(Arc<str>),
     /// Behind a URL.
-    Download {
-        /// The URL.
-        url: Arc<str>,
-        /// SHA-256 of what is there, in hexadecimal digits.
-        sha256: Arc<str>,
-        /// Who is asked for it.
-        cluster: ClusterName,
-    },
+    Download(Download),
+}
+
+/// What a proxy fetches itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Download {
+    /// The URL.
+    pub url: Arc<str>,
+    /// SHA-256 of what is there, in hexadecimal digits.
+    pub sha256: Arc<str>,
+    /// Who is asked for it.
+    pub cluster: ClusterName,
+}
+
+/// A filter of a Wasm module, which runs in a sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WasmFilter {
+    /// Its name, for logs and metrics.
+    pub name: Arc<str>,
+    /// The id under which the module has registered it.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub root_id: Arc<str>,
+    /// Where the module is fetched.
+    pub module: Download,
+    /// Settings of the filter, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<Arc<str>>,
+    /// Variables of the proxy's environment that the module sees.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<Arc<str>>,
+    /// What becomes of requests while it can't run.
+    #[serde(default)]
+    pub failing: Failing,
+}
+
+/// What becomes of requests while a filter can't run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Failing {
+    /// They are refused.
+    #[default]
+    Closed,
+    /// They go on without it.
+    Open,
 }

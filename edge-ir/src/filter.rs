@@ -7,7 +7,7 @@
 
 use crate::{
     AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, Login,
-    LuaScript, NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens,
+    LuaScript, NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -63,6 +63,8 @@ pub enum FilterKind {
     Lua,
     /// Lets a service see requests and change them.
     ExtProc,
+    /// Runs a filter of a Wasm module.
+    Wasm,
     /// Runs a filter of a native module.
     DynamicModules,
     /// Lets those through that rules allow.
@@ -105,6 +107,7 @@ impl FilterKind {
             Self::Buffer => "buffer",
             Self::Lua => "lua",
             Self::ExtProc => "ext_proc",
+            Self::Wasm => "wasm",
             Self::DynamicModules => "dynamic_modules",
             Self::Rbac => "rbac",
             Self::LocalRateLimit => "local_ratelimit",
@@ -132,6 +135,7 @@ impl FilterKind {
             | Self::JwtAuthn
             | Self::Lua
             | Self::ExtProc
+            | Self::Wasm
             | Self::DynamicModules
             | Self::Rbac => true,
             Self::CustomResponse
@@ -214,6 +218,8 @@ pub enum FilterSettings {
     Processor(Arc<ExternalProcessor>),
     /// Runs a script, for the routes that switch it on.
     Script(Arc<LuaScript>),
+    /// Runs a filter of a Wasm module, for the routes that switch it on.
+    Wasm(Arc<WasmFilter>),
     /// Runs a filter of a native module, for the routes that switch it on.
     Native(Arc<NativeFilter>),
     /// What routes ask of tokens, each by its name.

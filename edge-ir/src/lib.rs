@@ -75,8 +75,8 @@ pub use cluster::{
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{
-    ExternalProcessor, FilterRole, LuaScript, ModuleSource, NativeFilter, NativeModule, Processed, ProcessedBody,
-    ProcessorAnswers,
+    Download, ExternalProcessor, Failing, FilterRole, LuaScript, ModuleSource, NativeFilter, NativeModule, Processed,
+    ProcessedBody, ProcessorAnswers, WasmFilter,
 };
 pub use filter::{
     AbortStatus, AdmissionControl, Bandwidth, CodeRange, Compressor, Direction, Elsewhere, Encoding, ExistingHeader,

@@ -46,7 +46,7 @@ pub enum SecretContent {
 
 /// Bytes that must not be shown. Debug prints their length; so does serialisation, because IR is written for people:
 /// a secret reaches a proxy by xDS only.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretBytes(Arc<[u8]>);
 
 impl SecretBytes {

@@ -97,6 +97,10 @@ struct ServerArgs {
     /// of every address.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
     rate_limit_xds_address: Option<SocketAddr>,
+    /// Where proxies fetch Wasm modules, when policies bring some. Default: 127.0.0.1:18002, in a cluster port 18002 of
+    /// every address.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = socket_address)]
+    wasm_address: Option<SocketAddr>,
     /// Where proxies find the service of global rate limits. Default: 127.0.0.1:8083, in a cluster port 8081 of the
     /// Service edge-ratelimit beside the controller.
     #[arg(long, value_name = "HOST:PORT", value_parser = host_and_port)]
@@ -168,6 +172,7 @@ fn serve(args: ServerArgs) -> Result<(), Error> {
         health: args.health_address,
         metrics: args.metrics_address,
         rate_limit: args.rate_limit_xds_address,
+        modules: args.wasm_address,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

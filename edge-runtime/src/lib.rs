@@ -32,6 +32,7 @@ pub mod infra;
 pub mod logging;
 pub mod machine_ports;
 pub mod metrics;
+pub mod modules;
 pub mod process_name;
 pub mod provider;
 pub mod replicas;

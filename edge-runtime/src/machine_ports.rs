@@ -139,7 +139,7 @@ impl PortClaims {
 fn port(question: &Question) -> Option<MachinePort> {
     match question {
         Question::Port(port) => Some(*port),
-        Question::Time(_) | Question::Document(_) => None,
+        Question::Time(_) | Question::Document(_) | Question::Module(_) => None,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::{
     config::{self, Cluster, Config, Mode, Overrides},
     infra::host::AtStop,
     logging::LogControl,
+    modules::Modules,
     state::{Input, ProviderName},
     task::{Stop, Task},
     world::Pace,
@@ -20,7 +21,7 @@ use crate::{
 };
 use edge_translate::{Feature, load::LoadFinding};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 mod cluster;
@@ -181,17 +182,17 @@ impl Server {
     async fn start(mut config: Config, start: Start) -> Result<Self, Error> {
         let mut prepared = Prepared::new(&config).await?;
         let certificate = prepared.certificate();
-        vouch(&mut config, &certificate)?;
+        let addresses = Addresses::of(&start.listen, &config.mode);
+        vouch(&mut config, &certificate, &addresses)?;
         // Read for the first time here, so that what is wrong with it is told before anything runs.
         ServerTls::read(certificate.clone())?;
-        let addresses = Addresses::of(&start.listen, &config.mode);
         let sockets = Sockets::open(&config, &addresses).await?;
         prepared.claim()?;
         greet(&config, &start, &sockets, &addresses, &prepared);
         let (providers, pace) = prepared.inputs();
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
-        let documents = hub.fetch_documents();
+        let documents = hub.fetch_documents(Modules::new(addresses.modules, certificate.clone()));
         let authorizer = prepared.authorizer(&config);
         let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
         let running = match prepared {
@@ -265,9 +266,11 @@ impl Server {
     /// Brings what is running in line with a changed configuration. What can't be followed is told and stays.
     async fn follow(&mut self, mut new: Config) {
         tracing::info!("the configuration has changed");
-        if let Err(error) = vouch(&mut new, &self.certificate) {
+        let addresses = Addresses::of(&self.start.listen, &new.mode);
+        if let Err(error) = vouch(&mut new, &self.certificate, &addresses) {
             tracing::error!("{error}; global rate limits can't be kept");
             new.settings.rate_limit = None;
+            new.settings.modules = self.config.settings.modules.clone();
         }
         if let Some(log) = &self.start.log {
             log.follow(&new.logging);
@@ -340,10 +343,18 @@ impl Server {
     }
 }
 
-/// Lets proxies know the service of global rate limits by our authority: it is never spoken to in clear.
-fn vouch(config: &mut Config, certificate: &TlsFiles) -> Result<(), Error> {
+/// Lets proxies know the service of global rate limits and the server of Wasm modules by our authority: they are never
+/// spoken to in clear. The server is where we listen, unless a cluster's Service leads there.
+fn vouch(config: &mut Config, certificate: &TlsFiles, addresses: &Addresses) -> Result<(), Error> {
+    let authorities: Arc<str> = certificate.authorities()?.into();
     if let Some(service) = &mut config.settings.rate_limit {
-        service.authorities = Some(certificate.authorities()?.into());
+        service.authorities = Some(Arc::clone(&authorities));
+    }
+    let modules = &mut config.settings.modules;
+    modules.authorities = Some(authorities);
+    if matches!(config.mode, Mode::Standalone(_)) {
+        let at = addresses.modules;
+        modules.address = Some((at.ip().to_string().into(), at.port()));
     }
     Ok(())
 }

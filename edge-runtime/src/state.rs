@@ -10,7 +10,7 @@ pub use mirror::{Malformed, Mirror, Seen, Sight};
 use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{
-    Change, Fact, Settings,
+    Change, Fact, Question, Settings,
     api::{Object, ObjectKey},
     load::LoadFinding,
     status::Status,
@@ -50,9 +50,9 @@ pub enum Input {
     Facts(Vec<Fact>),
 }
 
-/// Documents that translation asks for, by URL. What was no longer asked for in between has another number, so that it
+/// Documents and modules that translation asks for. What was no longer asked for in between has another number, so that it
 /// is told again.
-pub type Documents = BTreeMap<Arc<str>, u64>;
+pub type Documents = BTreeMap<Question, u64>;
 
 /// Which provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -184,6 +184,11 @@ impl Task {
         })
     }
 
+    /// Whether it hasn't ended.
+    pub fn is_running(&self) -> bool {
+        !self.join.is_finished()
+    }
+
     /// Asks the task to stop and waits for its end, at most `grace`; then it is cut off.
     pub async fn stop(self, grace: Duration) {
         let Self { name, stop, mut join } = self;

@@ -278,12 +278,12 @@ impl World {
     /// Says which documents are asked for. Who fetches them tells what came of it, when it has.
     fn ask_for_documents(&mut self, wanted: &Wanted) {
         let documents = &self.outputs.documents;
-        for url in wanted.removed.iter().filter_map(document) {
-            documents.send_modify(|asked| _ = asked.remove(url));
+        for question in wanted.removed.iter().filter(|question| is_fetched(question)) {
+            documents.send_modify(|asked| _ = asked.remove(question));
         }
-        for url in wanted.added.iter().filter_map(document) {
+        for question in wanted.added.iter().filter(|question| is_fetched(question)) {
             self.n_documents += 1;
-            documents.send_modify(|asked| _ = asked.insert(Arc::clone(url), self.n_documents));
+            documents.send_modify(|asked| _ = asked.insert(question.clone(), self.n_documents));
         }
     }
 
@@ -387,9 +387,9 @@ impl World {
     }
 }
 
-fn document(question: &Question) -> Option<&Arc<str>> {
+fn is_fetched(question: &Question) -> bool {
     match question {
-        Question::Document(url) => Some(url),
-        Question::Time(_) | Question::Port(_) => None,
+        Question::Document(_) | Question::Module(_) => true,
+        Question::Time(_) | Question::Port(_) => false,
     }
 }

@@ -7,6 +7,7 @@
 use crate::{
     api::{Kind, Object, ObjectKey},
     change::Change,
+    fact::Answers,
     name::Id,
     phase,
     settings::Settings,
@@ -121,6 +122,23 @@ impl Translator {
         let translation = self.update();
         self.renew_if_outgrown();
         translation
+    }
+
+    /// Brings everything up to date and returns it, with answers to what is asked from what somebody has at hand.
+    pub fn translate_with(&mut self, answers: &Answers) -> Translation {
+        let mut translation = self.translate();
+        loop {
+            let facts = answers.to(&translation.wanted);
+            if facts.is_empty() {
+                return translation;
+            }
+            facts.into_iter().for_each(|fact| self.apply(Change::Fact(fact)));
+            let earlier = std::mem::replace(&mut translation, self.translate());
+            let keys: BTreeSet<ObjectKey> = translation.statuses.iter().map(|(key, _)| key.clone()).collect();
+            let kept = earlier.statuses.into_iter().filter(|(key, _)| !keys.contains(key));
+            translation.statuses.extend(kept);
+            translation.statuses.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
     }
 
     fn update(&mut self) -> Translation {

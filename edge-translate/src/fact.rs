@@ -7,7 +7,14 @@
 
 use crate::api::Timestamp;
 use edge_ir::{FleetKey, IpFamily, PatchFailure, PortProtocol};
+pub use module::{FoundModule, ImageReference, ImageVersion, Module, ModuleLook, ModuleSource, WantedModule};
 use std::sync::Arc;
+
+mod answers;
+mod module;
+
+pub use answers::Answers;
+pub(crate) use module::sha256;
 
 /// Something that translation wants to be told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +25,8 @@ pub enum Question {
     Port(MachinePort),
     /// What text stands at a URL.
     Document(Arc<str>),
+    /// What Wasm module is to be had.
+    Module(Arc<WantedModule>),
 }
 
 /// What came of fetching a document.
@@ -51,6 +60,8 @@ pub enum Fact {
     Port(MachinePort, Option<Arc<str>>),
     /// What stands at a URL. What was told stays until something else is told, or nobody asks any more.
     Document(Arc<str>, Fetched),
+    /// What came of fetching a Wasm module, in the same way.
+    Module(Arc<WantedModule>, FoundModule),
     /// Which patches of a fleet could not be applied to what it was lowered to, or that it has no patches. Nobody asks:
     /// who lowers a fleet tells.
     Patched(FleetKey, Option<Arc<Vec<PatchFailure>>>),

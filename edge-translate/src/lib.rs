@@ -63,8 +63,13 @@ mod world;
 
 pub use change::Change;
 pub use engine::Translator;
-pub use fact::{Fact, Fetched, MachinePort, Question, Wanted};
+pub use fact::{
+    Answers, Fact, Fetched, FoundModule, ImageReference, ImageVersion, MachinePort, Module, ModuleLook, ModuleSource,
+    Question, Wanted, WantedModule,
+};
 pub use once::{Failures, Once, Outcome, translate};
 pub use phase::policies::security::signing::{needed_of_controller, signing_secret};
-pub use settings::{BootstrapCheck, Feature, ObjectCheck, Platform, RateLimitSettings, Settings, rate_limit_infra};
+pub use settings::{
+    BootstrapCheck, Feature, ModuleServer, ObjectCheck, Platform, RateLimitSettings, Settings, rate_limit_infra,
+};
 pub use translation::{Fault, Translation};

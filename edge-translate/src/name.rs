@@ -12,8 +12,8 @@ mod set;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm, SecretKey, Security, SecurityId,
-    Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
+    InstanceId, ModuleId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm, SecretKey, Security,
+    SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,

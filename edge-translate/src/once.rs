@@ -7,7 +7,7 @@ use crate::{
     api::{ObjectKey, Timestamp},
     change::Change,
     engine::Translator,
-    fact::Fact,
+    fact::{Answers, Fact},
     load::{self, Limits, LoadFinding, Loaded, LoadedObject, Severity, Source},
     settings::Settings,
     status::{Problem, Status, StatusBody},
@@ -34,6 +34,8 @@ pub struct Once {
     pub limits: Limits,
     /// The time by which certificates are judged; without it, they aren't.
     pub now: Option<Timestamp>,
+    /// What stands at URLs and in images that policies make a controller fetch; of others their policies wait.
+    pub answers: Answers,
 }
 
 /// What lowering a fleet came to: the patches that could not be applied, in their order.
@@ -92,7 +94,7 @@ impl Once {
         if let Some(now) = self.now {
             translator.apply(Change::Fact(Fact::Time(now)));
         }
-        let mut translation = translator.translate();
+        let mut translation = translator.translate_with(&self.answers);
         for (key, fleet) in &translation.fleets {
             let failures = lower(key, fleet);
             translator.apply(Change::Fact(Fact::Patched(key.clone(), failures)));

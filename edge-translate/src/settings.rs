@@ -35,6 +35,8 @@ pub struct Settings {
     pub patch_api: Feature,
     /// The service that counts requests for all proxies; without one no such limit can be kept.
     pub rate_limit: Option<RateLimitSettings>,
+    /// Where proxies fetch Wasm modules.
+    pub modules: ModuleServer,
     /// Whether policies may bring Lua scripts.
     pub lua_api: Feature,
     /// Judges a change to the default bootstrap; `None` accepts all. Given from outside because the bootstrap's schema
@@ -64,6 +66,15 @@ pub struct RateLimitSettings {
     pub timeout: Option<Timeout>,
     /// What becomes of requests that it doesn't answer for.
     pub unanswered: Unanswered,
+}
+
+/// Where proxies fetch Wasm modules: from the controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModuleServer {
+    /// Host and port, where it isn't the Service of a cluster's controller.
+    pub address: Option<(Arc<str>, u16)>,
+    /// Certificates (PEM) of those who vouch for it; without, those that the proxy's system trusts. Never in clear.
+    pub authorities: Option<Arc<str>>,
 }
 
 /// What fleets run on; decides ports and which backend addresses are sensible.
@@ -169,6 +180,7 @@ impl PartialEq for Settings {
             backend_api,
             patch_api,
             rate_limit,
+            modules,
             lua_api,
             check_bootstrap,
             check_objects,
@@ -182,6 +194,7 @@ impl PartialEq for Settings {
             && *backend_api == other.backend_api
             && *patch_api == other.patch_api
             && *rate_limit == other.rate_limit
+            && *modules == other.modules
             && *lua_api == other.lua_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
             && check_objects.is_some() == other.check_objects.is_some()
@@ -200,6 +213,7 @@ impl Default for Settings {
             backend_api: Feature::Enabled,
             patch_api: Feature::Enabled,
             rate_limit: Some(RateLimitSettings::default()),
+            modules: ModuleServer::default(),
             lua_api: Feature::Enabled,
             check_bootstrap: None,
             check_objects: None,

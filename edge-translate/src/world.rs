@@ -6,11 +6,11 @@
 use crate::{
     api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
     engine::{key::Key, unit::Subject},
-    fact::{Fetched, MachinePort},
+    fact::{Fetched, FoundModule, MachinePort},
     name::{
         BackendId, BackendKind, BackendPort, BackendSets, Context, ContextId, Decisions, Extension, ExtensionId,
-        FilterSettingsId, FleetId, Id, InstanceId, Interner, PolicyInstance, Security, SecurityId, Sym, Target,
-        Traffic, TrafficId, Variant, VariantId,
+        FilterSettingsId, FleetId, Id, InstanceId, Interner, ModuleId, PolicyInstance, Security, SecurityId, Sym,
+        Target, Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
@@ -20,6 +20,7 @@ use smallvec::{SmallVec, smallvec};
 use std::{cell::RefCell, fmt::Write, sync::Arc};
 
 mod covers;
+mod outside;
 mod places;
 mod policies;
 mod sets;
@@ -92,6 +93,7 @@ pub(crate) struct World {
     /// Ports of the machine that others hold, and who.
     port_holders: FxHashMap<MachinePort, Arc<str>>,
     documents: FxHashMap<Sym, Fetched>,
+    modules: FxHashMap<ModuleId, FoundModule>,
     /// Patches of fleets that could not be applied, as we were told.
     patch_failures: FxHashMap<FleetId, Arc<Vec<PatchFailure>>>,
 }
@@ -114,6 +116,7 @@ impl World {
             now: None,
             port_holders: FxHashMap::default(),
             documents: FxHashMap::default(),
+            modules: FxHashMap::default(),
             patch_failures: FxHashMap::default(),
         }
     }
@@ -133,9 +136,13 @@ impl World {
         let fetched = self.documents.iter();
         let documents = fetched.map(|(url, fetched)| (empty.sym(&self.text(*url)), fetched.clone()));
         let documents = documents.collect();
+        let modules = self.modules.iter();
+        let modules = modules.map(|(id, found)| (empty.module_id(self.wanted_module(*id)), found.clone()));
+        let modules = modules.collect();
         Self {
             patch_failures,
             documents,
+            modules,
             ..empty
         }
     }
@@ -414,58 +421,6 @@ impl World {
     /// Whether a certificate is one that somebody names as his own.
     pub(crate) fn is_certificate(&self, secret: Id) -> bool {
         self.pointers(Kind::Secret, secret).next().is_some()
-    }
-
-    /// The time that we were told last.
-    pub(crate) fn now(&self) -> Option<Timestamp> {
-        self.now
-    }
-
-    /// Takes the time; says what it was.
-    pub(crate) fn set_now(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.now.replace(now)
-    }
-
-    /// Who else holds a port of the machine, as we were told.
-    pub(crate) fn port_holder(&self, port: MachinePort) -> Option<&Arc<str>> {
-        self.port_holders.get(&port)
-    }
-
-    /// Takes who holds a port; says whether that is news.
-    pub(crate) fn set_port_holder(&mut self, port: MachinePort, holder: Option<Arc<str>>) -> bool {
-        let before = match &holder {
-            Some(holder) => self.port_holders.insert(port, Arc::clone(holder)),
-            None => self.port_holders.remove(&port),
-        };
-        before != holder
-    }
-
-    /// What came of fetching a document; none while we weren't told.
-    pub(crate) fn document(&self, url: Sym) -> Option<&Fetched> {
-        self.documents.get(&url)
-    }
-
-    /// Takes what came of fetching a document; says whether that is news.
-    pub(crate) fn set_document(&mut self, url: Sym, fetched: Option<Fetched>) -> bool {
-        let before = match &fetched {
-            Some(fetched) => self.documents.insert(url, fetched.clone()),
-            None => self.documents.remove(&url),
-        };
-        before != fetched
-    }
-
-    /// Patches of a fleet that could not be applied; none while nobody tried.
-    pub(crate) fn patch_failures(&self, fleet: FleetId) -> Option<&Arc<Vec<PatchFailure>>> {
-        self.patch_failures.get(&fleet)
-    }
-
-    /// Takes which patches could not be applied, or that there is nothing to apply; says whether that is news.
-    pub(crate) fn set_patch_failures(&mut self, fleet: FleetId, failures: Option<Arc<Vec<PatchFailure>>>) -> bool {
-        let before = match &failures {
-            Some(failures) => self.patch_failures.insert(fleet, Arc::clone(failures)),
-            None => self.patch_failures.remove(&fleet),
-        };
-        before != failures
     }
 
     fn put_grant(&mut self, key: &ObjectKey, grant: Option<Arc<ReferenceGrant>>) -> Touched {

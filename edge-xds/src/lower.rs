@@ -41,6 +41,7 @@ mod table;
 mod token;
 mod tracing;
 mod upstream_tls;
+mod wasm;
 
 #[cfg(test)]
 mod tests;

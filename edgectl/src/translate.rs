@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::FleetKey;
 use edge_translate::{
-    Change, Fact, Fault, Fetched, Question, Settings, Translation, Translator, Wanted,
+    Answers, Change, Fact, Fault, Settings, Translation, Translator,
     api::{ObjectKey, Timestamp},
     load::{LoadFinding, LoadedObject, Severity},
     status::{Status, StatusBody},
@@ -65,8 +65,9 @@ pub struct TranslateArgs {
     /// The time by which certificates are judged, e.g. 2030-01-01T00:00:00Z; without it, now.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub now: Option<Timestamp>,
-    /// What stands at a URL that policies make the controller fetch, such as what an identity provider says of itself:
-    /// nothing is fetched here. May be given again.
+    /// What stands at a URL that policies make the controller fetch, such as what an identity provider says of itself or a
+    /// Wasm module, or the module in an image (`oci://registry/repository:tag=FILE`): nothing is fetched here. May be
+    /// given again.
     #[arg(long = "document", value_name = "URL=FILE", value_parser = document)]
     pub documents: Vec<(String, PathBuf)>,
     /// DNS domain of the platform.
@@ -110,8 +111,8 @@ pub struct Options {
     pub missing: Missing,
     /// The time by which certificates are judged; without it, they aren't.
     pub now: Option<Timestamp>,
-    /// What stands at URLs.
-    pub documents: BTreeMap<String, String>,
+    /// What stands at URLs and in images.
+    pub answers: Answers,
 }
 
 /// What to do about objects that aren't there.
@@ -130,7 +131,7 @@ impl Default for Options {
             settings: settings::of_a_cluster(),
             missing: Missing::Report,
             now: None,
-            documents: BTreeMap::new(),
+            answers: Answers::default(),
         }
     }
 }
@@ -161,11 +162,7 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
     if let Some(now) = options.now {
         translator.apply(Change::Fact(Fact::Time(now)));
     }
-    let mut translation = translator.translate();
-    while answer(&mut translator, &translation.wanted, &options.documents) {
-        let earlier = std::mem::replace(&mut translation, translator.translate()).statuses;
-        keep(&mut translation.statuses, earlier);
-    }
+    let mut translation = translator.translate_with(&options.answers);
     let mut snapshots = BTreeMap::new();
     for (key, fleet) in &translation.fleets {
         let mut lowering = Lowering::new();
@@ -183,22 +180,6 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
         translation,
         snapshots,
     }
-}
-
-/// Tells translation what stands at URLs that it asks for. Says whether there was anything to tell.
-fn answer(translator: &mut Translator, wanted: &Wanted, documents: &BTreeMap<String, String>) -> bool {
-    let known = wanted.added.iter().filter_map(|question| match question {
-        Question::Document(url) => Some((url, documents.get(&**url)?)),
-        Question::Time(_) | Question::Port(_) => None,
-    });
-    let facts: Vec<Fact> = known
-        .map(|(url, text)| Fact::Document(Arc::clone(url), Fetched::Text(text.as_str().into())))
-        .collect();
-    let is_news = !facts.is_empty();
-    for fact in facts {
-        translator.apply(Change::Fact(fact));
-    }
-    is_news
 }
 
 /// Keeps of earlier statuses those that no later one replaces.
@@ -255,7 +236,7 @@ pub fn run(args: &TranslateArgs) -> Result<ExitCode> {
             Missing::Report
         },
         now: Some(args.now.unwrap_or_else(system_time)),
-        documents: read_documents(&args.documents)?,
+        answers: read_documents(&args.documents)?,
     };
     let mut outcome = translate(&input.texts, &options);
     outcome.findings.splice(..0, input.problems);
@@ -304,12 +285,13 @@ fn document(text: &str) -> Result<(String, PathBuf), String> {
     Ok((url.to_owned(), file.into()))
 }
 
-fn read_documents(named: &[(String, PathBuf)]) -> Result<BTreeMap<String, String>> {
-    let read = named.iter().map(|(url, file)| {
-        let text = fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
-        Ok((url.clone(), text))
-    });
-    read.collect()
+fn read_documents(named: &[(String, PathBuf)]) -> Result<Answers> {
+    let mut answers = Answers::default();
+    for (url, file) in named {
+        let bytes = fs::read(file).with_context(|| format!("{} can't be read", file.display()))?;
+        answers.put(url, bytes);
+    }
+    Ok(answers)
 }
 
 fn system_time() -> Timestamp {

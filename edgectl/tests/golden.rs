@@ -13,6 +13,7 @@
 )]
 
 use edge_translate::{
+    Answers,
     api::{ObjectKey, Timestamp},
     status::StatusBody,
 };
@@ -158,17 +159,19 @@ fn now(text: &str) -> Option<Timestamp> {
     Some(Timestamp::parse(time).unwrap_or_else(|| panic!("{time} is not a time")))
 }
 
-/// What stands at URLs, as the text says it before the first object: `# document: URL TEXT`.
-fn documents(text: &str) -> BTreeMap<String, String> {
+/// What stands at URLs and in images, as the text says it before the first object: `# document: URL TEXT`.
+fn documents(text: &str) -> Answers {
     let comments = text.lines().take_while(|line| line.starts_with('#'));
     let documents = comments.filter_map(|line| line.strip_prefix("# document: ")?.split_once(' '));
-    documents.map(|(url, text)| (url.to_owned(), text.to_owned())).collect()
+    let mut answers = Answers::default();
+    documents.for_each(|(url, text)| answers.put(url, text.as_bytes()));
+    answers
 }
 
 fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
     let options = Options {
         now: now(&text),
-        documents: documents(&text),
+        answers: documents(&text),
         ..Options::default()
     };
     let texts = [Text {

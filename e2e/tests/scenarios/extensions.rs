@@ -1,9 +1,11 @@
 //! EdgeExtensionPolicies in force: services and scripts do what they say, an edit changes it, what can't run closes what the
 //! policy covers unless it may fail open, and all of it can be taken back.
 
+mod module;
 mod processor;
 
 use crate::{
+    policies::HttpPeer,
     resources::backend,
     statuses::{wait_until_answered, wait_until_said},
 };
@@ -54,6 +56,33 @@ pub(crate) fn a_service_processes_responses(plane: &DataPlane) -> Result<()> {
     is_answered(&stack, 200, None)
 }
 
+pub(crate) fn modules_tell_clients_what_they_like(plane: &DataPlane) -> Result<()> {
+    let modules = HttpPeer::start(|request| match request.line.split(' ').nth(1) {
+        Some("/one.wasm") => (200, Vec::new(), module::telling("one")),
+        Some("/two.wasm") => (200, Vec::new(), module::telling("two")),
+        _ => (404, Vec::new(), Vec::new()),
+    })?;
+    let from = |name: &str, more: &str| wasm(&format!("http://127.0.0.1:{}/{name}", modules.port), more);
+    let stack = Stack::start(plane)?;
+    stack.put("policy.yaml", &from("one.wasm", ""))?;
+    is_answered(&stack, 200, Some("one"))?;
+    stack.put("policy.yaml", &from("two.wasm", ""))?;
+    is_answered(&stack, 200, Some("two"))?;
+
+    stack.put("policy.yaml", &from("gone.wasm", ""))?;
+    is_answered(&stack, 500, None)?;
+    is_refused_for(&stack, "status code: 404")?;
+    stack.put("policy.yaml", &from("gone.wasm", "    failOpen: true\n"))?;
+    is_answered(&stack, 200, None)?;
+    stack.put("policy.yaml", &from("one.wasm", ""))?;
+    is_answered(&stack, 200, Some("one"))?;
+    stack.put("policy.yaml", &pinned(modules.port, &"0".repeat(64)))?;
+    is_answered(&stack, 500, None)?;
+    is_refused_for(&stack, "which does not match")?;
+    stack.remove("policy.yaml")?;
+    is_answered(&stack, 200, None)
+}
+
 /// A policy for the quickstart's route.
 fn policy(fields: &str) -> String {
     format!(
@@ -68,6 +97,19 @@ fn script(line: &str) -> String {
     policy(&format!(
         "  lua:\n  - type: Inline\n    inline: |\n      function envoy_on_response(handle)\n        {line}\n      end\n"
     ))
+}
+
+/// A module from a URL, with more fields, each a line.
+fn wasm(url: &str, more: &str) -> String {
+    policy(&format!(
+        "  wasm:\n  - code: {{ type: HTTP, http: {{ url: \"{url}\" }} }}\n{more}"
+    ))
+}
+
+/// A module that must have a digest.
+fn pinned(port: u16, sha256: &str) -> String {
+    let http = format!("{{ url: \"http://127.0.0.1:{port}/one.wasm\", sha256: \"{sha256}\" }}");
+    policy(&format!("  wasm:\n  - code: {{ type: HTTP, http: {http} }}\n"))
 }
 
 /// A service for responses, with more fields, each a line.

@@ -22,7 +22,9 @@ use changes::{
     a_certificate_is_rotated_without_a_failed_request, edits_under_load_fail_no_request,
     the_configuration_is_reloaded_under_load, the_xds_server_is_changed_under_load,
 };
-use extensions::{a_service_processes_responses, scripts_tell_clients_what_they_like};
+use extensions::{
+    a_service_processes_responses, modules_tell_clients_what_they_like, scripts_tell_clients_what_they_like,
+};
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
 use patches::patches_change_what_proxies_are_sent;
@@ -76,5 +78,6 @@ e2e::with_envoy! {
     a_guard_that_breaks_opens_nothing,
     patches_change_what_proxies_are_sent,
     scripts_tell_clients_what_they_like,
+    modules_tell_clients_what_they_like,
     a_service_processes_responses,
 }

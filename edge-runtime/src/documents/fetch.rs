@@ -1,105 +1,115 @@
-//! One request for one document, over HTTP or HTTPS, with what a machine trusts.
+//! What translation asks of servers elsewhere: texts, and Wasm modules.
 
-use bytes::Bytes;
-use http::{Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::ServerName;
-use std::{sync::Arc, time::Duration};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-    sync::OnceCell,
-    task, time,
+use super::{
+    client::{Ask, Client},
+    registry,
 };
-use tokio_rustls::TlsConnector;
+use crate::modules::{Modules, digest};
+use bytes::Bytes;
+use edge_translate::{Fact, Fetched, FoundModule, Module, ModuleSource, Question, WantedModule};
+use http::{StatusCode, Uri};
+use std::{sync::Arc, time::Duration};
+use tokio::time;
 
-/// The longest time for a document.
+/// The longest time for a document, and for a module.
 const TIME: Duration = Duration::from_secs(10);
+const MODULE_TIME: Duration = Duration::from_secs(120);
 /// The largest document.
 const SIZE: usize = 1 << 20;
+/// The largest module.
+pub(super) const MODULE_SIZE: usize = 64 << 20;
+/// What every Wasm module begins with (WebAssembly Core Specification §5.5.16).
+const MAGIC: &[u8] = b"\0asm";
 
-/// Fetches documents.
-#[derive(Default)]
+/// Fetches what is asked for.
 pub(super) struct Fetcher {
-    /// What speaks TLS; made when it is needed first.
-    tls: OnceCell<TlsConnector>,
+    client: Client,
+    /// Where modules go.
+    modules: Modules,
 }
 
 impl Fetcher {
-    /// The text of a document, or why there is none.
-    pub(super) async fn fetch(&self, url: &str) -> Result<Arc<str>, String> {
-        let answer = time::timeout(TIME, self.answer(url)).await;
-        answer.unwrap_or_else(|_| Err(format!("no answer within {} seconds", TIME.as_secs())))
-    }
-
-    async fn answer(&self, url: &str) -> Result<Arc<str>, String> {
-        let uri: Uri = url.parse().map_err(|error| format!("it is no URL: {error}"))?;
-        let host = uri.host().ok_or("its URL has no host")?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let is_secure = uri.scheme_str() == Some("https");
-        let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        let unreached = |error: std::io::Error| format!("can't be reached: {error}");
-        let socket = TcpStream::connect((host, port)).await.map_err(unreached)?;
-        if !is_secure {
-            return exchange(socket, &uri).await;
+    pub(super) fn new(modules: Modules) -> Self {
+        Self {
+            client: Client::default(),
+            modules,
         }
-        let tls = self.tls.get_or_try_init(connector).await?;
-        let name =
-            ServerName::try_from(host.to_owned()).map_err(|error| format!("its host has no valid name: {error}"))?;
-        let socket = tls.connect(name, socket).await.map_err(unreached)?;
-        exchange(socket, &uri).await
     }
-}
 
-/// Trusts whom the machine trusts.
-async fn connector() -> Result<TlsConnector, String> {
-    let found = task::spawn_blocking(rustls_native_certs::load_native_certs).await;
-    let found = found.map_err(|error| format!("the authorities of this machine can't be read: {error}"))?;
-    let mut roots = RootCertStore::empty();
-    let (known, _) = roots.add_parsable_certificates(found.certs);
-    if known == 0 {
-        return Err("this machine trusts no authority: set SSL_CERT_FILE, or install some".to_owned());
+    /// The answer to a question, or why there is none.
+    pub(super) async fn fetch(&self, question: &Question) -> Result<Fact, String> {
+        match question {
+            Question::Document(url) => {
+                let text = within(TIME, self.text(url)).await?;
+                Ok(Fact::Document(Arc::clone(url), Fetched::Text(text)))
+            }
+            Question::Module(wanted) => {
+                let (module, bytes) = within(MODULE_TIME, self.module(wanted)).await?;
+                // First, so that who hears of it can have it.
+                self.modules.put(wanted, &module.sha256, bytes).await?;
+                Ok(Fact::Module(Arc::clone(wanted), FoundModule::Here(module)))
+            }
+            Question::Time(_) | Question::Port(_) => Err("nobody can be asked for it".to_owned()),
+        }
     }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
-}
 
-/// Asks over a connection, which ends with the answer.
-async fn exchange(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, uri: &Uri) -> Result<Arc<str>, String> {
-    let broken = |error: hyper::Error| format!("the connection failed: {error}");
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(socket))
-        .await
-        .map_err(broken)?;
-    let authority = uri.authority().map(|authority| authority.as_str()).unwrap_or_default();
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let request = Request::get(path)
-        .header(header::HOST, authority)
-        .header(header::ACCEPT, "application/json")
-        .header(header::USER_AGENT, "edge-gateway")
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| error.to_string())?;
-    let answer = async {
-        let response = sender.send_request(request).await.map_err(broken)?;
+    async fn text(&self, url: &str) -> Result<Arc<str>, String> {
+        let ask = Ask {
+            uri: uri(url)?,
+            accept: "application/json",
+            authorization: None,
+            authorities: None,
+            most: SIZE,
+        };
         // Whoever is meant is named as he is: another address is nobody's word about him.
-        if response.status() != StatusCode::OK {
-            return Err(format!("status code: {}", response.status().as_u16()));
-        }
-        let body = Limited::new(response.into_body(), SIZE).collect().await;
-        let body = body.map_err(|error| format!("the answer can't be read: {error}"))?;
-        let text = String::from_utf8(body.to_bytes().into()).map_err(|_| "the answer is no text")?;
+        let reply = self.client.get(&ask).await?;
+        let body = ok(reply.status, reply.body)?;
+        let text = String::from_utf8(body.into()).map_err(|_| "the answer is no text")?;
         Ok(text.into())
-    };
-    tokio::pin!(answer, connection);
-    tokio::select! {
-        biased;
-        answer = &mut answer => answer,
-        _ = &mut connection => answer.await,
+    }
+
+    /// A module, with what is to be said of it.
+    async fn module(&self, wanted: &WantedModule) -> Result<(Module, Bytes), String> {
+        let (bytes, image) = match &wanted.source {
+            ModuleSource::Url(url) => {
+                let ask = Ask {
+                    uri: uri(url)?,
+                    accept: "application/wasm, application/octet-stream, */*",
+                    authorization: None,
+                    authorities: wanted.authorities.as_deref(),
+                    most: MODULE_SIZE,
+                };
+                let reply = self.client.follow(ask).await?;
+                (ok(reply.status, reply.body)?, None)
+            }
+            ModuleSource::Image(image) => {
+                let pulled = registry::pull(&self.client, image, wanted).await?;
+                (pulled.module, Some(pulled.manifest))
+            }
+        };
+        if !bytes.starts_with(MAGIC) {
+            return Err("it is no Wasm module".to_owned());
+        }
+        let sha256 = digest(&bytes);
+        Ok((Module { sha256, image }, bytes))
+    }
+}
+
+async fn within<T>(time: Duration, answer: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let answer = time::timeout(time, answer).await;
+    answer.unwrap_or_else(|_| Err(format!("no answer within {} seconds", time.as_secs())))
+}
+
+fn uri(url: &str) -> Result<Uri, String> {
+    // What stands behind # is for the reader of a page.
+    let url = url.split('#').next().unwrap_or_default();
+    url.parse().map_err(|error| format!("it is no URL: {error}"))
+}
+
+/// The body of an answer that went well.
+pub(super) fn ok(status: StatusCode, body: Bytes) -> Result<Bytes, String> {
+    match status {
+        StatusCode::OK => Ok(body),
+        other => Err(format!("status code: {}", other.as_u16())),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    certs::{CONTROLLER, TlsFiles},
     http::{self, Reply},
     task::Task,
 };
@@ -11,15 +12,20 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
+mod modules;
+
 fn asked(entries: &[(&str, u64)]) -> Documents {
-    entries.iter().map(|(url, number)| ((*url).into(), *number)).collect()
+    let entries = entries.iter();
+    entries
+        .map(|(url, number)| (Question::Document((*url).into()), *number))
+        .collect()
 }
 
-fn text(text: &str) -> Result<Arc<str>, String> {
-    Ok(text.into())
+fn text(text: &str) -> Result<Fact, String> {
+    Ok(Fact::Document("a".into(), Fetched::Text(text.into())))
 }
 
-fn failed() -> Result<Arc<str>, String> {
+fn failed() -> Result<Fact, String> {
     Err("status code: 503".to_owned())
 }
 
@@ -40,7 +46,7 @@ impl Rig {
     }
 
     /// Goes to when the document is due, and gives it this.
-    fn next(&mut self, result: Result<Arc<str>, String>) -> (Duration, Option<Fact>) {
+    fn next(&mut self, result: Result<Fact, String>) -> (Duration, Option<Fact>) {
         let due = self.table.next().unwrap();
         let waited = due.duration_since(self.now);
         self.now = due;
@@ -110,6 +116,14 @@ fn no_more_than_there_is_room_for_are_fetched_at_a_time() {
     assert_eq!(rig.table.take_due(rig.now, 2).len(), 1);
 }
 
+/// Modules that nobody puts.
+fn nowhere() -> Modules {
+    Modules::new(
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        TlsFiles::below(std::path::Path::new("/nonexistent"), CONTROLLER),
+    )
+}
+
 /// A server of documents that counts its requests.
 async fn server(page: fn(usize) -> Reply) -> (SocketAddr, Task) {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -137,7 +151,7 @@ async fn documents_are_fetched_as_they_are_asked_for_and_facts_told() {
     let url: Arc<str> = format!("http://{address}/configuration").into();
     let (asking, questions) = watch::channel(Documents::default());
     let (world, mut told) = mpsc::channel(4);
-    let _task = Task::spawn("documents", |stop| run(questions, world, stop));
+    let _task = Task::spawn("documents", |stop| run(questions, nowhere(), world, stop));
     asking.send_replace(asked(&[(&url, 1)]));
     let mut next = async || match told.recv().await {
         Some(Input::Facts(facts)) => facts,
@@ -151,10 +165,11 @@ async fn documents_are_fetched_as_they_are_asked_for_and_facts_told() {
 #[tokio::test]
 async fn what_is_too_long_or_not_there_is_refused() {
     let (address, _server) = server(|_| http::json(vec![b' '; (1 << 20) + 1])).await;
-    let fetcher = Fetcher::default();
-    let error = fetcher.fetch(&format!("http://{address}/")).await.unwrap_err();
+    let fetcher = Fetcher::new(nowhere());
+    let at = |address: String| Question::Document(format!("http://{address}/").into());
+    let error = fetcher.fetch(&at(address.to_string())).await.unwrap_err();
     assert!(error.contains("can't be read"), "{error}");
     let [free] = e2e::ports::free().unwrap();
-    let error = fetcher.fetch(&format!("http://127.0.0.1:{free}/")).await.unwrap_err();
+    let error = fetcher.fetch(&at(format!("127.0.0.1:{free}"))).await.unwrap_err();
     assert!(error.contains("can't be reached"), "{error}");
 }

@@ -8,6 +8,7 @@ use crate::{
     documents,
     http::{self, Query, Reply},
     metrics::Metrics,
+    modules::Modules,
     replicas,
     state::{
         AdminAddresses, Deliveries, Documents, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports,
@@ -130,11 +131,11 @@ impl Hub {
         }
     }
 
-    /// Starts what fetches the documents that translation asks for.
-    pub(super) fn fetch_documents(&self) -> Task {
+    /// Starts what fetches documents and modules that translation asks for.
+    pub(super) fn fetch_documents(&self, modules: Modules) -> Task {
         let (asked, inputs) = (self.documents.clone(), self.inputs.clone());
         Task::lasting("documents", &self.supervision, move |stop| {
-            documents::run(asked.clone(), inputs.clone(), stop)
+            documents::run(asked.clone(), modules.clone(), inputs.clone(), stop)
         })
     }
 

@@ -28,6 +28,8 @@ pub struct Listen {
     pub metrics: Option<SocketAddr>,
     /// What the service of global rate limits is told.
     pub rate_limit: Option<SocketAddr>,
+    /// Wasm modules.
+    pub modules: Option<SocketAddr>,
 }
 
 /// Where the controller listens.
@@ -37,6 +39,7 @@ pub(super) struct Addresses {
     pub(super) health: SocketAddr,
     pub(super) metrics: SocketAddr,
     pub(super) rate_limit: SocketAddr,
+    pub(super) modules: SocketAddr,
 }
 
 impl Addresses {
@@ -53,6 +56,7 @@ impl Addresses {
             health: or(listen.health, 8081),
             metrics: or(listen.metrics, 19001),
             rate_limit: or(listen.rate_limit, 18001),
+            modules: or(listen.modules, 18002),
         }
     }
 }

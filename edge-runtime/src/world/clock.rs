@@ -48,7 +48,7 @@ impl Clock {
         let mut ahead = self.asked.range((Bound::Excluded(told), Bound::Unbounded));
         match ahead.next()? {
             Question::Time(time) => Some(*time),
-            Question::Port(_) | Question::Document(_) => None,
+            Question::Port(_) | Question::Document(_) | Question::Module(_) => None,
         }
     }
 }

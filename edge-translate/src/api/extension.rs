@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::security::{LocalRef, TextSource, service};
+use crate::api::security::{LocalRef, PolicyRef, TextSource, service};
 use crate::api::text::{DurationText, is_default, open_enum};
 
 service! {
@@ -99,6 +99,110 @@ pub struct Lua {
     /// A JSON object that it is given.
     #[serde(default, skip_serializing_if = "is_default")]
     pub filter_context: Option<Value>,
+}
+
+/// A filter of a Wasm module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Wasm {
+    /// Name of the filter; made from the policy when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub name: Option<Box<str>>,
+    /// Id under which the module has registered it.
+    #[serde(default, rename = "rootID", skip_serializing_if = "is_default")]
+    pub root_id: Option<Box<str>>,
+    /// Where the module comes from.
+    pub code: WasmCode,
+    /// Settings of the filter.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub config: Option<Value>,
+    /// Passes requests on when the module fails.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fail_open: Option<bool>,
+    /// Environment of the module.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub env: Option<WasmEnv>,
+}
+
+/// Where a Wasm module comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WasmCode {
+    /// Which member is set.
+    pub r#type: WasmCodeType,
+    /// A file behind a URL.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub http: Option<HttpWasmCode>,
+    /// An image of a registry.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub image: Option<ImageWasmCode>,
+    /// When it is looked at again, where no SHA-256 is given.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pull_policy: Option<PullPolicy>,
+}
+
+open_enum! {
+    /// What a Wasm module comes from.
+    pub enum WasmCodeType {
+        Http = "HTTP",
+        Image = "Image",
+    }
+}
+
+open_enum! {
+    /// When a module is looked at again.
+    pub enum PullPolicy {
+        IfNotPresent = "IfNotPresent",
+        Always = "Always",
+    }
+}
+
+/// A module behind a URL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpWasmCode {
+    /// The URL.
+    pub url: Box<str>,
+    /// SHA-256 of the file in hexadecimal digits; anything will do when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sha256: Option<Box<str>>,
+    /// TLS towards the server.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tls: Option<WasmCodeTls>,
+}
+
+/// A module in an image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ImageWasmCode {
+    /// The image.
+    pub url: Box<str>,
+    /// SHA-256 of its manifest in hexadecimal digits; anything will do when absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sha256: Option<Box<str>>,
+    /// Secret that the registry is shown.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pull_secret_ref: Option<PolicyRef>,
+    /// TLS towards the registry.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tls: Option<WasmCodeTls>,
+}
+
+/// TLS towards the server of a module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WasmCodeTls {
+    /// Authorities that vouch for it.
+    pub ca_certificate_ref: PolicyRef,
+}
+
+/// Environment of a module.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WasmEnv {
+    /// Variables of the proxy's environment that it sees.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub host_keys: Box<[Box<str>]>,
 }
 
 /// A filter of a native module.

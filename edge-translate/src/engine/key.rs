@@ -3,7 +3,7 @@
 use crate::{
     api::{Kind, Timestamp},
     fact::MachinePort,
-    name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, RouteId, SocketId, Sym, Target},
+    name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, ModuleId, RouteId, SocketId, Sym, Target},
 };
 use edge_ir::PortProtocol;
 
@@ -16,6 +16,8 @@ pub(crate) enum Asked {
     Port(MachinePort),
     /// What stands at a URL.
     Document(Sym),
+    /// What Wasm module is to be had.
+    Module(ModuleId),
 }
 
 /// A node of the memo table.

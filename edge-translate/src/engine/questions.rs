@@ -35,6 +35,13 @@ impl Translator {
                     self.memo.touch(Key::Fact(asked));
                 }
             }
+            Fact::Module(wanted, found) => {
+                let module = self.world.module_id(wanted);
+                let asked = Asked::Module(module);
+                if self.asked.contains(&asked) && self.world.set_module(module, Some(found)) {
+                    self.memo.touch(Key::Fact(asked));
+                }
+            }
             Fact::Document(url, fetched) => {
                 let url = self.world.sym(&url);
                 let asked = Asked::Document(url);
@@ -86,6 +93,7 @@ impl Translator {
             Asked::Time(_) => {}
             Asked::Port(port) => _ = self.world.set_port_holder(port, None),
             Asked::Document(url) => _ = self.world.set_document(url, None),
+            Asked::Module(module) => _ = self.world.set_module(module, None),
         }
     }
 
@@ -94,7 +102,13 @@ impl Translator {
             Asked::Time(time) => Question::Time(time),
             Asked::Port(port) => Question::Port(port),
             Asked::Document(url) => Question::Document(self.world.text(url)),
+            Asked::Module(module) => Question::Module(self.world.wanted_module(module)),
         }
+    }
+
+    /// All that is asked.
+    pub(super) fn questions(&self) -> BTreeSet<Question> {
+        self.asked.iter().map(|asked| self.question(*asked)).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{self, Kind, Object, Timestamp},
-    fact::{Fetched, MachinePort},
+    fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
         Ancestor, BackendId, BackendPort, BackendSet, Context, ContextId, Extension, ExtensionId, FilterKey,
         FilterOwner, FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService, PolicyId,
@@ -296,6 +296,13 @@ impl<'a> Reader<'a> {
         let url = self.sym(url);
         self.reads.note(Key::Fact(Asked::Document(url)));
         self.world.document(url)
+    }
+
+    /// What came of fetching a Wasm module; none while nobody told us.
+    pub(crate) fn module(&self, wanted: WantedModule) -> Option<&'a FoundModule> {
+        let module = self.world.module_id(Arc::new(wanted));
+        self.reads.note(Key::Fact(Asked::Module(module)));
+        self.world.module(module)
     }
 
     /// The ports of an object that can be a backend.

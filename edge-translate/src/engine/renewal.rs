@@ -60,7 +60,7 @@ impl Translator {
         // What it says of itself has been said.
         fresh.update();
         fresh.growth.needed = Some(fresh.world.numbers());
-        debug_assert_eq!(fresh.asked, self.asked, "a question came up or went");
+        debug_assert_eq!(fresh.questions(), self.questions(), "a question came up or went");
         *self = fresh;
     }
 }

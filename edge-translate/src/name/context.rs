@@ -7,6 +7,7 @@
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
 use super::{BackendId, FilterKey, Id, OutsideService, Sym};
+use crate::fact::WantedModule;
 use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout,
     UpstreamSettings,
@@ -45,6 +46,10 @@ pub(crate) struct ExtensionId(u32);
 /// The number of a [`PolicyInstance`], with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct InstanceId(u32);
+
+/// The number of a Wasm module that is asked for, with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ModuleId(u32);
 
 /// The number of the settings of a filter's instance, with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -298,6 +303,8 @@ pub(crate) struct Decisions {
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
     filters: Numbered<FilterSettings>,
+    modules: Vec<Arc<WantedModule>>,
+    module_numbers: FxHashMap<Arc<WantedModule>, ModuleId>,
 }
 
 impl Decisions {
@@ -311,6 +318,8 @@ impl Decisions {
             traffic,
             variants,
             filters,
+            modules,
+            module_numbers: _,
         } = self;
         contexts.len()
             + extensions.len()
@@ -319,6 +328,23 @@ impl Decisions {
             + traffic.len()
             + variants.len()
             + filters.len()
+            + modules.len()
+    }
+
+    /// The number of a Wasm module.
+    pub(crate) fn module_id(&mut self, wanted: Arc<WantedModule>) -> ModuleId {
+        if let Some(id) = self.module_numbers.get(&wanted) {
+            return *id;
+        }
+        let id = ModuleId(u32::try_from(self.modules.len()).unwrap_or(u32::MAX));
+        self.modules.push(Arc::clone(&wanted));
+        self.module_numbers.insert(wanted, id);
+        id
+    }
+
+    /// The Wasm module behind a number.
+    pub(crate) fn wanted_module(&self, id: ModuleId) -> Arc<WantedModule> {
+        Arc::clone(&self.modules[id.0 as usize])
     }
 
     /// The number of a context.

@@ -3,8 +3,8 @@
 use super::common::{duration, retries};
 use crate::wire::{put_message, put_struct};
 use edge_ir::{
-    ExternalProcessor, FilterRole, LuaScript, ModuleSource, NativeFilter, Processed, ProcessedBody, ProcessorAnswers,
-    Timeout, Undecided,
+    Download, ExternalProcessor, FilterRole, LuaScript, ModuleSource, NativeFilter, Processed, ProcessedBody,
+    ProcessorAnswers, Timeout, Undecided,
 };
 use envoy_types::{
     pb::{
@@ -172,17 +172,22 @@ fn source(source: &ModuleSource) -> AsyncDataSource {
             specifier: Some(Specifier::Filename(path.to_string())),
             ..Default::default()
         }),
-        ModuleSource::Download { url, sha256, cluster } => AsyncSpecifier::Remote(RemoteDataSource {
-            http_uri: Some(HttpUri {
-                uri: url.to_string(),
-                timeout: Some(duration(DOWNLOAD)),
-                http_upstream_type: Some(HttpUpstreamType::Cluster(cluster.to_string())),
-            }),
-            sha256: sha256.to_string(),
-            ..Default::default()
-        }),
+        ModuleSource::Download(download) => AsyncSpecifier::Remote(remote(download)),
     };
     AsyncDataSource {
         specifier: Some(specifier),
+    }
+}
+
+/// What a proxy fetches itself.
+pub(super) fn remote(download: &Download) -> RemoteDataSource {
+    RemoteDataSource {
+        http_uri: Some(HttpUri {
+            uri: download.url.to_string(),
+            timeout: Some(duration(DOWNLOAD)),
+            http_upstream_type: Some(HttpUpstreamType::Cluster(download.cluster.to_string())),
+        }),
+        sha256: download.sha256.to_string(),
+        ..Default::default()
     }
 }

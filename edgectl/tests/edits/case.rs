@@ -2,7 +2,7 @@
 
 use edge_ir::{Fleet, FleetKey, Network, Origin, Route, RouteAction, StreamProxy};
 use edge_translate::{
-    Change, Fact, Fetched, Question, Translation, Translator,
+    Answers, Change, Fact, Translator,
     api::{Object, ObjectKey, Timestamp},
     load,
 };
@@ -74,7 +74,7 @@ pub(crate) fn read(value: &Value) -> Object {
 /// A translator that follows a case.
 pub(crate) struct Running {
     translator: Translator,
-    documents: BTreeMap<String, String>,
+    documents: Answers,
     pub(crate) fleets: BTreeMap<FleetKey, Arc<Fleet>>,
     /// How often the last edit was translated.
     pub(crate) rounds: usize,
@@ -84,10 +84,12 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn new(case: &Case) -> Self {
+        let mut answers = Answers::default();
         let documents = case.said("document").filter_map(|said| said.split_once(' '));
+        documents.for_each(|(url, text)| answers.put(url, text.as_bytes()));
         let mut running = Self {
             translator: Translator::new(Options::default().settings),
-            documents: documents.map(|(url, text)| (url.to_owned(), text.to_owned())).collect(),
+            documents: answers,
             fleets: BTreeMap::new(),
             rounds: 0,
             runs: BTreeMap::new(),
@@ -118,7 +120,7 @@ impl Running {
             for (unit, times) in &translation.runs {
                 *self.runs.entry(unit).or_default() += times;
             }
-            let facts = self.answers(&translation);
+            let facts = self.documents.to(&translation.wanted);
             self.fleets = translation.fleets;
             if facts.is_empty() {
                 return;
@@ -127,15 +129,6 @@ impl Running {
                 .into_iter()
                 .for_each(|fact| self.translator.apply(Change::Fact(fact)));
         }
-    }
-
-    fn answers(&self, translation: &Translation) -> Vec<Fact> {
-        let known = translation.wanted.added.iter().filter_map(|question| match question {
-            Question::Document(url) => Some((url, self.documents.get(&**url)?)),
-            Question::Time(_) | Question::Port(_) => None,
-        });
-        let facts = known.map(|(url, text)| Fact::Document(Arc::clone(url), Fetched::Text(text.as_str().into())));
-        facts.collect()
     }
 
     /// What becomes of requests and connections now.

@@ -25,9 +25,9 @@ use tonic::{
 
 /// A request as a peer reads it.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(crate) struct Received {
     /// Method, path and version.
-    pub(super) line: String,
+    pub(crate) line: String,
     /// Headers, names in lower case.
     pub(super) headers: Vec<(String, String)>,
     /// The body.
@@ -43,19 +43,19 @@ impl Received {
 }
 
 /// What it answers: a status, headers, a body.
-pub(super) type Answer = (u16, Vec<(&'static str, String)>, String);
+pub(crate) type Answer<B = String> = (u16, Vec<(&'static str, String)>, B);
 
 /// An HTTP server. Each connection ends with its first answer.
-pub(super) struct HttpPeer {
+pub(crate) struct HttpPeer {
     /// Its port.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     is_over: Arc<AtomicBool>,
     accepting: Option<JoinHandle<()>>,
 }
 
 impl HttpPeer {
     /// Answers each request.
-    pub(super) fn start(answer: impl Fn(&Received) -> Answer + Send + 'static) -> Result<Self> {
+    pub(crate) fn start<B: AsRef<[u8]>>(answer: impl Fn(&Received) -> Answer<B> + Send + 'static) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let is_over = Arc::new(AtomicBool::new(false));
@@ -86,7 +86,7 @@ impl Drop for HttpPeer {
     }
 }
 
-fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()> {
+fn serve<B: AsRef<[u8]>>(stream: TcpStream, answer: &impl Fn(&Received) -> Answer<B>) -> Result<()> {
     let mut stream = BufReader::new(stream);
     let mut received = Received {
         line: String::new(),
@@ -111,6 +111,7 @@ fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()>
     received.body = vec![0; length];
     stream.read_exact(&mut received.body)?;
     let (status, headers, body) = answer(&received);
+    let body = body.as_ref();
     let mut head = format!(
         "HTTP/1.1 {status} So\r\ncontent-length: {}\r\nconnection: close\r\n",
         body.len()
@@ -118,7 +119,8 @@ fn serve(stream: TcpStream, answer: &impl Fn(&Received) -> Answer) -> Result<()>
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
-    write!(stream.get_mut(), "{head}\r\n{body}")?;
+    write!(stream.get_mut(), "{head}\r\n")?;
+    stream.get_mut().write_all(body)?;
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::{FIELDS, fields_of};
 use crate::api::{
     ClientTrafficPolicySpec, Kind, Object,
-    extension::{ExtProc, Lua, ModuleFilter},
+    extension::{ExtProc, Lua, ModuleFilter, Wasm},
     security::SecuritySettings,
 };
 use crate::load::known::NARROWING;
@@ -173,6 +173,11 @@ fn known() -> BTreeSet<(&'static str, &'static str)> {
     });
     assert!(walked.is_ok(), "{walked:?}");
     let walked = ModuleFilter::deserialize(Walker {
+        seen: &seen,
+        text: "aaaa",
+    });
+    assert!(walked.is_ok(), "{walked:?}");
+    let walked = Wasm::deserialize(Walker {
         seen: &seen,
         text: "aaaa",
     });

@@ -27,10 +27,14 @@ use edge_ir::{
 use std::{collections::BTreeMap, sync::Arc};
 
 mod filters;
+mod modules;
+mod ours;
 mod outside;
 mod quic;
 mod rate_limit;
 mod tls;
+
+pub(crate) use modules::download;
 
 /// A socket, and what it names.
 #[derive(Clone, Debug, PartialEq)]

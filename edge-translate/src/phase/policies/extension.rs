@@ -21,6 +21,7 @@ mod allowed;
 mod native;
 mod processor;
 mod script;
+mod wasm;
 
 pub(crate) use allowed::Allowed;
 
@@ -73,8 +74,26 @@ enum Read {
         instance: FilterInstance,
         checked: Arc<script::Checked>,
     },
+    /// A filter of a Wasm module.
+    Wasm(FilterInstance),
+    /// A filter of a Wasm module that is still being fetched: a sentence that says so.
+    Awaited(Arc<str>),
     /// A filter of a native module.
     Native(Arc<native::Wanted>),
+}
+
+/// Why nothing runs an entry.
+enum Idle {
+    /// It can't.
+    Faulty(Arc<str>),
+    /// It will, when what it waits for is there.
+    Waiting(Arc<str>),
+}
+
+impl From<Arc<str>> for Idle {
+    fn from(why: Arc<str>) -> Self {
+        Self::Faulty(why)
+    }
 }
 
 /// What runs an entry.
@@ -90,6 +109,8 @@ struct Run {
 pub(crate) struct Settled {
     pub(crate) extending: Extending,
     pub(crate) fault: Option<Arc<str>>,
+    /// What it waits for, and what becomes of requests until then; none where something is wrong with it.
+    pub(crate) awaited: Option<Arc<str>>,
 }
 
 /// Reads a policy; none when it doesn't exist.
@@ -100,7 +121,7 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ExtensionPolicy> {
     let mut asked: Vec<BackendPort> = readable
         .filter_map(|read| match read {
             Read::Processor { backend, .. } => Some(backend.port),
-            Read::Script { .. } | Read::Native(_) => None,
+            Read::Script { .. } | Read::Wasm(_) | Read::Awaited(_) | Read::Native(_) => None,
         })
         .flat_map(|port| reader.backends_behind(port))
         .collect();
@@ -157,7 +178,7 @@ fn draft(reader: &Reader<'_>, owner: &str, merge_type: &Value, fields: &Map<Stri
             "extProc" => processor::read,
             "lua" => script::read,
             "dynamicModule" => native::read,
-            "wasm" => unsupported,
+            "wasm" => wasm::read,
             _ => {
                 draft.faults.push(format!("Spec: spec.{field}: unknown field."));
                 continue;
@@ -193,11 +214,6 @@ fn missing(field: &str, entry: &Value) -> Missing {
         true => Missing::PassedOn,
         false => Missing::Refused,
     }
-}
-
-fn unsupported(_: &Reader<'_>, place: Place<'_>, _: &Value) -> Result<Read, Arc<str>> {
-    let area = place.area();
-    Err(format!("{area}: {} is not supported by this version.", place.field).into())
 }
 
 /// Where an entry stands.
@@ -256,15 +272,19 @@ impl Draft {
         let mut filters = FilterList::new(reader);
         let mut backends = Vec::new();
         let mut found = Vec::new();
+        let mut awaited: Vec<Arc<str>> = Vec::new();
         for entry in &self.entries {
             match entry.run(reader, allowed) {
                 Ok(run) => {
                     filters.instance(run.instance, run.outside.into_iter().collect(), FilterEffect::On);
                     backends.extend(run.backend);
                 }
-                Err(why) => {
+                Err(idle) => {
                     is_closed |= entry.missing == Missing::Refused;
-                    found.push(why);
+                    match idle {
+                        Idle::Faulty(why) => found.push(why),
+                        Idle::Waiting(what) => awaited.push(what),
+                    }
                 }
             }
         }
@@ -277,9 +297,15 @@ impl Draft {
                 streams: self.streams(),
             })),
         };
+        let until_then = match is_closed {
+            true => "Until then requests are answered 500.",
+            false => "Until then requests go on without it.",
+        };
+        let is_waiting = faults.is_empty() && !awaited.is_empty();
         Settled {
             extending,
             fault: (!faults.is_empty()).then(|| faults.join("\n").into()),
+            awaited: is_waiting.then(|| format!("{} {until_then}", awaited.join("\n")).into()),
         }
     }
 
@@ -295,7 +321,7 @@ impl Draft {
 
 impl Entry {
     /// What runs it, or why nothing can.
-    fn run(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<Run, Arc<str>> {
+    fn run(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<Run, Idle> {
         let alone = |instance| Run {
             instance,
             backend: None,
@@ -303,7 +329,7 @@ impl Entry {
         };
         match self.read.as_ref().map_err(Arc::clone)? {
             Read::Processor { instance, backend } => match set::refusal(reader, backend.port) {
-                Some(why) => Err(format!("ExtProc: {why}").into()),
+                Some(why) => Err(Idle::Faulty(format!("ExtProc: {why}").into())),
                 None => Ok(Run {
                     backend: Some(*backend),
                     ..alone(instance.clone())
@@ -313,6 +339,8 @@ impl Entry {
                 checked.judge(reader, allowed)?;
                 Ok(alone(instance.clone()))
             }
+            Read::Wasm(instance) => Ok(alone(instance.clone())),
+            Read::Awaited(what) => Err(Idle::Waiting(Arc::clone(what))),
             Read::Native(wanted) => {
                 let (instance, outside) = wanted.among(allowed)?;
                 Ok(Run {

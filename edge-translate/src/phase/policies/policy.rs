@@ -78,13 +78,19 @@ pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, g
     }
 }
 
-/// What a policy, merged into that of a parent if it merges with one, waits for; none where it is in force or invalid.
-pub(crate) fn awaited(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>) -> Option<Arc<str>> {
+/// What a policy, merged into that of a parent if it merges with one, waits for under a Gateway, and what becomes of
+/// requests until then; none where it is in force or invalid.
+pub(crate) fn awaited(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, gateway: Id) -> Option<Arc<str>> {
     match policy.kind {
         Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
-            Err(Unsettled::Waiting(what)) => Some(what),
+            Err(Unsettled::Waiting(what)) => Some(format!("{what} Until then requests are answered 500.").into()),
             Ok(_) | Err(Unsettled::Invalid(_)) => None,
         },
+        Kind::EdgeExtensionPolicy => {
+            let allowed = Allowed::of(reader, gateway);
+            let draft = extension::under(reader, policy.id, parent)?;
+            draft.settle(reader, allowed.as_deref()).awaited
+        }
         _ => None,
     }
 }

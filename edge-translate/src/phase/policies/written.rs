@@ -5,12 +5,14 @@ use crate::api::Generic;
 use serde_json::{Map, Value};
 
 /// Fields that hold references, or lists of them.
-const REFERENCES: [&str; 7] = [
+const REFERENCES: [&str; 9] = [
     "backendRef",
     "backendRefs",
+    "caCertificateRef",
     "clientIDRef",
     "clientSecret",
     "credentialRefs",
+    "pullSecretRef",
     "users",
     "valueRef",
 ];

@@ -192,12 +192,15 @@ impl Subject<'_, '_> {
         let overridden = overridden::condition(self.reader, self.policy, target);
         let without_http3 = self.without_http3(target);
         for ancestor in ancestors {
-            let invalid = gateway_of(self.reader, ancestor).and_then(|gateway| self.invalid(None, gateway));
+            let gateway = gateway_of(self.reader, ancestor);
+            let invalid = gateway.and_then(|gateway| self.invalid(None, gateway));
             let accepted = invalid
                 .or_else(|| unfit.clone())
                 .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
             self.accept(ancestor, accepted);
-            self.awaits(ancestor, None);
+            if let Some(gateway) = gateway {
+                self.awaits(ancestor, None, gateway);
+            }
             self.said(ancestor).without_http3.extend_from_slice(&without_http3);
             if let Some(overridden) = &overridden {
                 self.said(ancestor).overridden = Some(overridden.clone());
@@ -246,12 +249,11 @@ impl Subject<'_, '_> {
     }
 
     /// Says what the policy, merged into that of a parent if there is one, waits for.
-    fn awaits(&mut self, ancestor: Ancestor, parent: Option<Id>) {
-        let Some(what) = policy::awaited(self.reader, self.policy, parent) else {
+    fn awaits(&mut self, ancestor: Ancestor, parent: Option<Id>, gateway: Id) {
+        let Some(what) = policy::awaited(self.reader, self.policy, parent, gateway) else {
             return;
         };
-        let message = format!("{what} Until then requests are answered 500.");
-        let pending = Condition::no("Programmed", "Pending", message);
+        let pending = Condition::no("Programmed", "Pending", what.to_string());
         self.said(ancestor).programmed.get_or_insert(pending);
     }
 
@@ -347,7 +349,7 @@ impl Subject<'_, '_> {
                 if let Some(invalid) = self.invalid(Some(above), listener.gateway) {
                     self.accept(ancestor, invalid);
                 }
-                self.awaits(ancestor, Some(above));
+                self.awaits(ancestor, Some(above), listener.gateway);
                 let message = format!("Merged with policy {}", self.name_of(above));
                 self.said(ancestor).merged = Some(Condition::yes("Merged", "Merged", message));
             }

@@ -7,7 +7,7 @@ use super::{
         common::number,
         ext_authz, extension,
         manager::{http_filter, probe},
-        mutation, oauth2, token,
+        mutation, oauth2, token, wasm,
     },
     admission, bandwidth, compressor, credential_injector, dynamic_forward_proxy, name, rate_limit, rate_limit_service,
 };
@@ -38,6 +38,7 @@ pub(in crate::lower) fn instance(instance: &FilterInstance) -> Option<HttpFilter
         FilterSettings::ExternalAuth(auth) => off(http_filter(name, ext_authz::lower(auth))),
         FilterSettings::Processor(processor) => off(http_filter(name, extension::processor(processor))),
         FilterSettings::Script(script) => off(packed(name, extension::script(script))),
+        FilterSettings::Wasm(filter) => off(http_filter(name, wasm::filter(name, filter))),
         FilterSettings::Native(filter) => off(http_filter(name, extension::native(filter))),
         FilterSettings::Login(login) => off(http_filter(name, oauth2::lower(login))),
         FilterSettings::Tokens(tokens) => packed(name, token::tokens(tokens)),
@@ -83,7 +84,8 @@ fn of_routes(kind: FilterKind, name: &str) -> Option<HttpFilter> {
         | FilterKind::JwtAuthn
         | FilterKind::Lua
         | FilterKind::Oauth2
-        | FilterKind::RateLimit => return None,
+        | FilterKind::RateLimit
+        | FilterKind::Wasm => return None,
     })
 }
 

@@ -1,6 +1,6 @@
 //! What instances of filters do by themselves, for the routes that use them, and what they need for that.
 
-use super::{outside, rate_limit};
+use super::{modules, outside, rate_limit};
 use crate::{
     api::Kind,
     engine::reader::Reader,
@@ -138,6 +138,9 @@ pub(super) fn secrets(reader: &Reader<'_>, key: FilterKey) -> Vec<Arc<Secret>> {
 pub(super) fn clusters(reader: &Reader<'_>, key: FilterKey) -> Vec<ClusterParts> {
     if key.kind == FilterKind::RateLimit {
         return rate_limit::cluster(reader).into_iter().collect();
+    }
+    if key.kind == FilterKind::Wasm {
+        return vec![modules::cluster(reader)];
     }
     let Some(FilterOwner::Of(instance)) = key.owner else {
         return Vec::new();

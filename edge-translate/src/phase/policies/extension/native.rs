@@ -10,7 +10,8 @@ use crate::{
     name::OutsideService,
 };
 use edge_ir::{
-    FilterId, FilterInstance, FilterKind, FilterRole, FilterSettings, ModuleSource, NativeFilter, NativeModule,
+    Download, FilterId, FilterInstance, FilterKind, FilterRole, FilterSettings, ModuleSource, NativeFilter,
+    NativeModule,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -81,12 +82,12 @@ fn source(module: &DynamicModule) -> Result<(ModuleSource, Option<OutsideService
                 return Err("sha256 must be 64 hexadecimal digits");
             }
             let at = OutsideService::at(&remote.url)?;
-            let download = ModuleSource::Download {
+            let download = Download {
                 url: (&*remote.url).into(),
                 sha256: (&*remote.sha256).into(),
                 cluster: at.cluster(""),
             };
-            Ok((download, Some(at)))
+            Ok((ModuleSource::Download(download), Some(at)))
         }
         _ => Err("exactly one of local or remote must be set with correct type"),
     }
