@@ -17,6 +17,7 @@ mod object;
 mod scalar;
 mod split;
 pub mod tree;
+pub(crate) mod typed;
 mod unsupported;
 
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use super::{merge, traffic::Problems};
 use crate::{
     api::{ClientTrafficPolicySpec, Kind, Metadata, Object, TlsVersion, client_traffic as api},
     engine::reader::Reader,
+    load::typed::typed,
     name::Id,
     phase::precedence::Seniority,
 };
@@ -103,10 +104,10 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ClientPolicy> {
         // Read as what it isn't, and refused for that.
         other => other.clone(),
     };
-    let traffic = match serde_path_to_error::deserialize::<_, ClientTrafficPolicySpec>(fields) {
+    let traffic = match typed::<ClientTrafficPolicySpec>(fields) {
         Ok(spec) => read(reader, &object.metadata, &spec, &mut problems),
         Err(error) => {
-            problems.add("Spec", format_args!("spec.{}: {}", error.path(), error.inner()));
+            problems.add("Spec", error.under("spec"));
             ClientTraffic::default()
         }
     };

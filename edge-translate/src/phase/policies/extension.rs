@@ -9,6 +9,7 @@ use super::{filter_list::FilterList, merge, traffic::Problems, written::homed};
 use crate::{
     api::{Generic, Kind, MergeType, Object},
     engine::reader::Reader,
+    load::typed::typed,
     name::{BackendId, BackendPort, Extending, Extension, Id, OutsideService, Streams},
     phase::{backends::set, precedence::Seniority},
 };
@@ -246,9 +247,9 @@ impl Place<'_> {
 
     /// The entry as its type has it.
     fn parse<T: DeserializeOwned>(self, entry: &Value) -> Result<T, Arc<str>> {
-        serde_path_to_error::deserialize(entry).map_err(|error| {
+        typed(entry.clone()).map_err(|error| {
             let (area, field, index) = (self.area(), self.field, self.index);
-            format!("{area}: spec.{field}[{index}].{}: {}.", error.path(), error.inner()).into()
+            format!("{area}: {}.", error.under(&format!("spec.{field}[{index}]"))).into()
         })
     }
 

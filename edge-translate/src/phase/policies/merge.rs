@@ -3,7 +3,10 @@
 //! Both kinds of merging take objects member by member. A list of the more specific one stands in place of the other's;
 //! in a strategic merge the entries of a list whose type has a key are taken by that key.
 
-use crate::api::{BackendTrafficPolicySpec, MergeType};
+use crate::{
+    api::{BackendTrafficPolicySpec, MergeType},
+    load::typed::typed,
+};
 use serde_json::{Map, Value};
 
 /// Lists whose entries have a key, by name of the field.
@@ -35,7 +38,7 @@ pub(super) fn merged(
         }
     }
     lay(&mut base, over, how);
-    serde_json::from_value(Value::Object(base)).ok()
+    typed(Value::Object(base)).ok()
 }
 
 fn fields(spec: &BackendTrafficPolicySpec) -> Option<Map<String, Value>> {
@@ -80,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     fn both(parent: Value, child: Value, how: &MergeType) -> Value {
-        let spec = |value| serde_json::from_value::<BackendTrafficPolicySpec>(value).expect("a spec");
+        let spec = |value| typed::<BackendTrafficPolicySpec>(value).expect("a spec");
         serde_json::to_value(merged(&spec(parent), &spec(child), how)).expect("a value")
     }
 

@@ -9,6 +9,7 @@ use super::{filter_list::FilterList, merge, traffic::Problems, written::homed};
 use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
     engine::reader::Reader,
+    load::typed::typed,
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
     phase::{backends::set, precedence::Seniority, routes::is_token},
 };
@@ -108,11 +109,11 @@ fn settle(
         backends: Vec::new(),
         waits: Vec::new(),
     };
-    let read = serde_path_to_error::deserialize::<_, SecuritySettings>(Value::Object(fields));
+    let read = typed::<SecuritySettings>(Value::Object(fields));
     let streams = match read {
         Ok(settings) => guard(reader, owner, &settings, &mut guards, &mut problems),
         Err(error) => {
-            problems.add("Spec", format_args!("spec.{}: {}", error.path(), error.inner()));
+            problems.add("Spec", error.under("spec"));
             Streams::Open
         }
     };

@@ -12,6 +12,7 @@ use crate::{
         cluster_settings::ClusterSettings,
     },
     engine::reader::Reader,
+    load::typed::typed,
     name::{Id, Routing, Traffic, TrafficId, Variant},
     phase::precedence::Seniority,
 };
@@ -109,8 +110,10 @@ impl<'a> Sources<'a> {
 /// What settings of a service that a policy asks change about its cluster, and when it is asked again.
 pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) -> (Variant, Option<RetryPolicy>) {
     // The same fields: a policy has more beside them.
-    let spec = serde_json::to_value(settings).and_then(serde_json::from_value::<BackendTrafficPolicySpec>);
-    let Ok(spec) = spec else {
+    let spec = serde_json::to_value(settings)
+        .ok()
+        .and_then(|fields| typed(fields).ok());
+    let Some(spec) = spec else {
         problems.add("BackendSettings", "they can't be read");
         return Default::default();
     };
