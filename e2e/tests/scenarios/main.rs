@@ -17,6 +17,7 @@ mod rejection;
 mod resources;
 mod statuses;
 mod telemetry;
+mod traffic;
 
 use changes::{
     a_certificate_is_rotated_without_a_failed_request, edits_under_load_fail_no_request,
@@ -41,6 +42,12 @@ use protocols::{
 };
 use rejection::what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit;
 use telemetry::access_logs_go_where_an_edge_proxy_says;
+use traffic::{
+    backends_that_fail_are_left_out, backends_that_fail_probes_are_left_out, faults_are_injected,
+    filters_answer_rewrite_and_sign, long_requests_are_refused, requests_are_tried_again,
+    requests_beyond_a_rate_are_turned_away, requests_end_in_time, requests_of_a_user_stay_at_a_backend,
+    what_a_cluster_bears_is_bounded,
+};
 
 e2e::with_each_data_plane! {
     gateways_do_not_notice_each_other,
@@ -70,6 +77,16 @@ e2e::with_each_data_plane! {
     a_service_decides_over_grpc,
     a_service_decides_over_http,
     connections_of_before_are_not_let_past_a_new_guard,
+    faults_are_injected,
+    long_requests_are_refused,
+    requests_are_tried_again,
+    requests_end_in_time,
+    requests_beyond_a_rate_are_turned_away,
+    what_a_cluster_bears_is_bounded,
+    requests_of_a_user_stay_at_a_backend,
+    backends_that_fail_probes_are_left_out,
+    backends_that_fail_are_left_out,
+    filters_answer_rewrite_and_sign,
 }
 
 e2e::with_envoy! {

@@ -29,14 +29,14 @@ pub(crate) struct Received {
     /// Method, path and version.
     pub(crate) line: String,
     /// Headers, names in lower case.
-    pub(super) headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// The body.
     pub(super) body: Vec<u8>,
 }
 
 impl Received {
     /// The first value of a header.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
     }

@@ -31,6 +31,9 @@ pub(super) fn probes(check: &HealthCheck, cluster: &Cluster) -> Option<core::Hea
     Some(core::HealthCheck {
         timeout: Some(duration(check.timeout)),
         interval: Some(duration(check.interval)),
+        // A cluster that has had no request yet would be probed once a minute: what failed its first probe, as a pod that
+        // still starts does, would be left out so long.
+        no_traffic_interval: Some(duration(check.interval)),
         initial_jitter: check.initial_jitter.map(duration),
         unhealthy_threshold: number(check.unhealthy_threshold),
         healthy_threshold: number(check.healthy_threshold),

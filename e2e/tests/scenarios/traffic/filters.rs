@@ -1,0 +1,106 @@
+//! Faults, bounds of bodies, and what HTTPRouteFilters do.
+
+use super::{Routed, backend, body, get};
+use crate::policies::HttpPeer;
+use anyhow::Result;
+use e2e::{http::Request, stack::DataPlane};
+use std::time::{Duration, Instant};
+
+pub(crate) fn faults_are_injected(plane: &DataPlane) -> Result<()> {
+    let (peer, _) = backend("one")?;
+    let www = Routed::start(plane, &[peer.port])?;
+    www.answers(&get("/"), 200)?;
+    www.shape("  faultInjection: { abort: { httpStatus: 418 } }\n")?;
+    www.answers(&get("/"), 418)?;
+    www.shape("  faultInjection: { abort: { httpStatus: 418, percentage: 0 } }\n")?;
+    www.answers(&get("/"), 200)?;
+    let delay = Duration::from_millis(700);
+    www.shape("  faultInjection: { delay: { fixedDelay: 700ms } }\n")?;
+    www.holds("a delay", || {
+        let begun = Instant::now();
+        assert_eq!(www.ask(&get("/"))?.status, 200);
+        Ok(begun.elapsed() >= delay)
+    })?;
+    www.unshape()?;
+    www.holds("no delay", || {
+        let begun = Instant::now();
+        assert_eq!(www.ask(&get("/"))?.status, 200);
+        Ok(begun.elapsed() < delay)
+    })
+}
+
+pub(crate) fn long_requests_are_refused(plane: &DataPlane) -> Result<()> {
+    let (peer, _) = backend("one")?;
+    let www = Routed::start(plane, &[peer.port])?;
+    www.answers(&get("/"), 200)?;
+    let long = "x".repeat(2_000);
+    www.shape("  requestBuffer: { limit: 1Ki }\n")?;
+    www.holds("a request that is too long", || Ok(www.post(&long)?.status == 413))?;
+    assert_eq!(www.post(&long[..1_000])?.status, 200);
+    www.shape("  requestBuffer: { limit: 4Ki }\n")?;
+    www.holds("a request that is short enough", || Ok(www.post(&long)?.status == 200))?;
+    www.unshape()
+}
+
+/// A route of its own to the peers, with an HTTPRouteFilter.
+fn filtered(host: &str, spec: &str) -> String {
+    format!(
+        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\n\
+         metadata: {{ name: filtered, namespace: default }}\nspec:\n  parentRefs: [{{ name: quickstart }}]\n  \
+         hostnames: [{host}]\n  rules:\n    - filters: [{{ type: ExtensionRef, extensionRef: \
+         {{ group: gateway.edge, kind: HTTPRouteFilter, name: filter }} }}]\n      \
+         backendRefs: [{{ group: gateway.edge, kind: Backend, name: peers }}]\n\
+         ---\napiVersion: gateway.edge/v1alpha1\nkind: HTTPRouteFilter\n\
+         metadata: {{ name: filter, namespace: default }}\nspec:\n{spec}"
+    )
+}
+
+pub(crate) fn filters_answer_rewrite_and_sign(plane: &DataPlane) -> Result<()> {
+    const FILE: &str = "filtered.yaml";
+    const ITS_HOST: &str = "filtered.example.com";
+    let peer = HttpPeer::start(|request| {
+        let seen = ["host", "authorization"].map(|name| request.header(name).unwrap_or("-"));
+        let text = format!(
+            "{} {}",
+            request.line.split(' ').nth(1).unwrap_or_default(),
+            seen.join(" ")
+        );
+        (200, Vec::new(), text)
+    })?;
+    let www = Routed::start(plane, &[peer.port])?;
+    www.answers(&get("/"), 200)?;
+    let ask = Request {
+        headers: &[("x-to", "other.example.com")],
+        ..Request::get(ITS_HOST, "/v1/user/ann")
+    };
+    let answer = |spec: &str| www.stack.put(FILE, &filtered(ITS_HOST, spec));
+
+    answer("  directResponse: { statusCode: 418, contentType: text/plain, body: { type: Inline, inline: short } }\n")?;
+    let told = www.until("an answer without backend", &ask, |told| told.status == 418)?;
+    assert_eq!(
+        (body(&told), told.header("content-type")),
+        ("short".to_owned(), Some("text/plain"))
+    );
+
+    answer(
+        "  urlRewrite:\n    hostname: { type: Header, header: x-to }\n    path: { type: ReplaceRegexMatch, \
+         replaceRegexMatch: { pattern: '/v1/user/(.*)', substitution: '/of/\\1' } }\n",
+    )?;
+    www.until("a path and a host that are rewritten", &ask, |told| {
+        body(told) == "/of/ann other.example.com -"
+    })?;
+
+    www.stack.put(
+        "secret.yaml",
+        "---\napiVersion: v1\nkind: Secret\nmetadata: { name: token, namespace: default }\n\
+         stringData: { credential: Bearer abc }\n",
+    )?;
+    answer("  credentialInjection: { overwrite: true, credential: { valueRef: { name: token } } }\n")?;
+    www.until("a credential", &ask, |told| {
+        body(told) == format!("/v1/user/ann {ITS_HOST} Bearer abc")
+    })?;
+    www.stack.remove("secret.yaml")?;
+    www.until("no request without its credential", &ask, |told| told.status == 500)?;
+    www.stack.remove(FILE)?;
+    www.until("no such host", &ask, |told| told.status == 404).map(drop)
+}
