@@ -4,13 +4,13 @@ FROM rust:1.95.0-alpine AS build
 # For ring, which is partly C.
 RUN apk add --no-cache gcc musl-dev
 # The compiler of this image, whatever the toolchain file adds for development.
-ENV RUSTUP_TOOLCHAIN=1.95.0 CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_STRIP=symbols
+ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src
 COPY . .
 ARG EDGE_GATEWAY_COMMIT=unknown
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --release --locked -p edge-runtime --bin edgegateway && \
-    mkdir -p /out/tmp && cp target/release/edgegateway /out/edgegateway
+    cargo build --profile dist --locked -p edge-runtime --bin edgegateway && \
+    mkdir -p /out/tmp && cp target/dist/edgegateway /out/edgegateway
 # Nothing but the program: it is linked statically.
 FROM scratch
 ENV PATH=/usr/local/bin

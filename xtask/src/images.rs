@@ -18,7 +18,7 @@ fn packages_and_programs_exist() {
     let metadata = workspace::metadata().unwrap();
     for (image, package, program) in IMAGES {
         let text = recipe(image);
-        let build = format!("cargo build --release --locked -p {package} --bin {program} ");
+        let build = format!("cargo build --profile dist --locked -p {package} --bin {program} ");
         assert!(text.contains(&build), "{image}: {text}");
         let packages = metadata["packages"].as_array().unwrap();
         let found = packages.iter().find(|found| found["name"] == package).unwrap();
@@ -52,8 +52,8 @@ fn stages_are_there_before_they_are_copied_from() {
             "{image}: {copied:?}"
         );
         for (source, _) in &copied {
-            let made = text.contains(&format!("cp target/release/{program} {source} "))
-                || text.contains(&format!("cp target/release/{program} {source}\n"))
+            let made = text.contains(&format!("cp target/dist/{program} {source} "))
+                || text.contains(&format!("cp target/dist/{program} {source}\n"))
                 || text.contains(&format!("mkdir -p {source} "));
             assert!(made, "{image}: nothing makes {source}");
         }
