@@ -75,7 +75,7 @@ fn the_compiler_is_ours() {
             "{image}: {channel}"
         );
         assert!(
-            text.contains(&format!("RUSTUP_TOOLCHAIN={channel} ")),
+            text.contains(&format!("RUSTUP_TOOLCHAIN={channel}\n")),
             "{image}: {channel}"
         );
     }
