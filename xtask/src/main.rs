@@ -9,6 +9,7 @@ mod images;
 mod lab;
 mod lint;
 mod quickstart;
+mod services;
 mod test;
 mod workspace;
 

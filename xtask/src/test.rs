@@ -23,6 +23,7 @@ use crate::{
     conformance::{self, DataPlane},
     envoy,
     lab::Lab,
+    services,
     workspace::{self, Profile, Programs},
 };
 use anyhow::{Result, bail};
@@ -186,7 +187,10 @@ fn end_to_end() -> Result<Tally> {
     let mut command = tests()?;
     let targets = test_targets()?;
     choose(&mut command, targets.iter().filter(|t| t.is_end_to_end()));
-    command.env("EDGE_ENVOY", envoy).env("EDGE_PROGRAMS", programs.path(""));
+    command
+        .env("EDGE_ENVOY", envoy)
+        .env("EDGE_SERVICES", services::build_provider()?)
+        .env("EDGE_PROGRAMS", programs.path(""));
     tally::run(command)
 }
 

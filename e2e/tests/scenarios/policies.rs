@@ -10,6 +10,7 @@ use e2e::{
 };
 
 mod browsers;
+mod certified;
 mod credentials;
 mod logins;
 mod peers;
@@ -22,7 +23,7 @@ mod ways;
 
 pub(crate) use browsers::{scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused};
 pub(crate) use credentials::{clients_need_a_key, users_need_a_password};
-pub(crate) use logins::clients_log_in_at_a_provider;
+pub(crate) use logins::{clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider};
 pub(crate) use peers::{GrpcPeer, HttpPeer};
 pub(crate) use rules::{connections_are_let_in_by_address, rules_decide_by_expressions, rules_decide_who_may_do_what};
 pub(crate) use services::{a_service_decides_over_grpc, a_service_decides_over_http};

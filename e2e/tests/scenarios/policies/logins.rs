@@ -1,7 +1,9 @@
 //! Logins at an identity provider.
 
 use super::{
-    Guarded, HOST, get,
+    Guarded, HOST,
+    certified::{self, Certified},
+    get,
     provider::{CLIENT, Provider, SECRET, target},
 };
 use crate::statuses::policy_says;
@@ -20,6 +22,14 @@ struct Browser {
 }
 
 impl Browser {
+    /// Goes where a login at the gateway leads, to a provider that asks for name and password, and comes back; gives the
+    /// answer to that.
+    fn logs_in_by_name(&mut self, www: &Guarded, certified: &Certified, password: &str) -> Result<Response> {
+        let sent = self.asks(www, "/")?;
+        let back = certified.login(location(&sent)?, password)?;
+        self.asks(www, target(&back)?)
+    }
+
     /// Asks the gateway.
     fn asks(&mut self, www: &Guarded, path: &str) -> Result<Response> {
         let cookies = self.cookies.iter().map(|(name, value)| format!("{name}={value}"));
@@ -125,5 +135,43 @@ pub(crate) fn clients_log_in_at_a_provider(plane: &DataPlane) -> Result<()> {
     www.is_refused_for("secret default/client does not exist")?;
     let pending = policy_says(&www.stack.status()?, ["SecurityPolicy", "guard", "Programmed", "False"]);
     ensure!(pending.is_empty(), "{pending:?}");
+    www.open()
+}
+
+/// The same at a provider that others have written, and that is certified to be one.
+pub(crate) fn clients_log_in_at_a_certified_provider(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let certified = Certified::start(www.stack.site.path(""))?;
+    www.stack.put("client.yaml", &secret(certified::SECRET))?;
+    www.guard(&format!(
+        "  oidc:\n    provider: {{ issuer: '{}' }}\n    clientID: {}\n    clientSecret: {{ name: client }}\n    \
+         forwardAccessToken: true\n",
+        certified.issuer(),
+        certified::CLIENT
+    ))?;
+    www.answers(&get(&[]), 302)?;
+
+    let mut ann = Browser::default();
+    let back = ann.logs_in_by_name(&www, &certified, certified::PASSWORD)?;
+    ensure!(location(&back)? == format!("http://{HOST}/"), "{back:?}");
+    let seen = ann.asks(&www, "/")?;
+    ensure!(seen.status == 200, "{seen:?}");
+    let told = seen.json()?["headers"]["Authorization"][0].clone();
+    ensure!(told.as_str().is_some_and(|told| told.starts_with("Bearer ")), "{told}");
+
+    // Who doesn't know the password doesn't come back.
+    let mut eve = Browser::default();
+    ensure!(eve.logs_in_by_name(&www, &certified, "guess").is_err());
+    ensure!(eve.asks(&www, "/")?.status == 302);
+
+    // The provider takes no other secret for the client's.
+    www.stack.put("client.yaml", &secret("wrong"))?;
+    let found = wait_for("a login that fails", PATIENCE, || {
+        let mut bob = Browser::default();
+        let back = bob.logs_in_by_name(&www, &certified, certified::PASSWORD)?;
+        ensure!(back.status == 401, "the last answer was {back:?}");
+        Ok(Some(()))
+    });
+    found.with_context(|| www.stack.logs())?;
     www.open()
 }
