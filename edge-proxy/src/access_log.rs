@@ -15,8 +15,13 @@ pub mod writer;
 
 pub(crate) use record::Record;
 
+use http::{HeaderMap, StatusCode, Version};
+
 use crate::access_log::value::Entry;
-use crate::downstream::connection::Connection;
+use crate::config::access_log::BodyFormat;
+use crate::downstream::connection::{Connection, Protocol};
+use crate::http::head::Head;
+use crate::http::ingress;
 
 /// Writes what the logs of an exchange's listener say of it.
 pub(crate) fn write(connection: &Connection, record: &Record) {
@@ -29,4 +34,29 @@ pub(crate) fn write(connection: &Connection, record: &Record) {
                 .append(worker, &log.file, |line| render::line(&log.format, &entry, line));
         }
     }
+}
+
+/// Writes the content of a response that takes the place of another one, of which status and fields are told.
+pub(crate) fn body(
+    body: &BodyFormat,
+    connection: &Connection,
+    head: &Head,
+    status: StatusCode,
+    fields: &HeaderMap,
+) -> Vec<u8> {
+    let now = connection.worker.clock.now();
+    let mut record = Record::new(std::sync::Arc::clone(&body.logs), now, head.random);
+    record.request(head);
+    record.response(status, fields);
+    if connection.protocol == Protocol::Http1 {
+        record.version = Some(Version::HTTP_11);
+    }
+    record.client = ingress::client_of(connection, head);
+    let mut content = Vec::new();
+    let entry = Entry {
+        connection,
+        record: &record,
+    };
+    render::content(&body.format, &entry, &mut content);
+    content
 }

@@ -18,13 +18,17 @@
 //! Routes are looked up again when a filter asks for it, and the filters that are still to come are those of the new
 //! route (Envoy keeps those of the first; so a route that guards itself is guarded here either way).
 
+mod admission_control;
 mod api_key;
+pub(crate) mod bandwidth_limit;
 mod basic_auth;
 pub(crate) mod buffer;
+mod compressor;
 mod cookies;
 mod cors;
 mod credential_injector;
 mod csrf;
+mod custom_response;
 mod ext_authz;
 mod fault;
 pub(crate) mod grpc_web;
@@ -44,7 +48,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use smallvec::SmallVec;
 
-use crate::config::access::AccessRules;
+use crate::config::access::{AccessRules, Metadata};
 use crate::config::filter::api_key::ApiKeyAuth;
 use crate::config::filter::basic_auth::{BasicAuth, Users};
 use crate::config::filter::credential::Injector;
@@ -57,9 +61,14 @@ use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
 use crate::http::head::Head;
+use crate::http::incoming::Incoming;
 use crate::http::route::{Destination, Site};
 use crate::http::{Arrived, local_reply};
+use admission_control::Admitting;
+use bandwidth_limit::Slowing;
+use compressor::Compressing;
 use cors::Cors;
+use custom_response::{Elsewhere, Replaced, Replacing};
 use ext_authz::Authorizing;
 use grpc_web::Bridge;
 use local_rate_limit::Limited;
@@ -88,6 +97,10 @@ enum Step<'a> {
     Buffer(usize),
     CredentialInjector(&'a Injector),
     HeaderMutation(&'a HeaderMutations),
+    Compressor(Compressing<'a>),
+    Admission(Admitting<'a>),
+    CustomResponse(Replacing<'a>),
+    Bandwidth(Slowing<'a>),
     /// What the route says isn't for this filter, or nobody knows the filter: nothing may pass.
     Misfit(&'a str),
 }
@@ -172,11 +185,32 @@ impl<'a> Chain<'a> {
             let settings = own.and_then(|own| own.settings.as_deref());
             // Who edits the head may give those behind it something to do.
             let is_final = !self.steps.iter().any(|(_, step)| step.edits_requests());
-            let step = Step::of(&filter.kind, settings, is_final.then_some(head));
+            let step = self.step(&filter.kind, settings, is_final.then_some(head));
             let step = step.unwrap_or(Some(Step::Misfit(&filter.name)));
             // As in Envoy: what the proxy itself answers is nobody's page.
             let step = step.filter(|step| destination.is_backend() || !matches!(step, Step::Cors(_)));
             self.steps.extend(step.map(|step| (place, step)));
+        }
+    }
+
+    /// A filter at work beside those that there are.
+    fn step(
+        &self,
+        kind: &'a FilterKind,
+        settings: Option<&'a FilterSettings>,
+        head: Option<&Head>,
+    ) -> Result<Option<Step<'a>>, Misfit> {
+        match (kind, settings) {
+            (FilterKind::Compressor(compressor), None) => {
+                let others = self.steps.iter().find_map(|(_, step)| match step {
+                    Step::Compressor(other) => Some(other.negotiation()),
+                    _ => None,
+                });
+                let compressing = Compressing::new(compressor, others.unwrap_or_default());
+                Ok(Some(Step::Compressor(compressing)))
+            }
+            (FilterKind::Compressor(_), Some(FilterSettings::NoCompression)) => Ok(None),
+            _ => Step::of(kind, settings, head),
         }
     }
 
@@ -212,10 +246,47 @@ impl<'a> Chain<'a> {
             None => site.go(destination, arrived).await,
         };
         for (_, step) in self.steps.iter_mut().rev() {
-            response = step.response(&exchange, response).await;
+            response = match step {
+                Step::CustomResponse(replacing) => match replacing.response(&exchange, response) {
+                    Replaced::By(response) => response,
+                    Replaced::Elsewhere(response, elsewhere) => {
+                        Box::pin(ask_elsewhere(site, &exchange, response, *elsewhere)).await
+                    }
+                },
+                _ => step.response(&exchange, response).await,
+            };
         }
         response
     }
+}
+
+/// Makes another request in place of one, if a route takes it; else the response stays.
+async fn ask_elsewhere(
+    site: &Site<'_>,
+    exchange: &Rc<Exchange>,
+    response: Response<ResponseBody>,
+    elsewhere: Elsewhere,
+) -> Response<ResponseBody> {
+    let arrived = Arrived {
+        exchange: Rc::clone(exchange),
+        head: elsewhere.head.clone(),
+        notes: elsewhere.notes.clone(),
+        body: Incoming::Empty,
+        audience: elsewhere.audience,
+        session: None,
+        delayed: true,
+        metadata: Metadata::new(),
+    };
+    let destination = site.find(&arrived);
+    if matches!(destination, Destination::Nowhere) {
+        return response;
+    }
+    // Its backend need not go on.
+    drop(response);
+    let mut chain = Chain::new(&site.manager.filters, destination, &arrived.head);
+    chain.steps.retain(|(_, step)| !matches!(step, Step::CustomResponse(_)));
+    let response = chain.run(site, destination, arrived).await;
+    elsewhere.found(response)
 }
 
 /// What a route says isn't for the filter that it is said of.
@@ -266,6 +337,18 @@ impl<'a> Step<'a> {
                 Some(Self::Buffer(*limit))
             }
             (Kind::Buffer(_), Some(Of::Buffer(None))) => None,
+            (Kind::Admission(admission), None) => admission
+                .as_ref()
+                .map(|admission| Self::Admission(Admitting::new(admission))),
+            (Kind::CustomResponses(responses), None)
+            | (Kind::CustomResponses(_), Some(Of::CustomResponses(responses))) => {
+                let responses = responses.as_ref();
+                responses.map(|responses| Self::CustomResponse(Replacing::new(responses)))
+            }
+            (Kind::Bandwidth(limit), None) | (Kind::Bandwidth(_), Some(Of::Bandwidth(limit))) => {
+                let limit = limit.as_ref();
+                limit.map(|limit| Self::Bandwidth(Slowing::new(limit)))
+            }
             (Kind::CredentialInjector(injector), None) => Some(Self::CredentialInjector(injector)),
             (Kind::HeaderMutation(edits), None) => Some(Self::HeaderMutation(edits)),
             _ => return Err(Misfit),
@@ -307,6 +390,10 @@ impl<'a> Step<'a> {
             Self::CredentialInjector(injector) => return credential_injector::request(injector, arrived),
             Self::Fault(faults) => return fault::request(faults, arrived).await,
             Self::Buffer(limit) => return buffer::request(*limit, arrived).await,
+            Self::Compressor(compressing) => compressing.request(arrived),
+            Self::Admission(admitting) => return admitting.request(arrived),
+            Self::Bandwidth(slowing) => slowing.request(arrived),
+            Self::CustomResponse(replacing) => replacing.request(arrived),
             Self::HeaderMutation(edits) => {
                 let connection = Rc::clone(&arrived.exchange.connection);
                 edits::edit_request(&mut arrived.head, &edits.request, Scene::of(&connection));
@@ -320,12 +407,19 @@ impl<'a> Step<'a> {
     }
 
     /// The response has come so far.
-    async fn response(&mut self, exchange: &Exchange, mut response: Response<ResponseBody>) -> Response<ResponseBody> {
+    async fn response(
+        &mut self,
+        exchange: &Rc<Exchange>,
+        mut response: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
         match self {
             Self::Cors(cors) => cors.response(response.headers_mut()),
             Self::GrpcWeb(Some(bridge)) => response = bridge.answer(exchange, response).await,
             Self::Authorizer(authorizing) => authorizing.response(response.headers_mut()),
             Self::LocalRateLimit(limited) => limited.response(response.headers_mut()),
+            Self::Compressor(compressing) => response = compressing.response(exchange, response),
+            Self::Admission(admitting) => response = admitting.response(exchange, response),
+            Self::Bandwidth(slowing) => response = slowing.response(exchange, response),
             Self::HeaderMutation(edits) => {
                 let scene = Scene::of(&exchange.connection);
                 edits::edit_response(response.headers_mut(), &edits.response, scene, &Head::empty());

@@ -21,7 +21,7 @@ mod replay;
 pub(crate) mod request;
 mod respond;
 mod retry;
-mod rewrite;
+pub(crate) mod rewrite;
 pub(crate) mod route;
 
 use std::rc::Rc;

@@ -47,6 +47,8 @@ use traffic::{
     filters_answer_rewrite_and_sign, long_requests_are_refused, requests_are_tried_again,
     requests_beyond_a_rate_are_turned_away, requests_end_in_time, requests_of_a_user_stay_at_a_backend,
     what_a_cluster_bears_is_bounded,
+    requests_are_refused_while_too_few_succeed, responses_are_compressed_as_clients_like, responses_are_replaced,
+    responses_pass_at_a_rate,
 };
 
 e2e::with_each_data_plane! {
@@ -87,6 +89,10 @@ e2e::with_each_data_plane! {
     backends_that_fail_probes_are_left_out,
     backends_that_fail_are_left_out,
     filters_answer_rewrite_and_sign,
+    responses_are_compressed_as_clients_like,
+    responses_are_replaced,
+    responses_pass_at_a_rate,
+    requests_are_refused_while_too_few_succeed,
 }
 
 e2e::with_envoy! {

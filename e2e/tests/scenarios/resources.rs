@@ -38,8 +38,17 @@ pub(crate) fn backend_with(name: &str, port: u16, fields: &str) -> String {
 
 /// A SecurityPolicy for one target. `fields` are lines of its spec.
 pub(crate) fn security_policy(name: &str, target: &str, fields: &str) -> String {
+    policy("SecurityPolicy", name, target, fields)
+}
+
+/// A BackendTrafficPolicy, likewise.
+pub(crate) fn traffic_policy(name: &str, target: &str, fields: &str) -> String {
+    policy("BackendTrafficPolicy", name, target, fields)
+}
+
+fn policy(kind: &str, name: &str, target: &str, fields: &str) -> String {
     format!(
-        "---\napiVersion: gateway.edge/v1alpha1\nkind: SecurityPolicy\n\
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: {kind}\n\
          metadata: {{ name: {name}, namespace: default }}\nspec:\n  targetRefs: [{target}]\n{fields}"
     )
 }

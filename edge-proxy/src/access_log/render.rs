@@ -5,13 +5,20 @@ use crate::config::access_log::{Absent, Format, Json, Piece};
 
 /// Writes a line.
 pub(super) fn line(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
+    content(format, entry, out);
+    if matches!(format, Format::Json(..)) {
+        out.push(b'\n');
+    }
+}
+
+/// Writes what a format says.
+pub(super) fn content(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
     match format {
         Format::Text(pieces, absent) => text(pieces, *absent, entry, out),
         Format::Json(document, absent) => {
             if json(document, *absent, entry, out) == Written::Nothing {
                 out.extend_from_slice(b"{}");
             }
-            out.push(b'\n');
         }
     }
 }

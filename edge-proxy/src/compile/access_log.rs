@@ -20,7 +20,7 @@ use envoy_types::pb::envoy::extensions::filters::network::http_connection_manage
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
-use crate::config::access_log::{AccessLog, AccessLogs, Format, Wanted};
+use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, Format, Wanted};
 
 /// Compiles a list of logs; `None` when there are none to be written.
 pub(super) fn access_logs(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -> Option<Arc<AccessLogs>> {
@@ -36,6 +36,24 @@ pub(super) fn access_logs(context: &mut Context, at: &At<'_>, list: &[ProtoLog])
         let logs = logs.into();
         Arc::new(AccessLogs { logs, wanted })
     })
+}
+
+/// Compiles the content of a response. It is made before the exchange is over, so only what is known of request, response
+/// and connection then can be said.
+pub(super) fn body(at: &At<'_>, message: &SubstitutionFormatString) -> Result<BodyFormat, Rejection> {
+    let mut wanted = Wanted::default();
+    let format = format::substitution(at, message, &mut wanted)?;
+    let Format::Text(pieces, _) = &format else {
+        return Err(at.unsupported("json_format"));
+    };
+    if !pieces.iter().all(format::is_known_early) {
+        return Err(at.error("has a substitution command that this proxy doesn't support in content"));
+    }
+    let logs = Arc::new(AccessLogs {
+        logs: Box::default(),
+        wanted,
+    });
+    Ok(BodyFormat { format, logs })
 }
 
 /// Lines before the end of an exchange are not written.

@@ -6,12 +6,16 @@
 //! The law: a filter that isn't built is refused by its name, unless the chain says that it is optional. One that is off
 //! stands on the chain as [`FilterKind::Unknown`], and whatever a route says of it is refused with the route.
 
+mod admission_control;
 mod api_key;
+mod bandwidth_limit;
 mod basic_auth;
 mod buffer;
+mod compressor;
 mod cors;
 mod credential_injector;
 mod csrf;
+mod custom_response;
 mod ext_authz;
 mod fault;
 mod grpc_web;
@@ -126,6 +130,39 @@ const FILTERS: &[Filter] = &[
         route: Some((
             "envoy.extensions.filters.http.buffer.v3.BufferPerRoute",
             buffer::of_route,
+        )),
+    },
+    Filter {
+        name: "envoy.filters.http.admission_control",
+        chain: "envoy.extensions.filters.http.admission_control.v3.AdmissionControl",
+        on_chain: admission_control::on_chain,
+        route: None,
+    },
+    Filter {
+        name: "envoy.filters.http.bandwidth_limit",
+        chain: "envoy.extensions.filters.http.bandwidth_limit.v3.BandwidthLimit",
+        on_chain: bandwidth_limit::on_chain,
+        route: Some((
+            "envoy.extensions.filters.http.bandwidth_limit.v3.BandwidthLimit",
+            bandwidth_limit::of_route,
+        )),
+    },
+    Filter {
+        name: "envoy.filters.http.custom_response",
+        chain: "envoy.extensions.filters.http.custom_response.v3.CustomResponse",
+        on_chain: custom_response::on_chain,
+        route: Some((
+            "envoy.extensions.filters.http.custom_response.v3.CustomResponse",
+            custom_response::of_route,
+        )),
+    },
+    Filter {
+        name: "envoy.filters.http.compressor",
+        chain: "envoy.extensions.filters.http.compressor.v3.Compressor",
+        on_chain: compressor::on_chain,
+        route: Some((
+            "envoy.extensions.filters.http.compressor.v3.CompressorPerRoute",
+            compressor::of_route,
         )),
     },
     Filter {

@@ -315,7 +315,8 @@ fn upgrades(at: &At<'_>, list: &[ProtoUpgrade]) -> Result<Box<[Upgrade]>, Reject
         .collect()
 }
 
-fn redirect(at: &At<'_>, message: &RedirectAction) -> Result<Redirect, Rejection> {
+/// Compiles where a redirect points.
+pub(super) fn redirect(at: &At<'_>, message: &RedirectAction) -> Result<Redirect, Rejection> {
     fields!(at, message => RedirectAction {
         host_redirect, port_redirect, response_code, strip_query, scheme_rewrite_specifier, path_rewrite_specifier;
         ignore;

@@ -21,6 +21,15 @@ pub struct AccessLogs {
     pub wanted: Wanted,
 }
 
+/// The content of a response, made like a line of a log.
+#[derive(Debug)]
+pub struct BodyFormat {
+    /// What it says.
+    pub format: Format,
+    /// Logs that write nothing, with what the format wants to know.
+    pub logs: Arc<AccessLogs>,
+}
+
 /// One log.
 #[derive(Debug)]
 pub struct AccessLog {

@@ -7,12 +7,16 @@
 //! Why by name: a route table may serve several managers, and a manager gets its table at any time (Envoy's
 //! `typed_per_filter_config`).
 
+pub mod admission;
 pub mod api_key;
 pub mod authorizer;
+pub mod bandwidth;
 pub mod basic_auth;
+pub mod compression;
 pub mod cors;
 pub mod credential;
 pub mod csrf;
+pub mod custom_response;
 pub mod fault;
 pub mod jwt;
 pub mod local_rate_limit;
@@ -23,12 +27,16 @@ use std::sync::Arc;
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
 use crate::config::header::{HeaderCondition, HeaderSteps};
+use admission::Admission;
 use api_key::ApiKeyAuth;
 use authorizer::{Authorizer, AuthorizerOfRoute};
+use bandwidth::Bandwidth;
 use basic_auth::{BasicAuth, Users};
+use compression::Compressor;
 use cors::CorsPolicy;
 use credential::Injector;
 use csrf::SiteCheck;
+use custom_response::CustomResponses;
 use fault::Faults;
 use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
@@ -98,7 +106,10 @@ impl HttpFilter {
                 | FilterKind::Session
                 | FilterKind::Tokens(_)
                 | FilterKind::Rbac(None)
-                | FilterKind::LocalRateLimit(None) => false,
+                | FilterKind::LocalRateLimit(None)
+                | FilterKind::Admission(None)
+                | FilterKind::Bandwidth(None)
+                | FilterKind::CustomResponses(None) => false,
                 FilterKind::Fault(faults) => faults.delay.is_some() || faults.abort.is_some(),
                 FilterKind::HeaderMutation(edits) => !edits.request.is_empty() || !edits.response.is_empty(),
                 _ => true,
@@ -139,6 +150,14 @@ pub enum FilterKind {
     CredentialInjector(Injector),
     /// Edits headers.
     HeaderMutation(HeaderMutations),
+    /// Compresses responses.
+    Compressor(Compressor),
+    /// Refuses requests while too few succeed.
+    Admission(Option<Arc<Admission>>),
+    /// Replaces responses, if it says which.
+    CustomResponses(Option<CustomResponses>),
+    /// Slows content, if it says how far.
+    Bandwidth(Option<Bandwidth>),
     /// Nothing that this proxy can do. It is off, and a request of a route that switches it on all the same is refused.
     Unknown,
 }
@@ -236,6 +255,12 @@ pub enum FilterSettings {
     Fault(Faults),
     /// How much is read; `None` is nothing.
     Buffer(Option<usize>),
+    /// Responses aren't compressed.
+    NoCompression,
+    /// How fast content passes.
+    Bandwidth(Option<Bandwidth>),
+    /// What takes the place of responses.
+    CustomResponses(Option<CustomResponses>),
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::http::incoming::Incoming;
 use crate::http::local_reply;
 
 pub(crate) use decode::TextBody;
-pub(crate) use encode::WebBody;
+use encode::WebBody;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const WEB: HeaderValue = HeaderValue::from_static("application/grpc-web+proto");
@@ -97,7 +97,7 @@ impl Bridge {
         let has_content = !response.body().is_end_stream();
         if has_content && is_of_grpc(response.status(), response.headers()) {
             let body = std::mem::replace(response.body_mut(), ResponseBody::Empty);
-            *response.body_mut() = ResponseBody::Web(Box::new(WebBody::new(body, self.response)));
+            *response.body_mut() = ResponseBody::Filtered(Box::new(WebBody::new(body, self.response)));
             // The trailers come on top.
             response.headers_mut().remove(header::CONTENT_LENGTH);
         } else if has_content {

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,6 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::{Kind, Timer};
-use crate::filters::grpc_web::WebBody;
 use crate::http::exchange::Exchange;
 use crate::http::incoming::Incoming;
 use crate::http::replay::Reader;
@@ -37,6 +37,8 @@ pub(crate) enum Broken {
     Base64,
     /// More than may be kept for another reader.
     TooLarge,
+    /// It can't be compressed.
+    Encoder(io::Error),
 }
 
 impl fmt::Display for Broken {
@@ -47,6 +49,7 @@ impl fmt::Display for Broken {
             Self::Client(error) => error.fmt(f),
             Self::Base64 => f.write_str("the body is not base64"),
             Self::TooLarge => f.write_str("the body is larger than the buffer limit"),
+            Self::Encoder(error) => error.fmt(f),
         }
     }
 }
@@ -57,6 +60,7 @@ impl std::error::Error for Broken {
             Self::Http1(failure) => Some(failure),
             Self::Http2(error) => Some(error),
             Self::Client(error) => Some(error),
+            Self::Encoder(error) => Some(error),
             _ => None,
         }
     }
@@ -205,8 +209,25 @@ pub(crate) enum ResponseBody {
     Full(Bytes),
     /// As it comes from the backend.
     Upstream(UpstreamBody),
-    /// The same for a script that calls.
-    Web(Box<WebBody>),
+    /// What a filter makes of one of these.
+    Filtered(Box<dyn FilteredBody>),
+}
+
+/// What a filter makes of the body of a response, around which it lies.
+pub(crate) trait FilteredBody: fmt::Debug {
+    /// The next frame.
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>>;
+
+    /// True when there is nothing more to read.
+    fn is_end_stream(&self) -> bool;
+
+    /// What is left, as far as that is known.
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+
+    /// A deadline of the exchange has passed.
+    fn expire(&mut self, exchange: &Exchange, kind: Kind);
 }
 
 /// A response body from a backend, with what must live as long.
@@ -306,7 +327,7 @@ impl ResponseBody {
                 body.lease = None;
                 exchange.expire(kind, Some(body.guard.pool()));
             }
-            Self::Web(body) => body.expire(exchange, kind),
+            Self::Filtered(body) => body.expire(exchange, kind),
             Self::Empty | Self::Full(_) => exchange.expire(kind, None),
         }
     }
@@ -325,7 +346,7 @@ impl Body for ResponseBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Self::Upstream(body) => body.poll_frame(cx),
-            Self::Web(body) => body.poll_frame(cx),
+            Self::Filtered(body) => body.poll_frame(cx),
         }
     }
 
@@ -334,7 +355,7 @@ impl Body for ResponseBody {
             Self::Empty => true,
             Self::Full(bytes) => bytes.is_empty(),
             Self::Upstream(body) => body.is_end_stream(),
-            Self::Web(body) => body.is_end_stream(),
+            Self::Filtered(body) => body.is_end_stream(),
         }
     }
 
@@ -343,7 +364,7 @@ impl Body for ResponseBody {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(body) => body.size_hint(),
-            Self::Web(_) => SizeHint::default(),
+            Self::Filtered(body) => body.size_hint(),
         }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Exchange {
     /// What came from the client through a tunnel.
     tunnelled: Cell<u64>,
     outcome: Cell<Outcome>,
+    /// A backend has made the response.
+    is_answered: Cell<bool>,
     /// What access logs are told; `None` where there are none.
     record: Option<Box<RefCell<Record>>>,
 }
@@ -81,6 +83,7 @@ impl Exchange {
             sent: Cell::new(0),
             tunnelled: Cell::new(0),
             outcome: Cell::new(Outcome::Unfinished),
+            is_answered: Cell::new(false),
             record: manager.access_logs.as_ref().map(|logs| {
                 let random = connection.worker.random.next();
                 Box::new(RefCell::new(Record::new(Arc::clone(logs), started, random)))
@@ -151,13 +154,28 @@ impl Exchange {
     pub(crate) fn flushing(&self, progress: bool) {
         let first = !self.flushing.replace(true);
         if first {
-            for kind in [Kind::Route, Kind::PerTry, Kind::Request] {
-                self.timer.clear(kind);
-            }
+            self.answered();
         }
         if first || progress {
             let limit = self.connection.manager().timeouts.flush.unwrap_or(self.idle.get());
             self.timer.set(Kind::Idle, self.timer.clock().now(), limit);
+        }
+    }
+
+    /// A backend has made the response.
+    pub(crate) fn answered_by_backend(&self) {
+        self.is_answered.set(true);
+    }
+
+    /// Whether a backend has made the response.
+    pub(crate) fn is_answered_by_backend(&self) -> bool {
+        self.is_answered.get()
+    }
+
+    /// All of the response has come: what was to bound the backend is over, though a filter may hold some back.
+    pub(crate) fn answered(&self) {
+        for kind in [Kind::Route, Kind::PerTry, Kind::Request] {
+            self.timer.clear(kind);
         }
     }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::downstream::http2;
+use crate::filters::bandwidth_limit::Flow;
 use crate::filters::buffer::Whole;
 use crate::filters::grpc_web::TextBody;
 use crate::http::body::Broken;
@@ -25,6 +26,8 @@ pub(crate) enum Incoming {
     Http2(http2::body::InboundBody),
     /// Of a call from a script, in base64.
     Text(Box<TextBody>),
+    /// Held to a rate.
+    Slow(Box<Flow<Self>>),
     /// Read already.
     Whole(Box<Whole>),
 }
@@ -39,6 +42,7 @@ impl Body for Incoming {
             Self::Http1(body) => body.poll_frame(cx).map_err(Broken::Http1),
             Self::Http2(body) => body.poll_frame(cx).map_err(Broken::Client),
             Self::Text(body) => body.poll_frame(cx),
+            Self::Slow(body) => body.poll_frame(cx),
             Self::Whole(body) => Poll::Ready(body.next().map(Ok)),
         }
     }
@@ -49,6 +53,7 @@ impl Body for Incoming {
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.is_end_stream(),
             Self::Text(body) => body.is_end_stream(),
+            Self::Slow(body) => body.is_end_stream(),
             Self::Whole(body) => body.is_over(),
         }
     }
@@ -59,6 +64,7 @@ impl Body for Incoming {
             Self::Http1(body) => body.size_hint(),
             Self::Http2(body) => body.size_hint(),
             Self::Text(_) => SizeHint::default(),
+            Self::Slow(body) => body.size_hint(),
             Self::Whole(body) => body.size_hint(),
         }
     }

@@ -45,7 +45,7 @@ impl From<Fault> for Refusal {
 }
 
 /// What was found out about an admitted request besides its head.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     /// The protocol it wants to switch to, lower case.
     pub(crate) upgrade: Option<Box<str>>,

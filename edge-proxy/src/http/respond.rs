@@ -32,6 +32,7 @@ pub(crate) async fn respond(
     forwarding.exchange.note(|record| record.times.answered = Some(now));
     let pool = answer.guard.pool();
     count(pool, answer.response.status());
+    forwarding.exchange.answered_by_backend();
     pool.cells().upstream_rq_time.record(took);
     if answer.response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return Box::pin(switch(forwarding, answer, head)).await;

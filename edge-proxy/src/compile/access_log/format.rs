@@ -87,6 +87,28 @@ pub(super) fn substitution(
     }
 }
 
+/// Whether a piece can be written while the exchange goes on.
+pub(super) fn is_known_early(piece: &Piece) -> bool {
+    match piece {
+        Piece::Text(_) => true,
+        Piece::Value(operator) => match operator {
+            Operator::Request(_)
+            | Operator::Response(_)
+            | Operator::StartTime(_)
+            | Operator::EmitTime(_)
+            | Operator::Protocol
+            | Operator::ResponseCode
+            | Operator::ServerName
+            | Operator::ListenerName
+            | Operator::ChainName
+            | Operator::Hostname
+            | Operator::Nothing => true,
+            Operator::Address(of, _) => matches!(of, AddressOf::Client | AddressOf::Peer | AddressOf::Local),
+            _ => false,
+        },
+    }
+}
+
 /// Members are written in the order of their names, as Envoy writes them.
 fn object(at: &At<'_>, document: &Struct, wanted: &mut Wanted) -> Result<Json, Rejection> {
     let mut members: Vec<_> = document.fields.iter().collect();

@@ -12,7 +12,7 @@ use http_body::{Body as _, Frame};
 
 use super::Encoding;
 use crate::clock::Kind;
-use crate::http::body::{Broken, ResponseBody};
+use crate::http::body::{Broken, FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
 
 /// The flags of the frame that holds the trailers.
@@ -20,7 +20,7 @@ const TRAILERS: u8 = 0x80;
 
 /// The body of a response to a script.
 #[derive(Debug)]
-pub(crate) struct WebBody {
+pub(super) struct WebBody {
     body: ResponseBody,
     encoding: Encoding,
 }
@@ -30,9 +30,10 @@ impl WebBody {
     pub(super) fn new(body: ResponseBody, encoding: Encoding) -> Self {
         Self { body, encoding }
     }
+}
 
-    /// The next frame.
-    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+impl FilteredBody for WebBody {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
             return Poll::Ready(None);
         };
@@ -50,13 +51,11 @@ impl WebBody {
         Poll::Ready(Some(Ok(Frame::data(content))))
     }
 
-    /// True when there is nothing more to read.
-    pub(crate) fn is_end_stream(&self) -> bool {
+    fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }
 
-    /// A deadline of the exchange has passed.
-    pub(crate) fn expire(&mut self, exchange: &Exchange, kind: Kind) {
+    fn expire(&mut self, exchange: &Exchange, kind: Kind) {
         self.body.expire(exchange, kind);
     }
 }
