@@ -29,8 +29,10 @@ mod cors;
 mod credential_injector;
 mod csrf;
 mod custom_response;
+mod description;
 mod ext_authz;
 mod fault;
+mod global_rate_limit;
 pub(crate) mod grpc_web;
 mod health_check;
 mod jwt;
@@ -70,6 +72,7 @@ use compressor::Compressing;
 use cors::Cors;
 use custom_response::{Elsewhere, Replaced, Replacing};
 use ext_authz::Authorizing;
+use global_rate_limit::Counted;
 use grpc_web::Bridge;
 use local_rate_limit::Limited;
 use session::Session;
@@ -93,6 +96,8 @@ enum Step<'a> {
     Tokens(&'a Tokens, &'a Asked),
     Rbac(&'a AccessRules),
     LocalRateLimit(Limited<'a>),
+    /// Boxed: it is large, and few requests have one.
+    GlobalRateLimit(Box<Counted<'a>>),
     Fault(&'a Faults),
     Buffer(usize),
     CredentialInjector(&'a Injector),
@@ -187,8 +192,9 @@ impl<'a> Chain<'a> {
             let is_final = !self.steps.iter().any(|(_, step)| step.edits_requests());
             let step = self.step(&filter.kind, settings, is_final.then_some(head));
             let step = step.unwrap_or(Some(Step::Misfit(&filter.name)));
-            // As in Envoy: what the proxy itself answers is nobody's page.
-            let step = step.filter(|step| destination.is_backend() || !matches!(step, Step::Cors(_)));
+            // As in Envoy: what the proxy itself answers is nobody's page, and no service counts it.
+            let is_for_backends = |step: &Step<'_>| matches!(step, Step::Cors(_) | Step::GlobalRateLimit(_));
+            let step = step.filter(|step| destination.is_backend() || !is_for_backends(step));
             self.steps.extend(step.map(|step| (place, step)));
         }
     }
@@ -332,6 +338,10 @@ impl<'a> Step<'a> {
                 let limits = limits.as_ref();
                 limits.map(|limits| Self::LocalRateLimit(Limited::new(limits)))
             }
+            (Kind::RateLimitService(_), None) => None,
+            (Kind::RateLimitService(service), Some(Of::GlobalRateLimits(limits))) => {
+                Some(Self::GlobalRateLimit(Box::new(Counted::new(service, limits))))
+            }
             (Kind::Fault(faults), None) | (Kind::Fault(_), Some(Of::Fault(faults))) => Some(Self::Fault(faults)),
             (Kind::Buffer(limit), None) | (Kind::Buffer(_), Some(Of::Buffer(Some(limit)))) => {
                 Some(Self::Buffer(*limit))
@@ -364,6 +374,7 @@ impl<'a> Step<'a> {
                 | Self::GrpcWeb(_)
                 | Self::HeaderMutation(_)
                 | Self::LocalRateLimit(_)
+                | Self::GlobalRateLimit(_)
                 | Self::CredentialInjector(_)
         )
     }
@@ -387,6 +398,7 @@ impl<'a> Step<'a> {
             Self::Tokens(tokens, asked) => return jwt::request(tokens, asked, arrived).await,
             Self::Rbac(rules) => return rbac::request(rules, arrived),
             Self::LocalRateLimit(limited) => return limited.request(arrived),
+            Self::GlobalRateLimit(counted) => return counted.request(arrived).await,
             Self::CredentialInjector(injector) => return credential_injector::request(injector, arrived),
             Self::Fault(faults) => return fault::request(faults, arrived).await,
             Self::Buffer(limit) => return buffer::request(*limit, arrived).await,
@@ -417,6 +429,7 @@ impl<'a> Step<'a> {
             Self::GrpcWeb(Some(bridge)) => response = bridge.answer(exchange, response).await,
             Self::Authorizer(authorizing) => authorizing.response(response.headers_mut()),
             Self::LocalRateLimit(limited) => limited.response(response.headers_mut()),
+            Self::GlobalRateLimit(counted) => response = counted.response(response),
             Self::Compressor(compressing) => response = compressing.response(exchange, response),
             Self::Admission(admitting) => response = admitting.response(exchange, response),
             Self::Bandwidth(slowing) => response = slowing.response(exchange, response),

@@ -5,12 +5,12 @@ use e2e::{
     http::{self, Request, Response},
     lab::{Kind, Tenant, Terms, is_rolled_out, wait_for},
     stack::DataPlane,
-    with_envoy,
+    with_each_data_plane,
 };
 use serde_json::json;
 use std::net::SocketAddr;
 
-with_envoy! {
+with_each_data_plane! {
     what_all_proxies_have_let_through_counts,
 }
 

@@ -44,11 +44,10 @@ use rejection::what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit;
 use telemetry::access_logs_go_where_an_edge_proxy_says;
 use traffic::{
     backends_that_fail_are_left_out, backends_that_fail_probes_are_left_out, faults_are_injected,
-    filters_answer_rewrite_and_sign, long_requests_are_refused, requests_are_tried_again,
-    requests_beyond_a_rate_are_turned_away, requests_end_in_time, requests_of_a_user_stay_at_a_backend,
-    what_a_cluster_bears_is_bounded,
-    requests_are_refused_while_too_few_succeed, responses_are_compressed_as_clients_like, responses_are_replaced,
-    responses_pass_at_a_rate,
+    filters_answer_rewrite_and_sign, long_requests_are_refused, requests_are_refused_while_too_few_succeed,
+    requests_are_tried_again, requests_beyond_a_rate_are_turned_away, requests_end_in_time,
+    requests_of_a_user_stay_at_a_backend, responses_are_compressed_as_clients_like, responses_are_replaced,
+    responses_pass_at_a_rate, what_a_cluster_bears_is_bounded,
 };
 
 e2e::with_each_data_plane! {

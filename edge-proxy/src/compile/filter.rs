@@ -23,6 +23,7 @@ pub(super) mod header_mutation;
 mod health_check;
 mod jwt;
 mod local_rate_limit;
+mod rate_limit;
 mod rate_limit_words;
 mod rbac;
 mod session;
@@ -178,6 +179,15 @@ const FILTERS: &[Filter] = &[
         route: Some((
             "envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit",
             local_rate_limit::of_route,
+        )),
+    },
+    Filter {
+        name: "envoy.filters.http.ratelimit",
+        chain: "envoy.extensions.filters.http.ratelimit.v3.RateLimit",
+        on_chain: rate_limit::on_chain,
+        route: Some((
+            "envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute",
+            rate_limit::of_route,
         )),
     },
     Filter {

@@ -96,6 +96,26 @@ pub enum Condition {
     Metadata(Box<MetadataCondition>),
 }
 
+/// Where something is that filters have found out.
+#[derive(Debug)]
+pub struct MetadataPath {
+    /// Which filter.
+    pub filter: Box<str>,
+    /// The way from object to object.
+    pub path: Box<[Box<str>]>,
+}
+
+impl MetadataPath {
+    /// What is there.
+    pub fn find<'m>(&self, metadata: &'m Metadata) -> Option<&'m Value> {
+        let mut value = metadata.get(&*self.filter)?;
+        for key in &self.path {
+            value = value.get(&**key)?;
+        }
+        Some(value)
+    }
+}
+
 /// A condition on what filters have found out.
 #[derive(Debug)]
 pub struct MetadataCondition {

@@ -17,7 +17,9 @@ pub mod cors;
 pub mod credential;
 pub mod csrf;
 pub mod custom_response;
+pub mod description;
 pub mod fault;
+pub mod global_rate_limit;
 pub mod jwt;
 pub mod local_rate_limit;
 pub mod session;
@@ -38,6 +40,7 @@ use credential::Injector;
 use csrf::SiteCheck;
 use custom_response::CustomResponses;
 use fault::Faults;
+use global_rate_limit::{GlobalRateLimits, RateLimitService};
 use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
 use session::SessionPolicy;
@@ -65,6 +68,7 @@ impl HttpFilters {
     pub fn clusters(&self) -> Vec<ClusterId> {
         let filters = self.list.iter().flat_map(|filter| match &filter.kind {
             FilterKind::Authorizer(authorizer) => vec![authorizer.cluster],
+            FilterKind::RateLimitService(service) => vec![service.cluster],
             FilterKind::Tokens(tokens) => tokens.clusters(),
             _ => Vec::new(),
         });
@@ -104,6 +108,7 @@ impl HttpFilter {
             && match &self.kind {
                 FilterKind::Cors
                 | FilterKind::Session
+                | FilterKind::RateLimitService(_)
                 | FilterKind::Tokens(_)
                 | FilterKind::Rbac(None)
                 | FilterKind::LocalRateLimit(None)
@@ -142,6 +147,8 @@ pub enum FilterKind {
     Rbac(Option<AccessRules>),
     /// Limits requests in a time, if it says how many.
     LocalRateLimit(Option<RateLimits>),
+    /// Asks a service about what routes count.
+    RateLimitService(RateLimitService),
     /// Fails on purpose.
     Fault(Faults),
     /// Reads requests whole, up to so many bytes.
@@ -251,6 +258,8 @@ pub enum FilterSettings {
     Rbac(Option<AccessRules>),
     /// How many requests in a time.
     LocalRateLimit(Option<RateLimits>),
+    /// What a service counts.
+    GlobalRateLimits(GlobalRateLimits),
     /// What fails.
     Fault(Faults),
     /// How much is read; `None` is nothing.

@@ -248,3 +248,54 @@ impl FilteredBody for SlowResponse {
         self.flow.body.expire(exchange, kind);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    /// Everything that comes through, and how long that takes.
+    fn passed(content: &'static [u8], rate: f64) -> (Vec<Bytes>, Duration, Duration) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime");
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let clock = Clock::new();
+            tokio::task::spawn_local(Rc::clone(&clock).drive());
+            let limit = Bandwidth {
+                requests: false,
+                responses: true,
+                bucket: ByteBucket::new(rate),
+                interval: Duration::from_millis(50),
+                trailers: None,
+            };
+            let course = Rc::<Course>::default();
+            let body = ResponseBody::Full(Bytes::from_static(content));
+            let mut flow = Flow::new(body, &limit, &clock, Rc::clone(&course));
+            assert_eq!(flow.size_hint().exact(), Some(content.len() as u64));
+            let (begun, mut pieces) = (Instant::now(), Vec::new());
+            while let Some(frame) = poll_fn(|cx| flow.poll_frame(cx)).await {
+                pieces.push(frame.expect("content").into_data().expect("data"));
+            }
+            assert!(flow.is_end_stream());
+            (pieces, begun.elapsed(), course.waited.get())
+        })
+    }
+
+    #[test]
+    fn content_is_cut_at_what_the_bucket_has_and_stays_the_same() {
+        static CONTENT: [u8; 3000] = [7; 3000];
+        // 500 bytes at once, and the rest in a quarter of a second.
+        let (pieces, took, waited) = passed(&CONTENT, 10_000.0);
+        assert_eq!(pieces.concat(), CONTENT);
+        assert!(pieces.len() > 3, "{} pieces", pieces.len());
+        assert!(took >= Duration::from_millis(240), "{took:?}");
+        assert!(waited >= Duration::from_millis(200), "{waited:?}");
+    }
+
+    #[test]
+    fn what_is_within_the_limit_waits_for_nothing() {
+        let (pieces, _, waited) = passed(b"a few bytes", 10_000.0);
+        assert_eq!((pieces.len(), waited), (1, Duration::ZERO));
+    }
+}

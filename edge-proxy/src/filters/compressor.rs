@@ -105,10 +105,9 @@ impl<'a> Compressing<'a> {
     fn suits(&self, fields: &HeaderMap) -> bool {
         let media_type = media_type(fields);
         let is_fixed = tokens(fields, CACHE_CONTROL).any(|token| token.eq_ignore_ascii_case("no-transform"));
-        self.compressor.is_for(media_type)
-            && !is_fixed
-            && !(self.compressor.keeps_tagged && fields.contains_key(ETAG))
-            && !fields.contains_key(CONTENT_ENCODING)
+        let is_kept = self.compressor.keeps_tagged && fields.contains_key(ETAG);
+        let is_encoded = fields.contains_key(CONTENT_ENCODING);
+        self.compressor.is_for(media_type) && !(is_fixed || is_kept || is_encoded)
     }
 
     /// Whether this is the compressor that acts.

@@ -1,22 +1,20 @@
 //! Requests in a time, counted by this process (Envoy's `local_ratelimit`).
 
-use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::config::filter::local_rate_limit::{Absent, Bucket, Description, Pair, RateLimits, Word, WordValue};
-use crate::config::table::query_holds;
-use crate::filters::{Flow, query};
+use crate::config::filter::description::Description;
+use crate::config::filter::local_rate_limit::{Bucket, RateLimits};
+use crate::filters::{Flow, description};
 use crate::http::edits::{self, Scene};
-use crate::http::head::Head;
-use crate::http::{Arrived, ingress, local_reply};
+use crate::http::{Arrived, local_reply};
 
-const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(super) const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(super) const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(super) const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// What buckets count their seconds from.
 static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -75,14 +73,11 @@ impl<'a> Limited<'a> {
     /// Takes what the request counts for from its buckets; whether that was to be had.
     fn take(&mut self, arrived: &Arrived<'_>) -> bool {
         let now = BEGINNING.elapsed().as_secs_f64();
-        let connection = &arrived.exchange.connection;
-        let client =
-            || ingress::client_of(connection, &arrived.head).unwrap_or_else(|| connection.peer.ip().to_canonical());
         let mut found: Vec<Found> = self
             .limits
             .rules
             .iter()
-            .filter_map(|rule| self.find(rule, &describe(rule, &arrived.head, client)?))
+            .filter_map(|rule| self.find(rule, arrived))
             .collect();
         // The slowest first: what it refuses takes nothing from the others.
         found.sort_by(|a, b| a.bucket.size.rate.total_cmp(&b.bucket.size.rate));
@@ -104,12 +99,14 @@ impl<'a> Limited<'a> {
         true
     }
 
-    fn find(&self, rule: &Description, said: &[Pair]) -> Option<Found> {
+    fn find(&self, rule: &Description, arrived: &Arrived<'_>) -> Option<Found> {
+        let said = description::describe(rule, arrived)?;
+        let hits = description::hits(rule, &arrived.metadata)?.unwrap_or(1);
         let mut limits = self.limits.buckets.iter();
         limits.find_map(|limit| {
             Some(Found {
-                bucket: limit.bucket(said)?,
-                hits: rule.hits,
+                bucket: limit.bucket(&said)?,
+                hits,
                 shadow: limit.shadow,
                 told: rule.told,
             })
@@ -127,46 +124,5 @@ impl<'a> Limited<'a> {
         fields.append(LIMIT, HeaderValue::from(bucket.size.max));
         fields.append(REMAINING, HeaderValue::from(left));
         fields.append(RESET, HeaderValue::from(reset));
-    }
-}
-
-/// A request in the words of a rule, if it has all of them.
-fn describe(rule: &Description, head: &Head, client: impl Fn() -> IpAddr) -> Option<Vec<Pair>> {
-    let mut pairs = Vec::with_capacity(rule.words.len());
-    for word in &rule.words {
-        if let Some(value) = say(word, head, &client)? {
-            pairs.push((Arc::clone(&word.key), value));
-        }
-    }
-    (!pairs.is_empty()).then_some(pairs)
-}
-
-/// The value of a word; `Some(None)` where it may be left out.
-fn say(word: &Word, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<String>> {
-    let view = head.view();
-    let absent = |absent: Absent| (absent == Absent::Skip).then_some(None);
-    match &word.value {
-        WordValue::Fixed(value) => Some(Some(value.to_string())),
-        WordValue::Headers(value, conditions, expected) => {
-            let holds = conditions.iter().all(|condition| condition.holds(&view));
-            (holds == *expected).then(|| Some(value.to_string()))
-        }
-        WordValue::Query(value, conditions, expected) => {
-            let holds = conditions.iter().all(|condition| query_holds(condition, view.query()));
-            (holds == *expected).then(|| Some(value.to_string()))
-        }
-        WordValue::Client(value, ranges, expected) => {
-            let is_in = ranges.iter().any(|range| range.contains(client()));
-            (is_in == *expected).then(|| Some(value.to_string()))
-        }
-        WordValue::Header(name, otherwise) => match head.headers.get(name) {
-            Some(value) => Some(Some(String::from_utf8_lossy(value.as_bytes()).into_owned())),
-            None => absent(*otherwise),
-        },
-        WordValue::Parameter(name, otherwise) => match query::value(head.target.as_str(), name) {
-            Some(value) => Some(Some(value.into_owned())),
-            None => absent(*otherwise),
-        },
-        WordValue::Address => Some(Some(client().to_string())),
     }
 }

@@ -95,7 +95,7 @@ fn criteria(at: &At<'_>, message: &SuccessCriteria) -> Result<Criteria, Rejectio
     let at_http = at.field("http_criteria");
     let list = at_http.field("http_success_status");
     let http = match http_criteria {
-        None => [100..500].into(),
+        None => std::iter::once(100..500).collect(),
         Some(criteria) => {
             let ranges = criteria.http_success_status.iter().enumerate();
             let ranges = ranges.map(|(index, range)| {

@@ -12,7 +12,8 @@ use envoy_types::pb::xds::core::v3::CidrRange;
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::header::{header_condition, query_condition};
 use crate::compile::template::header_name;
-use crate::config::filter::local_rate_limit::{Absent, Description, Word, WordValue};
+use crate::config::access::MetadataPath;
+use crate::config::filter::description::{Absent, Description, Hits, Word, WordValue};
 use crate::config::listener::AddressRange;
 
 /// Compiles how requests are described.
@@ -42,10 +43,27 @@ pub(super) fn description(at: &At<'_>, message: &RateLimit) -> Result<Descriptio
     })
 }
 
-fn hits(at: &At<'_>, message: Option<&HitsAddend>) -> Result<u64, Rejection> {
-    let Some(message) = message else { return Ok(1) };
-    fields!(at, message => HitsAddend { number; ignore; refuse format, is_negative_hits });
-    Ok(number.as_ref().map_or(1, |number| number.value))
+fn hits(at: &At<'_>, message: Option<&HitsAddend>) -> Result<Hits, Rejection> {
+    let Some(message) = message else { return Ok(Hits::One) };
+    fields!(at, message => HitsAddend { number, format; ignore; refuse is_negative_hits });
+    if format.is_empty() {
+        return Ok(number.as_ref().map_or(Hits::One, |number| Hits::Number(number.value)));
+    }
+    // What else could be said is known of a response, or is a text.
+    let inner = format.strip_prefix("%DYNAMIC_METADATA(");
+    let inner = inner.and_then(|rest| rest.strip_suffix(")%"));
+    let mut keys = inner.unwrap_or_default().split(':').map(Into::into);
+    match keys.next() {
+        Some(filter) if inner.is_some_and(|inner| !inner.contains(['%', '(', ')'])) => {
+            Ok(Hits::Metadata(MetadataPath {
+                filter,
+                path: keys.collect(),
+            }))
+        }
+        _ => Err(at
+            .field("format")
+            .error("only %DYNAMIC_METADATA()% is supported by this proxy")),
+    }
 }
 
 /// A value that stands for itself: one with substitution commands would be another for each request.

@@ -1,18 +1,18 @@
 //! Limits of requests in a time, counted by this process (Envoy's `local_ratelimit`).
 //!
 //! What: a request is described in words ([`Description`]), and each description that has a bucket takes from it. The
-//! buckets are the one thing in the configuration that changes: all workers take from the same, without a lock where a
+//! buckets change while the configuration stays: all workers take from the same, without a lock where a
 //! bucket is known by its words, and with one where each value of a word has a bucket of its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use http::{HeaderName, StatusCode};
+use http::StatusCode;
 
-use crate::config::header::{HeaderCondition, HeaderSteps};
-use crate::config::listener::AddressRange;
-use crate::config::route::{Fraction, QueryCondition};
+use crate::config::filter::description::{Description, Pair};
+use crate::config::header::HeaderSteps;
+use crate::config::route::Fraction;
 
 /// The limits of a chain or a route.
 #[derive(Debug)]
@@ -39,57 +39,6 @@ pub struct RateLimits {
     pub unenforced: HeaderSteps,
     /// Edits of the answer.
     pub response: HeaderSteps,
-}
-
-/// A description of requests.
-#[derive(Debug)]
-pub struct Description {
-    /// All of them must have something to say.
-    pub words: Box<[Word]>,
-    /// What a request counts for.
-    pub hits: u64,
-    /// Whether clients are told of the limit; unset: as the filter says.
-    pub told: Option<bool>,
-}
-
-/// A key and its value.
-pub type Pair = (Arc<str>, String);
-
-/// A part of a description: its key, and where its value is from.
-#[derive(Debug)]
-pub struct Word {
-    /// The key.
-    pub key: Arc<str>,
-    /// The value.
-    pub value: WordValue,
-}
-
-/// Where a value is from.
-#[derive(Debug)]
-pub enum WordValue {
-    /// Always this.
-    Fixed(Box<str>),
-    /// This, where all conditions hold, or where not all do.
-    Headers(Box<str>, Box<[HeaderCondition]>, bool),
-    /// This, where all conditions hold, or where not all do.
-    Query(Box<str>, Box<[QueryCondition]>, bool),
-    /// This, where the client is one of these, or none.
-    Client(Box<str>, Box<[AddressRange]>, bool),
-    /// A header; without it there is no word, and the description is good without it or isn't.
-    Header(HeaderName, Absent),
-    /// A parameter of the query, likewise.
-    Parameter(Box<str>, Absent),
-    /// The client's address.
-    Address,
-}
-
-/// What becomes of a description that a word is missing of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
-    /// It goes on without it.
-    Skip,
-    /// It is none.
-    Drop,
 }
 
 /// A description that has a limit.

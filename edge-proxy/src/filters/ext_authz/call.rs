@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::{
     Address, HeaderValueOption, SocketAddress, address, socket_address::PortSpecifier,
 };
@@ -14,16 +14,14 @@ use envoy_types::pb::envoy::service::auth::v3::{
     AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse,
 };
 use envoy_types::pb::google::protobuf::Timestamp;
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use prost::Message;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::{Changes, Decision, Denial, is_of_message};
 use crate::config::filter::authorizer::Authorizer;
 use crate::downstream::connection::Protocol;
 use crate::http::ask::Told;
 use crate::http::head::Head;
-use crate::http::{Arrived, ingress};
+use crate::http::{Arrived, call, ingress};
 
 /// What a service is asked: a call with everything that it may see of a request.
 pub(super) fn question(
@@ -32,25 +30,14 @@ pub(super) fn question(
     arrived: &Arrived<'_>,
     content: &Bytes,
 ) -> (Head, Bytes) {
-    let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    let head = Head {
-        method: Method::POST,
-        scheme: "http",
-        authority: filter.authority.clone(),
-        target: PathAndQuery::from_static("/envoy.service.auth.v3.Authorization/Check"),
-        headers,
-        random: 0,
-    };
     let message = CheckRequest {
         attributes: Some(attributes(filter, told, arrived, content)),
     };
-    // Length-prefixed, not compressed (gRPC over HTTP/2).
-    let mut body = BytesMut::with_capacity(message.encoded_len() + 5);
-    body.put_u8(0);
-    body.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
-    body.extend_from_slice(&message.encode_to_vec());
-    (head, body.freeze())
+    call::of(
+        "/envoy.service.auth.v3.Authorization/Check",
+        &filter.authority,
+        &message,
+    )
 }
 
 fn attributes(
@@ -141,17 +128,7 @@ fn seen(filter: &Authorizer, head: &Head) -> HashMap<String, String> {
 
 /// What a service has said.
 pub(super) fn decision(told: &Told) -> Decision {
-    let status = |fields: &HeaderMap| fields.get("grpc-status").map(|status| status.as_bytes() == b"0");
-    let is_ok = told.trailers.as_ref().and_then(status).or_else(|| status(&told.fields));
-    if told.status != StatusCode::OK || is_ok != Some(true) {
-        return Decision::Nothing;
-    }
-    // A message that was compressed without our leave is none.
-    let message = match told.body.split_first() {
-        Some((0, rest)) if rest.len() >= 4 => CheckResponse::decode(&rest[4..]),
-        _ => return Decision::Nothing,
-    };
-    let Ok(response) = message else {
+    let Some(response) = call::message::<CheckResponse>(told) else {
         return Decision::Nothing;
     };
     let is_allowed = response.status.as_ref().is_none_or(|status| status.code == 0);

@@ -1,0 +1,72 @@
+//! Words by which limits count requests.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+
+use crate::config::access::MetadataPath;
+use crate::config::header::HeaderCondition;
+use crate::config::listener::AddressRange;
+use crate::config::route::QueryCondition;
+
+/// A description of requests.
+#[derive(Debug)]
+pub struct Description {
+    /// All of them must have something to say.
+    pub words: Box<[Word]>,
+    /// What a request counts for.
+    pub hits: Hits,
+    /// Whether clients are told of the limit; unset: as the filter says.
+    pub told: Option<bool>,
+}
+
+/// What a request counts for.
+#[derive(Debug)]
+pub enum Hits {
+    /// As much as any other.
+    One,
+    /// So many.
+    Number(u64),
+    /// As many as a filter before this one has found out.
+    Metadata(MetadataPath),
+}
+
+/// A key and its value.
+pub type Pair = (Arc<str>, String);
+
+/// A part of a description: its key, and where its value is from.
+#[derive(Debug)]
+pub struct Word {
+    /// The key.
+    pub key: Arc<str>,
+    /// The value.
+    pub value: WordValue,
+}
+
+/// Where a value is from.
+#[derive(Debug)]
+pub enum WordValue {
+    /// Always this.
+    Fixed(Box<str>),
+    /// This, where all conditions hold, or where not all do.
+    Headers(Box<str>, Box<[HeaderCondition]>, bool),
+    /// This, where all conditions hold, or where not all do.
+    Query(Box<str>, Box<[QueryCondition]>, bool),
+    /// This, where the client is one of these, or none.
+    Client(Box<str>, Box<[AddressRange]>, bool),
+    /// A header; without it there is no word, and the description is good without it or isn't.
+    Header(HeaderName, Absent),
+    /// A parameter of the query, likewise.
+    Parameter(Box<str>, Absent),
+    /// The client's address.
+    Address,
+}
+
+/// What becomes of a description that a word is missing of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// It goes on without it.
+    Skip,
+    /// It is none.
+    Drop,
+}

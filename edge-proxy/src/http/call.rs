@@ -1,0 +1,75 @@
+//! Calls of gRPC that the proxy itself makes: one message, and one back (gRPC over HTTP/2).
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use prost::Message;
+
+use crate::http::ask::Told;
+use crate::http::head::Head;
+
+/// Head and content of a call.
+pub(crate) fn of(path: &'static str, authority: &HeaderValue, message: &impl Message) -> (Head, Bytes) {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    let head = Head {
+        method: Method::POST,
+        scheme: "http",
+        authority: authority.clone(),
+        target: PathAndQuery::from_static(path),
+        headers,
+        random: 0,
+    };
+    // Length-prefixed, not compressed.
+    let mut body = BytesMut::with_capacity(message.encoded_len() + 5);
+    body.put_u8(0);
+    body.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
+    body.extend_from_slice(&message.encode_to_vec());
+    (head, body.freeze())
+}
+
+/// The message of an answer, if the call has gone well.
+pub(crate) fn message<M: Message + Default>(told: &Told) -> Option<M> {
+    let status = |fields: &HeaderMap| fields.get("grpc-status").map(|status| status.as_bytes() == b"0");
+    let is_ok = told.trailers.as_ref().and_then(status).or_else(|| status(&told.fields));
+    if told.status != StatusCode::OK || is_ok != Some(true) {
+        return None;
+    }
+    // A message that was compressed without our leave is none.
+    match told.body.split_first() {
+        Some((0, rest)) if rest.len() >= 4 => M::decode(&rest[4..]).ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::google::protobuf::UInt64Value;
+
+    use super::*;
+
+    fn told(fields: &[(&'static str, &'static str)], body: &[u8]) -> Told {
+        let mut trailers = HeaderMap::new();
+        for (name, value) in fields {
+            trailers.insert(*name, HeaderValue::from_static(value));
+        }
+        Told {
+            status: StatusCode::OK,
+            fields: HeaderMap::new(),
+            body: Bytes::copy_from_slice(body),
+            trailers: Some(trailers),
+        }
+    }
+
+    #[test]
+    fn a_message_comes_back_as_it_went_if_all_went_well() {
+        let (head, body) = of("/a.B/C", &HeaderValue::from_static("there"), &UInt64Value { value: 7 });
+        assert_eq!((head.target.as_str(), head.authority_text()), ("/a.B/C", "there"));
+        let value = |told: &Told| message::<UInt64Value>(told).map(|message| message.value);
+        assert_eq!(value(&told(&[("grpc-status", "0")], &body)), Some(7));
+        assert_eq!(value(&told(&[("grpc-status", "14")], &body)), None);
+        assert_eq!(value(&told(&[], &body)), None);
+        assert_eq!(value(&told(&[("grpc-status", "0")], b"\x01\0\0\0\0")), None);
+        assert_eq!(value(&told(&[("grpc-status", "0")], b"")), None);
+    }
+}
