@@ -17,6 +17,9 @@ pub struct SocketSettings {
     /// Bytes that a connection may buffer. Unset: 32768.
     #[serde(skip_serializing_if = "is_default")]
     pub buffer_limit: Option<u32>,
+    /// Bytes that the system holds for a connection, in each direction. Unset: as it likes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub system_buffer: Option<u32>,
     /// How many connections are accepted at a time.
     #[serde(skip_serializing_if = "is_default")]
     pub accepts: Accepts,

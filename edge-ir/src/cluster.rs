@@ -25,9 +25,12 @@ pub struct Cluster {
     /// What policies ask of the connections to it; shared by all clusters of whom the same is asked.
     #[serde(default, skip_serializing_if = "UpstreamSettings::is_usual")]
     pub upstream: Arc<UpstreamSettings>,
-    /// Preference for endpoints in the proxy's own zone.
+    /// What zones mean for the choice of an endpoint.
+    #[serde(default, skip_serializing_if = "ZoneRouting::is_unheeded")]
+    pub zones: ZoneRouting,
+    /// The name under which it is counted, which several may share; its own where none is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zones: Option<ZoneRouting>,
+    pub stat_name: Option<Arc<str>>,
     /// What is counted besides the usual.
     #[serde(default, skip_serializing_if = "ClusterStats::is_default")]
     pub stats: ClusterStats,
@@ -170,19 +173,28 @@ pub enum AppProtocol {
     Http2,
 }
 
-/// Zone-aware routing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What zones mean for the choice of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ZoneRouting {
-    /// Fewest endpoints for which zones are looked at.
-    pub min_endpoints: u32,
+pub enum ZoneRouting {
+    /// Endpoints of all zones are equally near.
+    #[default]
+    Unheeded,
+    /// Each zone gets the share that its weight says, however endpoints are chosen within.
+    Weighted,
+}
+
+impl ZoneRouting {
+    fn is_unheeded(&self) -> bool {
+        *self == Self::Unheeded
+    }
 }
 
 /// The endpoints of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointSet {
-    /// `<kind>/<namespace>/<name>/<port>`.
+    /// `<kind>/<namespace>/<name>/<port>`, with `~` and a hash behind it where a cluster needs more than addresses.
     pub name: EndpointSetName,
     /// Groups of endpoints; empty when the backend has none, which answers 503.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -208,6 +220,9 @@ pub struct Locality {
     /// Which of the cluster's [`EndpointSocket`]s they are spoken to by; none by what holds for the whole cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<Arc<str>>,
+    /// Port that probes ask; where the endpoints serve by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_port: Option<u16>,
     /// Sorted by address.
     pub endpoints: Vec<Endpoint>,
 }

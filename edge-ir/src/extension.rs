@@ -100,20 +100,6 @@ pub struct NativeFilter {
     /// Settings of the filter, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Arc<str>>,
-    /// What the filter does with requests.
-    #[serde(default)]
-    pub role: FilterRole,
-}
-
-/// What a filter does with requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum FilterRole {
-    /// They go on.
-    #[default]
-    Passing,
-    /// It answers them itself.
-    Answering,
 }
 
 /// A native module.

@@ -38,8 +38,28 @@ pub struct VirtualHost {
     /// Whether clients are told of limits, where these say nothing of it.
     #[serde(default, skip_serializing_if = "Told::is_usual")]
     pub limits: Told,
+    /// Whose requests are counted.
+    #[serde(default, skip_serializing_if = "HostStats::is_usual")]
+    pub stats: HostStats,
     /// The Gateway listener it belongs to.
     pub origins: Origins,
+}
+
+/// Whose requests are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HostStats {
+    /// Those of the connection manager, for all of its hosts.
+    #[default]
+    Usual,
+    /// Those of the virtual host, by itself as well.
+    Own,
+}
+
+impl HostStats {
+    fn is_usual(&self) -> bool {
+        *self == Self::Usual
+    }
 }
 
 impl VirtualHost {

@@ -1,6 +1,6 @@
 //! What must exist around a fleet: a workload with its ports, and the bootstrap that its proxies start with.
 
-use crate::{ClusterSettings, FleetKey, IpFamily, MetricSink, Origins, TextMatcher};
+use crate::{ClusterSettings, Compressor, FleetKey, IpFamily, MetricSink, Origins, TextMatcher};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -170,6 +170,9 @@ pub struct ProxySettings {
     pub bootstrap: Option<BootstrapPatch>,
     /// Serve Prometheus metrics on the stats listener.
     pub prometheus: bool,
+    /// How the stats listener compresses what it answers, for who takes that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_compressor: Option<Compressor>,
     /// Metrics that are kept; all where this is empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_metrics: Vec<TextMatcher>,

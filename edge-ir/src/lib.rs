@@ -75,7 +75,7 @@ pub use cluster::{
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{
-    Download, ExternalProcessor, Failing, FilterRole, LuaScript, ModuleSource, NativeFilter, NativeModule, Processed,
+    Download, ExternalProcessor, Failing, LuaScript, ModuleSource, NativeFilter, NativeModule, Processed,
     ProcessedBody, ProcessorAnswers, WasmFilter,
 };
 pub use filter::{
@@ -88,9 +88,9 @@ pub use filter::{
 pub use fleet::{Fleet, FleetSettings, ReadyListener, RequestIdTracing};
 pub use http::{
     BackendShare, Cors, Destination, DirectResponse, Forward, ForwardedHost, Fraction, HeaderEdit, HeaderEdits,
-    HostRewrite, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort, RegexRewrite,
-    ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Timeout, ValueMatch, ValueMatcher,
-    VirtualHost,
+    HostRewrite, HostStats, MethodName, Mirror, PathMatch, PathRewrite, Redirect, RedirectPath, RedirectPort,
+    RegexRewrite, ResponseBody, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Timeout, ValueMatch,
+    ValueMatcher, VirtualHost,
 };
 pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,

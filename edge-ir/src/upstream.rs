@@ -50,6 +50,9 @@ pub struct UpstreamSettings {
     /// Bytes that a connection may buffer. Unset: 32 KiB.
     #[serde(skip_serializing_if = "is_default")]
     pub buffer_limit: Option<u32>,
+    /// Bytes that the system holds for a connection, in each direction. Unset: as it likes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub system_buffer: Option<u32>,
     /// Connections ahead of need.
     #[serde(skip_serializing_if = "is_default")]
     pub preconnect: Option<Preconnect>,

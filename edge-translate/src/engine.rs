@@ -260,7 +260,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::Cluster(fleet, backend) => {
             Value::Cluster(Arc::new(phase::backends::cluster::cluster(reader, fleet, backend)?))
         }
-        Key::Endpoints(fleet, port) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, port)?),
+        Key::Endpoints(fleet, list) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, list)?),
         Key::Socket(socket) => Value::Socket(Arc::new(phase::listeners::sockets::socket(reader, socket)?)),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),

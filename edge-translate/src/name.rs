@@ -8,18 +8,20 @@
 mod context;
 mod id;
 mod outside;
+mod placement;
 mod set;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, ModuleId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm, SecretKey, Security,
-    SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
+    InstanceId, ModuleId, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm, SecretKey,
+    Security, SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
-    Ancestor, BackendId, BackendKind, BackendPort, FilterKey, FilterOwner, FleetId, HostId, Id, ListenerId, PolicyId,
-    RouteId, RouteKind, SocketId, Target,
+    Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
+    ListenerId, PolicyId, RouteId, RouteKind, SocketId, Target,
 };
 pub(crate) use outside::{OutsideService, Scheme};
+pub(crate) use placement::{Placement, Zones};
 pub(crate) use set::{BackendSet, BackendSets, SetMember};
 
 use rustc_hash::FxHashMap;

@@ -8,9 +8,9 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::{Fetched, FoundModule, MachinePort},
     name::{
-        BackendId, BackendKind, BackendPort, BackendSets, Context, ContextId, Decisions, Extension, ExtensionId,
-        FilterSettingsId, FleetId, Id, InstanceId, Interner, ModuleId, PolicyInstance, Security, SecurityId, Sym,
-        Target, Traffic, TrafficId, Variant, VariantId,
+        BackendId, BackendKind, BackendPort, BackendSets, Context, ContextId, Decisions, EndpointsId, Extension,
+        ExtensionId, FilterSettingsId, FleetId, Id, InstanceId, Interner, ModuleId, Placement, PlacementId,
+        PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     settings::Settings,
 };
@@ -283,6 +283,31 @@ impl World {
             protocol: AppProtocol::Http1,
             variant: VariantId::OWN,
         }))
+    }
+
+    /// The list of endpoints that a cluster uses.
+    pub(crate) fn endpoints_of(&self, backend: BackendId) -> EndpointsId {
+        EndpointsId {
+            port: backend.port,
+            placement: self.decisions.borrow_mut().placement_of(backend.variant),
+        }
+    }
+
+    /// What is said of endpoints besides their addresses.
+    pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
+        self.decisions.borrow().placement(id)
+    }
+
+    /// The name of a list of endpoints: that of the backend's, and what is said of them besides.
+    pub(crate) fn endpoints_name(&self, list: EndpointsId) -> EndpointSetName {
+        let own = self.endpoint_set_name(list.port);
+        match list.placement {
+            PlacementId::OWN => own,
+            placement => {
+                let suffix = self.decisions.borrow().placement_suffix(placement);
+                EndpointSetName::new(format!("{own}{suffix}"))
+            }
+        }
     }
 
     /// What stands behind the name of a cluster for what a context changes about it.

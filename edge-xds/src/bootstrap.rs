@@ -83,6 +83,7 @@ pub fn bootstrap(settings: &BootstrapSettings, proxy: &ProxySettings) -> Result<
         settings.stats_port = None;
     }
     let mut default = default_bootstrap(&settings);
+    metrics::compress(&mut default, proxy.metrics_compressor);
     metrics::keep(&mut default, &proxy.kept_metrics);
     metrics::put(&mut default, &proxy.metric_sinks);
     match &proxy.bootstrap {

@@ -36,6 +36,7 @@ mod rewrite;
 mod route;
 pub(crate) mod secret;
 mod session;
+mod socket_options;
 mod stream;
 mod table;
 mod token;

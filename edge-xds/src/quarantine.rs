@@ -190,6 +190,7 @@ fn fingerprint(host: &VirtualHost, routes: Vec<Arc<Route>>) -> u64 {
         port: host.port,
         routes,
         limits: host.limits,
+        stats: host.stats,
         origins: [].into(),
     };
     encode_host_alone(&Arc::new(part)).hash()

@@ -4,7 +4,7 @@ use edge_ir::{
     Cluster, Destination, Discovery, DownstreamTls, Endpoint, EndpointAddress, EndpointSet, FilterChain, Fleet,
     FleetSettings, Forward, GuardSet, HttpManager, IpFamily, Listener, Locality, Network, Origin, Origins, PathMatch,
     ReadyListener, Route, RouteAction, RouteEffect, RouteMatch, RouteTable, Secret, SecretBytes, SecretContent,
-    ServerNames, TlsVersion, VirtualHost,
+    ServerNames, TlsVersion, VirtualHost, ZoneRouting,
 };
 use std::sync::Arc;
 
@@ -54,6 +54,7 @@ pub(crate) fn host(domain: &str, routes: Vec<Arc<Route>>) -> Arc<VirtualHost> {
         domain: domain.into(),
         port: 80,
         routes,
+        stats: edge_ir::HostStats::Usual,
         limits: edge_ir::Told::Usual,
         origins: origins("Gateway", "gw"),
     })
@@ -80,7 +81,8 @@ pub(crate) fn cluster(name: &str) -> Arc<Cluster> {
         sockets: Vec::new(),
         load_balancing: Default::default(),
         upstream: Default::default(),
-        zones: None,
+        zones: ZoneRouting::Unheeded,
+        stat_name: None,
         stats: edge_ir::ClusterStats::default(),
         origins: origins("Service", name),
     })

@@ -108,7 +108,7 @@ fn blamed(key: Key, index: &Index) -> Blamed {
         }
         Subject::Host(host) => smallvec![(Kind::Gateway, host.listener.gateway)],
         Subject::Backend(_, backend) => Subject::Port(backend.port).object().into_iter().collect(),
-        Subject::Endpoints(_, port) => Subject::Port(port).object().into_iter().collect(),
+        Subject::Endpoints(_, list) => Subject::Port(list.port).object().into_iter().collect(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     name::{
-        Ancestor, BackendId, BackendPort, ContextId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId, RouteId,
-        SocketId, Sym,
+        Ancestor, BackendId, BackendPort, ContextId, EndpointsId, FilterKey, FleetId, HostId, Id, ListenerId, PolicyId,
+        RouteId, SocketId, Sym,
     },
     phase::{hostname::Specificity, listeners::sockets::SocketListener},
 };
@@ -68,7 +68,7 @@ pub(crate) struct Index {
     /// Routes with a match in common, as listener and other route, by the number of hosts where that is so.
     pub(crate) overlaps: Counts<RouteId, (ListenerId, RouteId)>,
     users: FxHashMap<(FleetId, BackendId), u32>,
-    endpoint_users: FxHashMap<(FleetId, BackendPort), u32>,
+    endpoint_users: FxHashMap<(FleetId, EndpointsId), u32>,
 }
 
 /// What a count did.
@@ -244,16 +244,16 @@ impl Index {
         down(&mut self.users, (fleet, backend))
     }
 
-    pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
-        self.endpoint_users.contains_key(&(fleet, port))
+    pub(crate) fn needs_endpoints(&self, fleet: FleetId, list: EndpointsId) -> bool {
+        self.endpoint_users.contains_key(&(fleet, list))
     }
 
-    pub(crate) fn add_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> CountChange {
-        up(&mut self.endpoint_users, (fleet, port))
+    pub(crate) fn add_endpoint_user(&mut self, fleet: FleetId, list: EndpointsId) -> CountChange {
+        up(&mut self.endpoint_users, (fleet, list))
     }
 
-    pub(crate) fn remove_endpoint_user(&mut self, fleet: FleetId, port: BackendPort) -> CountChange {
-        down(&mut self.endpoint_users, (fleet, port))
+    pub(crate) fn remove_endpoint_user(&mut self, fleet: FleetId, list: EndpointsId) -> CountChange {
+        down(&mut self.endpoint_users, (fleet, list))
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::{
     api::{Kind, Timestamp},
     fact::MachinePort,
-    name::{BackendId, BackendPort, FleetId, HostId, Id, ListenerId, ModuleId, RouteId, SocketId, Sym, Target},
+    name::{
+        BackendId, BackendPort, EndpointsId, FleetId, HostId, Id, ListenerId, ModuleId, RouteId, SocketId, Sym, Target,
+    },
 };
 use edge_ir::PortProtocol;
 
@@ -93,7 +95,7 @@ pub(crate) enum Key {
     /// A cluster of a fleet.
     Cluster(FleetId, BackendId),
     /// The endpoints of a backend for a fleet.
-    Endpoints(FleetId, BackendPort),
+    Endpoints(FleetId, EndpointsId),
     /// A socket, with the tables and secrets that it names.
     Socket(SocketId),
     /// The clusters of those who are told what a fleet sees.

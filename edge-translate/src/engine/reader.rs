@@ -12,10 +12,10 @@ use crate::{
     api::{self, Kind, Object, Timestamp},
     fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
-        Ancestor, BackendId, BackendPort, BackendSet, Context, ContextId, Extension, ExtensionId, FilterKey,
-        FilterOwner, FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService, PolicyId,
-        PolicyInstance, RouteId, RouteKind, Security, SecurityId, SetMember, SocketId, Sym, Target, Traffic, TrafficId,
-        Variant, VariantId,
+        Ancestor, BackendId, BackendPort, BackendSet, Context, ContextId, EndpointsId, Extension, ExtensionId,
+        FilterKey, FilterOwner, FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService,
+        Placement, PlacementId, PolicyId, PolicyInstance, RouteId, RouteKind, Security, SecurityId, SetMember,
+        SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -367,10 +367,10 @@ impl<'a> Reader<'a> {
         self.index.is_used(fleet, backend)
     }
 
-    /// Whether a fleet needs a backend's endpoints; for the endpoints alone, as with [`Self::host_routes`].
-    pub(crate) fn needs_endpoints(&self, fleet: FleetId, port: BackendPort) -> bool {
-        debug_assert_eq!(self.key, Key::Endpoints(fleet, port), "only this unit is woken");
-        self.index.needs_endpoints(fleet, port)
+    /// Whether a fleet needs a list of endpoints; for the endpoints alone, as with [`Self::host_routes`].
+    pub(crate) fn needs_endpoints(&self, fleet: FleetId, list: EndpointsId) -> bool {
+        debug_assert_eq!(self.key, Key::Endpoints(fleet, list), "only this unit is woken");
+        self.index.needs_endpoints(fleet, list)
     }
 
     /// Other routes with a match of a route's, each with a listener where that is so, in no order; for its status
@@ -486,6 +486,21 @@ impl<'a> Reader<'a> {
     /// The name of the cluster of a service outside.
     pub(crate) fn outside_cluster_name(&self, service: &OutsideService) -> ClusterName {
         service.cluster(&self.world.variant_suffix(service.variant))
+    }
+
+    /// The list of endpoints that a cluster uses.
+    pub(crate) fn endpoints_of(&self, backend: BackendId) -> EndpointsId {
+        self.world.endpoints_of(backend)
+    }
+
+    /// What is said of endpoints besides their addresses.
+    pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
+        self.world.placement(id)
+    }
+
+    /// The name of a list of endpoints.
+    pub(crate) fn endpoints_name(&self, list: EndpointsId) -> EndpointSetName {
+        self.world.endpoints_name(list)
     }
 
     /// The name of a backend's endpoints.

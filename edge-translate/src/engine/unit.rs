@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::Kind,
-    name::{BackendId, BackendPort, FleetId, HostId, Id, Interner, RouteId, RouteKind, SocketId},
+    name::{BackendId, BackendPort, EndpointsId, FleetId, HostId, Id, Interner, RouteId, RouteKind, SocketId},
     phase::statuses::has_status,
     world::World,
 };
@@ -39,7 +39,7 @@ pub(crate) enum Subject {
     /// A backend that a fleet sends traffic to.
     Backend(FleetId, BackendId),
     /// A port of a backend whose endpoints a fleet needs.
-    Endpoints(FleetId, BackendPort),
+    Endpoints(FleetId, EndpointsId),
 }
 
 impl Subject {
@@ -65,7 +65,7 @@ impl Subject {
             Self::Socket(socket) => !index.socket_listeners(socket).is_empty(),
             Self::Host(host) => index.host_routes(host).is_some(),
             Self::Backend(fleet, backend) => index.is_used(fleet, backend),
-            Self::Endpoints(fleet, port) => index.needs_endpoints(fleet, port),
+            Self::Endpoints(fleet, list) => index.needs_endpoints(fleet, list),
         }
     }
 
@@ -164,7 +164,7 @@ units! {
         5 Bound(route) lives with { Subject::Route(route) };
         6 Host(host) lives with { Subject::Host(host) };
         6 Cluster(fleet, backend) lives with { Subject::Backend(fleet, backend) };
-        6 Endpoints(fleet, port) lives with { Subject::Endpoints(fleet, port) };
+        6 Endpoints(fleet, list) lives with { Subject::Endpoints(fleet, list) };
         6 Socket(socket) lives with { Subject::Socket(socket) };
         6 Collectors(fleet) lives with { Subject::Fleet(fleet) };
         6 Infra(fleet) lives with { Subject::Fleet(fleet) };

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::Kind,
-    name::{Ancestor, BackendPort, ContextId, FleetId, HostId, Id, ListenerId, RouteId},
+    name::{Ancestor, BackendPort, ContextId, EndpointsId, FleetId, HostId, Id, ListenerId, RouteId},
     phase::{
         backends::cluster::ClusterParts,
         gateways::{
@@ -214,16 +214,18 @@ impl Translator {
         for (fleet, backend) in now.iter().filter(|u| was.binary_search(u).is_err()) {
             if self.index.add_user(*fleet, *backend) == CountChange::Appeared {
                 self.wake(Subject::Backend(*fleet, *backend));
-                if self.index.add_endpoint_user(*fleet, backend.port) == CountChange::Appeared {
-                    self.wake(Subject::Endpoints(*fleet, backend.port));
+                let list = self.world.endpoints_of(*backend);
+                if self.index.add_endpoint_user(*fleet, list) == CountChange::Appeared {
+                    self.wake(Subject::Endpoints(*fleet, list));
                 }
             }
         }
         for (fleet, backend) in was.iter().filter(|u| now.binary_search(u).is_err()) {
             if self.index.remove_user(*fleet, *backend) == CountChange::Vanished {
                 self.wake(Subject::Backend(*fleet, *backend));
-                if self.index.remove_endpoint_user(*fleet, backend.port) == CountChange::Vanished {
-                    self.wake(Subject::Endpoints(*fleet, backend.port));
+                let list = self.world.endpoints_of(*backend);
+                if self.index.remove_endpoint_user(*fleet, list) == CountChange::Vanished {
+                    self.wake(Subject::Endpoints(*fleet, list));
                 }
             }
         }
@@ -233,16 +235,22 @@ impl Translator {
     fn keep_collectors(&mut self, fleet: FleetId, was: Option<&FleetShape>, now: Option<&FleetShape>) {
         let ancestors = |shape: Option<&FleetShape>| shape.map(|s| s.telemetry.ancestors()).unwrap_or_default();
         self.keep_ancestors(&ancestors(was), &ancestors(now));
-        let ports = |shape: Option<&FleetShape>| shape.map(|s| s.telemetry.discovered()).unwrap_or_default();
-        let (was, now) = (ports(was), ports(now));
-        for port in now.difference(&was) {
-            if self.index.add_endpoint_user(fleet, *port) == CountChange::Appeared {
-                self.wake(Subject::Endpoints(fleet, *port));
+        let lists = |shape: Option<&FleetShape>| -> BTreeSet<EndpointsId> {
+            let backends = shape.map(|s| s.telemetry.discovered()).unwrap_or_default();
+            backends
+                .into_iter()
+                .map(|backend| self.world.endpoints_of(backend))
+                .collect()
+        };
+        let (was, now) = (lists(was), lists(now));
+        for list in now.difference(&was) {
+            if self.index.add_endpoint_user(fleet, *list) == CountChange::Appeared {
+                self.wake(Subject::Endpoints(fleet, *list));
             }
         }
-        for port in was.difference(&now) {
-            if self.index.remove_endpoint_user(fleet, *port) == CountChange::Vanished {
-                self.wake(Subject::Endpoints(fleet, *port));
+        for list in was.difference(&now) {
+            if self.index.remove_endpoint_user(fleet, *list) == CountChange::Vanished {
+                self.wake(Subject::Endpoints(fleet, *list));
             }
         }
     }

@@ -10,17 +10,6 @@
 
 /// Per type, fields and what happens instead.
 const FIELDS: &[(&str, &[(&str, &str)])] = &[
-    (
-        "ActiveHealthCheck",
-        &[("overrides", "endpoints are probed where they serve")],
-    ),
-    (
-        "BackendConnection",
-        &[(
-            "socketBufferLimit",
-            "buffers of sockets have the size that the system gives them",
-        )],
-    ),
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
     (
         "BackendUtilization",
@@ -29,13 +18,7 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
             "headers that report load go on to clients in any case",
         )],
     ),
-    (
-        "EdgeProxySpec",
-        &[
-            ("geoIP", "no database is read"),
-            ("mergeType", "settings replace less specific ones as a whole"),
-        ],
-    ),
+    ("EdgeProxySpec", &[("geoIP", "no database is read")]),
     (
         "GatewayAddress",
         &[("routability", "the address is what the platform gives")],
@@ -47,27 +30,15 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("GrpcRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("HttpRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("ListenerTls", &[("options", "no option is known")]),
-    (
-        "LoadBalancer",
-        &[("zoneAware", "endpoints of all zones are equally near")],
-    ),
-    (
-        "ProxyMetrics",
-        &[
-            ("enableVirtualHostStats", ALL_METRICS),
-            ("clusterStatName", "clusters have their own names in metrics"),
-        ],
-    ),
-    (
-        "ProxyPrometheus",
-        &[("compression", "metrics are answered as they are")],
-    ),
     ("StreamRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
+    (
+        "ZoneAware",
+        &[("preferLocal", "endpoints of all zones are equally near")],
+    ),
 ];
 
 const NO_DEFAULTS: &str = "the route attaches to the parents that it names";
-const ALL_METRICS: &str = "metrics are those that the proxy has by default";
 
 /// Fields of a type that are not honoured, each with what happens instead.
 pub(crate) fn fields_of(owner: &str) -> &'static [(&'static str, &'static str)] {

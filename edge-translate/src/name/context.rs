@@ -6,11 +6,14 @@
 //! is a field of one or several. Number 0 stands for "nothing is decided",
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
-use super::{BackendId, FilterKey, Id, OutsideService, Sym};
+use super::{
+    BackendId, FilterKey, Id, OutsideService, Placement, Sym, Zones,
+    placement::{hashed, is_default},
+};
 use crate::fact::WantedModule;
 use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout,
-    UpstreamSettings,
+    UpstreamSettings, ZoneRouting,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -54,6 +57,15 @@ pub(crate) struct ModuleId(u32);
 /// The number of the settings of a filter's instance, with an order as little to be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FilterSettingsId(u32);
+
+/// The number of a [`Placement`], with an order as little to be relied on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PlacementId(u32);
+
+impl PlacementId {
+    /// Addresses alone.
+    pub(crate) const OWN: Self = Self(0);
+}
 
 /// What policies decide for a route at a parent listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -200,6 +212,8 @@ impl Default for Treatment {
 pub(crate) struct Traffic {
     /// Of the choice among endpoints.
     pub(crate) load_balancing: LoadBalancing,
+    /// Of the endpoints themselves.
+    pub(crate) placement: Arc<Placement>,
     /// Of where requests for a Service go.
     pub(crate) routing: Option<Routing>,
     /// Of connections to backends.
@@ -235,12 +249,18 @@ pub(crate) struct Variant {
     /// How endpoints are chosen.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) load_balancing: LoadBalancing,
+    /// What is said of its endpoints besides their addresses.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) placement: Arc<Placement>,
     /// Where requests for a Service go, if not where the fleet's do.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) routing: Option<Routing>,
     /// What policies ask of the connections.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) upstream: Arc<UpstreamSettings>,
+    /// The name under which it is counted; in a context with operators for parts of a rule, which binding fills in.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) stat_name: Option<Arc<str>>,
 }
 
 /// Where requests for a Service go.
@@ -266,17 +286,19 @@ pub(crate) enum Encryption {
     Nobody,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 impl Variant {
+    /// What zones mean for the choice of an endpoint.
+    pub(crate) fn zones(&self) -> ZoneRouting {
+        match &self.placement.zones {
+            Zones::OfBackend => ZoneRouting::Unheeded,
+            Zones::Weighted(_) => ZoneRouting::Weighted,
+        }
+    }
+
     /// What tells its clusters from those of the backend itself: `~` and 8 hexadecimal digits. They depend on what is
     /// set and on nothing else, so that a field which this version doesn't have yet changes no name when it comes.
     pub(super) fn suffix(&self) -> String {
-        // Plain data, which always can be written.
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        format!("~{:.8x}", Sha256::digest(text))
+        hashed(self)
     }
 }
 
@@ -302,6 +324,7 @@ pub(crate) struct Decisions {
     security: Numbered<Security>,
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
+    placements: Numbered<Placement>,
     filters: Numbered<FilterSettings>,
     modules: Vec<Arc<WantedModule>>,
     module_numbers: FxHashMap<Arc<WantedModule>, ModuleId>,
@@ -317,6 +340,7 @@ impl Decisions {
             security,
             traffic,
             variants,
+            placements,
             filters,
             modules,
             module_numbers: _,
@@ -327,6 +351,7 @@ impl Decisions {
             + security.len()
             + traffic.len()
             + variants.len()
+            + placements.len()
             + filters.len()
             + modules.len()
     }
@@ -405,6 +430,28 @@ impl Decisions {
     /// The variant behind a number.
     pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
         self.variants.value(id.0)
+    }
+
+    /// The number of what a variant says of endpoints.
+    pub(crate) fn placement_of(&mut self, variant: VariantId) -> PlacementId {
+        if variant == VariantId::OWN {
+            return PlacementId::OWN;
+        }
+        let placement = Arc::clone(&self.variant(variant).placement);
+        PlacementId(self.placements.number(Placement::clone(&placement)))
+    }
+
+    /// What is said of endpoints.
+    pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
+        self.placements.value(id.0)
+    }
+
+    /// What is added to the name of a list of endpoints.
+    pub(crate) fn placement_suffix(&self, id: PlacementId) -> String {
+        match id {
+            PlacementId::OWN => String::new(),
+            id => self.placement(id).suffix(),
+        }
     }
 
     /// The number of the settings of a filter's instance.

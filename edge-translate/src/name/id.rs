@@ -1,6 +1,6 @@
 //! Identities: what units, indexes and names of the data plane are about, in interned words.
 
-use super::{FilterSettingsId, InstanceId, Sym, VariantId};
+use super::{FilterSettingsId, InstanceId, PlacementId, Sym, VariantId};
 use crate::api::Kind;
 use edge_ir::{AppProtocol, FilterKind, PortProtocol};
 
@@ -215,6 +215,15 @@ pub(crate) struct BackendPort {
     pub(crate) port: u16,
     /// Its transport protocol.
     pub(crate) transport: PortProtocol,
+}
+
+/// A list of endpoints: those of a port, with what is said of them besides their addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct EndpointsId {
+    /// The port.
+    pub(crate) port: BackendPort,
+    /// What is said of them.
+    pub(crate) placement: PlacementId,
 }
 
 /// A backend and how it is spoken to: what becomes a cluster.

@@ -33,3 +33,5 @@ mod services;
 pub(in crate::phase) mod text_match;
 pub(crate) mod traffic;
 mod written;
+
+pub(crate) use merge::lay;

@@ -7,6 +7,7 @@ mod filters;
 pub(crate) mod host;
 pub(crate) mod overlap;
 pub(crate) mod rules;
+mod stat_name;
 pub(crate) mod uses;
 
 pub(in crate::phase) use rules::{check_expression, check_path, is_token, origin};

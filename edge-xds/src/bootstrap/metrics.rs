@@ -1,7 +1,10 @@
-//! What a bootstrap says of collectors that metrics are pushed to.
+//! What a bootstrap says of metrics: which there are, how they are fetched, and whom they are pushed to.
 
 use crate::lower::secret::SYSTEM_BUNDLE;
-use edge_ir::{MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TextMatcher, TlsParameters, TlsVersion};
+use edge_ir::{
+    Compressor, Encoding, MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TextMatcher, TlsParameters,
+    TlsVersion,
+};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,6 +22,37 @@ pub(super) fn keep(bootstrap: &mut Value, kept: &[TextMatcher]) {
     let clients = TextMatcher::Regex(r"listener\..*\.downstream_cx_active".into());
     let patterns: Value = kept.iter().chain([&clients]).map(pattern).collect();
     bootstrap["stats_config"]["stats_matcher"] = json!({"inclusion_list": {"patterns": patterns}});
+}
+
+/// Compresses what the stats listener answers, for who takes that.
+pub(super) fn compress(bootstrap: &mut Value, compressor: Option<Compressor>) {
+    let filters = bootstrap
+        .pointer_mut("/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters")
+        .and_then(Value::as_array_mut);
+    let (Some(compressor), Some(filters)) = (compressor, filters) else {
+        return;
+    };
+    let (library, word) = match compressor.encoding {
+        Encoding::Gzip => ("Gzip", "gzip"),
+        Encoding::Brotli => ("Brotli", "brotli"),
+        Encoding::Zstd => ("Zstd", "zstd"),
+    };
+    let message = |name: String| format!("type.googleapis.com/envoy.extensions.{name}");
+    let filter = json!({
+        "name": "envoy.filters.http.compressor",
+        "typed_config": {
+            "@type": message("filters.http.compressor.v3.Compressor".to_owned()),
+            "compressor_library": {
+                "name": format!("envoy.compression.{word}.compressor"),
+                "typed_config": {"@type": message(format!("compression.{word}.compressor.v3.{library}"))},
+            },
+            "response_direction_config": {
+                "common_config": {"min_content_length": compressor.min_length},
+            },
+        },
+    });
+    // In front of the router, which is always last.
+    filters.insert(0, filter);
 }
 
 /// Puts the collectors of a fleet into its bootstrap.

@@ -1,7 +1,8 @@
 use super::*;
 use crate::json::from_json;
 use edge_ir::{
-    BootstrapPatch, JsonPatchOperation, MetricHost, MetricSink, MetricTls, SubjectName, Temporality, TlsParameters,
+    BootstrapPatch, Compressor, Encoding, JsonPatchOperation, MetricHost, MetricSink, MetricTls, SubjectName,
+    Temporality, TlsParameters,
 };
 use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap;
 use serde_json::json;
@@ -112,6 +113,30 @@ fn without_prometheus_there_is_no_stats_listener() {
     let bootstrap = bootstrap(&BootstrapSettings::default(), &proxy).unwrap();
     assert_eq!(bootstrap["static_resources"].get("listeners"), None);
     assert_eq!(bootstrap["static_resources"]["clusters"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn metrics_are_compressed_in_front_of_the_router() {
+    let proxy = ProxySettings {
+        prometheus: true,
+        metrics_compressor: Some(Compressor {
+            preferred: false,
+            encoding: Encoding::Brotli,
+            min_length: 100,
+        }),
+        ..Default::default()
+    };
+    let bootstrap = bootstrap(&BootstrapSettings::default(), &proxy).unwrap();
+    let _: Bootstrap = from_json(bootstrap.clone()).unwrap();
+    let manager = &bootstrap["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"];
+    let [compressor, router] = manager["http_filters"].as_array().unwrap().as_slice() else {
+        panic!("{manager}");
+    };
+    assert_eq!(router["name"], "envoy.filters.http.router");
+    let library = &compressor["typed_config"]["compressor_library"];
+    assert_eq!(library["name"], "envoy.compression.brotli.compressor");
+    let limit = &compressor["typed_config"]["response_direction_config"]["common_config"]["min_content_length"];
+    assert_eq!(*limit, 100);
 }
 
 #[test]

@@ -97,6 +97,7 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
         load_balancing,
         upstream,
         zones,
+        stat_name,
         stats,
         origins: _,
     } = a;
@@ -104,7 +105,7 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
     is_own(a)
         && is_own(b)
         && (protocol, tls, sockets) == (&b.protocol, &b.tls, &b.sockets)
-        && (load_balancing, zones, stats) == (&b.load_balancing, &b.zones, &b.stats)
+        && (load_balancing, zones, stat_name, stats) == (&b.load_balancing, &b.zones, &b.stat_name, &b.stats)
         && (Arc::ptr_eq(upstream, &b.upstream) || *upstream == b.upstream)
 }
 
@@ -114,6 +115,7 @@ fn lower_settings(cluster: &Cluster) -> pb::Cluster {
         dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
         // An endpoint that the platform takes away is gone, whatever a health check said last.
         ignore_health_on_host_removal: true,
+        alt_stat_name: cluster.stat_name.as_deref().unwrap_or_default().to_owned(),
         load_balancing_policy: Some(balancing::lower(cluster)),
         ..Default::default()
     };

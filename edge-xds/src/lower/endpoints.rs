@@ -32,7 +32,10 @@ mod endpoint {
     pub(super) const METADATA: u32 = 3;
     pub(super) const WEIGHT: u32 = 4;
     pub(super) const ADDRESS: u32 = 1;
+    pub(super) const CHECK: u32 = 2;
     pub(super) const HOSTNAME: u32 = 3;
+    /// Of `HealthCheckConfig`.
+    pub(super) const CHECK_PORT: u32 = 1;
 }
 
 /// Fields of `Address`, `SocketAddress` and `Pipe`.
@@ -71,7 +74,7 @@ fn put_locality(out: &mut Vec<u8>, locality: &Locality) {
     });
     for endpoint in &locality.endpoints {
         put_message(out, group::ENDPOINTS, |out| {
-            put_endpoint(out, endpoint, locality.socket.as_deref());
+            put_endpoint(out, endpoint, locality);
         });
     }
     // Weighing localities takes one that has no weight to be closed.
@@ -79,9 +82,12 @@ fn put_locality(out: &mut Vec<u8>, locality: &Locality) {
     put_varint(out, group::PRIORITY, locality.priority);
 }
 
-fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint, transport_socket: Option<&str>) {
+fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint, of: &Locality) {
     put_message(out, endpoint::ENDPOINT, |out| {
         put_message(out, endpoint::ADDRESS, |out| put_address(out, &endpoint.address));
+        if let Some(port) = of.probe_port {
+            put_message(out, endpoint::CHECK, |out| put_varint(out, endpoint::CHECK_PORT, port));
+        }
         put_text(
             out,
             endpoint::HOSTNAME,
@@ -93,7 +99,7 @@ fn put_endpoint(out: &mut Vec<u8>, endpoint: &Endpoint, transport_socket: Option
         EndpointHealth::Draining => HealthStatus::Draining,
     };
     put_varint(out, endpoint::HEALTH, health as u32);
-    if let Some(name) = transport_socket {
+    if let Some(name) = of.socket.as_deref() {
         put_socket_name(out, endpoint::METADATA, name);
     }
     put_message(out, endpoint::WEIGHT, |out| put_varint(out, VALUE, 1u32));
@@ -143,6 +149,7 @@ mod tests {
             priority: weight,
             weight,
             socket: zone.map(|_| "set/a/tls/0".into()),
+            probe_port: zone.map(|_| 8181),
             endpoints,
         };
         let plain = Endpoint {
@@ -182,6 +189,7 @@ mod tests {
             "PortValue(0)",
             "Draining",
             "set/a/tls/0",
+            "8181",
         ] {
             assert!(addresses.contains(part), "{part}: {addresses}");
         }

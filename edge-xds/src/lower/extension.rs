@@ -3,8 +3,8 @@
 use super::common::{duration, retries};
 use crate::wire::{put_message, put_struct};
 use edge_ir::{
-    Download, ExternalProcessor, FilterRole, LuaScript, ModuleSource, NativeFilter, Processed, ProcessedBody,
-    ProcessorAnswers, Timeout, Undecided,
+    Download, ExternalProcessor, LuaScript, ModuleSource, NativeFilter, Processed, ProcessedBody, ProcessorAnswers,
+    Timeout, Undecided,
 };
 use envoy_types::{
     pb::{
@@ -161,8 +161,8 @@ pub(super) fn native(filter: &NativeFilter) -> DynamicModuleFilter {
             ..Default::default()
         }),
         filter_name: filter.filter.to_string(),
+        terminal_filter: false,
         filter_config: config,
-        terminal_filter: filter.role == FilterRole::Answering,
     }
 }
 

@@ -9,8 +9,10 @@ use crate::{
     wire::{put_message, put_str},
 };
 use bytes::Bytes;
-use edge_ir::{Route, RouteTable, VirtualHost};
-use envoy_types::pb::envoy::config::route::v3::RouteConfiguration;
+use edge_ir::{HostStats, Route, RouteTable, VirtualHost};
+use envoy_types::pb::envoy::config::route::v3::{
+    HeaderMatcher, RouteConfiguration, VirtualCluster, header_matcher::HeaderMatchSpecifier,
+};
 use prost::Message;
 use rustc_hash::FxHashMap;
 use std::{ops::Range, sync::Arc};
@@ -18,10 +20,11 @@ use std::{ops::Range, sync::Arc};
 /// `RouteConfiguration.virtual_hosts`, `RouteConfiguration.metadata`.
 const TABLE_HOSTS: u32 = 2;
 const TABLE_METADATA: u32 = 17;
-/// `VirtualHost.name`, `.domains`, `.routes`, `.metadata`.
+/// `VirtualHost.name`, `.domains`, `.routes`, `.virtual_clusters`, `.metadata`.
 const HOST_NAME: u32 = 1;
 const HOST_DOMAINS: u32 = 2;
 const HOST_ROUTES: u32 = 3;
+const HOST_COUNTED: u32 = 5;
 const HOST_METADATA: u32 = 24;
 
 /// What the proxy allows a direct response to hold unless told otherwise, and the most it may be told.
@@ -70,7 +73,8 @@ impl EncodedHost {
 
 /// Compares pointers first, because the routes of a host that was rebuilt are mostly the same ones.
 fn same_host(a: &VirtualHost, b: &VirtualHost) -> bool {
-    (&a.name, &a.domain, a.port, a.limits, &a.origins) == (&b.name, &b.domain, b.port, b.limits, &b.origins)
+    (&a.name, &a.domain, a.port, a.limits, a.stats, &a.origins)
+        == (&b.name, &b.domain, b.port, b.limits, b.stats, &b.origins)
         && a.routes.len() == b.routes.len()
         && a.routes.iter().zip(&b.routes).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
 }
@@ -100,6 +104,11 @@ pub(super) fn encode_host(buffer: &mut Vec<u8>, host: &Arc<VirtualHost>, before:
         let begin = out.len();
         put_str(out, HOST_NAME, &host.name);
         put_str(out, HOST_DOMAINS, &host.domain);
+        if host.stats == HostStats::Own {
+            put_message(out, HOST_COUNTED, |out| {
+                out.extend(all_requests(&suffix).encode_to_vec())
+            });
+        }
         put_metadata(out, HOST_METADATA, &host.origins);
         for route in &host.routes {
             let start = out.len();
@@ -129,6 +138,18 @@ pub(super) fn encode_host(buffer: &mut Vec<u8>, host: &Arc<VirtualHost>, before:
 /// A host of more than 4 GiB can't be sent; an offset that is out of range is not copied from.
 fn to_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// What counts all requests of a host, under its name: those that have an authority, which none goes without.
+fn all_requests(host: &str) -> VirtualCluster {
+    VirtualCluster {
+        name: host.to_owned(),
+        headers: vec![HeaderMatcher {
+            name: ":authority".to_owned(),
+            header_match_specifier: Some(HeaderMatchSpecifier::PresentMatch(true)),
+            ..Default::default()
+        }],
+    }
 }
 
 /// The host's part of a route's name.

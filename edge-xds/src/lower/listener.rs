@@ -5,23 +5,20 @@ use super::{
     common::{CONNECTION_BUFFER, address, duration, extension, number, socket},
     datagram, downstream_tls, manager,
     metadata::put_metadata,
-    quic, stream,
+    quic,
+    socket_options::{buffers, keepalive},
+    stream,
 };
 use crate::snapshot::{Body, Entry};
 use edge_ir::{
     Accepts, Carrier, ConnectionLimit, ConnectionSettings, FilterChain, Fingerprint, FleetSettings, IpFamily, Listener,
-    Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TcpKeepalive, TlsVersion,
+    Network, ProxyHeader, ReadyListener, ServerNames, SocketSettings, TlsVersion,
 };
 use envoy_types::{
     pb::{
         envoy::{
             config::{
-                core::v3::{
-                    Address, SocketOption,
-                    address::Address as AddressKind,
-                    socket_address::Protocol,
-                    socket_option::{SocketState, Value},
-                },
+                core::v3::{Address, SocketOption, address::Address as AddressKind, socket_address::Protocol},
                 listener::v3::{self as pb, Filter, FilterChainMatch, ListenerFilter, filter, listener_filter},
             },
             extensions::{
@@ -65,7 +62,7 @@ pub(super) fn encode_listener(listener: &Listener, settings: &FleetSettings) -> 
             Accepts::UpTo(connections) => number(connections),
             Accepts::All => None,
         },
-        socket_options: own.keepalive.map(keepalive).unwrap_or_default(),
+        socket_options: socket_options(own),
         listener_filters: listener_filters(listener),
         listener_filters_timeout: own.inspection_timeout.map(duration),
         ..Default::default()
@@ -167,51 +164,10 @@ fn inspector<M: Message + Name>(name: &str, config: M) -> ListenerFilter {
     }
 }
 
-/// Keepalive as options of the socket, which those of its connections inherit. Numbers as Linux has them.
-fn keepalive(keepalive: TcpKeepalive) -> Vec<SocketOption> {
-    const SOL_SOCKET: i64 = 1;
-    const SO_KEEPALIVE: i64 = 9;
-    const IPPROTO_TCP: i64 = 6;
-    const TCP_KEEPIDLE: i64 = 4;
-    const TCP_KEEPINTVL: i64 = 5;
-    const TCP_KEEPCNT: i64 = 6;
-    let option = |description: &str, level, name, value: Option<u32>| {
-        value.map(|value| SocketOption {
-            description: description.to_owned(),
-            level,
-            name,
-            state: SocketState::StatePrebind.into(),
-            value: Some(Value::IntValue(value.into())),
-            ..Default::default()
-        })
-    };
-    let options = [
-        option(
-            "socket option to enable tcp keep alive",
-            SOL_SOCKET,
-            SO_KEEPALIVE,
-            Some(1),
-        ),
-        option(
-            "socket option for keep alive probes",
-            IPPROTO_TCP,
-            TCP_KEEPCNT,
-            keepalive.probes,
-        ),
-        option(
-            "socket option for keep alive idle time",
-            IPPROTO_TCP,
-            TCP_KEEPIDLE,
-            keepalive.idle_seconds,
-        ),
-        option(
-            "socket option for keep alive interval",
-            IPPROTO_TCP,
-            TCP_KEEPINTVL,
-            keepalive.interval_seconds,
-        ),
-    ];
-    options.into_iter().flatten().collect()
+fn socket_options(socket: &SocketSettings) -> Vec<SocketOption> {
+    let buffers = socket.system_buffer.map(buffers).unwrap_or_default();
+    let keepalive = socket.keepalive.map(keepalive).unwrap_or_default();
+    [keepalive, buffers].concat()
 }
 
 fn lower_chain(chain: &FilterChain, carrier: Carrier, settings: &FleetSettings) -> pb::FilterChain {

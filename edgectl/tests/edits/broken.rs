@@ -3,7 +3,7 @@
 
 use super::{
     breakage::{self, Breakage, PROTECTIVE, Strength},
-    case::{Case, Piece, Place, Places, Running, differences, is_about, key},
+    case::{Case, Piece, Place, Places, Running, differences, is_target, key},
 };
 use edge_translate::api::ObjectKey;
 use serde_json::Value;
@@ -75,7 +75,7 @@ fn is_idle(
 ) -> bool {
     let pieces = || before.get(place).into_iter().chain(after.get(place));
     way.policies.iter().any(|policy| {
-        let is_about = |piece: &Piece| piece.origins().iter().any(|origin| is_about(policy, origin));
+        let is_about = |piece: &Piece| piece.origins().iter().any(|origin| is_target(policy, origin));
         covered[&key(policy)].is_empty() && pieces().any(is_about)
     })
 }

@@ -215,8 +215,39 @@ pub(crate) fn differences(a: &Places, b: &Places) -> BTreeSet<Place> {
     places.filter(|place| a.get(*place) != b.get(*place)).cloned().collect()
 }
 
-/// Whether a policy may be about what comes from an object: what it names is that route or is no route.
-pub(crate) fn is_about(policy: &Value, origin: &Origin) -> bool {
+/// Whether a policy, or an object that others name, may be about what comes from a route.
+pub(crate) fn is_about(case: &Case, subject: &Value, origin: &Origin) -> bool {
+    if subject["kind"] == "EdgeProxy" {
+        return true;
+    }
+    if !is_one_of(subject, &["Backend", "HTTPRouteFilter"]) {
+        return is_target(subject, origin);
+    }
+    // Who names it is a route, or a policy about some.
+    let mut users = case.objects.iter().filter(|user| names(&user["spec"], subject));
+    users.any(|user| {
+        let is_route = user["kind"].as_str().is_some_and(|kind| kind.ends_with("Route"));
+        match is_route {
+            true => user["kind"] == *origin.kind && user["metadata"]["name"] == *origin.name,
+            false => is_target(user, origin),
+        }
+    })
+}
+
+/// Whether something names an object.
+fn names(value: &Value, object: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            let is_it = value["kind"] == object["kind"] && value["name"] == object["metadata"]["name"];
+            is_it || members.values().any(|member| names(member, object))
+        }
+        Value::Array(entries) => entries.iter().any(|entry| names(entry, object)),
+        _ => false,
+    }
+}
+
+/// What a policy names is that route or is no route.
+pub(crate) fn is_target(policy: &Value, origin: &Origin) -> bool {
     let spec = &policy["spec"];
     let named: Vec<&Value> = ["targetRef", "targetRefs"]
         .iter()

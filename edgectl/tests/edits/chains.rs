@@ -1,7 +1,8 @@
-//! Every golden policy as a chain of edits: it comes, is edited without another meaning, breaks, heals and goes. What it
-//! isn't about keeps its allocation at each step, and at the end the bytes are those of the start.
+//! Every golden policy as a chain of edits: it comes, is edited without another meaning, breaks, heals and goes; so do
+//! Backends, EdgeProxies and filters of routes. What it isn't about keeps its allocation at each step, and at the end
+//! the bytes are those of the start.
 
-use super::case::{Case, Piece, Places, Running, differences, is_about};
+use super::case::{Case, Piece, Places, Running, differences, is_about, is_one_of};
 use edge_ir::{Fleet, FleetKey};
 use edge_xds::{
     lower::Lowering,
@@ -20,14 +21,26 @@ const POLICIES: &[&str] = &[
     "SecurityPolicy",
 ];
 
+/// Kinds that others name, instead of naming them.
+const NAMED: &[&str] = &["Backend", "EdgeProxy", "HTTPRouteFilter"];
+
 /// Units that make what proxies are sent.
 const MAKERS: &[&str] = &["Bound", "Cluster", "Endpoints", "Host", "Socket"];
 
 #[test]
 fn a_policy_that_comes_and_goes_leaves_nothing_and_touches_what_it_is_about() {
+    every(POLICIES);
+}
+
+#[test]
+fn an_object_that_is_named_comes_and_goes_in_the_same_way() {
+    every(NAMED);
+}
+
+fn every(kinds: &[&str]) {
     let mut wrong = Vec::new();
     for case in Case::all() {
-        for policy in case.of_kinds(POLICIES) {
+        for policy in case.of_kinds(kinds) {
             let told = chain(&case, policy);
             wrong.extend(
                 told.into_iter()
@@ -63,11 +76,15 @@ fn chain(case: &Case, policy: &Value) -> Vec<String> {
         if running.rounds == 1 {
             kept(&fleets, &running.fleets).into_iter().for_each(&mut say);
         }
-        strangers(policy, &places, &running.places())
+        strangers(case, policy, &places, &running.places())
             .into_iter()
             .for_each(&mut say);
+        if step == "edited" && !differences(&places, &running.places()).is_empty() {
+            say("changed something for a note".to_owned());
+        }
         let made: Vec<_> = running.runs.iter().filter(|(unit, _)| MAKERS.contains(unit)).collect();
-        if step == "edited" && !made.is_empty() {
+        // What is named is read by who names it, note and all.
+        if step == "edited" && !made.is_empty() && is_one_of(policy, POLICIES) {
             say(format!("ran {made:?} for a note"));
         }
         lowered(&mut lowerings, &running.fleets);
@@ -144,11 +161,13 @@ fn again<T: PartialEq>(
 }
 
 /// Places that changed although the policy isn't about them.
-fn strangers(policy: &Value, before: &Places, after: &Places) -> Vec<String> {
+fn strangers(case: &Case, policy: &Value, before: &Places, after: &Places) -> Vec<String> {
     let changed = differences(before, after);
     let is_stranger = |place: &&(FleetKey, String, String)| {
         let pieces = before.get(*place).into_iter().chain(after.get(*place));
-        !pieces.flat_map(Piece::origins).any(|origin| is_about(policy, &origin))
+        !pieces
+            .flat_map(Piece::origins)
+            .any(|origin| is_about(case, policy, &origin))
     };
     changed
         .iter()

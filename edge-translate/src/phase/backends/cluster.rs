@@ -3,12 +3,13 @@
 use super::{backend_tls::Trust, endpoints, set, settings};
 use crate::{
     engine::reader::Reader,
-    name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Routing},
+    name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
     phase::{gateways::telemetry::Telemetry, listeners::client_certificate, precedence::Seniority},
 };
 use edge_ir::{
     AppProtocol, Cluster, ClusterName, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth,
     EndpointSetName, EndpointSocket, HealthCheck, LoadBalancing, Locality, Secret, UpstreamSettings, UpstreamTls,
+    ZoneRouting,
 };
 use std::{net::IpAddr, sync::Arc};
 
@@ -64,7 +65,8 @@ impl ClusterParts {
                 sockets: Vec::new(),
                 load_balancing: LoadBalancing::default(),
                 upstream: Arc::default(),
-                zones: None,
+                zones: ZoneRouting::Unheeded,
+                stat_name: None,
                 stats: ClusterStats::default(),
                 origins: Arc::default(),
             }),
@@ -82,7 +84,7 @@ pub(crate) fn cluster(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -
 pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> ClusterParts {
     let set_name = reader.endpoint_set_name(backend.port);
     let variant = reader.variant(backend.variant);
-    let discovery = discovery(reader, fleet, backend, &set_name, variant.routing);
+    let discovery = discovery(reader, fleet, backend, &variant);
     let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     let settings = settings::settings(reader, backend.port, &variant);
     let mut secrets: Vec<Arc<Secret>> = Vec::new();
@@ -105,7 +107,8 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
         sockets,
         load_balancing: variant.load_balancing.clone(),
         upstream: upstream(telemetry, &variant.upstream),
-        zones: None,
+        zones: variant.zones(),
+        stat_name: variant.stat_name.clone(),
         stats: telemetry.map(|telemetry| telemetry.stats).unwrap_or_default(),
         origins: endpoints::origins(reader, backend.port),
     };
@@ -224,31 +227,26 @@ fn secret(reader: &Reader<'_>, certificate: Id) -> Option<Arc<Secret>> {
 /// Runs again for each new pod, as it looks at addresses, and stops there: its value differs for names only. Where a
 /// policy asks for another kind of routing than the fleet has, the cluster holds its endpoints itself: those that the
 /// fleet has of the backend are others.
-fn discovery(
-    reader: &Reader<'_>,
-    fleet: FleetId,
-    backend: BackendId,
-    name: &EndpointSetName,
-    asked: Option<Routing>,
-) -> Discovery {
+fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, variant: &Variant) -> Discovery {
     if endpoints::is_of_request(reader, backend.port) {
         return Discovery::OfRequest;
     }
     let usual = endpoints::routing(reader, fleet);
-    let routing = asked.unwrap_or(usual);
+    let routing = variant.routing.unwrap_or(usual);
+    let listed = || Discovery::Endpoints(reader.endpoints_name(reader.endpoints_of(backend)));
     let is_own = routing != usual && has_routing(reader, backend.port);
     if let Some(set) = reader.set_behind(backend.port) {
-        let localities = set::localities(reader, name, &set, routing);
+        let localities = set::localities(reader, backend.port, &set, routing, &variant.placement);
         let has_names = localities.iter().any(|locality| endpoints::is_dns(&locality.endpoints));
         return match has_names || is_own {
             true => Discovery::Dns(localities),
-            false => Discovery::Endpoints(name.clone()),
+            false => listed(),
         };
     }
     let found = endpoints::addresses_by(reader, backend.port, routing);
     match endpoints::is_dns(&found) || is_own {
-        true => Discovery::Dns(endpoints::placed(reader, backend.port, name, found)),
-        false => Discovery::Endpoints(name.clone()),
+        true => Discovery::Dns(endpoints::placed(reader, backend.port, found, &variant.placement)),
+        false => listed(),
     }
 }
 

@@ -4,7 +4,7 @@ use super::{backend_tls::BackendTls, set};
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, FleetId, Routing},
+    name::{BackendKind, BackendPort, EndpointsId, FleetId, Placement, Routing, Zones},
     phase::origin,
     world::transport,
 };
@@ -57,14 +57,15 @@ pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readin
 }
 
 /// The endpoints of a backend as a fleet uses them; none when it doesn't, or when the cluster resolves names itself.
-pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) -> Option<Option<Arc<EndpointSet>>> {
-    if !reader.needs_endpoints(fleet, port) {
+pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, list: EndpointsId) -> Option<Option<Arc<EndpointSet>>> {
+    if !reader.needs_endpoints(fleet, list) {
         return None;
     }
-    let name = reader.endpoint_set_name(port);
+    let port = list.port;
+    let placement = reader.placement(list.placement);
     let localities = match reader.set_behind(port) {
         Some(set) => {
-            let localities = set::localities(reader, &name, &set, routing(reader, fleet));
+            let localities = set::localities(reader, port, &set, routing(reader, fleet), &placement);
             if localities.iter().any(|locality| is_dns(&locality.endpoints)) {
                 return Some(None);
             }
@@ -75,11 +76,11 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
             if is_dns(&endpoints) || is_of_request(reader, port) {
                 return Some(None);
             }
-            placed(reader, port, &name, endpoints)
+            placed(reader, port, endpoints, &placement)
         }
     };
     Some(Some(Arc::new(EndpointSet {
-        name,
+        name: reader.endpoints_name(list),
         localities,
         origins: origins(reader, port),
     })))
@@ -135,22 +136,48 @@ fn locality(set: &EndpointSetName, zone: Option<Arc<str>>, weight: u32, endpoint
         priority: 0,
         weight,
         socket: None,
+        probe_port: None,
         endpoints,
     }
 }
 
-/// The localities of a backend, one for each zone that it tells of. Each weighs what it has endpoints, so that telling
-/// zones moves no traffic.
+/// The localities of a backend, one for each zone that is told.
 pub(super) fn placed(
     reader: &Reader<'_>,
     port: BackendPort,
+    endpoints: Vec<Endpoint>,
+    placement: &Placement,
+) -> Vec<Locality> {
+    let set = reader.endpoint_set_name(port);
+    let zones = match (&placement.zones, port.target.kind) {
+        (_, BackendKind::Backend) => zones(reader, port),
+        (Zones::OfBackend, _) => BTreeMap::new(),
+        (Zones::Weighted(_), _) => zones_of_slices(reader, port),
+    };
+    let mut placed = match zones.is_empty() {
+        true => localities(&set, endpoints),
+        false => by_zone(&set, &zones, endpoints),
+    };
+    if let Zones::Weighted(weights) = &placement.zones {
+        for locality in &mut placed {
+            let own = weights.iter().find(|(zone, _)| Some(zone) == locality.zone.as_ref());
+            locality.weight = own.map_or(1, |(_, weight)| *weight);
+        }
+        // A proxy wants a weight of all; those without one get nothing.
+        placed.retain(|locality| locality.weight > 0);
+    }
+    for locality in &mut placed {
+        locality.probe_port = placement.probe_port;
+    }
+    placed
+}
+
+/// Each weighs what it has endpoints, so that telling zones moves no traffic.
+fn by_zone(
     set: &EndpointSetName,
+    zones: &BTreeMap<EndpointAddress, Arc<str>>,
     endpoints: Vec<Endpoint>,
 ) -> Vec<Locality> {
-    let zones = zones(reader, port);
-    if zones.is_empty() {
-        return localities(set, endpoints);
-    }
     let mut by_zone: BTreeMap<Option<Arc<str>>, Vec<Endpoint>> = BTreeMap::new();
     for endpoint in endpoints {
         let zone = zones.get(&endpoint.address).cloned();
@@ -176,6 +203,14 @@ fn zones(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Ar
     let endpoints = backend.into_iter().flat_map(|backend| &backend.spec.endpoints);
     let zoned = endpoints.filter_map(|e| Some((backend_endpoint(e)?.address, Arc::from(&**e.zone.as_ref()?))));
     zoned.collect()
+}
+
+/// Zones of the endpoints of a Service, where its slices tell any.
+fn zones_of_slices(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Arc<str>> {
+    let endpoints = slice_endpoints(reader, port).into_iter();
+    endpoints
+        .filter_map(|(endpoint, zone)| Some((endpoint.address, zone?.into())))
+        .collect()
 }
 
 /// The backend objects, for explanation.
@@ -220,6 +255,12 @@ fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint>
 }
 
 fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
+    let endpoints = slice_endpoints(reader, port).into_iter();
+    endpoints.map(|(endpoint, _)| endpoint).collect()
+}
+
+/// Endpoints, with the zones that they are in.
+fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec<(Endpoint, Option<&'a str>)> {
     let Some(name) = port_name(reader, port) else {
         return Vec::new();
     };
@@ -238,7 +279,8 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
             let Some(address) = endpoint.addresses.first() else {
                 continue;
             };
-            endpoints.extend(match slice.address_type {
+            let zone = endpoint.zone.as_deref();
+            let found = match slice.address_type {
                 AddressFamily::Fqdn => {
                     let address = EndpointAddress::Name {
                         host: (&**address).into(),
@@ -247,7 +289,8 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
                     Some(endpoint_at(address, health))
                 }
                 _ => socket(address, number, health),
-            });
+            };
+            endpoints.extend(found.map(|found| (found, zone)));
         }
     }
     endpoints

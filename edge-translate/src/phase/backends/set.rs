@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendPort, BackendSet, Routing, SetMember},
+    name::{BackendPort, BackendSet, Placement, Routing, SetMember},
 };
 use edge_ir::{EndpointAddress, EndpointSetName, Locality, ServerNaming};
 use std::sync::Arc;
@@ -59,10 +59,12 @@ pub(super) fn socket_name(set: &EndpointSetName, member: usize) -> Arc<str> {
 /// Where the backends of a set are.
 pub(super) fn localities(
     reader: &Reader<'_>,
-    name: &EndpointSetName,
+    port: BackendPort,
     set: &BackendSet,
     routing: Routing,
+    placement: &Placement,
 ) -> Vec<Locality> {
+    let name = reader.endpoint_set_name(port);
     let has_sockets = has_sockets(reader, set);
     let of_one = |(number, member): (usize, &SetMember)| {
         let found = endpoints::addresses_by(reader, member.port, routing);
@@ -70,7 +72,8 @@ pub(super) fn localities(
         for locality in &mut placed {
             locality.weight = member.weight;
             locality.priority = member.priority;
-            locality.socket = has_sockets.then(|| socket_name(name, number));
+            locality.socket = has_sockets.then(|| socket_name(&name, number));
+            locality.probe_port = placement.probe_port;
         }
         placed
     };

@@ -57,7 +57,7 @@ pub(crate) fn class(reader: &Reader<'_>, name: Sym) -> Option<Class> {
         Ok(proxy) => Class::Accepted { proxy: Some(proxy) },
         Err(error) => Class::Refused {
             error,
-            proxy: named_proxy(reader, parameters).cloned(),
+            proxy: named_proxy(reader, parameters),
         },
     })
 }
@@ -74,9 +74,12 @@ fn default_proxy(settings: &Settings) -> Class {
     }
 }
 
-fn named_proxy<'a>(reader: &Reader<'a>, parameters: &api::ParametersRef) -> Option<&'a Arc<EdgeProxy>> {
+/// The EdgeProxy of a class, over that of the controller's configuration if it asks for that.
+fn named_proxy(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Option<Arc<EdgeProxy>> {
     proxy_settings::check_reference(&parameters.group, &parameters.kind).ok()?;
-    reader.edge_proxy(reader.id(parameters.namespace.as_deref()?, &parameters.name))
+    let own = reader.edge_proxy(reader.id(parameters.namespace.as_deref()?, &parameters.name))?;
+    let settings = reader.settings();
+    Some(proxy_settings::over(own, settings.edge_proxy.as_ref(), settings))
 }
 
 fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<EdgeProxy>, ProxyProblem> {
@@ -90,6 +93,6 @@ fn proxy_of(reader: &Reader<'_>, parameters: &api::ParametersRef) -> Result<Arc<
     if proxy.spec.merge_gateways && reader.settings().placement == Placement::Gateway {
         return Err("mergeGateways is not supported where proxies run in the namespaces of their Gateways".into());
     }
-    proxy_settings::check(proxy, reader.settings())?;
-    Ok(Arc::clone(proxy))
+    proxy_settings::check(&proxy, reader.settings())?;
+    Ok(proxy)
 }

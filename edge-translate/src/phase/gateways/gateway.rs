@@ -155,7 +155,7 @@ pub(crate) fn gateway(reader: &Reader<'_>, id: Id) -> Option<Gateway> {
         Merge::Own => reader.sym(&format!("{}/{}", gateway.metadata.namespace, gateway.metadata.name)),
     });
     let (own, own_problem) = match merge {
-        Merge::Own => own_proxy(reader, gateway),
+        Merge::Own => own_proxy(reader, gateway, class_proxy.as_ref()),
         Merge::Class => (None, has_no_say(gateway)),
     };
     // That of the class comes first where it concerns more than this Gateway.
@@ -204,7 +204,11 @@ fn invalid_parameters(message: String) -> GatewayProblem {
 
 /// The EdgeProxy that the Gateway itself names, and what is wrong with it. One with a slip stays in force as far as it
 /// shapes the fleet, so that no socket moves and no request takes another way; see [`Class::Refused`].
-fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> (Option<Arc<EdgeProxy>>, Option<ProxyProblem>) {
+fn own_proxy(
+    reader: &Reader<'_>,
+    gateway: &api::Gateway,
+    of_class: Option<&Arc<EdgeProxy>>,
+) -> (Option<Arc<EdgeProxy>>, Option<ProxyProblem>) {
     let infrastructure = gateway.spec.infrastructure.as_ref();
     let Some(reference) = infrastructure.and_then(|i| i.parameters_ref.as_ref()) else {
         return (None, None);
@@ -222,9 +226,11 @@ fn own_proxy(reader: &Reader<'_>, gateway: &api::Gateway) -> (Option<Arc<EdgePro
     let problem = if proxy.spec.merge_gateways {
         Some("mergeGateways must not be set on an EdgeProxy that is attached to a Gateway".into())
     } else {
-        proxy_settings::check(proxy, reader.settings()).err()
+        None
     };
-    (Some(Arc::clone(proxy)), problem)
+    let proxy = proxy_settings::over(proxy, of_class, reader.settings());
+    let problem = problem.or_else(|| proxy_settings::check(&proxy, reader.settings()).err());
+    (Some(proxy), problem)
 }
 
 /// Why an EdgeProxy that such a Gateway names isn't in force.

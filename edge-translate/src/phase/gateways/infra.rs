@@ -56,6 +56,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
             .map(|a| Arc::from(&*a.value))
             .collect(),
         proxy: Arc::new(ProxySettings {
+            metrics_compressor: telemetry.and_then(|told| told.metrics_compressor),
             kept_metrics: telemetry.map(|told| told.kept_metrics.clone()).unwrap_or_default(),
             metric_sinks: telemetry.map(|told| told.metric_sinks.clone()).unwrap_or_default(),
             ..proxy_settings::proxy_settings(proxy_of(reader, fleet).map(|proxy| &**proxy))

@@ -12,6 +12,9 @@ use edge_ir::{BootstrapPatch, HostProcess, IpFamily, JsonPatchOperation, ProxySe
 use std::sync::Arc;
 
 mod check;
+mod merged;
+
+pub(crate) use merged::over;
 
 /// Why an EdgeProxy can't be used, for people.
 pub(crate) type ProxyProblem = String;
@@ -87,6 +90,7 @@ pub(crate) fn proxy_settings(proxy: Option<&EdgeProxy>) -> ProxySettings {
         bootstrap: spec.bootstrap.as_deref().map(bootstrap_patch),
         prometheus: serves_prometheus(spec),
         // Who they are is told by what they name.
+        metrics_compressor: None,
         kept_metrics: Vec::new(),
         metric_sinks: Vec::new(),
         host: provider.and_then(|p| p.host.as_ref()).map(|host| HostProcess {

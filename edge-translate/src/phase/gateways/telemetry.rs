@@ -9,21 +9,27 @@ mod formats;
 mod metrics;
 mod tracing;
 
+use super::gateway::Gateway;
 use crate::{
     api::{
         EdgeProxy, Kind,
-        edge_proxy::telemetry::{ProxyMetrics, ProxyTelemetry, RequestIdExtensionAction},
+        edge_proxy::telemetry::{Compression, ProxyMetrics, ProxyTelemetry, RequestIdExtensionAction},
     },
     engine::reader::Reader,
-    name::{Ancestor, BackendPort, Id},
+    name::{Ancestor, BackendId, BackendPort, Id},
     phase::{
         backends::defaults,
         health_log,
-        policies::{text_match::text_match, traffic::Problems},
+        policies::{
+            text_match::text_match,
+            traffic::{Problems, compressor, holds_alone},
+        },
     },
 };
 use collector::Collector;
-use edge_ir::{AccessLog, ClusterStats, FleetTracing, HealthLog, MetricSink, RequestIdTracing, TextMatcher};
+use edge_ir::{
+    AccessLog, ClusterStats, Compressor, FleetTracing, HealthLog, HostStats, MetricSink, RequestIdTracing, TextMatcher,
+};
 use std::{collections::BTreeSet, sync::Arc};
 
 /// What a fleet tells, and whom.
@@ -37,12 +43,16 @@ pub(crate) struct Telemetry {
     pub(crate) health_log: Option<HealthLog>,
     /// What is counted of clusters besides the usual.
     pub(crate) stats: ClusterStats,
+    /// Whose requests are counted.
+    pub(crate) host_stats: HostStats,
     /// What request ids have to do with traces.
     pub(crate) request_id: RequestIdTracing,
     /// Who is counted in the terms of gRPC.
     pub(crate) counted_calls: CountedCalls,
     /// Metrics that are kept; all where this is empty.
     pub(crate) kept_metrics: Vec<TextMatcher>,
+    /// How metrics that are fetched are compressed, if they are.
+    pub(crate) metrics_compressor: Option<Compressor>,
     /// Whom metrics are pushed to.
     pub(crate) metric_sinks: Vec<MetricSink>,
     /// Clusters of those who are told, by name.
@@ -71,9 +81,8 @@ impl Telemetry {
     }
 
     /// Backends whose endpoints are discovered.
-    pub(crate) fn discovered(&self) -> BTreeSet<BackendPort> {
-        let backends = self.collectors.iter().filter_map(Collector::backend);
-        backends.map(|backend| backend.port).collect()
+    pub(crate) fn discovered(&self) -> BTreeSet<BackendId> {
+        self.collectors.iter().filter_map(Collector::backend).collect()
     }
 }
 
@@ -121,6 +130,41 @@ fn kept_metrics(spec: &ProxyMetrics, problems: &mut Vec<String>) -> Vec<TextMatc
     Vec::new()
 }
 
+/// How metrics are compressed. Where that can't be read, they are told as they are.
+fn metrics_compressor(spec: &Compression, problems: &mut Vec<String>) -> Option<Compressor> {
+    let mut found = Problems::default();
+    let compressor = compressor(spec, &mut found);
+    if found.is_empty() {
+        return compressor;
+    }
+    problems.push(format!(
+        "Invalid metrics in the referenced EdgeProxy: {}",
+        found.joined()
+    ));
+    None
+}
+
+/// Operators of the name under which clusters are counted.
+const OF_RULE: [&str; 6] = [
+    "ROUTE_NAME",
+    "ROUTE_NAMESPACE",
+    "ROUTE_KIND",
+    "ROUTE_RULE_NAME",
+    "ROUTE_RULE_NUMBER",
+    "BACKEND_REFS",
+];
+
+/// The name under which the clusters of a Gateway's fleet are counted, with operators. Where it can't be read, they have
+/// their own.
+pub(crate) fn cluster_stat_name(reader: &Reader<'_>, gateway: Id) -> Option<Arc<str>> {
+    let Gateway::Member(member) = &**reader.gateway(gateway)? else {
+        return None;
+    };
+    let telemetry = member.proxy.as_ref()?.spec.telemetry.as_deref()?;
+    let name = telemetry.metrics.as_deref()?.cluster_stat_name.as_deref()?;
+    holds_alone(name, &OF_RULE).then(|| name.into())
+}
+
 /// Reads what an EdgeProxy says; a fleet goes by its key in logs and spans.
 pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> Telemetry {
     let metadata = &proxy.metadata;
@@ -166,6 +210,19 @@ pub(crate) fn telemetry(reader: &Reader<'_>, proxy: &EdgeProxy, fleet: &str) -> 
             endpoints: metrics.enable_per_endpoint_stats,
             sizes: metrics.enable_request_response_sizes_stats,
         };
+        if metrics.enable_virtual_host_stats {
+            told.host_stats = HostStats::Own;
+        }
+        if let Some(name) = metrics.cluster_stat_name.as_deref()
+            && !holds_alone(name, &OF_RULE)
+        {
+            told.problems.push(format!(
+                "Invalid metrics in the referenced EdgeProxy: clusterStatName {name:?} may hold the operators {} alone",
+                OF_RULE.join(", ")
+            ));
+        }
+        let compression = metrics.prometheus.as_ref().and_then(|it| it.compression.as_ref());
+        told.metrics_compressor = compression.and_then(|it| metrics_compressor(it, &mut told.problems));
         if metrics.enable_grpc_stats == Some(true) {
             told.counted_calls = CountedCalls::All;
         }

@@ -10,6 +10,7 @@
 //! | the EdgeProxy of the fleet, where its `backendTLS` can't be honoured | nothing is sent in TLS | backends that want it are left out |
 //! | the SecurityPolicy, chosen like the BackendTrafficPolicy below | who may send; closed when it is invalid | filters of the rules |
 //! | the EdgeExtensionPolicy, chosen in the same way | what else sees requests; closed when what must see them can't run | filters of the rules |
+//! | the EdgeProxy of the fleet, by its `clusterStatName` | the name under which clusters are counted | the variant of the clusters |
 //! | a ClientTrafficPolicy that is invalid, or not as the listener can have it | closed | the rules |
 //! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
@@ -28,7 +29,7 @@ use crate::{
         Context, ContextId, Decision, Encryption, Extending, Id, ListenerId, PolicyId, Protection, RouteId, Treatment,
         Variant, VariantId,
     },
-    phase::backends::defaults,
+    phase::{backends::defaults, gateways::telemetry},
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub(crate) struct Inherited {
     clients: Clients,
     /// Who encrypts what goes to backends.
     encryption: Encryption,
+    /// The name under which clusters are counted.
+    stat_name: Option<Arc<str>>,
     /// What extensions may do in the fleet.
     allowed: Option<Arc<Allowed>>,
     /// The policies there, one of a kind.
@@ -73,12 +76,17 @@ pub(crate) struct Parent {
     allowed: Option<Arc<Allowed>>,
     /// Who encrypts what goes to backends in the fleet; for a Gateway alone.
     encryption: Encryption,
+    /// The name under which clusters of the fleet are counted; for a Gateway alone.
+    stat_name: Option<Arc<str>>,
 }
 
 /// What policies say of a Gateway or ListenerSet.
 pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
     Parent {
         held: attachment::held(reader, kind, id),
+        stat_name: (kind == Kind::Gateway)
+            .then(|| telemetry::cluster_stat_name(reader, id))
+            .flatten(),
         allowed: (kind == Kind::Gateway).then(|| Allowed::of(reader, id)).flatten(),
         encryption: match kind == Kind::Gateway && defaults::refusal(reader, id).is_some() {
             true => Encryption::Nobody,
@@ -108,10 +116,11 @@ pub(crate) fn inherited(
     let bare = Inherited {
         clients,
         encryption,
+        stat_name: gateway.stat_name.clone(),
         allowed: gateway.allowed.clone(),
         policies: SmallVec::new(),
         decision: Decision {
-            variant: variant(reader, encryption, Treatment::default()),
+            variant: variant(reader, encryption, gateway.stat_name.as_ref(), Treatment::default()),
             ..Decision::default()
         },
     };
@@ -161,23 +170,29 @@ fn extending(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Extendin
     }
 }
 
-fn variant(reader: &Reader<'_>, encryption: Encryption, treatment: Treatment) -> VariantId {
-    let (load_balancing, routing, upstream) = match treatment {
+fn variant(
+    reader: &Reader<'_>,
+    encryption: Encryption,
+    stat_name: Option<&Arc<str>>,
+    treatment: Treatment,
+) -> VariantId {
+    let asked = match treatment {
         Treatment::Traffic(traffic) => {
             let traffic = reader.traffic(traffic);
-            (
-                traffic.load_balancing.clone(),
-                traffic.routing,
-                traffic.upstream.clone(),
-            )
+            Variant {
+                load_balancing: traffic.load_balancing.clone(),
+                placement: Arc::clone(&traffic.placement),
+                routing: traffic.routing,
+                upstream: Arc::clone(&traffic.upstream),
+                ..Variant::default()
+            }
         }
-        Treatment::Refused => Default::default(),
+        Treatment::Refused => Variant::default(),
     };
     reader.variant_id(Variant {
         encryption,
-        load_balancing,
-        routing,
-        upstream,
+        stat_name: stat_name.cloned(),
+        ..asked
     })
 }
 
@@ -186,7 +201,12 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
     let mut decision = inherited.decision;
     if let Some(policy) = by(Kind::BackendTrafficPolicy) {
         decision.treatment = treatment(reader, policy, inherited.policy(Kind::BackendTrafficPolicy));
-        decision.variant = variant(reader, inherited.encryption, decision.treatment);
+        decision.variant = variant(
+            reader,
+            inherited.encryption,
+            inherited.stat_name.as_ref(),
+            decision.treatment,
+        );
     }
     if let Some(policy) = by(Kind::SecurityPolicy) {
         decision.protection = protection(reader, policy, inherited.policy(Kind::SecurityPolicy));

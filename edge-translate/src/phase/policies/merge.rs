@@ -1,4 +1,4 @@
-//! What two policies say together: the more specific one laid over that of a parent.
+//! What two policies, or EdgeProxies, say together: the more specific one laid over that of a parent.
 //!
 //! Both kinds of merging take objects member by member. A list of the more specific one stands in place of the other's;
 //! in a strategic merge the entries of a list whose type has a key are taken by that key.
@@ -10,7 +10,14 @@ use crate::{
 use serde_json::{Map, Value};
 
 /// Lists whose entries have a key, by name of the field.
-const KEYED: [(&str, &str); 5] = [
+const KEYED: [(&str, &str); 12] = [
+    ("dynamicModules", "name"),
+    ("env", "name"),
+    ("imagePullSecrets", "name"),
+    ("initContainers", "name"),
+    ("topologySpreadConstraints", "topologyKey"),
+    ("volumeMounts", "mountPath"),
+    ("volumes", "name"),
     ("contextExtensions", "name"),
     ("weightedZones", "zone"),
     ("set", "name"),
@@ -50,7 +57,7 @@ fn fields(spec: &BackendTrafficPolicySpec) -> Option<Map<String, Value>> {
 }
 
 /// Lays fields over those of a parent.
-pub(super) fn lay(base: &mut Map<String, Value>, over: Map<String, Value>, how: &MergeType) {
+pub(crate) fn lay(base: &mut Map<String, Value>, over: Map<String, Value>, how: &MergeType) {
     for (field, value) in over {
         match (base.get_mut(&field), value) {
             (Some(Value::Object(below)), Value::Object(above)) => lay(below, above, how),

@@ -23,10 +23,13 @@ mod balancing;
 mod connection;
 mod filters;
 mod health;
+mod placement;
 mod route;
 mod telemetry;
 
-pub(super) use connection::http2;
+pub(super) use connection::{SYSTEM_BUFFERS, http2};
+pub(crate) use filters::compressor;
+pub(crate) use telemetry::holds_alone;
 
 /// What a policy says, or why it is invalid.
 pub(crate) type Settled = Result<TrafficId, Arc<str>>;
@@ -119,6 +122,7 @@ pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) ->
     };
     let variant = Variant {
         load_balancing: balancing::balancing(&spec, problems),
+        placement: Arc::new(placement::placement(&spec, problems)),
         upstream: Arc::new(connection::upstream(&spec, problems)),
         ..Variant::default()
     };
@@ -146,6 +150,7 @@ fn read(
     }
     Traffic {
         load_balancing: balancing::balancing(spec, problems),
+        placement: Arc::new(placement::placement(spec, problems)),
         routing: routing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
         timeout: route::timeout(spec, problems),

@@ -14,6 +14,7 @@ use super::{
         self, Action, Compiled, Forwarding, Limits, Retries, Rule, Share, Stream, StreamTo, Summary, Tries, Wording,
         internal_error,
     },
+    stat_name,
     uses::{Uses, uses},
 };
 use crate::{
@@ -191,7 +192,10 @@ struct Binder<'a, 'r> {
 
 /// What is decided for a rule that is open.
 struct Due {
+    /// The clusters that it leads to.
     variant: VariantId,
+    /// Others that it uses, which aren't counted under its name.
+    aside: VariantId,
     traffic: Arc<Traffic>,
     security: Arc<Security>,
     extension: Arc<Extension>,
@@ -229,8 +233,10 @@ impl Binder<'_, '_> {
         else {
             return None;
         };
+        let aside = stat_name::without(self.reader, variant);
         let due = Due {
-            variant,
+            variant: aside,
+            aside,
             traffic: self.reader.traffic(traffic),
             security: self.reader.security(security),
             extension: self.reader.extension(extension),
@@ -253,7 +259,11 @@ impl Binder<'_, '_> {
     }
 
     fn rule(&mut self, i: usize, mut rule: Rule, names: &mut RouteNames, routes: &mut Vec<RankedRoute>) {
-        let due = self.due(rule.name);
+        let mut due = self.due(rule.name);
+        if let Some(due) = &mut due {
+            let variant = self.context.of_rule(rule.name).variant;
+            due.variant = stat_name::of_rule(self.reader, variant, i, &rule);
+        }
         // What a refused match may have been meant for falls to no wider rule where not everybody may send to this one.
         let closed = match due.as_ref().is_none_or(Due::is_guarded) {
             true => std::mem::take(&mut rule.refused),
@@ -356,7 +366,7 @@ impl Binder<'_, '_> {
         let mut mirrors = Vec::with_capacity(rule.mirrors.len());
         for copies in rule.mirrors {
             // A mirror that can't be resolved is left out: the request itself goes on.
-            let Some(backend) = self.backend(copies.backend, due) else {
+            let Some(backend) = settings::in_context(self.reader, copies.backend, due.aside) else {
                 continue;
             };
             used.push(backend);

@@ -10,7 +10,7 @@ use crate::{
     name::{FleetId, HostId, RouteId},
     phase::{listeners::view::ListenerView, precedence::Precedence},
 };
-use edge_ir::{DirectResponse, Domain, PathMatch, Route, RouteAction, RouteEffect, RouteMatch, VirtualHost};
+use edge_ir::{DirectResponse, Domain, HostStats, PathMatch, Route, RouteAction, RouteEffect, RouteMatch, VirtualHost};
 use std::{cmp::Reverse, sync::Arc};
 
 /// Builds a virtual host; none when nothing attaches and nobody needs it to hide a broader listener.
@@ -34,6 +34,7 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
         port: view.port,
         routes,
         limits: view.limits,
+        stats: stats(reader, views.fleet),
         origins: Arc::clone(&view.origins),
     };
     Some(PlacedHost {
@@ -42,6 +43,12 @@ pub(crate) fn host(reader: &Reader<'_>, id: HostId) -> Option<PlacedHost> {
         host: Arc::new(host),
         overlaps: overlaps.into(),
     })
+}
+
+/// Whether a fleet counts the requests of each host.
+fn stats(reader: &Reader<'_>, fleet: FleetId) -> HostStats {
+    let shape = reader.fleet_shape(fleet);
+    shape.map(|shape| shape.telemetry.host_stats).unwrap_or_default()
 }
 
 /// The answer to requests for another listener of the port: the client shall take a connection with that name (RFC 9110

@@ -1,6 +1,6 @@
 //! How a cluster chooses an endpoint.
 
-use super::super::common::{duration, extension, number};
+use super::super::common::{duration, extension};
 use edge_ir::{Cluster, LoadBalancing, ReportedLoad, Timeout, ZoneRouting};
 use envoy_types::pb::{
     envoy::{
@@ -12,16 +12,14 @@ use envoy_types::pb::{
             client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
             common::v3::{
                 LocalityLbConfig, SlowStartConfig,
-                locality_lb_config::{
-                    LocalityConfigSpecifier, LocalityWeightedLbConfig, ZoneAwareLbConfig,
-                    zone_aware_lb_config::ForceLocalZone,
-                },
+                locality_lb_config::{LocalityConfigSpecifier, LocalityWeightedLbConfig},
             },
             least_request::v3::LeastRequest,
             maglev::v3::Maglev,
             override_host::v3::{OverrideHost, override_host::OverrideHostSource},
             random::v3::Random,
             round_robin::v3::RoundRobin,
+            wrr_locality::v3::WrrLocality,
         },
     },
     google::protobuf::{FloatValue, UInt64Value},
@@ -57,7 +55,7 @@ fn one(policy: TypedExtensionConfig) -> LoadBalancingPolicy {
 }
 
 fn choice(cluster: &Cluster) -> TypedExtensionConfig {
-    let locality_lb_config = Some(localities(cluster.zones));
+    let locality_lb_config = Some(weighted());
     let slow_start_config = cluster.upstream.slow_start.map(slow_start);
     match &cluster.load_balancing {
         LoadBalancing::LeastRequest => extension(
@@ -80,13 +78,26 @@ fn choice(cluster: &Cluster) -> TypedExtensionConfig {
             "envoy.load_balancing_policies.maglev",
             Maglev {
                 table_size: Some(UInt64Value { value: *table_size }),
+                locality_weighted_lb_config: (cluster.zones == ZoneRouting::Weighted)
+                    .then_some(LocalityWeightedLbConfig {}),
                 ..Default::default()
             },
         ),
-        LoadBalancing::ReportedLoad(load) => extension(
-            "envoy.load_balancing_policies.client_side_weighted_round_robin",
-            reported(load, slow_start_config),
-        ),
+        LoadBalancing::ReportedLoad(load) => {
+            let within = extension(
+                "envoy.load_balancing_policies.client_side_weighted_round_robin",
+                reported(load, slow_start_config),
+            );
+            match cluster.zones {
+                ZoneRouting::Weighted => extension(
+                    "envoy.load_balancing_policies.wrr_locality",
+                    WrrLocality {
+                        endpoint_picking_policy: Some(one(within)),
+                    },
+                ),
+                ZoneRouting::Unheeded => within,
+            }
+        }
     }
 }
 
@@ -114,20 +125,11 @@ fn reported(load: &ReportedLoad, slow_start_config: Option<SlowStartConfig>) -> 
     }
 }
 
-fn localities(zones: Option<ZoneRouting>) -> LocalityLbConfig {
-    let specifier = match zones {
-        None => LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig {}),
-        Some(ZoneRouting { min_endpoints }) => LocalityConfigSpecifier::ZoneAwareLbConfig(ZoneAwareLbConfig {
-            min_cluster_size: Some(UInt64Value {
-                value: min_endpoints.into(),
-            }),
-            force_local_zone: Some(ForceLocalZone {
-                min_size: number(min_endpoints),
-            }),
-            ..Default::default()
-        }),
-    };
+/// Localities have weights, of which most clusters have one.
+fn weighted() -> LocalityLbConfig {
     LocalityLbConfig {
-        locality_config_specifier: Some(specifier),
+        locality_config_specifier: Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(
+            LocalityWeightedLbConfig {},
+        )),
     }
 }

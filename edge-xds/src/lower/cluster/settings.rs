@@ -1,6 +1,9 @@
 //! Limits and habits of the connections of a cluster.
 
-use super::super::common::{CONNECTION_BUFFER, duration, number, pings, seconds};
+use super::super::{
+    common::{CONNECTION_BUFFER, duration, number, pings, seconds},
+    socket_options::bound_with_buffers,
+};
 use super::health;
 use edge_ir::{
     AppProtocol, CircuitBreaker, Cluster, Http2Settings, HttpVersion, Preconnect, ProxyProtocol, ServerNaming,
@@ -46,6 +49,7 @@ pub(super) fn put(message: &mut pb::Cluster, cluster: &Cluster) {
     let settings = &*cluster.upstream;
     message.connect_timeout = Some(settings.connect_timeout.map_or(seconds(CONNECT_SECONDS), duration));
     message.per_connection_buffer_limit_bytes = number(settings.buffer_limit.unwrap_or(CONNECTION_BUFFER));
+    message.upstream_bind_config = settings.system_buffer.map(bound_with_buffers);
     message.circuit_breakers = Some(limits(settings.circuit_breaker.as_ref()));
     let probes = settings.health_check.iter();
     message.health_checks = probes.filter_map(|check| health::probes(check, cluster)).collect();

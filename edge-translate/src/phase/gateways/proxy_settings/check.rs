@@ -1,7 +1,7 @@
 //! The rules that fields of an EdgeProxy must keep among themselves.
 
 use crate::api::edge_proxy::{
-    EdgeProxySpec, FilterPosition,
+    EdgeProxySpec, FilterPosition, MergeType,
     cluster::{ClusterPatch, ClusterProvider, ClusterService, ClusterServiceType},
     telemetry::{AccessLogFormat, AccessLogFormatType, AccessLogSink, AccessLogSinkType, ProxyTelemetry},
 };
@@ -10,6 +10,11 @@ use std::{collections::BTreeMap, net::IpAddr};
 /// All that doesn't make sense.
 pub(super) fn errors(spec: &EdgeProxySpec) -> Vec<String> {
     let mut errors = Vec::new();
+    if let Some(MergeType::Other(other)) = &spec.merge_type {
+        errors.push(format!(
+            "unsupported mergeType {other}, only StrategicMerge, JSONMerge and Replace are supported"
+        ));
+    }
     if let Some(telemetry) = &spec.telemetry {
         access_log(telemetry, &mut errors);
     }

@@ -6,6 +6,7 @@ use crate::api::{
     client_traffic::{ClientConnection, ClientConnectionLimit},
     cluster_settings::TcpKeepalive as Keepalive,
 };
+use crate::phase::policies::traffic::SYSTEM_BUFFERS;
 use edge_ir::{
     Accepts, ConnectionLimit, ConnectionSettings, Fingerprint, ProxyHeader, SocketSettings, TcpKeepalive, Timeout,
 };
@@ -16,9 +17,6 @@ const AREA: &str = "Connection";
 pub(super) fn socket(spec: &ClientTrafficPolicySpec, problems: &mut Problems) -> SocketSettings {
     let connection = spec.connection.as_deref();
     let tcp = spec.timeout.as_deref().and_then(|timeout| timeout.tcp.as_ref());
-    if connection.is_some_and(|connection| connection.socket_buffer_limit.is_some()) {
-        problems.add(AREA, "socketBufferLimit is not supported by this version");
-    }
     let inspection = tcp.and_then(|tcp| tcp.connection_inspection_timeout.as_ref());
     SocketSettings {
         buffer_limit: problems.bytes(
@@ -26,6 +24,12 @@ pub(super) fn socket(spec: &ClientTrafficPolicySpec, problems: &mut Problems) ->
             "BufferLimit",
             connection.and_then(|connection| connection.buffer_limit.as_ref()),
             0..=u32::MAX,
+        ),
+        system_buffer: problems.bytes(
+            AREA,
+            "SocketBufferLimit",
+            connection.and_then(|connection| connection.socket_buffer_limit.as_ref()),
+            SYSTEM_BUFFERS,
         ),
         accepts: accepts(connection),
         keepalive: spec.tcp_keepalive.as_deref().map(|it| keepalive(it, problems)),

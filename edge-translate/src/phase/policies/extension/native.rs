@@ -10,8 +10,7 @@ use crate::{
     name::OutsideService,
 };
 use edge_ir::{
-    Download, FilterId, FilterInstance, FilterKind, FilterRole, FilterSettings, ModuleSource, NativeFilter,
-    NativeModule,
+    Download, FilterId, FilterInstance, FilterKind, FilterSettings, ModuleSource, NativeFilter, NativeModule,
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -47,6 +46,13 @@ impl Wanted {
                 "DynamicModule: dynamic module \"{name}\" can't be loaded: {why}."
             ))
         })?;
+        // A proxy refuses a whole chain with a filter that would stand in place of the last one, which sends requests on.
+        if self.spec.terminal_filter == Some(true) {
+            return Err(Arc::from(format!(
+                "DynamicModule: terminalFilter of \"{name}\" is not supported by this version: the filter that sends \
+                 requests to backends is always the last of a chain."
+            )));
+        }
         let filter = NativeFilter {
             module: NativeModule {
                 name: name.into(),
@@ -56,10 +62,6 @@ impl Wanted {
             },
             filter: self.spec.filter_name.as_deref().unwrap_or_default().into(),
             config: self.spec.config.as_ref().map(|config| config.to_string().into()),
-            role: match self.spec.terminal_filter {
-                Some(true) => FilterRole::Answering,
-                Some(false) | None => FilterRole::Passing,
-            },
         };
         let instance = FilterInstance {
             id: self.id.clone(),

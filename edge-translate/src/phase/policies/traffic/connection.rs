@@ -13,6 +13,9 @@ use edge_ir::{
 /// Windows of HTTP/2 (RFC 9113 §6.9.2): the proxy takes no smaller one than the protocol's own.
 const WINDOWS: std::ops::RangeInclusive<u32> = 65_535..=2_147_483_647;
 
+/// Sizes that the system can be asked for: it counts in the integers of C.
+pub(in crate::phase::policies) const SYSTEM_BUFFERS: std::ops::RangeInclusive<u32> = 1..=2_147_483_647;
+
 /// What a policy asks of connections.
 pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> UpstreamSettings {
     let breaker = spec.circuit_breaker.as_deref();
@@ -56,6 +59,12 @@ pub(super) fn upstream(spec: &BackendTrafficPolicySpec, problems: &mut Problems)
             "BufferLimit",
             connection.and_then(|connection| connection.buffer_limit.as_ref()),
             0..=u32::MAX,
+        ),
+        system_buffer: problems.bytes(
+            "BackendConnection",
+            "SocketBufferLimit",
+            connection.and_then(|connection| connection.socket_buffer_limit.as_ref()),
+            SYSTEM_BUFFERS,
         ),
         preconnect: preconnect(connection, problems),
         dns: spec.dns.as_ref().map(|dns| names(dns, problems)),

@@ -19,6 +19,8 @@ mod global_limit;
 mod local_limit;
 mod overrides;
 
+pub(crate) use compression::compressor;
+
 /// All of them.
 pub(super) fn filters(
     reader: &Reader<'_>,

@@ -19,6 +19,16 @@ pub(super) fn tracing(spec: &BackendTrafficPolicySpec, problems: &mut Problems) 
 /// Operators of the name under which a route is counted.
 const OF_ROUTE: [&str; 3] = ["ROUTE_KIND", "ROUTE_NAMESPACE", "ROUTE_NAME"];
 
+/// Whether a name holds no operators but these, and is one at all.
+pub(crate) fn holds_alone(name: &str, operators: &[&str]) -> bool {
+    let has_pairs = name.matches('%').count().is_multiple_of(2);
+    let mut named = name.split('%').skip(1).step_by(2);
+    !name.is_empty()
+        && has_pairs
+        && !name.chars().any(char::is_control)
+        && named.all(|operator| operators.contains(&operator))
+}
+
 /// The name under which requests are counted.
 pub(super) fn stat_name(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<Arc<str>> {
     let name = spec
@@ -28,15 +38,7 @@ pub(super) fn stat_name(spec: &BackendTrafficPolicySpec, problems: &mut Problems
         .as_ref()?
         .route_stat_name
         .as_deref()?;
-    let mut parts = name.split('%');
-    let is_fine = name.matches('%').count().is_multiple_of(2)
-        && !parts.any(|part| part.chars().any(char::is_control))
-        && name
-            .split('%')
-            .skip(1)
-            .step_by(2)
-            .all(|operator| OF_ROUTE.contains(&operator));
-    if !is_fine || name.is_empty() {
+    if !holds_alone(name, &OF_ROUTE) {
         problems.add(
             AREA,
             format_args!(

@@ -1,0 +1,106 @@
+//! An EdgeProxy laid over a less specific one: that of the controller's configuration, of the class, of the Gateway.
+
+use crate::{
+    api::{
+        EdgeProxy, MergeType,
+        edge_proxy::{EdgeProxySpec, MergeType as Asked},
+    },
+    phase::policies::lay,
+    settings::Settings,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// Members of which an EdgeProxy has one, by where they are: the more specific one's stands in place of the other's.
+const ALTERNATIVES: [(&[&str], [&str; 2]); 2] = [
+    (&[], ["lua", "luaValidation"]),
+    (&["provider", "cluster"], ["envoyDeployment", "envoyDaemonSet"]),
+];
+
+/// Members that refer to objects, which are beside the EdgeProxy that names them where no namespace is told.
+const REFERENCES: [&str; 3] = ["backendRef", "backendRefs", "clientCertificateRef"];
+
+/// An EdgeProxy as it is in force above a less specific one: alone unless it asks to be merged.
+pub(crate) fn over(own: &Arc<EdgeProxy>, below: Option<&Arc<EdgeProxy>>, settings: &Settings) -> Arc<EdgeProxy> {
+    let how = match &own.spec.merge_type {
+        Some(Asked::StrategicMerge) => MergeType::StrategicMerge,
+        Some(Asked::JsonMerge) => MergeType::JsonMerge,
+        Some(Asked::Replace | Asked::Other(_)) | None => return Arc::clone(own),
+    };
+    let Some(below) = below else {
+        return Arc::clone(own);
+    };
+    let home = match &*below.metadata.namespace {
+        "" => &*settings.controller_namespace,
+        own => own,
+    };
+    let Some(spec) = both(&own.spec, &below.spec, home, &how) else {
+        return Arc::clone(own);
+    };
+    Arc::new(EdgeProxy {
+        spec,
+        ..EdgeProxy::clone(own)
+    })
+}
+
+fn both(own: &EdgeProxySpec, below: &EdgeProxySpec, home: &str, how: &MergeType) -> Option<EdgeProxySpec> {
+    let (mut base, above) = (fields(below)?, fields(own)?);
+    for member in base.values_mut() {
+        stay_at(home, member);
+    }
+    for (place, [one, other]) in ALTERNATIVES {
+        let at = |fields| {
+            place.iter().try_fold(fields, |fields: &Map<String, Value>, name| {
+                fields.get(*name)?.as_object()
+            })
+        };
+        let is_said = |name: &str| at(&above).is_some_and(|fields| fields.contains_key(name));
+        let given_up: Vec<&str> = [(one, other), (other, one)]
+            .into_iter()
+            .filter(|(said, _)| is_said(said))
+            .map(|(_, given_up)| given_up)
+            .collect();
+        let within = place
+            .iter()
+            .try_fold(&mut base, |fields, name| fields.get_mut(*name)?.as_object_mut());
+        let Some(within) = within else { continue };
+        within.retain(|name, _| !given_up.contains(&&**name));
+    }
+    lay(&mut base, above, how);
+    serde_json::from_value(Value::Object(base)).ok()
+}
+
+/// Plain data, which always can be written. How it merges is its own.
+fn fields(spec: &EdgeProxySpec) -> Option<Map<String, Value>> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(spec) else {
+        return None;
+    };
+    fields.remove("mergeType");
+    Some(fields)
+}
+
+/// Tells references without a namespace where they come from.
+fn stay_at(home: &str, value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                if REFERENCES.contains(&&**name) {
+                    settle(home, member);
+                }
+                stay_at(home, member);
+            }
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(|entry| stay_at(home, entry)),
+        _ => {}
+    }
+}
+
+fn settle(home: &str, reference: &mut Value) {
+    match reference {
+        Value::Array(several) => several.iter_mut().for_each(|one| settle(home, one)),
+        Value::Object(one) => {
+            one.entry("namespace").or_insert_with(|| home.into());
+        }
+        _ => {}
+    }
+}
