@@ -44,6 +44,8 @@ pub(crate) struct HostPool {
     http1: RefCell<Vec<Box<Http1Connection>>>,
     http2: RefCell<Vec<Rc<Http2Connection>>>,
     opening: RefCell<Option<Opening>>,
+    /// The host chose HTTP/1 when it was asked last: connections to it are opened side by side.
+    chose_http1: Cell<bool>,
     closed: Cell<bool>,
     /// How many connections are open or being opened.
     open: Rc<Cell<u32>>,
@@ -62,6 +64,7 @@ impl HostPool {
             http1: RefCell::default(),
             http2: RefCell::default(),
             opening: RefCell::default(),
+            chose_http1: Cell::new(false),
             closed: Cell::new(false),
             open: Rc::default(),
             waiting: Cell::new(0),
@@ -120,7 +123,7 @@ impl HostPool {
                 return Ok(lease);
             }
             let opening = self.opening.borrow().clone();
-            if let Some(opening) = opening {
+            if let Some(opening) = opening.filter(|_| self.is_shared(speak)) {
                 let mut opening = (*opening).clone();
                 match opening.wait_for(Option::is_some).await.map(|done| *done) {
                     Ok(Some(Err(fault))) => return Err(fault),
@@ -139,6 +142,15 @@ impl HostPool {
         }
     }
 
+    /// Whether a connection that is being opened is worth waiting for: several requests may use it.
+    fn is_shared(&self, speak: Speak) -> bool {
+        match speak {
+            Speak::Http1 => false,
+            Speak::Http2 => true,
+            Speak::Negotiate => !self.chose_http1.get(),
+        }
+    }
+
     /// A pool may always have one connection, whatever the limit says (as in Envoy): who has none would wait for others
     /// that don't know of it.
     fn may_open(&self, workers: usize) -> bool {
@@ -151,11 +163,9 @@ impl HostPool {
     }
 
     async fn open(self: &Rc<Self>, worker: &Rc<Worker>, speak: Speak, name: Option<&str>) -> Result<Lease, Fault> {
-        if speak == Speak::Http1 {
-            return match super::connect::connect(worker, self, speak, name).await? {
-                Fresh::Http1(connection) => Ok(Lease::Http1(connection)),
-                Fresh::Http2(connection) => Ok(self.adopt(worker, connection)),
-            };
+        if !self.is_shared(speak) {
+            let fresh = super::connect::connect(worker, self, speak, name).await?;
+            return Ok(self.take_in(worker, speak, fresh));
         }
         // Opened by a task, so that those who share it do not depend on whoever asked first.
         let (done, opening) = tokio::sync::watch::channel(None);
@@ -166,10 +176,7 @@ impl HostPool {
             let opened = super::connect::connect(&worker, &pool, speak, name.as_deref()).await;
             pool.opening.borrow_mut().take();
             let result = opened.as_ref().map(|_| ()).map_err(|fault| *fault);
-            let lease = opened.map(|fresh| match fresh {
-                Fresh::Http1(connection) => Lease::Http1(connection),
-                Fresh::Http2(connection) => pool.adopt(&worker, connection),
-            });
+            let lease = opened.map(|fresh| pool.take_in(&worker, speak, fresh));
             if let Err(Ok(lease)) = give.send(lease) {
                 // Whoever asked has gone; the connection stays for others.
                 lease.release(&worker, &pool);
@@ -177,6 +184,17 @@ impl HostPool {
             let _ = done.send(Some(result));
         });
         take.await.unwrap_or(Err(Fault::ConnectFailure))
+    }
+
+    /// Notes what was chosen, and gives a place on the connection.
+    fn take_in(self: &Rc<Self>, worker: &Worker, speak: Speak, fresh: Fresh) -> Lease {
+        if speak == Speak::Negotiate {
+            self.chose_http1.set(matches!(fresh, Fresh::Http1(_)));
+        }
+        match fresh {
+            Fresh::Http1(connection) => Lease::Http1(connection),
+            Fresh::Http2(connection) => self.adopt(worker, connection),
+        }
     }
 
     fn adopt(self: &Rc<Self>, worker: &Worker, connection: Rc<Http2Connection>) -> Lease {

@@ -415,6 +415,54 @@ fn tls_to_the_backend_checks_its_name_and_negotiates_the_protocol() {
     });
 }
 
+#[test]
+fn connections_are_opened_side_by_side_once_a_backend_has_chosen_http1() {
+    run(async {
+        let identity = identity("backend.internal");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(server_config(&identity, &[b"http/1.1"]));
+        let pair = Arc::new(tokio::sync::Barrier::new(2));
+        tokio::spawn(async move {
+            let mut number = 0;
+            while let Ok((mut stream, _)) = listener.accept().await {
+                number += 1;
+                let (acceptor, pair) = (acceptor.clone(), Arc::clone(&pair));
+                tokio::spawn(async move {
+                    // Every handshake but the first one waits for another.
+                    if number > 1 {
+                        pair.wait().await;
+                    }
+                    let mut stream = acceptor.accept(&mut stream).await.unwrap();
+                    let mut head = Vec::new();
+                    while !head.ends_with(b"\r\n\r\n") {
+                        head.push(stream.read_u8().await.unwrap());
+                    }
+                    let answer = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                    stream.shutdown().await.unwrap();
+                });
+            }
+        });
+        let mut secure = cluster(0);
+        secure.protocol = UpstreamProtocol::Auto;
+        secure.tls = Some(Arc::new(UpstreamTls {
+            config: client_config(&[&identity], &[]),
+            sni: Sni::Fixed(ServerName::try_from("backend.internal").unwrap()),
+            fixed_alpn: false,
+            reports: TlsReports::default(),
+        }));
+        let clusters = vec![entry(0, secure, &[address])];
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |_| {}),
+            workers: 1,
+        });
+        assert_eq!(proxy.get("h", "/").await.text(), "ok");
+        let (one, other) = tokio::join!(proxy.get("h", "/"), proxy.get("h", "/"));
+        assert_eq!((one.text(), other.text()), ("ok", "ok"));
+    });
+}
+
 /// A backend that switches to an echo.
 async fn echo_backend() -> std::net::SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
