@@ -259,6 +259,21 @@ pub(super) fn validation(
     message: &CertificateValidationContext,
     files: &dyn Files,
 ) -> Result<(Validation, u64), Rejection> {
+    let (validation, hash) = requirements(at, message, files)?;
+    // Naming what a certificate must say without trusting an authority would check nothing.
+    if validation.roots.is_none() && !(validation.names.is_empty() && validation.crls.is_empty()) {
+        let at = at.field("trusted_ca");
+        return Err(at.error("is required together with subject alternative names or a revocation list"));
+    }
+    Ok((validation, hash))
+}
+
+/// The same, of which others may bring the authority.
+pub(super) fn requirements(
+    at: &At<'_>,
+    message: &CertificateValidationContext,
+    files: &dyn Files,
+) -> Result<(Validation, u64), Rejection> {
     fields!(at, message => CertificateValidationContext {
         trusted_ca, system_root_certs, verify_certificate_spki, verify_certificate_hash,
         match_typed_subject_alt_names, match_subject_alt_names, crl, require_signed_certificate_timestamp,
@@ -314,10 +329,6 @@ pub(super) fn validation(
         hashes: digests(&at.field("verify_certificate_hash"), verify_certificate_hash, hex)?,
         key_hashes: digests(&at.field("verify_certificate_spki"), verify_certificate_spki, base64)?,
     };
-    // Naming what a certificate must say without trusting an authority would check nothing.
-    if validation.roots.is_none() && !(validation.names.is_empty() && validation.crls.is_empty()) {
-        return Err(at_ca.error("is required together with subject alternative names or a revocation list"));
-    }
     Ok((validation, hash))
 }
 

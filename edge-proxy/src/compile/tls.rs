@@ -14,7 +14,7 @@ use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
 use envoy_types::pb::google::protobuf::Any;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
-use rustls::server::NoServerSessionStorage;
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, ClientConfig, NamedGroup, ServerConfig, SupportedProtocolVersion};
 
@@ -24,13 +24,28 @@ use crate::compile::secret::{self, Secret, SecretKey, SecretKind, Secrets, Valid
 use crate::compile::verify::{CertificateChoice, ClientVerifier, OneCertificate, ServerVerifier};
 use crate::config::tls::{Sni, TlsReports, UpstreamTls};
 
+#[cfg(test)]
+mod tests;
+
 /// TLS termination without its secrets.
 #[derive(Debug)]
 pub struct DownstreamTlsSpec {
     common: CommonSpec,
     require_client_certificate: bool,
-    no_sessions: bool,
+    resumption: Resumption,
 }
+
+/// How a client that comes again may spare itself a handshake.
+#[derive(Clone, Copy, Debug)]
+struct Resumption {
+    /// With a ticket that it keeps. Costs no memory here, whatever the number of clients.
+    tickets: bool,
+    /// With the number of a session that is kept here.
+    sessions: bool,
+}
+
+/// Sessions that are kept for each filter chain.
+const SESSIONS: usize = 20_000;
 
 /// TLS origination without its secrets.
 #[derive(Debug)]
@@ -82,20 +97,19 @@ pub(super) fn downstream(
     fields!(at, &message => DownstreamTlsContext {
         common_tls_context, require_client_certificate, require_sni, disable_stateful_session_resumption,
         session_ticket_keys_type;
-        // Tickets are never issued and sessions die with the process; no staples are served; the server's order of
-        // suites is kept in any case.
-        ignore session_timeout, full_scan_certs_on_sni_mismatch, prefer_client_ciphers;
-        refuse ocsp_staple_policy
+        // All certificates are looked at in any case; the server's order of suites is kept.
+        ignore full_scan_certs_on_sni_mismatch, prefer_client_ciphers;
+        // Keys of tickets live for six hours, whatever a resource says; no staples are served.
+        refuse ocsp_staple_policy, session_timeout
     });
     if truth(require_sni.as_ref()) {
         return Err(at.unsupported("require_sni"));
     }
-    if !matches!(
-        session_ticket_keys_type,
-        None | Some(SessionTicketKeysType::DisableStatelessSessionResumption(_))
-    ) {
-        return Err(at.unsupported("session_ticket_keys"));
-    }
+    let no_tickets = match session_ticket_keys_type {
+        None => false,
+        Some(SessionTicketKeysType::DisableStatelessSessionResumption(disabled)) => *disabled,
+        Some(_) => return Err(at.unsupported("session_ticket_keys")),
+    };
     let common = common(context, &at.field("common_tls_context"), common_tls_context.as_ref())?;
     if common.inline_certificates.is_empty() && common.certificate_refs.is_empty() {
         return Err(at.field("common_tls_context").error("a certificate is required"));
@@ -103,7 +117,10 @@ pub(super) fn downstream(
     Ok(Some(DownstreamTlsSpec {
         common,
         require_client_certificate: truth(require_client_certificate.as_ref()),
-        no_sessions: *disable_stateful_session_resumption,
+        resumption: Resumption {
+            tickets: !no_tickets,
+            sessions: !*disable_stateful_session_resumption,
+        },
     }))
 }
 
@@ -230,7 +247,6 @@ fn partial_validation(
     at: &At<'_>,
     message: &envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::CertificateValidationContext,
 ) -> Result<Arc<Validation>, Rejection> {
-    use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::certificate_validation_context::SystemRootCerts;
     let at = at.field("combined_validation_context");
     let at = at.field("default_validation_context");
     if message.trusted_ca.is_some() || message.system_root_certs.is_some() {
@@ -238,14 +254,7 @@ fn partial_validation(
             .field("trusted_ca")
             .error("must come from the secret of a combined context"));
     }
-    // Names without an authority are refused on their own; here the authority follows.
-    let has_names = !message.match_typed_subject_alt_names.is_empty() || message.crl.is_some();
-    let mut message = message.clone();
-    if has_names {
-        message.system_root_certs = Some(SystemRootCerts::default());
-    }
-    let (mut validation, _) = secret::validation(&at, &message, &*context.files)?;
-    validation.roots = None;
+    let (validation, _) = secret::requirements(&at, message, &*context.files)?;
     Ok(Arc::new(validation))
 }
 
@@ -386,11 +395,26 @@ impl DownstreamTlsSpec {
         let certificates = self.common.certificates(at, secrets)?;
         let mut config = builder.with_cert_resolver(Arc::new(CertificateChoice::new(certificates)));
         config.alpn_protocols = self.common.alpn.clone();
-        if self.no_sessions {
-            config.session_storage = Arc::new(NoServerSessionStorage {});
+        self.resumption.apply(&mut config).map_err(wrong)?;
+        Ok(Arc::new(config))
+    }
+}
+
+impl Resumption {
+    /// Keys of tickets are made for one configuration: with other certificates, or other rules for those of clients,
+    /// nobody resumes what was agreed before.
+    fn apply(self, config: &mut ServerConfig) -> Result<(), rustls::Error> {
+        if self.tickets {
+            config.ticketer = ring::Ticketer::new()?;
+        }
+        config.session_storage = match self.sessions {
+            true => ServerSessionMemoryCache::new(SESSIONS),
+            false => Arc::new(NoServerSessionStorage {}),
+        };
+        if !self.tickets && !self.sessions {
             config.send_tls13_tickets = 0;
         }
-        Ok(Arc::new(config))
+        Ok(())
     }
 }
 
