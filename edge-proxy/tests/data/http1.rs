@@ -269,6 +269,8 @@ fn who_waits_for_a_100_and_gets_an_answer_is_not_taken_for_sending() {
             all.starts_with("HTTP/1.1 404") && !all.contains("100 Continue"),
             "{all}"
         );
+        // It is told, so that it sends its next request elsewhere.
+        assert!(all.contains("\r\nconnection: close\r\n"), "{all}");
     });
 }
 

@@ -123,12 +123,14 @@ impl Inbound {
         })
     }
 
-    /// The response begins: a 100 would come too late.
-    pub(crate) fn begin_response(&self) {
+    /// The response begins: a 100 would come too late. False when nobody knows whether the body follows, so that the
+    /// connection can't be used again.
+    pub(crate) fn begin_response(&self) -> bool {
         let mut inner = self.0.borrow_mut();
         if inner.interim == Interim::Wanted {
             inner.interim = Interim::TooLate;
         }
+        !inner.is_in_doubt()
     }
 
     /// Ready when the client has gone. Looks once its request is complete; what follows it is kept.
@@ -172,7 +174,7 @@ impl Inbound {
         let mut inner = self.0.borrow_mut();
         inner.exchange += 1;
         inner.waiter = None;
-        if inner.malformed || inner.interim == Interim::TooLate && !inner.decoder.is_done() {
+        if inner.malformed || inner.is_in_doubt() {
             return false;
         }
         let mut discarded = 0;
@@ -207,6 +209,11 @@ impl Inbound {
 }
 
 impl Inner {
+    /// A client that waits for a 100 and gets its answer may send the body or leave it.
+    fn is_in_doubt(&self) -> bool {
+        self.interim == Interim::TooLate && !self.decoder.is_done()
+    }
+
     fn poll_read(&mut self, cx: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         let transport = self.transport.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         ready!(transport.poll_readable(cx))?;

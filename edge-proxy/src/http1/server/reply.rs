@@ -64,7 +64,9 @@ impl Reply {
         let (parts, body) = response.into_parts();
         let Parts { status, headers, .. } = parts;
         let (encoder, ended) = encoder_of(asked, status, &body);
-        let keep_alive = asked.keep_alive && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
+        let stays = inbound.begin_response();
+        let keep_alive =
+            asked.keep_alive && stays && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
         let switches = status == StatusCode::SWITCHING_PROTOCOLS;
         let stay = match (switches, keep_alive) {
             (true, _) => Stay::Switch,
@@ -79,7 +81,6 @@ impl Reply {
         let date = worker.buffers.date(worker.clock.recent());
         encode::response_head(outlet.text(), asked.version, status, &headers, (encoder, stay), &date);
         worker.buffers.recycle_headers(headers);
-        inbound.begin_response();
         Self {
             exchange: Rc::clone(exchange),
             inbound: Rc::clone(inbound),
