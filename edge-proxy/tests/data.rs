@@ -21,6 +21,8 @@ mod leaving;
 mod lifecycle;
 #[path = "data/listeners.rs"]
 mod listeners;
+#[path = "data/malformed.rs"]
+mod malformed;
 #[path = "data/protocols.rs"]
 mod protocols;
 #[path = "data/resilience.rs"]

@@ -57,6 +57,9 @@ const ALWAYS: &[(&str, Becomes)] = &[
     ("/public/%2e%2e;/admin", TargetNotEnvoys("/admin")),
     ("/public/..;\\admin", TargetNotEnvoys("/admin")),
     ("/p/a\"b^{c|d}", Target("/p/a%22b%5E%7Bc%7Cd%7D")),
+    ("/p/<a>`b`", Target("/p/%3Ca%3E%60b%60")),
+    // Envoy hands these on as they came.
+    ("/p/x?<a>\"b\"", TargetNotEnvoys("/p/x?%3Ca%3E%22b%22")),
     ("/p/.%00./x", Refused),
 ];
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::core::v3::{Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions};
+use envoy_types::pb::envoy::config::core::v3::{
+    Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, KeepaliveSettings,
+};
 
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number};
 use crate::config::listener::{Http1Options, Http2Options, UnderscoreAction};
@@ -56,15 +58,16 @@ pub(super) fn http1(at: &At<'_>, message: Option<&Http1ProtocolOptions>) -> Resu
         return Ok(Http1Options::default());
     };
     fields!(at, message => Http1ProtocolOptions {
-        accept_http_10, enable_trailers;
+        accept_http_10, enable_trailers, allow_custom_methods;
         // Absolute URLs are always taken (RFC 9112 §3.2.2); parser choices are Envoy's own.
-        ignore allow_absolute_url, use_balsa_parser, allow_custom_methods, ignore_http_11_upgrade,
+        ignore allow_absolute_url, use_balsa_parser, ignore_http_11_upgrade,
                override_stream_error_on_invalid_http_message;
         refuse default_host_for_http_10, header_key_format, allow_chunked_length, send_fully_qualified_url
     });
     Ok(Http1Options {
         accept_http_10: *accept_http_10,
         enable_trailers: *enable_trailers,
+        allow_custom_methods: *allow_custom_methods,
     })
 }
 
@@ -85,13 +88,8 @@ pub(super) fn http2(at: &At<'_>, message: Option<&Http2ProtocolOptions>) -> Resu
         refuse allow_metadata, custom_settings_parameters
     });
     let keepalive = match connection_keepalive {
-        Some(settings) if settings.interval.is_some() => {
-            let at = at.field("connection_keepalive");
-            let interval = duration_or(&at.field("interval"), settings.interval.as_ref(), Duration::ZERO)?;
-            let timeout = duration_or(&at.field("timeout"), settings.timeout.as_ref(), Duration::from_secs(20))?;
-            (!interval.is_zero()).then_some((interval, timeout))
-        }
-        _ => None,
+        None => None,
+        Some(settings) => keepalive(&at.field("connection_keepalive"), settings)?,
     };
     // Defaults as the API's comments give them: 1024 streams, 16 MiB and 24 MiB.
     Ok(Http2Options {
@@ -105,4 +103,17 @@ pub(super) fn http2(at: &At<'_>, message: Option<&Http2ProtocolOptions>) -> Resu
         keepalive,
         allow_connect: *allow_connect,
     })
+}
+
+/// How often a peer is asked whether it is there, and how long it has to answer.
+fn keepalive(at: &At<'_>, message: &KeepaliveSettings) -> Result<Option<(Duration, Duration)>, Rejection> {
+    fields!(at, message => KeepaliveSettings {
+        interval, timeout;
+        // Jitter only spreads; to ask before a stream on a connection that was idle only finds out sooner.
+        ignore interval_jitter, connection_idle_interval;
+        refuse
+    });
+    let interval = duration_or(&at.field("interval"), interval.as_ref(), Duration::ZERO)?;
+    let timeout = duration_or(&at.field("timeout"), timeout.as_ref(), Duration::from_secs(20))?;
+    Ok((!interval.is_zero()).then_some((interval, timeout)))
 }

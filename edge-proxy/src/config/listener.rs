@@ -273,8 +273,6 @@ pub enum RouteSource {
 pub struct RouterOptions {
     /// Leave out the `x-envoy-*` headers (service time, expected timeout, attempt count …).
     pub suppress_envoy_headers: bool,
-    /// Honour `x-envoy-expected-rq-timeout-ms` of the caller.
-    pub respect_expected_rq_timeout: bool,
 }
 
 /// `x-envoy-…` names under the prefix of the bootstrap's `header_prefix`.
@@ -435,6 +433,8 @@ pub struct Http1Options {
     pub accept_http_10: bool,
     /// Pass trailers on.
     pub enable_trailers: bool,
+    /// Take methods that nobody knows.
+    pub allow_custom_methods: bool,
 }
 
 /// HTTP/2 settings, downstream or upstream.

@@ -18,7 +18,7 @@ use crate::config::Snapshot;
 use crate::config::cluster::{ClusterEntry, LbPolicy, UpstreamProtocol};
 use crate::config::endpoint::HostId;
 use crate::config::header::HeaderSteps;
-use crate::config::listener::Upgrade;
+use crate::config::listener::{SchemeOverride, Upgrade};
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
@@ -119,6 +119,12 @@ pub(crate) async fn forward(
         Ok(speak) => speak,
         Err(fault) => return refuse(&exchange, fault, audience),
     };
+    if connection.manager().scheme == SchemeOverride::MatchUpstream {
+        head.scheme = match chosen.entry.cluster.tls {
+            Some(_) => "https",
+            None => "http",
+        };
+    }
     let limits = timeouts(settings, &connection, &mut head, &notes);
     let scene = Scene {
         connection: &connection,

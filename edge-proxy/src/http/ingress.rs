@@ -10,7 +10,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
-use http::uri::PathAndQuery;
+use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
@@ -119,6 +119,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
         ..
     } = parts;
     let uri = uri.into_parts();
+    let scheme = uri.scheme;
     let mut head = Head {
         method,
         scheme: if connection.is_secure() { "https" } else { "http" },
@@ -135,6 +136,8 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
     let extended = extensions.get::<ExtendedProtocol>();
     let checked = check_version(connection, version)
         .and_then(|()| check_count(connection, &head.headers))
+        .and_then(|()| check_method(connection, &head.method, version))
+        .and_then(|()| check_http2(&head.headers, scheme.as_ref(), version))
         .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version))
         .and_then(|()| check_framing(&head.headers, &seen))
         .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
@@ -148,6 +151,9 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
         join_cookies(&mut head.headers);
     }
     client::identify(connection, &mut head, &seen, &mut notes);
+    if let Some(via) = &manager.via {
+        head.headers.append(header::VIA, via.clone());
+    }
     let normalized = normalize_target(connection, &mut head);
     (head, normalized.map(|()| notes))
 }
@@ -155,6 +161,38 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
 fn check_version(connection: &Connection, version: Version) -> Result<(), Fault> {
     if version < Version::HTTP_11 && !connection.manager().http1.accept_http_10 {
         return Err(Fault::UpgradeRequired);
+    }
+    Ok(())
+}
+
+/// The methods of HTTP/1 that Envoy knows: whoever means one of them and writes it in small letters, or writes something
+/// else that a backend may take for it, would get round rules about methods.
+const METHODS: [&str; 34] = [
+    "ACL", "BIND", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LINK", "LOCK", "MERGE", "MKACTIVITY",
+    "MKCALENDAR", "MKCOL", "MOVE", "M-SEARCH", "NOTIFY", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PURGE",
+    "PUT", "REBIND", "REPORT", "SEARCH", "SOURCE", "SUBSCRIBE", "TRACE", "UNBIND", "UNLINK", "UNLOCK", "UNSUBSCRIBE",
+];
+
+fn check_method(connection: &Connection, method: &Method, version: Version) -> Result<(), Fault> {
+    let is_usual = matches!(
+        *method,
+        Method::GET | Method::POST | Method::HEAD | Method::PUT | Method::DELETE | Method::OPTIONS | Method::PATCH
+    );
+    if is_usual
+        || version == Version::HTTP_2
+        || connection.manager().http1.allow_custom_methods
+        || METHODS.contains(&method.as_str())
+    {
+        return Ok(());
+    }
+    Err(Fault::BadRequest)
+}
+
+/// What the codec of HTTP/2 leaves to us (RFC 9113 §8.1.1 and §8.3.1). That of HTTP/1 refuses a second length itself.
+fn check_http2(headers: &HeaderMap, scheme: Option<&Scheme>, version: Version) -> Result<(), Fault> {
+    let has_two_lengths = || headers.get_all(header::CONTENT_LENGTH).iter().nth(1).is_some();
+    if version == Version::HTTP_2 && (scheme.is_some_and(|scheme| scheme.as_str().is_empty()) || has_two_lengths()) {
+        return Err(Fault::BadRequest);
     }
     Ok(())
 }
@@ -242,7 +280,8 @@ fn note_upgrade(
         return Ok(());
     }
     if head.method == Method::CONNECT {
-        return Err(Fault::UpgradeForbidden);
+        // No route is one for CONNECT.
+        return Err(Fault::NoRoute);
     }
     if !seen.upgrade || !seen.connection || !lists_token(&head.headers, &header::CONNECTION, "upgrade") {
         return Ok(());

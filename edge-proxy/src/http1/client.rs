@@ -135,6 +135,11 @@ impl Client {
         self.wrote
     }
 
+    /// True once bytes of the response have come, if only of an interim one: the backend is at work on the request.
+    pub(crate) fn has_heard(&self) -> bool {
+        !self.read.is_empty() || self.interim > 0
+    }
+
     /// Takes the body of a request back of which nothing was written, if it is still whole.
     pub(crate) fn take_request_body(&mut self) -> Option<RequestBody> {
         if self.wrote || self.pulled {

@@ -340,11 +340,16 @@ const ROOM_FOR_OWN: usize = 6;
 
 /// RFC 9112 §3.2: which form a target may have depends on the method.
 fn target(method: &Method, bytes: Bytes) -> Result<Uri, Malformed> {
-    // A URI is of ASCII, and a fragment is never sent (RFC 9110 §4.2.5); cutting it off would be a guess.
-    if !bytes.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
-        return Err(Malformed::Head);
+    let mut plain = true;
+    for byte in &bytes {
+        // A URI is of ASCII, and a fragment is never sent (RFC 9110 §4.2.5); cutting it off would be a guess.
+        if !byte.is_ascii_graphic() || *byte == b'#' {
+            return Err(Malformed::Head);
+        }
+        plain &= !matches!(byte, b'"' | b'<' | b'>' | b'`');
     }
     let origin = bytes.first() == Some(&b'/');
+    let bytes = if plain || !origin { bytes } else { escaped(&bytes) };
     let asterisk = bytes.as_ref() == b"*";
     let uri = Uri::from_maybe_shared(bytes).map_err(|_| Malformed::Head)?;
     let allowed = match uri.scheme_str() {
@@ -354,4 +359,22 @@ fn target(method: &Method, bytes: Bytes) -> Result<Uri, Malformed> {
         None => origin || (asterisk && *method == Method::OPTIONS),
     };
     if allowed { Ok(uri) } else { Err(Malformed::Head) }
+}
+
+/// A target with escapes for what some clients send as it is though it can't stand there (RFC 3986 §3.3 and §3.4). A quote
+/// in a path is for its normalisation to deal with.
+fn escaped(target: &[u8]) -> Bytes {
+    let mut escaped = BytesMut::with_capacity(target.len() + 16);
+    let mut query = false;
+    for byte in target {
+        match byte {
+            b'<' => escaped.extend_from_slice(b"%3C"),
+            b'>' => escaped.extend_from_slice(b"%3E"),
+            b'`' if !query => escaped.extend_from_slice(b"%60"),
+            b'"' if query => escaped.extend_from_slice(b"%22"),
+            other => escaped.extend_from_slice(&[*other]),
+        }
+        query |= *byte == b'?';
+    }
+    escaped.freeze()
 }

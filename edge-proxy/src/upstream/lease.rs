@@ -40,11 +40,17 @@ pub(crate) struct SendFailure {
     pub(crate) fault: Fault,
     /// The request, when nothing of it was sent.
     pub(crate) unsent: Option<Box<(Head, RequestBody)>>,
+    /// A part of a response has come.
+    pub(crate) heard: bool,
 }
 
 impl From<Fault> for SendFailure {
     fn from(fault: Fault) -> Self {
-        Self { fault, unsent: None }
+        Self {
+            fault,
+            unsent: None,
+            heard: false,
+        }
     }
 }
 
@@ -183,6 +189,7 @@ async fn send_http1(
                     Failure::Connection(_) => Fault::ConnectionTermination,
                 },
                 unsent,
+                heard: client.has_heard(),
             })
         }
     }
@@ -201,6 +208,7 @@ async fn send_http2(
             return Err(SendFailure {
                 fault: Fault::ConnectionTermination,
                 unsent: unsent(*request),
+                heard: false,
             });
         }
     };
@@ -218,6 +226,7 @@ async fn send_http2(
         Err(mut failure) => Err(SendFailure {
             unsent: failure.take_message().and_then(unsent),
             fault: classify(failure.error()),
+            heard: false,
         }),
     }
 }

@@ -190,6 +190,8 @@ impl<'a> Forwarding<'a> {
         pool: &Rc<HostPool>,
     ) -> Result<(Response<()>, Lease), Fault> {
         let again = failure.unsent.map(|unsent| *unsent);
+        // A backend that has begun to answer has taken the request for one.
+        let spare = spare.filter(|_| !failure.heard);
         let again = again.or(spare.map(|head| (head, RequestBody::Empty)));
         let Some((head, body)) = again.filter(|_| failure.fault == Fault::ConnectionTermination) else {
             return Err(self.failed(failure.fault, pool));

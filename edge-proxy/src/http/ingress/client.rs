@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Notes, Seen};
-use crate::config::listener::ForwardClientCert;
+use crate::config::listener::{ForwardClientCert, SchemeOverride};
 use crate::downstream::connection::Connection;
 use crate::downstream::peer::PeerCertificate;
 use crate::http::head::Head;
@@ -43,6 +43,10 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
                     .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
             }
         }
+    }
+    if let SchemeOverride::Fixed(scheme) = manager.scheme {
+        head.scheme = scheme;
+        head.headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
     }
     let single = !seen.forwarded_for || (!settings.use_remote_address && forwarded(&head.headers, 1).is_none());
     notes.internal = single && client.is_some_and(|client| settings.is_internal(client));

@@ -333,3 +333,22 @@ fn interim_responses_have_a_limit() {
         }
     });
 }
+
+#[test]
+fn a_backend_that_has_begun_to_answer_was_heard() {
+    run(async {
+        for (answer, heard) in [
+            ("", false),
+            ("H", true),
+            ("HTTP/1.1 200 OK\r\nx-a: 1\r\n", true),
+            ("HTTP/1.1 103 Early Hints\r\n\r\n", true),
+        ] {
+            let (mut client, mut theirs) = client().await;
+            theirs.write_all(answer.as_bytes()).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            let failed = ask(&mut client, Method::GET).await;
+            assert!(matches!(failed, Err(Failure::Connection(_))), "{answer:?}: {failed:?}");
+            assert_eq!(client.has_heard(), heard, "{answer:?}");
+        }
+    });
+}

@@ -193,3 +193,16 @@ fn responses_say_how_they_end() {
         assert_eq!(parse_response(bad, &Method::GET).map(|_| ()), Err(expected), "{bad:?}");
     }
 }
+
+#[test]
+fn what_clients_send_raw_though_it_may_not_be_is_escaped() {
+    for (target, uri) in [
+        ("/a<b>`c`?<d>`\"e\"", "/a%3Cb%3E%60c%60?%3Cd%3E`%22e%22"),
+        ("/a\"b", "/a\"b"),
+        ("/a?b", "/a?b"),
+    ] {
+        let head = parse(format!("GET {target} HTTP/1.1\r\nhost: h\r\n\r\n").as_bytes());
+        assert_eq!(head.unwrap().unwrap().uri, uri, "{target}");
+    }
+    assert!(parse(b"GET http://h/<a> HTTP/1.1\r\nhost: h\r\n\r\n").is_err());
+}

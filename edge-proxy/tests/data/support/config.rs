@@ -123,7 +123,6 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         filters: HttpFilters::default(),
         router: RouterOptions {
             suppress_envoy_headers: false,
-            respect_expected_rq_timeout: false,
         },
         prefixed: Arc::new(prefixed_headers("x-edge").unwrap()),
         client_address: ClientAddress {
