@@ -13,6 +13,7 @@ mod access;
 mod access_log;
 pub mod balancing;
 pub mod cluster;
+mod command;
 pub mod credential;
 pub mod endpoint;
 pub mod field;

@@ -2,6 +2,7 @@
 
 use http::{HeaderName, HeaderValue};
 
+use crate::compile::command::{self, Command, Piece};
 use crate::compile::field::{At, Rejection};
 use crate::config::header::{HeaderField, HeaderFieldRef, HeaderTemplate, TemplatePart};
 
@@ -22,64 +23,22 @@ fn literal(at: &At<'_>, text: &str) -> Result<HeaderTemplate, Rejection> {
 }
 
 fn parse(at: &At<'_>, text: &str) -> Result<Vec<TemplatePart>, Rejection> {
-    let mut parts = Vec::new();
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some(percent) = rest.find('%') {
-        plain.push_str(&rest[..percent]);
-        rest = &rest[percent + 1..];
-        if let Some(after) = rest.strip_prefix('%') {
-            plain.push('%');
-            rest = after;
-            continue;
+    let pieces = command::pieces(at, text)?.into_iter();
+    let parts = pieces.map(|piece| match piece {
+        Piece::Text(plain) if HeaderValue::from_str(&plain).is_err() => {
+            Err(at.error(format!("{text:?} is not a header value")))
         }
-        let end = command_end(rest).ok_or_else(|| at.error("a substitution command has no closing '%'"))?;
-        if !plain.is_empty() {
-            parts.push(TemplatePart::Text(std::mem::take(&mut plain).into()));
-        }
-        parts.push(command(at, &rest[..end])?);
-        rest = &rest[end + 1..];
-    }
-    plain.push_str(rest);
-    if !plain.is_empty() {
-        parts.push(TemplatePart::Text(plain.into()));
-    }
-    if parts
-        .iter()
-        .any(|part| matches!(part, TemplatePart::Text(text) if HeaderValue::from_str(text).is_err()))
-    {
-        return Err(at.error(format!("{text:?} is not a header value")));
-    }
-    Ok(parts)
+        Piece::Text(plain) => Ok(TemplatePart::Text(plain)),
+        Piece::Command(command) => part(at, command),
+    });
+    parts.collect()
 }
 
-/// The place of the closing `%`, which may not stand inside parentheses.
-pub(super) fn command_end(text: &str) -> Option<usize> {
-    match text.find(['(', '%']) {
-        Some(at) if text.as_bytes()[at] == b'(' => {
-            let close = at + text[at..].find(')')?;
-            Some(close + text[close..].find('%')?)
-        }
-        end => end,
-    }
-}
-
-/// A command's name, what stands in its parentheses, and what behind them.
-pub(super) fn split_command(text: &str) -> (&str, Option<&str>, &str) {
-    match text.split_once('(') {
-        Some((name, rest)) => {
-            let (argument, tail) = rest.split_once(')').unwrap_or((rest, ""));
-            (name, Some(argument), tail)
-        }
-        None => (text, None, ""),
-    }
-}
-
-fn command(at: &At<'_>, text: &str) -> Result<TemplatePart, Rejection> {
-    let (name, argument, tail) = split_command(text);
-    Ok(match (name, argument) {
-        ("REQ", Some(argument)) => TemplatePart::Request(request_field(at, argument, tail)?),
-        ("RESP", Some(argument)) if tail.is_empty() => TemplatePart::Response(header_name(at, argument)?),
+fn part(at: &At<'_>, command: Command<'_>) -> Result<TemplatePart, Rejection> {
+    let text = command.text;
+    Ok(match (command.name, command.argument) {
+        ("REQ", Some(argument)) => TemplatePart::Request(request_field(at, command, argument)?),
+        ("RESP", Some(argument)) if command.tail.is_empty() => TemplatePart::Response(header_name(at, argument)?),
         ("DOWNSTREAM_REMOTE_ADDRESS", None) => TemplatePart::RemoteAddress,
         ("DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT", None) => TemplatePart::RemoteAddressWithoutPort,
         ("DOWNSTREAM_LOCAL_ADDRESS", None) => TemplatePart::LocalAddress,
@@ -94,20 +53,12 @@ fn command(at: &At<'_>, text: &str) -> Result<TemplatePart, Rejection> {
     })
 }
 
-fn request_field(at: &At<'_>, argument: &str, tail: &str) -> Result<HeaderFieldRef, Rejection> {
-    let (first, second) = match argument.split_once('?') {
-        Some((first, second)) => (first, Some(second)),
-        None => (argument, None),
-    };
-    let max_len = match tail.strip_prefix(':') {
-        Some(len) => Some(len.parse().map_err(|_| at.error(format!("{len:?} is not a length")))?),
-        None if tail.is_empty() => None,
-        None => return Err(at.error(format!("{tail:?} does not belong behind %REQ()"))),
-    };
+fn request_field(at: &At<'_>, command: Command<'_>, argument: &str) -> Result<HeaderFieldRef, Rejection> {
+    let names = command.field_names(at, argument)?;
     Ok(HeaderFieldRef {
-        field: header_field(at, first)?,
-        alternative: second.map(|name| header_field(at, name)).transpose()?,
-        max_len,
+        field: header_field(at, names.first)?,
+        alternative: names.second.map(|name| header_field(at, name)).transpose()?,
+        max_len: names.max_len,
     })
 }
 

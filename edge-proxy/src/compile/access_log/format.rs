@@ -6,8 +6,9 @@ use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format
 use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
+use crate::compile::command::{self, Command, FieldNames};
 use crate::compile::field::{At, Rejection, fields};
-use crate::compile::template::{command_end, header_field, split_command};
+use crate::compile::template::header_field;
 use crate::config::access_log::{
     Absent, AddressOf, AddressPart, FieldOf, Format, Json, Moment, Named, Operator, Piece, Query, TimePart, Wanted,
 };
@@ -149,49 +150,32 @@ fn value(at: &At<'_>, message: &Value, wanted: &mut Wanted) -> Result<Json, Reje
 }
 
 fn pieces(at: &At<'_>, text: &str, wanted: &mut Wanted) -> Result<Vec<Piece>, Rejection> {
-    let mut pieces = Vec::new();
-    let mut plain = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('%') {
-        plain.push_str(before);
-        if let Some(after) = after.strip_prefix('%') {
-            plain.push('%');
-            rest = after;
-            continue;
-        }
-        let end = command_end(after).ok_or_else(|| at.error("a command operator has no closing '%'"))?;
-        if !plain.is_empty() {
-            pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
-        }
-        pieces.push(Piece::Value(operator(at, &after[..end], wanted)?));
-        rest = &after[end + 1..];
-    }
-    plain.push_str(rest);
-    if !plain.is_empty() {
-        pieces.push(Piece::Text(plain.into()));
-    }
-    Ok(pieces)
+    let cut = command::pieces(at, text)?.into_iter();
+    let pieces = cut.map(|piece| match piece {
+        command::Piece::Text(plain) => Ok(Piece::Text(plain)),
+        command::Piece::Command(command) => operator(at, command, wanted).map(Piece::Value),
+    });
+    pieces.collect()
 }
 
-fn operator(at: &At<'_>, text: &str, wanted: &mut Wanted) -> Result<Operator, Rejection> {
-    let (name, argument, tail) = split_command(text);
+fn operator(at: &At<'_>, command: Command<'_>, wanted: &mut Wanted) -> Result<Operator, Rejection> {
+    let text = command.text;
     let unknown = || at.error(format!("command operator %{text}% is not supported by this proxy"));
-    Ok(match (name, argument) {
+    let field = |argument, query, names| field(at, command.field_names(at, argument)?, query, names);
+    Ok(match (command.name, command.argument) {
         ("REQ" | "REQUEST_HEADER", Some(argument)) => {
-            Operator::Request(field(at, argument, tail, Query::Kept, &mut wanted.request)?)
+            Operator::Request(field(argument, Query::Kept, &mut wanted.request)?)
         }
-        ("REQ_WITHOUT_QUERY", Some(argument)) => {
-            Operator::Request(field(at, argument, tail, Query::Cut, &mut wanted.request)?)
-        }
+        ("REQ_WITHOUT_QUERY", Some(argument)) => Operator::Request(field(argument, Query::Cut, &mut wanted.request)?),
         ("RESP" | "RESPONSE_HEADER", Some(argument)) => {
-            Operator::Response(field(at, argument, tail, Query::Kept, &mut wanted.response)?)
+            Operator::Response(field(argument, Query::Kept, &mut wanted.response)?)
         }
         ("TRAILER" | "RESPONSE_TRAILER", Some(argument)) => {
-            Operator::Trailer(field(at, argument, tail, Query::Kept, &mut wanted.trailers)?)
+            Operator::Trailer(field(argument, Query::Kept, &mut wanted.trailers)?)
         }
         // Nothing in this proxy has any.
         ("DYNAMIC_METADATA" | "FILTER_STATE" | "UPSTREAM_FILTER_STATE", Some(_)) => Operator::Nothing,
-        (_, _) if !tail.is_empty() => return Err(unknown()),
+        (_, _) if !command.tail.is_empty() => return Err(unknown()),
         ("START_TIME", format) => Operator::StartTime(time(at, format.unwrap_or(DEFAULT_TIME))?),
         ("EMIT_TIME", format) => Operator::EmitTime(time(at, format.unwrap_or(DEFAULT_TIME))?),
         ("COMMON_DURATION", Some(argument)) => common_duration(argument).ok_or_else(unknown)?,
@@ -286,25 +270,15 @@ fn common_duration(argument: &str) -> Option<Operator> {
 
 fn field(
     at: &At<'_>,
-    argument: &str,
-    tail: &str,
+    asked: FieldNames<'_>,
     query: Query,
     names: &mut Vec<http::HeaderName>,
 ) -> Result<FieldOf, Rejection> {
-    let (first, second) = match argument.split_once('?') {
-        Some((first, second)) => (first, Some(second)),
-        None => (argument, None),
-    };
-    let max_len = match tail.strip_prefix(':') {
-        Some(len) => Some(len.parse().map_err(|_| at.error(format!("{len:?} is not a length")))?),
-        None if tail.is_empty() => None,
-        None => return Err(at.error(format!("{tail:?} does not belong behind a field's name"))),
-    };
     let mut named = |name: &str| named(at, name, names);
     Ok(FieldOf {
-        first: named(first)?,
-        second: second.map(named).transpose()?,
-        max_len,
+        first: named(asked.first)?,
+        second: asked.second.map(named).transpose()?,
+        max_len: asked.max_len,
         query,
     })
 }
