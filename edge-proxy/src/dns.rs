@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::compile::cluster::{DnsFamily, DnsSpec};
-use crate::compile::endpoint::{Resolved, host_names};
+use crate::compile::cluster::{DnsFamily, DnsSpec, Question};
+use crate::compile::endpoint::Resolved;
 use crate::control::Control;
 
 /// Pace after a failure, if the refresh rate is slower.
@@ -23,11 +23,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The tasks by cluster.
 #[derive(Debug, Default)]
 pub struct Resolvers {
-    tasks: RefCell<BTreeMap<Arc<str>, (Wanted, AbortHandle)>>,
+    /// A task goes on when its cluster changes and asks the same.
+    tasks: RefCell<BTreeMap<Arc<str>, (Question, AbortHandle)>>,
 }
-
-/// What decides whether a task goes on when its cluster changes.
-type Wanted = (Vec<String>, Duration, DnsFamily, bool);
 
 impl Resolvers {
     /// Starts and ends tasks until they are those of the clusters.
@@ -35,9 +33,9 @@ impl Resolvers {
         let mut tasks = self.tasks.borrow_mut();
         let mut wanted = BTreeMap::new();
         for (name, spec) in clusters {
-            let names = host_names(&spec.assignment);
-            if !names.is_empty() {
-                wanted.insert(name, (names, spec.refresh, spec.family, spec.first_only));
+            let question = spec.question();
+            if !question.names.is_empty() {
+                wanted.insert(name, question);
             }
         }
         tasks.retain(|name, (running, task)| {
@@ -57,8 +55,13 @@ impl Resolvers {
     }
 }
 
-async fn follow(control: Weak<Control>, cluster: Arc<str>, wanted: Wanted) {
-    let (names, refresh, family, first_only) = wanted;
+async fn follow(control: Weak<Control>, cluster: Arc<str>, question: Question) {
+    let Question {
+        names,
+        refresh,
+        family,
+        first_only,
+    } = question;
     let mut resolved = Resolved::new();
     loop {
         let mut pause = refresh.max(Duration::from_millis(100));

@@ -30,6 +30,10 @@ use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::Incoming;
 use crate::xds::{Kind, client};
 
+/// Names that are resolved at a time: a server of names that doesn't answer must not hold up the others. The threads are
+/// small and end when there is nothing to look up.
+const MOST_LOOKUPS: usize = 64;
+
 /// How often the end looks whether every connection is gone.
 const DRAIN_CHECK: Duration = Duration::from_millis(50);
 
@@ -49,7 +53,7 @@ pub fn run(arguments: Arguments, levels: Levels) -> anyhow::Result<()> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(4)
+        .max_blocking_threads(MOST_LOOKUPS)
         .thread_keep_alive(Duration::from_secs(1))
         .thread_stack_size(512 << 10)
         .build()?;

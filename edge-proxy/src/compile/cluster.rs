@@ -13,11 +13,14 @@ use envoy_types::pb::envoy::config::cluster::v3::{
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{
     HealthCheck as ProtoCheck, Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions,
+    UpstreamHttpProtocolOptions,
 };
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::UpstreamProtocolOptions;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
+    AutoHttpConfig, UpstreamProtocolOptions,
+};
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use tokio::sync::Notify;
@@ -25,7 +28,7 @@ use tokio::sync::Notify;
 use crate::compile::Context;
 use crate::compile::balancing::balancing;
 use crate::compile::credential::{self, CredentialSpec};
-use crate::compile::endpoint::Checks;
+use crate::compile::endpoint::{Checks, host_names};
 use crate::compile::field::{At, Rejection, duration_or, fields, is, number, type_name, unpack};
 use crate::compile::health;
 use crate::compile::protocol;
@@ -71,6 +74,16 @@ pub enum Discovery {
     Dns(DnsSpec),
 }
 
+impl Discovery {
+    /// What must be asked of DNS, if anything.
+    pub fn question(&self) -> Option<Question> {
+        match self {
+            Self::Dns(dns) => Some(dns.question()),
+            Self::Static(_) | Self::Eds(_) => None,
+        }
+    }
+}
+
 /// How host names are resolved.
 #[derive(Debug, Clone)]
 pub struct DnsSpec {
@@ -82,6 +95,31 @@ pub struct DnsSpec {
     pub family: DnsFamily,
     /// Use one address of the answer instead of all (logical DNS).
     pub first_only: bool,
+}
+
+/// What is asked of DNS, and how often: who asks the same goes on with the answers that there are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// The names.
+    pub names: Vec<String>,
+    /// Between two resolutions.
+    pub refresh: Duration,
+    /// Which addresses.
+    pub family: DnsFamily,
+    /// One address of the answer instead of all.
+    pub first_only: bool,
+}
+
+impl DnsSpec {
+    /// What must be asked.
+    pub fn question(&self) -> Question {
+        Question {
+            names: host_names(&self.assignment),
+            refresh: self.refresh,
+            family: self.family,
+            first_only: self.first_only,
+        }
+    }
 }
 
 /// Which addresses of a name are used.
@@ -185,7 +223,10 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
-        tcp_keepalive: upstream_connection_options.as_ref().and_then(keepalive),
+        tcp_keepalive: match upstream_connection_options {
+            None => None,
+            Some(options) => keepalive(&at.field("upstream_connection_options"), options)?,
+        },
         check: health.0,
         outliers: health.1,
         ignores_unchecked: common_lb.ignores_unchecked,
@@ -220,14 +261,19 @@ fn health_of(
     Ok((check, outliers))
 }
 
-fn keepalive(options: &UpstreamConnectionOptions) -> Option<TcpKeepalive> {
-    let keepalive = options.tcp_keepalive.as_ref()?;
+fn keepalive(at: &At<'_>, options: &UpstreamConnectionOptions) -> Result<Option<TcpKeepalive>, Rejection> {
+    fields!(at, options => UpstreamConnectionOptions {
+        tcp_keepalive;
+        // The name of an interface would only be told to observers; a host has one address here.
+        ignore set_local_interface_name_on_upstream_connections, happy_eyeballs_config;
+        refuse
+    });
     let seconds = |value: Option<&UInt32Value>| number(value).map(|seconds| Duration::from_secs(seconds.into()));
-    Some(TcpKeepalive {
+    Ok(tcp_keepalive.as_ref().map(|keepalive| TcpKeepalive {
         probes: number(keepalive.keepalive_probes.as_ref()),
         time: seconds(keepalive.keepalive_time.as_ref()),
         interval: seconds(keepalive.keepalive_interval.as_ref()),
-    })
+    }))
 }
 
 impl HttpOptions {
@@ -302,13 +348,12 @@ impl HttpOptions {
         )?;
         if let Some(options) = upstream_http_protocol_options {
             let at = at.field("upstream_http_protocol_options");
-            if options.auto_san_validation {
-                return Err(at.unsupported("auto_san_validation"));
-            }
-            if !options.override_auto_sni_header.is_empty() {
-                return Err(at.unsupported("override_auto_sni_header"));
-            }
-            self.auto_sni = options.auto_sni;
+            fields!(at, options => UpstreamHttpProtocolOptions {
+                auto_sni;
+                ignore;
+                refuse auto_san_validation, override_auto_sni_header
+            });
+            self.auto_sni = *auto_sni;
         }
         let http1 = |options: Option<&_>| protocol::http1(&at.field("http_protocol_options"), options);
         let http2 = |options: Option<&_>| protocol::http2(&at.field("http2_protocol_options"), options);
@@ -333,8 +378,15 @@ impl HttpOptions {
                 UpstreamProtocol::Downstream
             }
             Some(UpstreamProtocolOptions::AutoConfig(options)) => {
-                http1(options.http_protocol_options.as_ref())?;
-                self.http2 = http2(options.http2_protocol_options.as_ref())?;
+                let at = at.field("auto_config");
+                fields!(at, options => AutoHttpConfig {
+                    http_protocol_options, http2_protocol_options;
+                    // It remembers who speaks HTTP/3.
+                    ignore alternate_protocols_cache_options;
+                    refuse http3_protocol_options
+                });
+                http1(http_protocol_options.as_ref())?;
+                self.http2 = http2(http2_protocol_options.as_ref())?;
                 UpstreamProtocol::Auto
             }
             None => return Err(at.error("upstream_protocol_options is required")),

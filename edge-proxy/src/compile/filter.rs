@@ -280,10 +280,10 @@ fn kind(
 
 fn router(at: &At<'_>, message: &Router) -> Result<RouterOptions, Rejection> {
     fields!(at, message => Router {
-        suppress_envoy_headers, respect_expected_rq_timeout, upstream_http_filters;
+        suppress_envoy_headers, upstream_http_filters;
         ignore dynamic_stats, start_child_span, upstream_log, upstream_log_options, strict_check_headers,
                suppress_grpc_request_failure_code_stats, reject_connect_request_early_data;
-        refuse
+        refuse respect_expected_rq_timeout
     });
     for (index, filter) in upstream_http_filters.iter().enumerate() {
         if filter.name != "envoy.filters.http.upstream_codec" {
@@ -295,7 +295,6 @@ fn router(at: &At<'_>, message: &Router) -> Result<RouterOptions, Rejection> {
     }
     Ok(RouterOptions {
         suppress_envoy_headers: *suppress_envoy_headers,
-        respect_expected_rq_timeout: *respect_expected_rq_timeout,
     })
 }
 

@@ -46,8 +46,8 @@ pub(super) fn manager(
         // Observation, HTTP/3, and what only shapes Envoy's own codecs.
         ignore tracing, http1_safe_max_connection_duration, http3_protocol_options,
                drain_timeout_jitter, stream_error_on_invalid_http_message, append_local_overload,
-               add_proxy_protocol_connection_state, proxy_100_continue, request_id_extension;
-        refuse access_log_flush_interval, flush_access_log_on_new_request, add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
+               add_proxy_protocol_connection_state, request_id_extension;
+        refuse proxy_100_continue, access_log_flush_interval, flush_access_log_on_new_request, add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
                forward_client_cert_matcher,
                represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
                proxy_status_config, typed_header_validation_config, append_x_forwarded_port, forward_proto_config

@@ -227,7 +227,10 @@ impl Assembly {
         }
         let active = before.and_then(|before| before.active.clone());
         let name = spec.name.clone();
-        self.resolved.remove(&name);
+        // Whoever resolves its names only tells of the next answer.
+        if before.is_none_or(|before| before.spec.discovery.question() != spec.discovery.question()) {
+            self.resolved.remove(&name);
+        }
         if let Some(before) = before {
             self.services.remove(&name, &before.spec.discovery);
         }

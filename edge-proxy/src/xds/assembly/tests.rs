@@ -317,3 +317,35 @@ fn a_listener_without_its_certificate_keeps_no_other_closed() {
     let open = assembly.snapshot().listeners.keys().cloned().collect::<Vec<_>>();
     assert_eq!(open, ["plain".into()] as [Arc<str>; 1]);
 }
+
+#[test]
+fn a_cluster_with_other_settings_goes_on_with_the_answers_of_dns() {
+    let mut assembly = assembly();
+    let by_name = |name: &str, timeout: u8| {
+        let endpoint = format!("{{endpoint: {{address: {{socket_address: {{address: {name}, port_value: 80}}}}}}}}");
+        let yaml = format!(
+            "{{name: a, type: STRICT_DNS, connect_timeout: {timeout}s, load_assignment: {{cluster_name: a, endpoints: \
+             [{{lb_endpoints: [{endpoint}]}}]}}}}"
+        );
+        resource::<ProtoCluster>("a", &yaml)
+    };
+    put(&mut assembly, Kind::Cluster, by_name("h.example", 1));
+    let answer = |name: &str| Resolved::from([(name.to_owned(), vec!["192.0.2.1".parse().expect("an address")])]);
+    assembly.put_resolved("a", answer("h.example"));
+    assembly.settle();
+    // Nobody asks again at once, so nothing would come for as long as the names are good.
+    put(&mut assembly, Kind::Cluster, by_name("h.example", 2));
+    let entry = assembly.snapshot().cluster_by_name("a").expect("active").clone();
+    assert_eq!(entry.cluster.connect_timeout.as_secs(), 2);
+    assert_eq!(entry.endpoints.hosts.len(), 1);
+    // Other names are asked for at once: until the answer is there what serves stays.
+    put(&mut assembly, Kind::Cluster, by_name("other.example", 3));
+    let seconds = |assembly: &Assembly| {
+        let entry = assembly.snapshot().cluster_by_name("a").expect("active");
+        entry.cluster.connect_timeout.as_secs()
+    };
+    assert_eq!(seconds(&assembly), 2);
+    assembly.put_resolved("a", answer("other.example"));
+    assembly.settle();
+    assert_eq!(seconds(&assembly), 3);
+}
