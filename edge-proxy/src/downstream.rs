@@ -5,6 +5,7 @@ pub(crate) mod connection;
 pub(crate) mod http2;
 pub(crate) mod io;
 pub(crate) mod peer;
+mod proxied;
 mod recorded;
 pub(crate) mod registry;
 mod serve;

@@ -23,6 +23,7 @@ mod health;
 mod http;
 pub mod http1;
 pub mod logging;
+pub mod proxy_protocol;
 mod random;
 pub mod server;
 pub mod shared;

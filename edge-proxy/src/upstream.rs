@@ -26,6 +26,7 @@ use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::{Host, HostId};
 use crate::config::table::without_port;
 use crate::config::tls::Sni;
+use crate::proxy_protocol::Ends;
 use crate::stats::WorkerIndex;
 use crate::worker::Worker;
 
@@ -33,19 +34,36 @@ pub(crate) use lease::{Lease, SendFailure};
 pub(crate) use limits::RequestGuard;
 pub(crate) use pool::HostPool;
 
-/// Connections whose TLS server name follows the request's authority are kept apart by that name; 0 where it doesn't.
-pub(crate) fn name_key(cluster: &Cluster, authority: &str) -> u64 {
-    match &cluster.tls {
-        Some(tls) if tls.sni == Sni::Authority => xxh3_64(without_port(authority).as_bytes()).max(1),
-        _ => 0,
+/// What keeps connections to one host apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Apart {
+    /// Hash of the TLS server name where that follows the request's authority, else 0.
+    name: u64,
+    /// Whom the connection says that it is for, where it says so.
+    behalf: Option<Ends>,
+}
+
+impl Apart {
+    /// For requests to an authority, on behalf of a client's connection or of nobody.
+    pub(crate) fn of(cluster: &Cluster, authority: &str, behalf: Option<Ends>) -> Self {
+        let name = match &cluster.tls {
+            Some(tls) if tls.sni == Sni::Authority => xxh3_64(without_port(authority).as_bytes()).max(1),
+            _ => 0,
+        };
+        Self {
+            name,
+            behalf: behalf.filter(|_| cluster.proxy_protocol.is_some()),
+        }
     }
 }
 
 /// All backend state of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Upstreams {
-    /// By host, and by the TLS server name where that follows the request (0 elsewhere).
-    pools: RefCell<FxHashMap<(HostId, u64), Rc<HostPool>>>,
+    /// By host, and by what keeps connections to it apart.
+    pools: RefCell<FxHashMap<(HostId, Apart), Rc<HostPool>>>,
+    /// Which of them are for one client's connection alone.
+    behalf: RefCell<FxHashMap<Ends, Vec<(HostId, Apart)>>>,
     /// Balancing positions by cluster id.
     pub(crate) balancers: balance::Balancers,
     /// Rung when a connection becomes idle, or one that is shared has come, for the sweeper.
@@ -54,18 +72,42 @@ pub(crate) struct Upstreams {
 
 impl Upstreams {
     /// The pool of a host.
-    pub(crate) fn pool(&self, worker: WorkerIndex, entry: &ClusterEntry, host: &Arc<Host>, name: u64) -> Rc<HostPool> {
+    pub(crate) fn pool(
+        &self,
+        worker: WorkerIndex,
+        entry: &ClusterEntry,
+        host: &Arc<Host>,
+        apart: Apart,
+    ) -> Rc<HostPool> {
         let mut pools = self.pools.borrow_mut();
-        if let Some(pool) = pools.get(&(host.id, name)) {
+        if let Some(pool) = pools.get(&(host.id, apart)) {
             if Arc::ptr_eq(&pool.cluster, &entry.cluster) {
                 return Rc::clone(pool);
             }
             // The cluster's settings changed: what was opened under the old ones must not serve new requests.
             pool.close();
         }
-        let pool = Rc::new(HostPool::new(worker, entry, Arc::clone(host)));
-        pools.insert((host.id, name), Rc::clone(&pool));
+        let pool = Rc::new(HostPool::new(worker, entry, Arc::clone(host), apart.behalf));
+        pools.insert((host.id, apart), Rc::clone(&pool));
+        if let Some(behalf) = apart.behalf {
+            let mut all = self.behalf.borrow_mut();
+            all.entry(behalf).or_default().push((host.id, apart));
+        }
         pool
+    }
+
+    /// A client's connection has ended: nobody else uses what was opened on its behalf.
+    pub(crate) fn client_left(&self, ends: Ends) {
+        let Some(keys) = self.behalf.borrow_mut().remove(&ends) else {
+            return;
+        };
+        for key in keys {
+            // Taken out first: closing may wake code that asks for a pool.
+            let pool = self.pools.borrow_mut().remove(&key);
+            if let Some(pool) = pool {
+                pool.close();
+            }
+        }
     }
 
     /// Closes pools whose host or cluster is no longer part of the configuration.

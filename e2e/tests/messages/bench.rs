@@ -62,6 +62,30 @@ impl Outcome {
     }
 }
 
+/// A listener and what its configuration says beside the usual.
+pub(crate) struct Socket {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Fields of the connection manager.
+    pub(crate) manager: Value,
+    /// Fields of the filter chain.
+    pub(crate) chain: Value,
+    /// Fields of the listener.
+    pub(crate) listener: Value,
+}
+
+impl Socket {
+    /// Nothing beside the usual.
+    pub(crate) fn of(name: &'static str) -> Self {
+        Self {
+            name,
+            manager: json!({}),
+            chain: json!({}),
+            listener: json!({}),
+        }
+    }
+}
+
 /// A proxy with its backend.
 pub(crate) struct Bench {
     _proxy: Process,
@@ -111,19 +135,32 @@ impl Bench {
         prefix: &str,
         settings: &[(&'static str, Value, Value)],
     ) -> Self {
+        let sockets: Vec<_> = settings
+            .iter()
+            .map(|(name, manager, chain)| Socket {
+                manager: manager.clone(),
+                chain: chain.clone(),
+                ..Socket::of(name)
+            })
+            .collect();
+        Self::with_sockets(clusters, plane, prefix, &sockets)
+    }
+
+    /// The same, for each listener with fields of its own too.
+    pub(crate) fn with_sockets(clusters: &[Value], plane: &DataPlane, prefix: &str, sockets: &[Socket]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports = ports::free::<32>().unwrap();
         let address = |index: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, ports[index]));
-        let listeners: BTreeMap<_, _> = settings
+        let listeners: BTreeMap<_, _> = sockets
             .iter()
             .enumerate()
-            .map(|(index, (name, ..))| (*name, address(index)))
+            .map(|(index, socket)| (socket.name, address(index)))
             .collect();
-        let list: Vec<_> = settings
+        let list: Vec<_> = sockets
             .iter()
-            .map(|(name, settings, chain)| listener(name, listeners[name], settings, chain))
+            .map(|socket| listener(socket, listeners[socket.name]))
             .collect();
-        let admin = address(settings.len());
+        let admin = address(sockets.len());
         let bootstrap = json!({
             "admin": {"address": socket_address(admin)},
             "header_prefix": prefix,
@@ -159,6 +196,20 @@ impl Bench {
         }
     }
 
+    /// The same with what its backend reports.
+    pub(crate) fn reporting(self, seen: mpsc::Receiver<Vec<String>>) -> Self {
+        Self { seen, ..self }
+    }
+
+    /// What the backend got last, behind an answer of 200.
+    pub(crate) fn seen(&self) -> Outcome {
+        Outcome {
+            status: 200,
+            location: None,
+            seen: self.seen.try_recv().ok(),
+        }
+    }
+
     /// Orders something of the admin interface.
     pub(crate) fn order(&self, path: &str) {
         let order = Request {
@@ -166,6 +217,11 @@ impl Bench {
             ..Request::get("admin", path)
         };
         assert_eq!(http::send(self.admin, &order).unwrap().status, 200, "{path}");
+    }
+
+    /// Where a listener listens.
+    pub(crate) fn address(&self, listener: &str) -> SocketAddr {
+        self.listeners[listener]
     }
 
     /// A connection to a listener.
@@ -186,7 +242,8 @@ impl Bench {
     }
 }
 
-fn listener(name: &str, address: SocketAddr, settings: &Value, chain: &Value) -> Value {
+fn listener(socket: &Socket, address: SocketAddr) -> Value {
+    let name = socket.name;
     let mut manager = json!({
         "@type": format!("{HTTP}.HttpConnectionManager"),
         "stat_prefix": name,
@@ -197,10 +254,14 @@ fn listener(name: &str, address: SocketAddr, settings: &Value, chain: &Value) ->
         ]},
     });
     let fields: &mut Map<String, Value> = manager.as_object_mut().unwrap();
-    fields.extend(settings.as_object().unwrap().clone());
-    let mut chain = chain.clone();
+    fields.extend(socket.manager.as_object().unwrap().clone());
+    let mut chain = socket.chain.clone();
     chain["filters"] = json!([{"name": "http", "typed_config": manager}]);
-    json!({"name": name, "address": socket_address(address), "filter_chains": [chain]})
+    let mut listener = socket.listener.clone();
+    listener["name"] = name.into();
+    listener["address"] = socket_address(address);
+    listener["filter_chains"] = json!([chain]);
+    listener
 }
 
 fn socket_address(address: SocketAddr) -> Value {

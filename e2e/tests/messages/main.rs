@@ -13,5 +13,7 @@ mod bench;
 mod certificates;
 mod headers;
 mod lifetimes;
+mod methods;
 mod paths;
+mod proxied;
 mod sessions;

@@ -1,16 +1,21 @@
-//! What a ClientTrafficPolicy says of clients acts on stock Envoy, and the edit that takes it away takes it back.
+//! What a ClientTrafficPolicy says of clients acts, on stock Envoy where edge-proxy refuses it, and the edit that takes it
+//! away takes it back.
 
-use crate::resources::route;
+use crate::{
+    backends,
+    resources::{backend, gateway, listener, route},
+};
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
     http::{self, Request, Response},
+    ports,
     process::wait_for,
     stack::{DataPlane, PATIENCE, Stack},
     tls::{self, Authority, Identity},
 };
 use std::{
     fs,
-    io::{BufReader, ErrorKind, Read, Write},
+    io::{BufRead as _, BufReader, ErrorKind, Read, Write},
     net::{Ipv4Addr, TcpStream},
     time::Duration,
 };
@@ -52,9 +57,8 @@ fn get_with(stack: &Stack, host: &str, headers: &[(&str, &str)]) -> Result<Respo
     http::send(stack.gateway(), &request)
 }
 
-#[test]
-fn connections_tell_whose_they_are() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn connections_tell_whose_they_are(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let plain = || stack.get(HOST, "/");
     let told = || {
         let mut stream = http::connect(stack.gateway())?;
@@ -76,6 +80,40 @@ fn connections_tell_whose_they_are() -> Result<()> {
     stack.remove(FILE)?;
     until(&stack, "PROXY headers to be nonsense", || {
         Ok(told()?.status == 400 && plain()?.status == 200)
+    })
+}
+
+/// Through a TCP listener, whose backend is told in the same way: it answers each line in capitals, the header's too.
+pub(crate) fn backends_are_told_whose_connections_they_get(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let [port] = ports::free()?;
+    let about = |kind: &str, name: &str, target: &str, fields: &str| {
+        format!(
+            "---\napiVersion: gateway.edge/v1alpha1\nkind: {kind}\nmetadata: {{ name: {name}, namespace: default }}\n\
+             spec:\n  targetRefs: [{{ group: gateway.networking.k8s.io, {target} }}]\n  proxyProtocol: {{{fields}}}\n"
+        )
+    };
+    let resources = [
+        gateway("streams", &[listener("lines", "TCP", port)]),
+        route("TCPRoute", "lines", "{ name: streams }", "", "lines"),
+        backend("lines", backends::tcp()?),
+        about("ClientTrafficPolicy", "told", "kind: Gateway, name: streams", ""),
+        about(
+            "BackendTrafficPolicy",
+            "tells",
+            "kind: TCPRoute, name: lines",
+            " version: V1 ",
+        ),
+    ];
+    stack.put("streams.yaml", &resources.concat())?;
+    let header = format!("PROXY TCP4 {CLIENT} 192.0.2.1 5000 80");
+    until(&stack, "the header and a line in capitals", || {
+        let mut stream = BufReader::new(http::connect((Ipv4Addr::LOCALHOST, port).into())?);
+        stream.get_mut().write_all(format!("{header}\r\nhello\n").as_bytes())?;
+        let (mut first, mut second) = (String::new(), String::new());
+        stream.read_line(&mut first)?;
+        stream.read_line(&mut second)?;
+        Ok((first.trim_end(), second.trim_end()) == (&*header, "HELLO"))
     })
 }
 
@@ -283,9 +321,8 @@ fn held(stack: &Stack) -> Result<(Response, TcpStream)> {
     Ok((answer, stream))
 }
 
-#[test]
-fn as_many_connections_are_open_as_the_policy_allows() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn as_many_connections_are_open_as_the_policy_allows(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let is_served = || stack.get(HOST, "/").is_ok_and(|answer| answer.status == 200);
     stack.put(
         FILE,

@@ -23,6 +23,10 @@ use changes::{
     a_certificate_is_rotated_without_a_failed_request, edits_under_load_fail_no_request,
     the_configuration_is_reloaded_under_load, the_xds_server_is_changed_under_load,
 };
+use clients::{
+    as_many_connections_are_open_as_the_policy_allows, backends_are_told_whose_connections_they_get,
+    connections_tell_whose_they_are,
+};
 use extensions::{
     a_service_processes_responses, modules_tell_clients_what_they_like, scripts_tell_clients_what_they_like,
 };
@@ -92,6 +96,9 @@ e2e::with_each_data_plane! {
     responses_are_replaced,
     responses_pass_at_a_rate,
     requests_are_refused_while_too_few_succeed,
+    connections_tell_whose_they_are,
+    as_many_connections_are_open_as_the_policy_allows,
+    backends_are_told_whose_connections_they_get,
 }
 
 e2e::with_envoy! {

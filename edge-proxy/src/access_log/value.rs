@@ -193,8 +193,9 @@ fn address(out: &mut Vec<u8>, entry: &Entry<'_>, of: AddressOf, part: AddressPar
             Some(client) if client != connection.peer.ip().to_canonical() => SocketAddr::new(client, 0),
             _ => connection.peer,
         },
-        AddressOf::Peer => connection.peer,
+        AddressOf::Peer => connection.direct.client,
         AddressOf::Local => connection.local,
+        AddressOf::DirectLocal => connection.direct.local,
         AddressOf::ToBackend => record.upstream.local?,
         AddressOf::Connected if record.upstream.protocol.is_none() => return None,
         AddressOf::Backend | AddressOf::Connected => match &record.upstream.host.as_ref()?.address {

@@ -1,44 +1,44 @@
 //! Cluster → [`ClusterSpec`], and with its secrets → [`Cluster`].
 
+mod discovery;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::{
-    ClusterDiscoveryType, CommonLbConfig, CustomClusterType, DiscoveryType,
-};
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, CommonLbConfig};
 use envoy_types::pb::envoy::config::cluster::v3::{
     CircuitBreakers, Cluster as ProtoCluster, OutlierDetection as ProtoOutliers, UpstreamConnectionOptions,
 };
-use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{
     HealthCheck as ProtoCheck, Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions,
     UpstreamHttpProtocolOptions,
 };
-use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
-use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
+use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::{
     AutoHttpConfig, UpstreamProtocolOptions,
 };
-use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use tokio::sync::Notify;
 
 use crate::compile::Context;
 use crate::compile::balancing::balancing;
 use crate::compile::credential::{self, CredentialSpec};
-use crate::compile::endpoint::{Checks, host_names};
-use crate::compile::field::{At, Rejection, duration_or, fields, is, number, type_name, unpack};
+use crate::compile::endpoint::Checks;
+use crate::compile::field::{At, Rejection, duration_or, fields, number, unpack};
 use crate::compile::health;
 use crate::compile::protocol;
+use crate::compile::proxy_protocol::{self, UpstreamSocket};
 use crate::compile::secret::{SecretKey, Secrets};
-use crate::compile::tls::{self, UpstreamTlsSpec};
+use crate::compile::tls::UpstreamTlsSpec;
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, TcpKeepalive, UpstreamProtocol};
 use crate::config::endpoint::Terms;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::Http2Options;
 use crate::stats::ClusterStats;
+
+pub use discovery::{Discovery, DnsFamily, DnsSpec, Question};
 
 /// A cluster without its secrets and endpoints.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub struct ClusterSpec {
     connect_timeout: Duration,
     balancing: Balancing,
     http: HttpOptions,
-    tls: Option<UpstreamTlsSpec>,
+    socket: UpstreamSocket,
     credential: Option<CredentialSpec>,
     limits: CircuitLimits,
     per_connection_buffer_limit: usize,
@@ -61,80 +61,6 @@ pub struct ClusterSpec {
     outliers: Option<OutlierDetection>,
     ignores_unchecked: bool,
     stats: Arc<ClusterStats>,
-}
-
-/// Where the endpoints of a cluster come from.
-#[derive(Debug, Clone)]
-pub enum Discovery {
-    /// The message lists addresses.
-    Static(ClusterLoadAssignment),
-    /// EDS by that name.
-    Eds(Arc<str>),
-    /// The message lists host names.
-    Dns(DnsSpec),
-}
-
-impl Discovery {
-    /// What must be asked of DNS, if anything.
-    pub fn question(&self) -> Option<Question> {
-        match self {
-            Self::Dns(dns) => Some(dns.question()),
-            Self::Static(_) | Self::Eds(_) => None,
-        }
-    }
-}
-
-/// How host names are resolved.
-#[derive(Debug, Clone)]
-pub struct DnsSpec {
-    /// Endpoints whose addresses are host names (or IP addresses).
-    pub assignment: ClusterLoadAssignment,
-    /// Between two resolutions.
-    pub refresh: Duration,
-    /// Which addresses.
-    pub family: DnsFamily,
-    /// Use one address of the answer instead of all (logical DNS).
-    pub first_only: bool,
-}
-
-/// What is asked of DNS, and how often: who asks the same goes on with the answers that there are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
-    /// The names.
-    pub names: Vec<String>,
-    /// Between two resolutions.
-    pub refresh: Duration,
-    /// Which addresses.
-    pub family: DnsFamily,
-    /// One address of the answer instead of all.
-    pub first_only: bool,
-}
-
-impl DnsSpec {
-    /// What must be asked.
-    pub fn question(&self) -> Question {
-        Question {
-            names: host_names(&self.assignment),
-            refresh: self.refresh,
-            family: self.family,
-            first_only: self.first_only,
-        }
-    }
-}
-
-/// Which addresses of a name are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DnsFamily {
-    /// IPv6 if there is any, else IPv4.
-    PreferV6,
-    /// IPv4 if there is any, else IPv6.
-    PreferV4,
-    /// Only IPv4.
-    V4,
-    /// Only IPv6.
-    V6,
-    /// Both.
-    All,
 }
 
 #[derive(Debug)]
@@ -182,7 +108,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         return Err(misplaced_credential(at));
     }
     // Before the policy: of a kind of cluster that brings its own, the kind is what matters.
-    let discovery = discovery(
+    let discovery = discovery::discovery(
         at,
         name,
         cluster_discovery_type.as_ref(),
@@ -215,18 +141,15 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
             Duration::from_secs(5),
         )?,
         balancing,
-        tls: match transport_socket {
-            None => None,
-            Some(socket) => tls::upstream(context, &at.field("transport_socket"), socket, http.auto_sni)?,
+        socket: match transport_socket {
+            None => UpstreamSocket::default(),
+            Some(socket) => proxy_protocol::upstream(context, &at.field("transport_socket"), socket, http.auto_sni)?,
         },
         http,
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
-        tcp_keepalive: match upstream_connection_options {
-            None => None,
-            Some(options) => keepalive(&at.field("upstream_connection_options"), options)?,
-        },
+        tcp_keepalive: upstream_connection_options.as_ref().and_then(keepalive),
         check: health.0,
         outliers: health.1,
         ignores_unchecked: common_lb.ignores_unchecked,
@@ -261,19 +184,19 @@ fn health_of(
     Ok((check, outliers))
 }
 
-fn keepalive(at: &At<'_>, options: &UpstreamConnectionOptions) -> Result<Option<TcpKeepalive>, Rejection> {
-    fields!(at, options => UpstreamConnectionOptions {
+fn keepalive(options: &UpstreamConnectionOptions) -> Option<TcpKeepalive> {
+    fields!(At::root(), options => UpstreamConnectionOptions {
         tcp_keepalive;
         // The name of an interface would only be told to observers; a host has one address here.
         ignore set_local_interface_name_on_upstream_connections, happy_eyeballs_config;
         refuse
     });
     let seconds = |value: Option<&UInt32Value>| number(value).map(|seconds| Duration::from_secs(seconds.into()));
-    Ok(tcp_keepalive.as_ref().map(|keepalive| TcpKeepalive {
+    tcp_keepalive.as_ref().map(|keepalive| TcpKeepalive {
         probes: number(keepalive.keepalive_probes.as_ref()),
         time: seconds(keepalive.keepalive_time.as_ref()),
         interval: seconds(keepalive.keepalive_interval.as_ref()),
-    }))
+    })
 }
 
 impl HttpOptions {
@@ -395,125 +318,6 @@ impl HttpOptions {
     }
 }
 
-fn discovery(
-    at: &At<'_>,
-    name: &str,
-    kind: Option<&ClusterDiscoveryType>,
-    eds: Option<&envoy_types::pb::envoy::config::cluster::v3::cluster::EdsClusterConfig>,
-    assignment: Option<&ClusterLoadAssignment>,
-    dns: (Option<&envoy_types::pb::google::protobuf::Duration>, i32),
-) -> Result<Discovery, Rejection> {
-    let assignment = assignment.cloned().unwrap_or_default();
-    let by_dns = |first_only| -> Result<Discovery, Rejection> {
-        Ok(Discovery::Dns(DnsSpec {
-            assignment: assignment.clone(),
-            refresh: duration_or(&at.field("dns_refresh_rate"), dns.0, Duration::from_secs(5))?,
-            family: dns_family(at, dns.1)?,
-            first_only,
-        }))
-    };
-    match kind {
-        None => Ok(Discovery::Static(assignment)),
-        Some(ClusterDiscoveryType::Type(kind)) => match DiscoveryType::try_from(*kind) {
-            Ok(DiscoveryType::Static) => Ok(Discovery::Static(assignment)),
-            Ok(DiscoveryType::StrictDns) => by_dns(false),
-            Ok(DiscoveryType::LogicalDns) => by_dns(true),
-            Ok(DiscoveryType::Eds) => eds_discovery(at, name, eds),
-            _ => Err(at.unsupported("type")),
-        },
-        Some(ClusterDiscoveryType::ClusterType(custom)) => {
-            custom_discovery(&at.field("cluster_type"), custom, assignment)
-        }
-    }
-}
-
-fn eds_discovery(
-    at: &At<'_>,
-    name: &str,
-    eds: Option<&envoy_types::pb::envoy::config::cluster::v3::cluster::EdsClusterConfig>,
-) -> Result<Discovery, Rejection> {
-    let at = at.field("eds_cluster_config");
-    let Some(eds) = eds else {
-        return Err(at.error("is required"));
-    };
-    match eds
-        .eds_config
-        .as_ref()
-        .and_then(|source| source.config_source_specifier.as_ref())
-    {
-        Some(ConfigSourceSpecifier::Ads(_) | ConfigSourceSpecifier::Self_(_)) => {}
-        _ => {
-            return Err(at
-                .field("eds_config")
-                .error("only ads and self are supported by this proxy"));
-        }
-    }
-    Ok(Discovery::Eds(if eds.service_name.is_empty() {
-        name.into()
-    } else {
-        eds.service_name.as_str().into()
-    }))
-}
-
-fn custom_discovery(
-    at: &At<'_>,
-    custom: &CustomClusterType,
-    assignment: ClusterLoadAssignment,
-) -> Result<Discovery, Rejection> {
-    let at_config = at.field("typed_config");
-    match &custom.typed_config {
-        Some(config) if is::<DnsCluster>(config) => {
-            let message: DnsCluster = unpack(&at_config, config)?;
-            fields!(at_config, &message => DnsCluster {
-                dns_refresh_rate, dns_lookup_family, all_addresses_in_single_endpoint;
-                ignore dns_failure_refresh_rate, respect_dns_ttl, dns_jitter, typed_dns_resolver_config,
-                       dns_min_refresh_rate;
-                refuse
-            });
-            Ok(Discovery::Dns(DnsSpec {
-                assignment,
-                refresh: duration_or(
-                    &at_config.field("dns_refresh_rate"),
-                    dns_refresh_rate.as_ref(),
-                    Duration::from_secs(60),
-                )?,
-                family: common_dns_family(&at_config, *dns_lookup_family)?,
-                first_only: *all_addresses_in_single_endpoint,
-            }))
-        }
-        Some(config) => Err(at_config.error(format!(
-            "cluster type {:?} is not supported by this proxy",
-            type_name(config)
-        ))),
-        None => Err(at.error(format!("cluster type {:?} is not supported by this proxy", custom.name))),
-    }
-}
-
-fn dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
-    use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily as Family;
-    match Family::try_from(value) {
-        // Envoy's AUTO prefers IPv6.
-        Ok(Family::Auto) => Ok(DnsFamily::PreferV6),
-        Ok(Family::V4Only) => Ok(DnsFamily::V4),
-        Ok(Family::V6Only) => Ok(DnsFamily::V6),
-        Ok(Family::V4Preferred) => Ok(DnsFamily::PreferV4),
-        Ok(Family::All) => Ok(DnsFamily::All),
-        Err(_) => Err(at.unsupported("dns_lookup_family")),
-    }
-}
-
-fn common_dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
-    use envoy_types::pb::envoy::extensions::clusters::common::dns::v3::DnsLookupFamily as Family;
-    match Family::try_from(value) {
-        Ok(Family::Unspecified | Family::Auto) => Ok(DnsFamily::PreferV6),
-        Ok(Family::V4Only) => Ok(DnsFamily::V4),
-        Ok(Family::V6Only) => Ok(DnsFamily::V6),
-        Ok(Family::V4Preferred) => Ok(DnsFamily::PreferV4),
-        Ok(Family::All) => Ok(DnsFamily::All),
-        Err(_) => Err(at.unsupported("dns_lookup_family")),
-    }
-}
-
 /// What the settings of all policies say.
 struct CommonLb {
     panic_threshold: u32,
@@ -583,7 +387,7 @@ impl ClusterSpec {
     /// The secrets that must be there before the cluster is used.
     pub fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
         let own = self.credential.iter().map(|credential| &credential.secret);
-        self.tls.iter().flat_map(UpstreamTlsSpec::secrets).chain(own)
+        self.socket.tls.iter().flat_map(UpstreamTlsSpec::secrets).chain(own)
     }
 
     /// Whether its hosts are checked.
@@ -610,6 +414,7 @@ impl ClusterSpec {
         };
         let at_socket = at.field("transport_socket");
         let tls = self
+            .socket
             .tls
             .as_ref()
             .map(|spec| spec.finish(&at_socket, secrets, alpn))
@@ -621,6 +426,7 @@ impl ClusterSpec {
             connect_timeout: self.connect_timeout,
             balancing: self.balancing,
             protocol: self.http.protocol,
+            proxy_protocol: self.socket.proxy_protocol,
             tls: tls.map(Arc::new),
             limits: self.limits,
             per_connection_buffer_limit: self.per_connection_buffer_limit,

@@ -103,11 +103,7 @@ impl<'a> Command<'a> {
             None if tail.is_empty() => None,
             None => return Err(at.error(format!("{tail:?} does not belong behind a field's name"))),
         };
-        Ok(FieldNames {
-            first,
-            second,
-            max_len,
-        })
+        Ok(FieldNames { first, second, max_len })
     }
 }
 

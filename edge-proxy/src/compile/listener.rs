@@ -14,7 +14,9 @@ use envoy_types::pb::envoy::config::listener::v3::{
     AdditionalAddress, Filter, FilterChain as ProtoChain, FilterChainMatch, Listener as ProtoListener,
     ListenerFilter as ProtoListenerFilter, UdpListenerConfig,
 };
+use envoy_types::pb::envoy::extensions::filters::listener::proxy_protocol::v3::ProxyProtocol as ProtoProxyProtocol;
 use envoy_types::pb::envoy::extensions::filters::listener::tls_inspector::v3::TlsInspector;
+use envoy_types::pb::envoy::extensions::filters::network::connection_limit::v3::ConnectionLimit as ProtoConnectionLimit;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::rbac::v3::Rbac as NetworkRbac;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
@@ -24,15 +26,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::compile::Context;
 use crate::compile::access::{self, About};
+use crate::compile::connection_limit::connection_limit;
 use crate::compile::credential::CredentialUse;
 use crate::compile::field::{At, Rejection, deadline, fields, is, number, truth, type_name, unpack};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::tls::{self, DownstreamTlsSpec};
-use crate::compile::{http, stream};
+use crate::compile::{http, proxy_protocol, stream};
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
+use crate::config::connection_limit::ConnectionLimit;
 use crate::config::listener::{
-    DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, RouteSource, SocketProtocol,
+    DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, ProxyProtocol, RouteSource,
+    SocketProtocol,
 };
 use crate::config::stream::UdpProxy;
 use crate::stats::ListenerStats;
@@ -46,6 +51,7 @@ pub struct ListenerSpec {
     pub addresses: Vec<ListenAddress>,
     chains: Vec<ChainSpec>,
     udp: Option<Arc<UdpProxy>>,
+    proxy_protocol: Option<ProxyProtocol>,
     inspects_tls: bool,
     per_connection_buffer_limit: usize,
     handshake_timeout: Duration,
@@ -60,6 +66,7 @@ struct ChainSpec {
     tls: Option<DownstreamTlsSpec>,
     network: Network,
     guards: Arc<[AccessRules]>,
+    limits: Arc<[ConnectionLimit]>,
     credentials: Vec<CredentialUse>,
     fingerprint: u64,
     transport: u64,
@@ -116,6 +123,7 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
         addresses,
         chains: serves.chains,
         udp: serves.udp,
+        proxy_protocol: serves.proxy_protocol,
         inspects_tls: serves.inspects_tls,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
         handshake_timeout: deadline(
@@ -136,6 +144,7 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
 struct Serves {
     chains: Vec<ChainSpec>,
     udp: Option<Arc<UdpProxy>>,
+    proxy_protocol: Option<ProxyProtocol>,
     inspects_tls: bool,
 }
 
@@ -146,7 +155,7 @@ fn connections(
     default: Option<&ProtoChain>,
     listener_filters: &[ProtoListenerFilter],
 ) -> Result<Serves, Rejection> {
-    let mut inspects_tls = listener_filters_of(&at.field("listener_filters"), listener_filters)?;
+    let before = listener_filters_of(&at.field("listener_filters"), listener_filters)?;
     let mut chains = Vec::with_capacity(filter_chains.len() + 1);
     let list = at.field("filter_chains");
     for (index, message) in filter_chains.iter().enumerate() {
@@ -158,12 +167,18 @@ fn connections(
     if chains.is_empty() {
         return Err(list.error("at least one filter chain is required"));
     }
-    inspects_tls |= chains
+    for chain in &mut chains {
+        // A connection that could say whom it is for isn't served on where it must.
+        chain.fingerprint ^= before.fingerprint;
+        chain.transport ^= before.fingerprint;
+    }
+    let needs_name = chains
         .iter()
         .any(|chain| !chain.server_names.is_empty() || matches!(chain.network, Network::Passthrough(_)));
     Ok(Serves {
         chains,
-        inspects_tls,
+        proxy_protocol: before.proxy_protocol,
+        inspects_tls: before.inspects_tls || needs_name,
         udp: None,
     })
 }
@@ -249,15 +264,32 @@ fn listen_address(at: &At<'_>, message: Option<&ProtoAddress>) -> Result<ListenA
     }
 }
 
-fn listener_filters_of(at: &At<'_>, list: &[ProtoListenerFilter]) -> Result<bool, Rejection> {
-    let mut inspects = false;
+/// What is looked at before a connection has a chain.
+#[derive(Debug, Default)]
+struct ListenerFilters {
+    inspects_tls: bool,
+    proxy_protocol: Option<ProxyProtocol>,
+    /// Hash of what decides whom a connection is for.
+    fingerprint: u64,
+}
+
+fn listener_filters_of(at: &At<'_>, list: &[ProtoListenerFilter]) -> Result<ListenerFilters, Rejection> {
+    let mut filters = ListenerFilters::default();
     for (index, filter) in list.iter().enumerate() {
         let at = at.index(index);
         if filter.filter_disabled.is_some() {
             return Err(at.unsupported("filter_disabled"));
         }
         match &filter.config_type {
-            Some(ListenerFilterConfig::TypedConfig(config)) if is::<TlsInspector>(config) => inspects = true,
+            Some(ListenerFilterConfig::TypedConfig(config)) if is::<TlsInspector>(config) => {
+                filters.inspects_tls = true;
+            }
+            Some(ListenerFilterConfig::TypedConfig(config)) if is::<ProtoProxyProtocol>(config) => {
+                filters.proxy_protocol = Some(proxy_protocol::listener(&at.field("typed_config"), config)?);
+                filters.fingerprint = xxh3_64(&config.value);
+                // Of an empty message too.
+                filters.fingerprint |= 1;
+            }
             Some(ListenerFilterConfig::TypedConfig(config)) => {
                 return Err(at.field("typed_config").error(format!(
                     "filter {:?} ({}) is not supported by this proxy",
@@ -265,11 +297,11 @@ fn listener_filters_of(at: &At<'_>, list: &[ProtoListenerFilter]) -> Result<bool
                     type_name(config)
                 )));
             }
-            None if filter.name == "envoy.filters.listener.tls_inspector" => inspects = true,
+            None if filter.name == "envoy.filters.listener.tls_inspector" => filters.inspects_tls = true,
             _ => return Err(at.error(format!("filter {:?} is not supported by this proxy", filter.name))),
         }
     }
-    Ok(inspects)
+    Ok(filters)
 }
 
 fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: bool) -> Result<ChainSpec, Rejection> {
@@ -290,10 +322,23 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
     let Some((last, before)) = filters.split_last() else {
         return Err(at_filters.error("an HTTP connection manager or a TCP proxy is required"));
     };
-    let guards = before.iter().enumerate();
-    let guards = guards
-        .map(|(index, filter)| guard(&at_filters.index(index), filter))
-        .collect::<Result<Vec<_>, _>>()?;
+    let (mut guards, mut limits) = (Vec::new(), Vec::new());
+    // A connection that was let in by other rules isn't served on as if it had been by these.
+    let mut transport = transport_socket
+        .as_ref()
+        .map_or(0, |socket| xxh3_64(&socket.encode_to_vec()));
+    for (index, filter) in before.iter().enumerate() {
+        let at = at_filters.index(index);
+        match filter.config_type.as_ref() {
+            Some(ConfigType::TypedConfig(config)) if is::<ProtoConnectionLimit>(config) => {
+                limits.extend(connection_limit(&at.field("typed_config"), config)?);
+            }
+            _ => {
+                guards.extend(guard(&at, filter)?);
+                transport = transport.rotate_left(7) ^ xxh3_64(&filter.encode_to_vec());
+            }
+        }
+    }
     context.credentials.clear();
     let network = network(context, &at_filters.index(before.len()), last)?;
     let credentials = std::mem::take(&mut context.credentials);
@@ -311,15 +356,10 @@ fn chain(context: &mut Context, at: &At<'_>, message: &ProtoChain, is_default: b
         tls,
         network,
         fingerprint: xxh3_64(&message.encode_to_vec()),
-        // A connection that was let in by other rules isn't served on as if it had been by these.
-        transport: before.iter().fold(
-            transport_socket
-                .as_ref()
-                .map_or(0, |socket| xxh3_64(&socket.encode_to_vec())),
-            |hash, filter| hash.rotate_left(7) ^ xxh3_64(&filter.encode_to_vec()),
-        ),
+        transport,
         credentials,
-        guards: guards.into_iter().flatten().collect(),
+        guards: guards.into(),
+        limits: limits.into(),
         is_default,
     })
 }
@@ -455,6 +495,7 @@ impl ListenerSpec {
                     tls,
                     network,
                     guards: Arc::clone(&chain.guards),
+                    limits: Arc::clone(&chain.limits),
                     fingerprint,
                     transport,
                 }))
@@ -470,6 +511,7 @@ impl ListenerSpec {
                 default: chains.default,
             },
             udp: self.udp.clone(),
+            proxy_protocol: self.proxy_protocol.clone(),
             inspects_tls: self.inspects_tls,
             per_connection_buffer_limit: self.per_connection_buffer_limit,
             handshake_timeout: self.handshake_timeout,

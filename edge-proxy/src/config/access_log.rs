@@ -288,8 +288,10 @@ pub enum AddressOf {
     Client,
     /// Who has connected.
     Peer,
-    /// Where this proxy was connected to.
+    /// Where the client was connected to.
     Local,
+    /// Where this proxy was connected to.
+    DirectLocal,
     /// The backend that was chosen.
     Backend,
     /// The same once there is a connection to it.

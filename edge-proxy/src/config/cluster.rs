@@ -10,6 +10,7 @@ use crate::config::endpoint::EndpointSet;
 use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
 use crate::config::tls::UpstreamTls;
+use crate::proxy_protocol::Version;
 use crate::stats::ClusterStats;
 
 /// A cluster as a snapshot holds it. An endpoint update replaces this, not what it points to.
@@ -34,6 +35,8 @@ pub struct Cluster {
     pub balancing: Balancing,
     /// What is spoken to the hosts.
     pub protocol: UpstreamProtocol,
+    /// Connections begin with a header that says whom they are for.
+    pub proxy_protocol: Option<Version>,
     /// TLS to the hosts; `None` is cleartext.
     pub tls: Option<Arc<UpstreamTls>>,
     /// Limits.

@@ -13,10 +13,12 @@ use rustc_hash::FxHashMap;
 
 use crate::config::access::{AccessRules, Facts};
 use crate::config::access_log::AccessLogs;
+use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
 use crate::config::{ClusterId, RouteTableId};
+use crate::proxy_protocol::Version;
 use crate::stats::{HttpStats, ListenerStats};
 
 /// A listener that is ready to serve.
@@ -30,6 +32,8 @@ pub struct Listener {
     pub chains: FilterChains,
     /// What happens to datagrams; `None` for a listener that accepts connections.
     pub udp: Option<Arc<UdpProxy>>,
+    /// What connections begin with, if a proxy stands before this one.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// True when a chain needs the server name of the TLS client hello.
     pub inspects_tls: bool,
     /// How much may be buffered for one connection, in bytes.
@@ -40,6 +44,15 @@ pub struct Listener {
     pub bypass_overload: bool,
     /// The `listener.<address>.` counters.
     pub stats: Arc<ListenerStats>,
+}
+
+/// A header of the PROXY protocol, before anything else on a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyProtocol {
+    /// Connections without one are served too, as their peers' own.
+    pub optional: bool,
+    /// The versions that count.
+    pub versions: Box<[Version]>,
 }
 
 /// One address to accept connections on.
@@ -155,6 +168,8 @@ pub struct FilterChain {
     pub network: Network,
     /// Rules that must all let a connection in.
     pub guards: Arc<[AccessRules]>,
+    /// How many connections it serves at a time.
+    pub limits: Arc<[ConnectionLimit]>,
     /// Hash of its settings and secrets. A chain that an update leaves alone also stays the same `Arc`.
     pub fingerprint: u64,
     /// Hash of its transport and its guards alone: of the TLS settings with their secrets, and of rules. A connection that was accepted by one may be

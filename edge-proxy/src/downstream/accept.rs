@@ -20,11 +20,13 @@ use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{debug, warn};
 
 use crate::config::access::Facts;
+use crate::config::connection_limit::Place;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::downstream::connection::{Accepted, Protocol};
 use crate::downstream::peer::PeerCertificate;
 use crate::downstream::recorded::Recorded;
-use crate::downstream::{serve, tcp, udp};
+use crate::downstream::{proxied, serve, tcp, udp};
+use crate::proxy_protocol::Ends;
 use crate::shared::{BoundListener, Drain, ListeningSockets};
 use crate::transport::Transport;
 use crate::worker::Worker;
@@ -192,28 +194,43 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     let cells = listener.stats.cells(worker.index);
     cells.downstream_pre_cx_active.inc();
     // Boxed: only needed until the connection speaks HTTP, and large.
-    let chosen = tokio::time::timeout(listener.handshake_timeout, Box::pin(choose(worker, listener, stream))).await;
+    let direct = Ends { client: peer, local };
+    let chosen = tokio::time::timeout(
+        listener.handshake_timeout,
+        Box::pin(open(worker, listener, stream, direct)),
+    );
+    let chosen = chosen.await;
     cells.downstream_pre_cx_active.dec();
     let Ok(chosen) = chosen else {
         cells.downstream_pre_cx_timeout.inc();
         return Err(io::ErrorKind::TimedOut.into());
     };
-    let Some(Chosen {
-        chain,
-        transport,
-        hello,
-        server_name,
-    }) = chosen?
+    let Some((
+        Chosen {
+            chain,
+            transport,
+            hello,
+            server_name,
+        },
+        ends,
+    )) = chosen?
     else {
         return Ok(());
     };
+    let _place = match Place::take(&chain.limits) {
+        Ok(place) => place,
+        Err(delay) => {
+            debug!(listener = %listener.name, %peer, "connection refused by a limit");
+            tokio::time::sleep(delay).await;
+            return Ok(());
+        }
+    };
     let certificate = PeerCertificate::of(&transport).map(Box::new);
     if !chain.guards.is_empty() {
-        let peer = peer.ip().to_canonical();
         let is_let_in = chain.lets_in(&Facts {
-            peer,
-            client: peer,
-            local,
+            peer: peer.ip().to_canonical(),
+            client: ends.client.ip().to_canonical(),
+            local: ends.local,
             server_name: server_name.as_deref().unwrap_or_default(),
             certificate: &|| certificate.as_ref()?.names(),
             request: None,
@@ -227,7 +244,7 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         Network::Http(http) => Arc::clone(http),
         // Boxed: HTTP connections need not have room for it.
         Network::Tcp(proxy) | Network::Passthrough(proxy) => {
-            return Box::pin(tcp::serve(worker, listener, proxy, transport, hello)).await;
+            return Box::pin(tcp::serve(worker, listener, proxy, transport, (hello, ends))).await;
         }
     };
     let (protocol, replay, transport) = match protocol_of(&http, &transport) {
@@ -247,13 +264,33 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         listener: Arc::clone(listener),
         chain,
         http,
-        peer,
-        local,
+        ends,
+        direct,
         server_name,
         protocol,
         certificate,
     };
     serve::run(worker, accepted, transport, replay).await
+}
+
+/// Reads what comes before HTTP and other bytes: whom the connection is for, and whose chain it takes.
+async fn open(
+    worker: &Worker,
+    listener: &Arc<Listener>,
+    mut stream: TcpStream,
+    direct: Ends,
+) -> io::Result<Option<(Chosen, Ends)>> {
+    let ends = match &listener.proxy_protocol {
+        None => direct,
+        Some(expected) => {
+            let cells = listener.stats.cells(worker.index);
+            let said = proxied::read(&mut stream, expected).await;
+            said.inspect_err(|_| cells.proxy_protocol_error.inc())?
+                .unwrap_or(direct)
+        }
+    };
+    let chosen = choose(worker, listener, stream).await?;
+    Ok(chosen.map(|chosen| (chosen, ends)))
 }
 
 /// A connection whose chain is known.

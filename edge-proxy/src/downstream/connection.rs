@@ -20,6 +20,7 @@ use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::http2::budget::Budget;
 use crate::downstream::peer::PeerCertificate;
 use crate::http1::buffers::LARGE_READ;
+use crate::proxy_protocol::Ends;
 use crate::shared::Drain;
 use crate::stats::{ConnectionManagerCells, HttpStats};
 use crate::transport::Transport;
@@ -81,8 +82,10 @@ pub(crate) struct Connection {
     pub(crate) peer: SocketAddr,
     /// Its text, for headers.
     pub(crate) peer_text: HeaderValue,
-    /// Our address.
+    /// The address that the client wanted.
     pub(crate) local: SocketAddr,
+    /// The ends of the connection itself, where a proxy hands it on for another.
+    pub(crate) direct: Ends,
     /// The server name of the client hello, lower case.
     pub(crate) server_name: Option<Arc<str>>,
     /// What is spoken.
@@ -106,8 +109,8 @@ pub(crate) struct Accepted {
     pub(crate) listener: Arc<Listener>,
     pub(crate) chain: Arc<FilterChain>,
     pub(crate) http: Arc<HttpManager>,
-    pub(crate) peer: SocketAddr,
-    pub(crate) local: SocketAddr,
+    pub(crate) ends: Ends,
+    pub(crate) direct: Ends,
     pub(crate) server_name: Option<Arc<str>>,
     pub(crate) protocol: Protocol,
     pub(crate) certificate: Option<Box<PeerCertificate>>,
@@ -120,12 +123,13 @@ impl Connection {
             listener,
             chain,
             http,
-            peer,
-            local,
+            ends,
+            direct,
             server_name,
             protocol,
             certificate,
         } = accepted;
+        let Ends { client: peer, local } = ends;
         let peer_text = peer.ip().to_canonical().to_string();
         let timer = worker.clock.timer();
         let now = worker.clock.now();
@@ -147,6 +151,7 @@ impl Connection {
             peer,
             peer_text: HeaderValue::from_str(&peer_text).unwrap_or_else(|_| HeaderValue::from_static("")),
             local,
+            direct,
             server_name,
             protocol,
             certificate,
@@ -193,15 +198,22 @@ impl Connection {
 
     /// What rules see of it.
     pub(crate) fn with_facts<T>(&self, judge: impl FnOnce(Facts<'_>) -> T) -> T {
-        let peer = self.peer.ip().to_canonical();
         judge(Facts {
-            peer,
-            client: peer,
+            peer: self.direct.client.ip().to_canonical(),
+            client: self.peer.ip().to_canonical(),
             local: self.local,
             server_name: self.server_name.as_deref().unwrap_or_default(),
             certificate: &|| self.certificate.as_ref()?.names(),
             request: None,
         })
+    }
+
+    /// Whom it is for, and whom they wanted.
+    pub(crate) fn ends(&self) -> Ends {
+        Ends {
+            client: self.peer,
+            local: self.local,
+        }
     }
 
     /// True over TLS.

@@ -87,6 +87,7 @@ pub(super) async fn run(
         }
     };
     worker.connections.remove(place);
+    worker.upstreams.client_left(connection.ends());
     cells.downstream_cx_active.dec();
     cells.downstream_cx_destroy.inc();
     served

@@ -22,29 +22,30 @@ use crate::clock::{Kind, Timer};
 use crate::config::endpoint::HostId;
 use crate::config::listener::Listener;
 use crate::config::stream::TcpProxy;
+use crate::proxy_protocol::Ends;
 use crate::stats::Counter;
 use crate::transport::Transport;
-use crate::upstream::RequestGuard;
 use crate::upstream::balance::Choice;
 use crate::upstream::connect;
 use crate::upstream::limits::{ConnectionGuard, may_connect};
 use crate::upstream::report;
+use crate::upstream::{Apart, RequestGuard};
 use crate::worker::Worker;
 
 /// Bytes of a direction that wait to be written, at most; less when the listener allows less.
 const BUFFER: usize = 16 * 1024;
 
-/// Serves a connection to its end. `hello` was read of it already, to find out its server name.
+/// Serves a connection with these ends to its last byte. `hello` was read of it already, to find out its server name.
 pub(super) async fn serve(
     worker: &Rc<Worker>,
     listener: &Listener,
     proxy: &TcpProxy,
     client: Transport,
-    hello: Bytes,
+    (hello, ends): (Bytes, Ends),
 ) -> io::Result<()> {
     let cells = proxy.stats.cells(worker.index);
     cells.downstream_cx_total.inc();
-    let Some(backend) = open(worker, proxy).await else {
+    let Some(backend) = open(worker, proxy, ends).await else {
         return Ok(());
     };
     let now = worker.clock.now();
@@ -151,7 +152,7 @@ struct Backend {
 }
 
 /// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
-async fn open(worker: &Rc<Worker>, proxy: &TcpProxy) -> Option<Backend> {
+async fn open(worker: &Rc<Worker>, proxy: &TcpProxy, ends: Ends) -> Option<Backend> {
     let snapshot = worker.snapshot();
     let cluster = proxy.shares.pick(worker.random.next());
     let Some(entry) = cluster.and_then(|id| snapshot.cluster(id)) else {
@@ -177,9 +178,9 @@ async fn open(worker: &Rc<Worker>, proxy: &TcpProxy) -> Option<Backend> {
             return None;
         };
         tried.push(host.id);
-        let pool = worker.upstreams.pool(worker.index, entry, host, 0);
+        let pool = worker.upstreams.pool(worker.index, entry, host, Apart::default());
         let request = RequestGuard::new(&pool);
-        match connect::stream(worker, &pool).await {
+        match connect::stream(worker, &pool, ends).await {
             Ok((transport, open)) => {
                 report::connected(&entry.cluster, host);
                 return Some(Backend {

@@ -20,7 +20,7 @@ use crate::config::tls::Sni;
 use crate::downstream::LocalExecutor;
 use crate::health::course::Failure;
 use crate::transport::Transport;
-use crate::upstream::connect::{Target, dial, secure};
+use crate::upstream::connect::{Target, announce, dial, secure};
 use crate::vitals::Flag;
 
 const USER_AGENT: HeaderValue = HeaderValue::from_static("Envoy/HC");
@@ -321,6 +321,7 @@ async fn connect(
         Probe::Tcp { .. } => false,
     };
     let mut transport = dial(&address, cluster, admin).await?;
+    announce(&mut transport, cluster, None).await?;
     if let Some(tls) = &cluster.tls {
         let alpn = || match (&*check.alpn, &check.probe) {
             ([], Probe::Tcp { .. }) => Vec::new(),

@@ -26,7 +26,7 @@ use crate::http1::buffers::LARGE_READ;
 use crate::upstream::balance::Choice;
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::below;
-use crate::upstream::{Lease, RequestGuard, name_key};
+use crate::upstream::{Apart, Lease, RequestGuard};
 use crate::worker::Worker;
 
 /// An answer longer than this is none.
@@ -74,8 +74,8 @@ pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Ques
         .pick(entry, &worker.random, Choice::default());
     let host = host.ok_or(Fault::NoHealthyUpstream)?;
     let authority = question.head.authority_text().to_owned();
-    let name = name_key(&entry.cluster, &authority);
-    let pool = worker.upstreams.pool(worker.index, entry, host, name);
+    let apart = Apart::of(&entry.cluster, &authority, None);
+    let pool = worker.upstreams.pool(worker.index, entry, host, apart);
     let protocol = if question.is_call {
         Protocol::Http2
     } else {

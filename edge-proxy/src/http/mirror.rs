@@ -25,7 +25,7 @@ use crate::http1::buffers::LARGE_READ;
 use crate::upstream::balance::Choice;
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::below;
-use crate::upstream::{RequestGuard, name_key};
+use crate::upstream::{Apart, RequestGuard};
 use crate::worker::{Pinned, Worker};
 
 /// What a copy has in common with its request beside its head.
@@ -106,8 +106,8 @@ async fn send(
         .pick(entry, &worker.random, Choice::default())
         .ok_or(Fault::NoHealthyUpstream)?;
     let authority = outgoing.head.authority_text();
-    let name = name_key(&entry.cluster, authority);
-    let pool = worker.upstreams.pool(worker.index, entry, host, name);
+    let apart = Apart::of(&entry.cluster, authority, None);
+    let pool = worker.upstreams.pool(worker.index, entry, host, apart);
     let speak = Speak::of(&entry.cluster, downstream);
     let mut lease = match pool.checkout(speak) {
         Some(lease) => lease,

@@ -216,6 +216,7 @@ cells! {
         counter downstream_cx_transport_socket_connect_timeout = "downstream_cx_transport_socket_connect_timeout";
         counter downstream_pre_cx_timeout = "downstream_pre_cx_timeout";
         counter no_filter_chain_match = "no_filter_chain_match";
+        counter proxy_protocol_error = "downstream_cx_proxy_proto_error";
         counter ssl_handshake = "ssl.handshake";
         counter ssl_connection_error = "ssl.connection_error";
         gauge downstream_cx_active = "downstream_cx_active";

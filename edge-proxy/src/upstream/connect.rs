@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive as KeepaliveOptions};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::TlsConnector;
 use tracing::{debug, warn};
@@ -20,6 +21,7 @@ use crate::config::endpoint::{Host, HostAddress};
 use crate::config::tls::{Sni, UpstreamTls};
 use crate::downstream::connection::Protocol;
 use crate::fault::{Fault, TlsFailure};
+use crate::proxy_protocol::{self, Ends};
 use crate::transport::Transport;
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
@@ -84,11 +86,16 @@ pub(crate) async fn connect(
     Ok(fresh)
 }
 
-/// Opens a connection for bytes that are not HTTP, and counts it as open.
-pub(crate) async fn stream(worker: &Rc<Worker>, pool: &Rc<HostPool>) -> Result<(Transport, ConnectionGuard), Fault> {
+/// Opens a connection for bytes that are not HTTP, which a client with these ends sends, and counts it as open.
+pub(crate) async fn stream(
+    worker: &Rc<Worker>,
+    pool: &Rc<HostPool>,
+    ends: Ends,
+) -> Result<(Transport, ConnectionGuard), Fault> {
     let guard = ConnectionGuard::new(pool);
     let opening = async {
-        let transport = dial(&pool.host.address, &pool.cluster, worker.shared.admin_address).await?;
+        let mut transport = dial(&pool.host.address, &pool.cluster, worker.shared.admin_address).await?;
+        announce(&mut transport, &pool.cluster, Some(ends)).await?;
         match &pool.cluster.tls {
             Some(tls) => secure(tls, Target::of(pool), Vec::new, None, transport).await,
             None => Ok(transport),
@@ -127,6 +134,7 @@ async fn handshake(
 ) -> io::Result<Fresh> {
     let cluster = &pool.cluster;
     let mut transport = dial(&pool.host.address, cluster, worker.shared.admin_address).await?;
+    announce(&mut transport, cluster, pool.behalf).await?;
     let mut http2 = speak == Speak::Http2;
     if let Some(tls) = &cluster.tls {
         transport = Box::pin(secure(tls, Target::of(pool), || speak.alpn(), name, transport)).await?;
@@ -180,6 +188,21 @@ pub(crate) async fn dial(address: &HostAddress, cluster: &Cluster, admin: Option
         SockRef::from(&stream).set_tcp_keepalive(&options(keepalive))?;
     }
     Ok(Transport::Tcp(stream))
+}
+
+/// Says first whom a connection is for, if that is what the cluster wants; `None` is this proxy itself.
+pub(crate) async fn announce(transport: &mut Transport, cluster: &Cluster, ends: Option<Ends>) -> io::Result<()> {
+    let Some(version) = cluster.proxy_protocol else {
+        return Ok(());
+    };
+    let own = match transport {
+        Transport::Tcp(stream) => Some(Ends {
+            client: stream.local_addr()?,
+            local: stream.peer_addr()?,
+        }),
+        _ => None,
+    };
+    transport.write_all(&proxy_protocol::header(version, ends, own)).await
 }
 
 fn options(keepalive: &TcpKeepalive) -> KeepaliveOptions {

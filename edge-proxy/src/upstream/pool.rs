@@ -13,6 +13,7 @@ use crate::config::ClusterId;
 use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::Host;
 use crate::fault::Fault;
+use crate::proxy_protocol::Ends;
 use crate::stats::{ClusterCells, WorkerIndex};
 use crate::upstream::connect::{Fresh, Speak};
 use crate::upstream::http1::Http1Connection;
@@ -35,6 +36,8 @@ pub(crate) struct HostPool {
     pub(crate) cluster: Arc<Cluster>,
     /// The host.
     pub(crate) host: Arc<Host>,
+    /// Whom its connections are for, where they say so.
+    pub(crate) behalf: Option<Ends>,
     /// Rung when a connection or a stream becomes free.
     pub(crate) room: Rc<tokio::sync::Notify>,
     #[allow(
@@ -54,12 +57,13 @@ pub(crate) struct HostPool {
 
 impl HostPool {
     /// An empty pool.
-    pub(crate) fn new(worker: WorkerIndex, entry: &ClusterEntry, host: Arc<Host>) -> Self {
+    pub(crate) fn new(worker: WorkerIndex, entry: &ClusterEntry, host: Arc<Host>, behalf: Option<Ends>) -> Self {
         Self {
             worker,
             cluster_id: entry.id,
             cluster: Arc::clone(&entry.cluster),
             host,
+            behalf,
             room: Rc::default(),
             http1: RefCell::default(),
             http2: RefCell::default(),

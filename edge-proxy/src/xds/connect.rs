@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tonic::codegen::Service;
@@ -19,6 +19,7 @@ use tonic::transport::{Channel, Endpoint};
 use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::HostAddress;
 use crate::config::tls::Sni;
+use crate::proxy_protocol::{self, Ends};
 
 /// Keepalive when the cluster says nothing: without it a dead server would go unnoticed.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
@@ -112,8 +113,16 @@ async fn open(entry: Arc<ClusterEntry>, turn: usize) -> io::Result<TokioIo<Strea
             "only TCP endpoints can serve configuration",
         ));
     };
-    let tcp = TcpStream::connect(address).await?;
+    let mut tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
+    if let Some(version) = entry.cluster.proxy_protocol {
+        let own = Ends {
+            client: tcp.local_addr()?,
+            local: *address,
+        };
+        let header = proxy_protocol::header(version, None, Some(own));
+        tcp.write_all(&header).await?;
+    }
     let Some(tls) = &entry.cluster.tls else {
         return Ok(TokioIo::new(Stream::Plain(tcp)));
     };

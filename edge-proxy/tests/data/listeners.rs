@@ -120,6 +120,7 @@ fn a_connection_that_was_let_in_by_other_rules_leaves_with_its_old_routes() {
                 tls: None,
                 network: chain.network.clone(),
                 guards: Arc::default(),
+                limits: Arc::default(),
                 fingerprint: 1,
                 transport: 1,
             };

@@ -39,7 +39,10 @@ fn what_is_malformed_in_http2_goes_nowhere() {
         for (what, fields) in [
             ("a quote in a name", with(&[("x\"y", "1")])),
             ("a capital in a name", with(&[("X-A", "1")])),
-            ("two equal lengths", with(&[("content-length", "0"), ("content-length", "0")])),
+            (
+                "two equal lengths",
+                with(&[("content-length", "0"), ("content-length", "0")]),
+            ),
             ("an empty scheme", without_scheme.to_vec()),
             ("a pseudo-field behind others", [&[("x-a", "1")], &WELL[..]].concat()),
             ("a path that is none", vec![WELL[0], WELL[1], WELL[2], (":path", "a b")]),

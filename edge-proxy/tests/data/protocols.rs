@@ -232,6 +232,7 @@ fn tls_chain(name: &str, identity: &Identity) -> Arc<FilterChain> {
         network: Network::Http(Arc::new(http)),
         fingerprint: 0,
         guards: Arc::default(),
+        limits: Arc::default(),
         transport: 0,
     })
 }
@@ -260,6 +261,7 @@ fn the_server_name_chooses_the_chain_and_alpn_the_protocol() {
         chains.wildcard.insert(".example.com".into(), tls_chain("wild", &wild));
         let base = Arc::try_unwrap(listener(chains)).unwrap();
         let listener = Arc::new(Listener {
+            proxy_protocol: None,
             inspects_tls: true,
             ..base
         });
@@ -333,6 +335,7 @@ fn a_forwarded_certificate_passes_over_mutual_tls_only() {
             network: Network::Http(Arc::new(http)),
             fingerprint: 0,
             guards: Arc::default(),
+            limits: Arc::default(),
             transport: 0,
         });
         let listener = listener(FilterChains {

@@ -13,7 +13,7 @@ use edge_proxy::stats::WorkerIndex;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
     Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, get, nobody, run, simple, snapshot, table,
@@ -260,6 +260,18 @@ fn bodies_beyond_the_buffer_limit_are_sent_but_not_again() {
         let reply = proxy.http1().await.send(request).await;
         assert_eq!((reply.status, reply.text()), (503, "300000"));
         assert_eq!(backend.requests(), 1);
+        // What tiny pieces cost beside their bytes counts too: 1,000 bytes are 64 kB of memory here.
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        let head = "POST / HTTP/1.1\r\nhost: h\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n";
+        let body = "1\r\nx\r\n".repeat(1000) + "0\r\n\r\n";
+        stream.write_all((head.to_owned() + &body).as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 503") && answer.ends_with("1000"),
+            "{answer}"
+        );
+        assert_eq!(backend.requests(), 2);
     });
 }
 

@@ -224,7 +224,8 @@ fn address(name: &str) -> Option<Operator> {
         Some(match name {
             "DOWNSTREAM_REMOTE" => AddressOf::Client,
             "DOWNSTREAM_DIRECT_REMOTE" => AddressOf::Peer,
-            "DOWNSTREAM_LOCAL" | "DOWNSTREAM_DIRECT_LOCAL" => AddressOf::Local,
+            "DOWNSTREAM_LOCAL" => AddressOf::Local,
+            "DOWNSTREAM_DIRECT_LOCAL" => AddressOf::DirectLocal,
             "UPSTREAM_REMOTE" => AddressOf::Connected,
             "UPSTREAM_LOCAL" => AddressOf::ToBackend,
             _ => return None,

@@ -102,7 +102,12 @@ fn resumption_is_for_those_to_whom_it_is_offered() {
             let client = client(&trusted, version);
             shake(&client, &server);
             let resumed = shake(&client, &server) == HandshakeKind::Resumed;
-            assert_eq!(resumed, tickets || sessions, "{:?}: {tickets}, {sessions}", version.version);
+            assert_eq!(
+                resumed,
+                tickets || sessions,
+                "{:?}: {tickets}, {sessions}",
+                version.version
+            );
         }
     }
 }

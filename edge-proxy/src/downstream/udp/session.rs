@@ -21,6 +21,7 @@ use crate::config::endpoint::{Host, HostAddress, HostId};
 use crate::config::stream::UdpProxy;
 use crate::downstream::udp::{BATCH, Sessions};
 use crate::stats::{ClusterCells, UdpCells, WorkerIndex};
+use crate::upstream::Apart;
 use crate::upstream::balance::Choice;
 use crate::upstream::limits::{ConnectionGuard, may_connect};
 
@@ -84,7 +85,7 @@ impl Session {
         };
         own.downstream_sess_total.inc();
         own.downstream_sess_active.inc();
-        let pool = worker.upstreams.pool(worker.index, entry, host, 0);
+        let pool = worker.upstreams.pool(worker.index, entry, host, Apart::default());
         let path = Rc::new(Path {
             worker: worker.index,
             client,

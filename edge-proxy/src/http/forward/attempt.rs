@@ -25,7 +25,7 @@ use crate::http::request::{Extras, Outgoing};
 use crate::http::{local_reply, respond, retry, rewrite};
 use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::report;
-use crate::upstream::{HostPool, Lease, RequestGuard, SendFailure, name_key};
+use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
@@ -257,8 +257,9 @@ impl<'a> Forwarding<'a> {
         if policy.is_some() {
             self.tried.push(host.id);
         }
-        let name = name_key(&entry.cluster, head.authority_text());
-        Ok(worker.upstreams.pool(worker.index, entry, host, name))
+        let ends = self.exchange.connection.ends();
+        let apart = Apart::of(&entry.cluster, head.authority_text(), Some(ends));
+        Ok(worker.upstreams.pool(worker.index, entry, host, apart))
     }
 
     async fn open(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {

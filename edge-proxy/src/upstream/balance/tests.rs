@@ -58,6 +58,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
             slow_start: None,
         },
         protocol: UpstreamProtocol::Http1,
+        proxy_protocol: None,
         tls: None,
         limits: CircuitLimits::default(),
         per_connection_buffer_limit: 0,

@@ -186,6 +186,7 @@ pub(crate) fn chain(manager: HttpManager) -> Arc<FilterChain> {
         network: Network::Http(Arc::new(manager)),
         fingerprint: 0,
         guards: Arc::default(),
+        limits: Arc::default(),
         transport: 0,
     })
 }
@@ -196,6 +197,7 @@ pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
         addresses: Vec::new(),
         chains,
         udp: None,
+        proxy_protocol: None,
         inspects_tls: false,
         per_connection_buffer_limit: 32 * 1024,
         handshake_timeout: Duration::from_secs(10),
@@ -215,6 +217,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
             slow_start: None,
         },
         protocol: UpstreamProtocol::Http1,
+        proxy_protocol: None,
         tls: None,
         limits: CircuitLimits::default(),
         per_connection_buffer_limit: 32 * 1024,

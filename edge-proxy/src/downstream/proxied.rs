@@ -1,0 +1,104 @@
+//! Whose connection a proxy before this one hands on.
+//!
+//! What: takes the header of the PROXY protocol off a connection, before anything else is read of it, and nothing behind
+//! it. Where connections may come without, bytes are looked at and stay in the socket until they are known to be one.
+//! Values that the header carries beside addresses are skipped. Deadlines are the caller's.
+
+use std::io;
+use std::net::TcpStream as StdStream;
+use std::os::fd::AsFd;
+
+use tokio::io::{AsyncRead, AsyncReadExt, Interest};
+use tokio::net::TcpStream;
+
+use crate::config::listener::ProxyProtocol;
+use crate::proxy_protocol::{self, Ends, FIXED, LONGEST_LINE, Look, Malformed, Said};
+
+/// Reads the header; `None` when there is none, or when it says nothing of anybody.
+pub(super) async fn read(stream: &mut TcpStream, expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
+    let said = match seen(stream, expected).await? {
+        Look::Nothing if expected.optional => return Ok(None),
+        Look::Line(length) => {
+            let mut line = [0; LONGEST_LINE];
+            let line = &mut line[..length];
+            stream.read_exact(line).await?;
+            proxy_protocol::text(line)
+        }
+        Look::Fixed => return binary(stream).await,
+        Look::Nothing | Look::Partial => Err(Malformed),
+    };
+    of(said)
+}
+
+fn of(said: Result<Said, Malformed>) -> io::Result<Option<Ends>> {
+    match said {
+        Ok(Said::Behalf(ends)) => Ok(Some(ends)),
+        Ok(Said::Nobody) => Ok(None),
+        Err(Malformed) => Err(malformed()),
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "no PROXY header, or a malformed one")
+}
+
+/// Waits until it is clear what the connection begins with.
+async fn seen(stream: &TcpStream, expected: &ProxyProtocol) -> io::Result<Look> {
+    // Of the same socket; tokio's own way to peek would be ready again at once while a part is there.
+    let twin = StdStream::from(stream.as_fd().try_clone_to_owned()?);
+    loop {
+        let ready = stream.ready(Interest::READABLE).await?;
+        let looked = stream.try_io(Interest::READABLE, || {
+            let mut bytes = [0; LONGEST_LINE];
+            let length = twin.peek(&mut bytes)?;
+            match proxy_protocol::look(&bytes[..length], &expected.versions) {
+                Ok(Look::Partial) if length == 0 || ready.is_read_closed() => Err(io::ErrorKind::UnexpectedEof.into()),
+                // Not ready before more has come.
+                Ok(Look::Partial) => Err(io::ErrorKind::WouldBlock.into()),
+                Ok(look) => Ok(look),
+                Err(Malformed) => Err(malformed()),
+            }
+        });
+        match looked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            looked => return looked,
+        }
+    }
+}
+
+async fn binary(stream: &mut TcpStream) -> io::Result<Option<Ends>> {
+    let mut head = [0; FIXED];
+    stream.read_exact(&mut head).await?;
+    let announced = proxy_protocol::fixed(&head).map_err(|Malformed| malformed())?;
+    let mut addresses = [0; 36];
+    let addresses = &mut addresses[..announced.addresses];
+    stream.read_exact(addresses).await?;
+    let said = of(proxy_protocol::binary(addresses))?;
+    let mut rest = tokio::io::BufReader::with_capacity(512, stream.take(announced.rest as u64));
+    match addresses {
+        [] => skip(&mut rest, announced.rest).await?,
+        _ => skip_values(&mut rest, announced.rest).await?,
+    }
+    Ok(said)
+}
+
+async fn skip(bytes: &mut (impl AsyncRead + Unpin), count: usize) -> io::Result<()> {
+    let skipped = tokio::io::copy(&mut bytes.take(count as u64), &mut tokio::io::sink()).await?;
+    match skipped == count as u64 {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Values of a type and a length, which must fill what was announced.
+async fn skip_values(bytes: &mut (impl AsyncRead + Unpin), mut left: usize) -> io::Result<()> {
+    while left > 0 {
+        left = left.checked_sub(3).ok_or_else(malformed)?;
+        let mut head = [0; 3];
+        bytes.read_exact(&mut head).await?;
+        let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
+        left = left.checked_sub(length).ok_or_else(malformed)?;
+        skip(bytes, length).await?;
+    }
+    Ok(())
+}
