@@ -217,13 +217,8 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
     else {
         return Ok(());
     };
-    let _place = match Place::take(&chain.limits) {
-        Ok(place) => place,
-        Err(delay) => {
-            debug!(listener = %listener.name, %peer, "connection refused by a limit");
-            tokio::time::sleep(delay).await;
-            return Ok(());
-        }
+    let Some(_place) = place(&chain).await else {
+        return Ok(());
     };
     let certificate = PeerCertificate::of(&transport).map(Box::new);
     if !chain.guards.is_empty() {
@@ -271,6 +266,18 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         certificate,
     };
     serve::run(worker, accepted, transport, replay).await
+}
+
+/// A place within the limits of a chain; `None`, once a client has waited long enough, when there is none.
+async fn place(chain: &FilterChain) -> Option<Place> {
+    match Place::take(&chain.limits) {
+        Ok(place) => Some(place),
+        Err(delay) => {
+            debug!(chain = %chain.name, "connection refused by a limit");
+            tokio::time::sleep(delay).await;
+            None
+        }
+    }
 }
 
 /// Reads what comes before HTTP and other bytes: whom the connection is for, and whose chain it takes.
