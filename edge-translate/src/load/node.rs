@@ -79,23 +79,23 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A tree without places.
-    pub(crate) fn from_value(value: Value) -> Node<'static> {
+    /// A tree without places, which borrows what it holds.
+    pub(crate) fn from_value(value: &'a Value) -> Self {
         let data = match value {
             Value::Null => Data::Null,
-            Value::Bool(flag) => Data::Bool(flag),
+            Value::Bool(flag) => Data::Bool(*flag),
             Value::Number(number) => match (number.as_i64(), number.as_u64()) {
                 (Some(int), _) => Data::Int(int),
                 (None, Some(int)) => Data::UInt(int),
                 (None, None) => Data::Float(number.as_f64().unwrap_or_default()),
             },
-            Value::String(text) => Data::Text(Cow::Owned(text)),
-            Value::Array(items) => Data::Seq(items.into_iter().map(Node::from_value).collect()),
+            Value::String(text) => Data::Text(Cow::Borrowed(text)),
+            Value::Array(items) => Data::Seq(items.iter().map(Node::from_value).collect()),
             Value::Object(map) => Data::Map(
-                map.into_iter()
+                map.iter()
                     .map(|(key, value)| Entry {
                         at: 0,
-                        key: Cow::Owned(key),
+                        key: Cow::Borrowed(key),
                         value: Node::from_value(value),
                     })
                     .collect(),

@@ -31,7 +31,7 @@ impl Mistyped {
 
 /// Reads free JSON as a type. Null members count as absent, and a field that the type doesn't know is passed over: the
 /// reader of the document has told of it. A number isn't text here, as for an API server.
-pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Mistyped> {
+pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, Mistyped> {
     let node = Node::from_value(value);
     let odd = RefCell::new(Vec::new());
     let read = T::deserialize(Reader::new(&node, &odd)).map_err(|error| Mistyped {
@@ -63,13 +63,13 @@ mod tests {
     }
 
     fn fault(value: serde_json::Value) -> (String, String) {
-        let Mistyped { path, message } = typed::<Probe>(value).unwrap_err();
+        let Mistyped { path, message } = typed::<Probe>(&value).unwrap_err();
         (path, message)
     }
 
     #[test]
     fn values_are_read_as_their_types() {
-        let read: Probe = typed(json!({ "path": "/x", "times": null, "unknown": 1 })).unwrap();
+        let read: Probe = typed(&json!({ "path": "/x", "times": null, "unknown": 1 })).unwrap();
         assert_eq!(read.path, "/x");
         assert!(read.times.is_empty());
     }

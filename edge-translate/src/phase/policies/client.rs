@@ -104,7 +104,7 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ClientPolicy> {
         // Read as what it isn't, and refused for that.
         other => other.clone(),
     };
-    let traffic = match typed::<ClientTrafficPolicySpec>(fields) {
+    let traffic = match typed::<ClientTrafficPolicySpec>(&fields) {
         Ok(spec) => read(reader, &object.metadata, &spec, &mut problems),
         Err(error) => {
             problems.add("Spec", error.under("spec"));

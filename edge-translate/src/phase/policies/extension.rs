@@ -247,7 +247,7 @@ impl Place<'_> {
 
     /// The entry as its type has it.
     fn parse<T: DeserializeOwned>(self, entry: &Value) -> Result<T, Arc<str>> {
-        typed(entry.clone()).map_err(|error| {
+        typed(entry).map_err(|error| {
             let (area, field, index) = (self.area(), self.field, self.index);
             format!("{area}: {}.", error.under(&format!("spec.{field}[{index}]"))).into()
         })

@@ -45,7 +45,7 @@ pub(super) fn merged(
         }
     }
     lay(&mut base, over, how);
-    typed(Value::Object(base)).ok()
+    typed(&Value::Object(base)).ok()
 }
 
 fn fields(spec: &BackendTrafficPolicySpec) -> Option<Map<String, Value>> {
@@ -90,7 +90,7 @@ mod tests {
     use serde_json::json;
 
     fn both(parent: Value, child: Value, how: &MergeType) -> Value {
-        let spec = |value| typed::<BackendTrafficPolicySpec>(value).expect("a spec");
+        let spec = |value| typed::<BackendTrafficPolicySpec>(&value).expect("a spec");
         serde_json::to_value(merged(&spec(parent), &spec(child), how)).expect("a value")
     }
 

@@ -109,7 +109,7 @@ fn settle(
         backends: Vec::new(),
         waits: Vec::new(),
     };
-    let read = typed::<SecuritySettings>(Value::Object(fields));
+    let read = typed::<SecuritySettings>(&Value::Object(fields));
     let streams = match read {
         Ok(settings) => guard(reader, owner, &settings, &mut guards, &mut problems),
         Err(error) => {

@@ -115,7 +115,7 @@ pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) ->
     // The same fields: a policy has more beside them.
     let spec = serde_json::to_value(settings)
         .ok()
-        .and_then(|fields| typed(fields).ok());
+        .and_then(|fields| typed(&fields).ok());
     let Some(spec) = spec else {
         problems.add("BackendSettings", "they can't be read");
         return Default::default();
