@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 43] = [
+const EXPECTED: [(&str, &str); 51] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -132,6 +132,14 @@ const EXPECTED: [(&str, &str); 43] = [
         "traffic-filter/telemetry-invalid",
         "numerator must be less than or equal",
     ),
+    ("telemetry/older-forms", "backendRef is not supported"),
+    ("backend-traffic/zones-invalid", "cannot be specified together"),
+    ("backend-traffic/zones-invalid", "not supported for ConsistentHash"),
+    ("backend-traffic/zones-invalid", "should be greater than or equal to 1"),
+    ("traffic-filter/override-prefix", "only ReplaceFullPath"),
+    ("extension/ext-proc-backend-one", "backendRef is not supported"),
+    ("security/jwt-backend-one", "backendRef is not supported"),
+    ("security/oidc-backend-one", "backendRef is not supported"),
 ];
 
 #[test]
