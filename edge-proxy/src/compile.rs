@@ -34,6 +34,7 @@ pub mod route_action;
 pub mod route_table;
 pub mod scopes;
 pub mod secret;
+mod socket_options;
 mod stream;
 pub mod template;
 pub mod tls;

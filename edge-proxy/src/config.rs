@@ -19,6 +19,7 @@ pub mod header;
 pub mod health;
 pub mod listener;
 pub mod route;
+pub mod socket;
 pub mod stream;
 pub mod table;
 pub mod tls;

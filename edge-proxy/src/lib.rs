@@ -27,6 +27,7 @@ pub mod proxy_protocol;
 mod random;
 pub mod server;
 pub mod shared;
+mod socket_options;
 pub mod sockets;
 pub mod stats;
 mod transport;

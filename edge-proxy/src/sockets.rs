@@ -13,7 +13,9 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::config::Snapshot;
 use crate::config::listener::{DualStack, ListenAddress, SocketProtocol};
+use crate::config::socket::SocketOptions;
 use crate::shared::{BoundListener, ListeningSockets};
+use crate::socket_options::{set_buffers, set_keepalive};
 
 /// Connections that wait to be accepted, per socket.
 const BACKLOG: i32 = 4096;
@@ -28,14 +30,42 @@ pub struct Sockets {
 #[derive(Debug)]
 struct Entry {
     family: DualStack,
+    /// What they were given; nothing before they are opened for the first time.
+    options: SocketOptions,
     bound: Arc<BoundListener>,
     open: bool,
 }
 
 impl Entry {
-    /// Whether the sockets are what this address needs.
+    /// Whether the sockets are what this address needs, or can become it: the system takes no option back, so that other
+    /// ones than a socket has call for another socket.
     fn serves(&self, address: &ListenAddress) -> bool {
-        self.family == address.family && self.bound.sockets.protocol() == address.protocol
+        let becomes = self.options == address.socket || self.options == SocketOptions::default();
+        becomes && self.family == address.family && self.bound.sockets.protocol() == address.protocol
+    }
+
+    /// Gives them the options that they are to have.
+    fn set(&mut self, options: SocketOptions) -> io::Result<()> {
+        if self.options == options {
+            return Ok(());
+        }
+        match &self.bound.sockets {
+            ListeningSockets::Tcp(sockets) => {
+                for socket in sockets.iter().map(SockRef::from) {
+                    set_buffers(&socket, &options)?;
+                    if let Some(keepalive) = &options.keepalive {
+                        set_keepalive(&socket, keepalive)?;
+                    }
+                }
+            }
+            ListeningSockets::Udp(sockets) => {
+                for socket in sockets.iter().map(SockRef::from) {
+                    set_buffers(&socket, &options)?;
+                }
+            }
+        }
+        self.options = options;
+        Ok(())
     }
 }
 
@@ -79,6 +109,7 @@ impl Sockets {
                 key,
                 Entry {
                     family: address.family,
+                    options: SocketOptions::default(),
                     bound,
                     open: false,
                 },
@@ -99,11 +130,15 @@ impl Sockets {
         let mut open = Vec::new();
         for ((listener, address), entry) in &mut self.bound {
             let active = snapshot.listeners.get(listener);
-            let wanted = |wanted: &ListenAddress| {
+            let is_wanted = |wanted: &&ListenAddress| {
                 wanted.address == *address && wanted.protocol == entry.bound.sockets.protocol()
             };
-            if !active.is_some_and(|active| active.addresses.iter().any(wanted)) {
+            let Some(wanted) = active.and_then(|active| active.addresses.iter().find(is_wanted)) else {
                 continue;
+            };
+            if let Err(error) = entry.set(wanted.socket) {
+                // A matter of speed and of dead peers: no reason to serve nobody.
+                tracing::warn!(listener = &**listener, %address, %error, "socket options can't be set");
             }
             if !entry.open {
                 let sockets = match &entry.bound.sockets {
@@ -168,13 +203,17 @@ fn bind_all(address: &ListenAddress, workers: usize) -> io::Result<(ListeningSoc
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::config::socket::TcpKeepalive;
 
     fn local(port: u16) -> ListenAddress {
         ListenAddress {
             address: SocketAddr::from(([127, 0, 0, 1], port)),
             family: DualStack::Single,
             protocol: SocketProtocol::Tcp,
+            socket: SocketOptions::default(),
         }
     }
 
@@ -231,5 +270,37 @@ mod tests {
         sockets.bind(&"b".into(), &[datagrams]).expect("another kind of port");
         let error = sockets.bind(&"c".into(), &[datagrams]).expect_err("taken");
         assert!(error.contains("listener \"b\""), "{error}");
+    }
+
+    #[test]
+    fn sockets_have_the_options_of_their_address_and_give_none_back() {
+        let mut sockets = Sockets::new(1);
+        sockets.bind(&"a".into(), &[local(0)]).expect("free");
+        let options = SocketOptions {
+            send_buffer: Some(64 << 10),
+            receive_buffer: Some(32 << 10),
+            keepalive: Some(TcpKeepalive {
+                time: Some(Duration::from_secs(77)),
+                ..TcpKeepalive::default()
+            }),
+        };
+        let with = |socket| ListenAddress { socket, ..local(0) };
+        let entry = sockets.bound.values_mut().next().expect("bound");
+        assert!(
+            entry.serves(&with(options)),
+            "a socket that nothing was set of becomes any"
+        );
+        entry.set(options).expect("options of every Linux");
+        let ListeningSockets::Tcp(listening) = &entry.bound.sockets else {
+            panic!("not of TCP");
+        };
+        let socket = SockRef::from(&listening[0]);
+        // Linux counts its own bookkeeping in, by doubling what is asked for (socket(7)).
+        assert_eq!(socket.send_buffer_size().expect("told"), 2 * (64 << 10));
+        assert_eq!(socket.recv_buffer_size().expect("told"), 2 * (32 << 10));
+        assert!(socket.keepalive().expect("told"));
+        assert_eq!(socket.tcp_keepalive_time().expect("told"), Duration::from_secs(77));
+        assert!(entry.serves(&with(options)));
+        assert!(!entry.serves(&local(0)), "options are not taken back");
     }
 }

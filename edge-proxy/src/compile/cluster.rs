@@ -31,11 +31,13 @@ use crate::compile::health;
 use crate::compile::protocol;
 use crate::compile::proxy_protocol::{self, UpstreamSocket};
 use crate::compile::secret::{SecretKey, Secrets};
+use crate::compile::socket_options;
 use crate::compile::tls::UpstreamTlsSpec;
-use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, TcpKeepalive, UpstreamProtocol};
+use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, UpstreamProtocol};
 use crate::config::endpoint::Terms;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::Http2Options;
+use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
 
 pub use discovery::{Discovery, DnsFamily, DnsSpec, Question};
@@ -56,7 +58,7 @@ pub struct ClusterSpec {
     credential: Option<CredentialSpec>,
     limits: CircuitLimits,
     per_connection_buffer_limit: usize,
-    tcp_keepalive: Option<TcpKeepalive>,
+    options: SocketOptions,
     check: Option<Arc<HealthCheck>>,
     outliers: Option<OutlierDetection>,
     ignores_unchecked: bool,
@@ -85,7 +87,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         max_requests_per_connection, circuit_breakers, common_http_protocol_options, http2_protocol_options,
         typed_extension_protocol_options, dns_refresh_rate, dns_lookup_family, common_lb_config, transport_socket,
         upstream_connection_options, load_balancing_policy, cluster_discovery_type, lb_config, alt_stat_name,
-        health_checks, outlier_detection, ignore_health_on_host_removal;
+        health_checks, outlier_detection, ignore_health_on_host_removal, upstream_bind_config;
         // Observation; preconnecting and cleaning up are matters of speed; the system's resolver has no TTL.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, dns_jitter, dns_failure_refresh_rate,
                respect_dns_ttl, typed_dns_resolver_config, wait_for_warm_on_init, cleanup_interval, metadata,
@@ -94,8 +96,12 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         // The old places of HTTP options are refused: typed_extension_protocol_options says all that they can say.
         refuse http_protocol_options, upstream_http_protocol_options, transport_socket_matches,
                transport_socket_matcher, dns_resolvers, use_tcp_for_dns_lookups, dns_resolution_config,
-               upstream_bind_config, lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
+               lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
     });
+    let options = SocketOptions {
+        keepalive: upstream_connection_options.as_ref().and_then(keepalive),
+        ..socket_options::bind_config(&at.field("upstream_bind_config"), upstream_bind_config.as_ref())?
+    };
     let mut http = HttpOptions::new(
         at,
         http2_protocol_options.as_ref(),
@@ -149,7 +155,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
-        tcp_keepalive: upstream_connection_options.as_ref().and_then(keepalive),
+        options,
         check: health.0,
         outliers: health.1,
         ignores_unchecked: common_lb.ignores_unchecked,
@@ -434,7 +440,7 @@ impl ClusterSpec {
             max_connection_duration: self.http.max_connection_duration,
             max_requests_per_connection: self.http.max_requests_per_connection,
             http2: self.http.http2,
-            tcp_keepalive: self.tcp_keepalive,
+            socket: self.options,
             health: HealthPolicy {
                 check: self.check.clone(),
                 outliers: self.outliers.clone(),

@@ -31,7 +31,7 @@ use crate::compile::credential::CredentialUse;
 use crate::compile::field::{At, Rejection, deadline, fields, is, number, truth, type_name, unpack};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::tls::{self, DownstreamTlsSpec};
-use crate::compile::{http, proxy_protocol, stream};
+use crate::compile::{http, proxy_protocol, socket_options, stream};
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
 use crate::config::connection_limit::ConnectionLimit;
@@ -39,6 +39,7 @@ use crate::config::listener::{
     DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, ProxyProtocol, RouteSource,
     SocketProtocol,
 };
+use crate::config::socket::SocketOptions;
 use crate::config::stream::UdpProxy;
 use crate::stats::ListenerStats;
 
@@ -79,13 +80,13 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
     fields!(at, message => ProtoListener {
         name, address, additional_addresses, filter_chains, default_filter_chain, per_connection_buffer_limit_bytes,
         listener_filters, listener_filters_timeout, bind_to_port, bypass_overload_manager, use_original_dst,
-        stat_prefix, ignore_global_conn_limit, udp_listener_config;
+        stat_prefix, ignore_global_conn_limit, udp_listener_config, socket_options;
         // Socket tuning, observation, and drain_type: every listener here drains on removal and on failed health.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, metadata, drain_type,
-               continue_on_listener_filters_timeout, socket_options, tcp_fast_open_queue_length, traffic_direction,
+               continue_on_listener_filters_timeout, tcp_fast_open_queue_length, traffic_direction,
                connection_balance_config, reuse_port, enable_reuse_port, access_log, tcp_backlog_size,
-               max_connections_to_accept_per_socket_event, tcp_keepalive, enable_mptcp;
-        refuse fcds_config, filter_chain_matcher, deprecated_v1, transparent, freebind, api_listener,
+               max_connections_to_accept_per_socket_event, enable_mptcp;
+        refuse tcp_keepalive, fcds_config, filter_chain_matcher, deprecated_v1, transparent, freebind, api_listener,
                listener_specifier
     });
     if truth(use_original_dst.as_ref()) {
@@ -94,7 +95,8 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
     if bind_to_port.as_ref().is_some_and(|bind| !bind.value) {
         return Err(at.unsupported("bind_to_port"));
     }
-    let addresses = addresses(at, address.as_ref(), additional_addresses)?;
+    let socket = socket_options::read(&at.field("socket_options"), socket_options)?;
+    let addresses = addresses(at, address.as_ref(), additional_addresses, socket)?;
     let serves = match addresses[0].protocol {
         SocketProtocol::Tcp if udp_listener_config.is_some() => return Err(at.unsupported("udp_listener_config")),
         SocketProtocol::Tcp => connections(
@@ -215,9 +217,10 @@ fn addresses(
     at: &At<'_>,
     main: Option<&ProtoAddress>,
     additional: &[AdditionalAddress],
+    socket: SocketOptions,
 ) -> Result<Vec<ListenAddress>, Rejection> {
     let main = listen_address(&at.field("address"), main)?;
-    let mut addresses = vec![main];
+    let mut addresses = vec![ListenAddress { socket, ..main }];
     let list = at.field("additional_addresses");
     for (index, message) in additional.iter().enumerate() {
         let at = list.index(index);
@@ -225,7 +228,11 @@ fn addresses(
         if address.protocol != main.protocol {
             return Err(at.field("address").error("has another protocol than the main address"));
         }
-        addresses.push(address);
+        let own = message.socket_options.as_ref();
+        let own = own
+            .map(|own| socket_options::read(&at.field("socket_options").field("socket_options"), &own.socket_options));
+        let socket = own.transpose()?.unwrap_or(socket);
+        addresses.push(ListenAddress { socket, ..address });
     }
     Ok(addresses)
 }
@@ -256,6 +263,7 @@ fn listen_address(at: &At<'_>, message: Option<&ProtoAddress>) -> Result<ListenA
                 address: SocketAddr::new(ip, port),
                 family,
                 protocol,
+                socket: SocketOptions::default(),
             })
         }
         Some(Address::Pipe(_)) => Err(at.unsupported("pipe")),

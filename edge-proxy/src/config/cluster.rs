@@ -9,6 +9,7 @@ use crate::config::ClusterId;
 use crate::config::endpoint::EndpointSet;
 use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
+use crate::config::socket::SocketOptions;
 use crate::config::tls::UpstreamTls;
 use crate::proxy_protocol::Version;
 use crate::stats::ClusterStats;
@@ -51,8 +52,8 @@ pub struct Cluster {
     pub max_requests_per_connection: Option<u32>,
     /// HTTP/2 settings.
     pub http2: Http2Options,
-    /// TCP keepalive of the connections.
-    pub tcp_keepalive: Option<TcpKeepalive>,
+    /// Options of the connections' sockets.
+    pub socket: SocketOptions,
     /// What requests to the configuration server carry.
     pub credential: Option<Arc<Credential>>,
     /// How the health of its hosts is found out.
@@ -172,15 +173,4 @@ impl Default for CircuitLimits {
             max_connections_per_host: u32::MAX,
         }
     }
-}
-
-/// TCP keepalive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpKeepalive {
-    /// Probes before giving up.
-    pub probes: Option<u32>,
-    /// Silence before the first probe.
-    pub time: Option<Duration>,
-    /// Between probes.
-    pub interval: Option<Duration>,
 }

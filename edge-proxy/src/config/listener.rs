@@ -15,6 +15,7 @@ use crate::config::access::{AccessRules, Facts};
 use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
+use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
 use crate::config::{ClusterId, RouteTableId};
@@ -56,7 +57,7 @@ pub struct ProxyProtocol {
 }
 
 /// One address to accept connections on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     /// Address and port; port 0 lets the system choose.
     pub address: SocketAddr,
@@ -64,6 +65,8 @@ pub struct ListenAddress {
     pub family: DualStack,
     /// Connections or datagrams.
     pub protocol: SocketProtocol,
+    /// Options of the socket; what it accepts has them too.
+    pub socket: SocketOptions,
 }
 
 /// What a listening socket takes.

@@ -10,18 +10,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use rustls::pki_types::ServerName;
-use socket2::{SockRef, TcpKeepalive as KeepaliveOptions};
+use socket2::SockRef;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, UnixStream};
 use tokio_rustls::TlsConnector;
 use tracing::{debug, warn};
 
-use crate::config::cluster::{Cluster, TcpKeepalive, UpstreamProtocol};
+use crate::config::cluster::{Cluster, UpstreamProtocol};
 use crate::config::endpoint::{Host, HostAddress};
 use crate::config::tls::{Sni, UpstreamTls};
 use crate::downstream::connection::Protocol;
 use crate::fault::{Fault, TlsFailure};
 use crate::proxy_protocol::{self, Ends};
+use crate::socket_options;
 use crate::transport::Transport;
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
@@ -182,11 +183,16 @@ pub(crate) async fn dial(address: &HostAddress, cluster: &Cluster, admin: Option
         }
         HostAddress::Pipe(path) => return UnixStream::connect(path).await.map(Transport::Unix),
     };
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    if let Some(keepalive) = &cluster.tcp_keepalive {
-        SockRef::from(&stream).set_tcp_keepalive(&options(keepalive))?;
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket_options::set_buffers(&SockRef::from(&socket), &cluster.socket)?;
+    if let Some(keepalive) = &cluster.socket.keepalive {
+        socket_options::set_keepalive(&SockRef::from(&socket), keepalive)?;
     }
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
     Ok(Transport::Tcp(stream))
 }
 
@@ -203,20 +209,6 @@ pub(crate) async fn announce(transport: &mut Transport, cluster: &Cluster, ends:
         _ => None,
     };
     transport.write_all(&proxy_protocol::header(version, ends, own)).await
-}
-
-fn options(keepalive: &TcpKeepalive) -> KeepaliveOptions {
-    let mut options = KeepaliveOptions::new();
-    if let Some(time) = keepalive.time {
-        options = options.with_time(time);
-    }
-    if let Some(interval) = keepalive.interval {
-        options = options.with_interval(interval);
-    }
-    if let Some(probes) = keepalive.probes {
-        options = options.with_retries(probes);
-    }
-    options
 }
 
 /// Puts TLS on a connection. `name` is the request's host where the server name follows it.

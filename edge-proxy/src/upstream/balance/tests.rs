@@ -9,6 +9,7 @@ use crate::config::cluster::{Balancing, CircuitLimits, Cluster, UpstreamProtocol
 use crate::config::endpoint::hashing::{Hashing, Shape};
 use crate::config::endpoint::{Group, Health, HostAddress, Level, Terms};
 use crate::config::listener::Http2Options;
+use crate::config::socket::SocketOptions;
 use crate::stats::ClusterStats;
 use crate::vitals::Flag;
 
@@ -72,7 +73,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
             keepalive: None,
             allow_connect: false,
         },
-        tcp_keepalive: None,
+        socket: SocketOptions::default(),
         health: crate::config::health::HealthPolicy::default(),
         stats: Arc::new(ClusterStats::new("", "", 1)),
     };

@@ -16,6 +16,7 @@ use edge_proxy::config::listener::{
     RouterOptions, SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
 };
 use edge_proxy::config::route::{Action, ClusterChoice, Forward, PathCondition, Route};
+use edge_proxy::config::socket::SocketOptions;
 use edge_proxy::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
 use edge_proxy::config::{ClusterId, RouteTableId, Snapshot};
 use edge_proxy::stats::{ClusterStats, HttpStats, ListenerStats};
@@ -225,7 +226,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         max_connection_duration: None,
         max_requests_per_connection: None,
         http2: http2_options(),
-        tcp_keepalive: None,
+        socket: SocketOptions::default(),
         health: edge_proxy::config::health::HealthPolicy::default(),
         stats: Arc::new(ClusterStats::new(format!("cluster.c{id}."), format!("c{id}"), 2)),
     }
