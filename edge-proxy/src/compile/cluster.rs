@@ -11,7 +11,7 @@ use envoy_types::pb::envoy::config::cluster::v3::{
     CircuitBreakers, Cluster as ProtoCluster, OutlierDetection as ProtoOutliers, UpstreamConnectionOptions,
 };
 use envoy_types::pb::envoy::config::core::v3::{
-    HealthCheck as ProtoCheck, Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions,
+    BindConfig, HealthCheck as ProtoCheck, Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions,
     UpstreamHttpProtocolOptions,
 };
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
@@ -98,10 +98,6 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
                transport_socket_matcher, dns_resolvers, use_tcp_for_dns_lookups, dns_resolution_config,
                lb_subset_config, filters, upstream_config, connection_pool_per_downstream_connection, queuing_policies
     });
-    let options = SocketOptions {
-        keepalive: upstream_connection_options.as_ref().and_then(keepalive),
-        ..socket_options::bind_config(&at.field("upstream_bind_config"), upstream_bind_config.as_ref())?
-    };
     let mut http = HttpOptions::new(
         at,
         http2_protocol_options.as_ref(),
@@ -155,7 +151,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
-        options,
+        options: socket_options(at, upstream_connection_options.as_ref(), upstream_bind_config.as_ref())?,
         check: health.0,
         outliers: health.1,
         ignores_unchecked: common_lb.ignores_unchecked,
@@ -188,6 +184,17 @@ fn health_of(
         .map(|message| health::outliers(&at.field("outlier_detection"), message))
         .transpose()?;
     Ok((check, outliers))
+}
+
+fn socket_options(
+    at: &At<'_>,
+    connection: Option<&UpstreamConnectionOptions>,
+    bind: Option<&BindConfig>,
+) -> Result<SocketOptions, Rejection> {
+    Ok(SocketOptions {
+        keepalive: connection.and_then(keepalive),
+        ..socket_options::bind_config(&at.field("upstream_bind_config"), bind)?
+    })
 }
 
 fn keepalive(options: &UpstreamConnectionOptions) -> Option<TcpKeepalive> {
