@@ -30,42 +30,18 @@ pub struct Sockets {
 #[derive(Debug)]
 struct Entry {
     family: DualStack,
-    /// What they were given; nothing before they are opened for the first time.
     options: SocketOptions,
     bound: Arc<BoundListener>,
     open: bool,
 }
 
 impl Entry {
-    /// Whether the sockets are what this address needs, or can become it: the system takes no option back, so that other
-    /// ones than a socket has call for another socket.
+    /// Whether the sockets are what this address needs. The system takes no option back, so other ones than a socket has
+    /// call for another socket; who waits at the one before is still let in.
     fn serves(&self, address: &ListenAddress) -> bool {
-        let becomes = self.options == address.socket || self.options == SocketOptions::default();
-        becomes && self.family == address.family && self.bound.sockets.protocol() == address.protocol
-    }
-
-    /// Gives them the options that they are to have.
-    fn set(&mut self, options: SocketOptions) -> io::Result<()> {
-        if self.options == options {
-            return Ok(());
-        }
-        match &self.bound.sockets {
-            ListeningSockets::Tcp(sockets) => {
-                for socket in sockets.iter().map(SockRef::from) {
-                    set_buffers(&socket, &options)?;
-                    if let Some(keepalive) = &options.keepalive {
-                        set_keepalive(&socket, keepalive)?;
-                    }
-                }
-            }
-            ListeningSockets::Udp(sockets) => {
-                for socket in sockets.iter().map(SockRef::from) {
-                    set_buffers(&socket, &options)?;
-                }
-            }
-        }
-        self.options = options;
-        Ok(())
+        self.options == address.socket
+            && self.family == address.family
+            && self.bound.sockets.protocol() == address.protocol
     }
 }
 
@@ -109,7 +85,7 @@ impl Sockets {
                 key,
                 Entry {
                     family: address.family,
-                    options: SocketOptions::default(),
+                    options: address.socket,
                     bound,
                     open: false,
                 },
@@ -130,15 +106,11 @@ impl Sockets {
         let mut open = Vec::new();
         for ((listener, address), entry) in &mut self.bound {
             let active = snapshot.listeners.get(listener);
-            let is_wanted = |wanted: &&ListenAddress| {
+            let wanted = |wanted: &ListenAddress| {
                 wanted.address == *address && wanted.protocol == entry.bound.sockets.protocol()
             };
-            let Some(wanted) = active.and_then(|active| active.addresses.iter().find(is_wanted)) else {
+            if !active.is_some_and(|active| active.addresses.iter().any(wanted)) {
                 continue;
-            };
-            if let Err(error) = entry.set(wanted.socket) {
-                // A matter of speed and of dead peers: no reason to serve nobody.
-                tracing::warn!(listener = &**listener, %address, %error, "socket options can't be set");
             }
             if !entry.open {
                 let sockets = match &entry.bound.sockets {
@@ -188,6 +160,7 @@ fn bind_all(address: &ListenAddress, workers: usize) -> io::Result<(ListeningSoc
         if target.is_ipv6() {
             socket.set_only_v6(address.family == DualStack::Single)?;
         }
+        set_options(&SockRef::from(&socket), address)?;
         socket.set_nonblocking(true)?;
         socket.bind(&target.into())?;
         // The first socket on port 0 decides for the others.
@@ -199,6 +172,15 @@ fn bind_all(address: &ListenAddress, workers: usize) -> io::Result<(ListeningSoc
         SocketProtocol::Udp => ListeningSockets::Udp(sockets.into_iter().map(UdpSocket::from).collect()),
     };
     Ok((sockets, target))
+}
+
+/// Options that what the socket accepts has too.
+fn set_options(socket: &SockRef<'_>, address: &ListenAddress) -> io::Result<()> {
+    set_buffers(socket, &address.socket)?;
+    match (&address.socket.keepalive, address.protocol) {
+        (Some(keepalive), SocketProtocol::Tcp) => set_keepalive(socket, keepalive),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -274,8 +256,6 @@ mod tests {
 
     #[test]
     fn sockets_have_the_options_of_their_address_and_give_none_back() {
-        let mut sockets = Sockets::new(1);
-        sockets.bind(&"a".into(), &[local(0)]).expect("free");
         let options = SocketOptions {
             send_buffer: Some(64 << 10),
             receive_buffer: Some(32 << 10),
@@ -285,12 +265,9 @@ mod tests {
             }),
         };
         let with = |socket| ListenAddress { socket, ..local(0) };
-        let entry = sockets.bound.values_mut().next().expect("bound");
-        assert!(
-            entry.serves(&with(options)),
-            "a socket that nothing was set of becomes any"
-        );
-        entry.set(options).expect("options of every Linux");
+        let mut sockets = Sockets::new(1);
+        sockets.bind(&"a".into(), &[with(options)]).expect("free");
+        let entry = sockets.bound.values().next().expect("bound");
         let ListeningSockets::Tcp(listening) = &entry.bound.sockets else {
             panic!("not of TCP");
         };
