@@ -26,6 +26,7 @@ mod health;
 pub mod http;
 pub mod ids;
 pub mod listener;
+mod matcher;
 pub mod protocol;
 mod proxy_protocol;
 pub mod retry;

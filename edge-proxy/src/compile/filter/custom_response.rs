@@ -12,11 +12,11 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{
 };
 use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::Predicate;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::predicate::{
     MatchType, PredicateList, SinglePredicate, single_predicate,
 };
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::{FieldMatcher, Predicate};
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::{OnMatch, on_match};
 use envoy_types::pb::xds::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::xds::r#type::matcher::v3::{Matcher, StringMatcher};
 use http::StatusCode;
@@ -25,6 +25,7 @@ use crate::compile::Context;
 use crate::compile::access_log;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
 use crate::compile::header::{edits, string_condition};
+use crate::compile::matcher;
 use crate::compile::route_action;
 use crate::compile::template::header_name;
 use crate::config::filter::custom_response::{CustomResponse, CustomResponses, Instead, ResponseCondition};
@@ -50,26 +51,16 @@ fn responses(at: &At<'_>, config: &Any) -> Result<Option<CustomResponses>, Rejec
     };
     let at = at.field("custom_response_matcher");
     fields!(at, matcher => Matcher { matcher_type; ignore; refuse on_no_match });
-    let list = match matcher_type {
-        None => return Ok(None),
-        Some(MatcherType::MatcherList(list)) => list,
-        Some(MatcherType::MatcherTree(_)) => return Err(at.unsupported("matcher_tree")),
-    };
-    let at = at.field("matcher_list");
-    fields!(at, list => MatcherList { matchers; ignore; refuse });
-    let list = at.field("matchers");
-    let responses = matchers.iter().enumerate().map(|(index, message)| {
-        let at = list.index(index);
-        fields!(at, message => FieldMatcher { predicate, on_match; ignore; refuse });
-        let (Some(predicate), Some(on_match)) = (predicate, on_match) else {
-            return Err(at.error("predicate and on_match are required"));
-        };
+    if matcher_type.is_none() {
+        return Ok(None);
+    }
+    let responses = matcher::entries(&at, matcher_type.as_ref(), |at, predicate, on_match| {
         Ok(CustomResponse {
             condition: condition(&at.field("predicate"), predicate)?,
             instead: instead(&at.field("on_match"), on_match)?,
         })
-    });
-    Ok(Some(CustomResponses(responses.collect::<Result<_, _>>()?)))
+    })?;
+    Ok(Some(CustomResponses(responses)))
 }
 
 fn condition(at: &At<'_>, message: &Predicate) -> Result<ResponseCondition, Rejection> {

@@ -5,15 +5,16 @@ use envoy_types::pb::envoy::extensions::matching::common_inputs::network::v3::So
 use envoy_types::pb::envoy::extensions::matching::input_matchers::consistent_hashing::v3::ConsistentHashing;
 use envoy_types::pb::xds::core::v3::TypedExtensionConfig;
 use envoy_types::pb::xds::r#type::matcher::v3::Matcher;
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::Predicate;
 use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::predicate::{
     MatchType, SinglePredicate, single_predicate,
 };
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::matcher_list::{FieldMatcher, Predicate};
-use envoy_types::pb::xds::r#type::matcher::v3::matcher::{MatcherList, MatcherType, OnMatch, on_match};
+use envoy_types::pb::xds::r#type::matcher::v3::matcher::{OnMatch, on_match};
 use prost::{Message, Name};
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, unpack};
+use crate::compile::matcher;
 use crate::config::ClusterId;
 use crate::config::stream::{FlowRoute, PortHash};
 
@@ -24,24 +25,10 @@ pub(super) fn route(context: &mut Context, at: &At<'_>, message: &Matcher) -> Re
         return Err(at.field("on_no_match").error("is required"));
     };
     let otherwise = cluster(context, &at.field("on_no_match"), otherwise)?;
-    let list = match matcher_type {
-        None => return Ok(FlowRoute::always(otherwise)),
-        Some(MatcherType::MatcherList(list)) => list,
-        Some(MatcherType::MatcherTree(_)) => return Err(at.unsupported("matcher_tree")),
-    };
-    let at = at.field("matcher_list");
-    fields!(at, list => MatcherList { matchers; ignore; refuse });
-    let list = at.field("matchers");
-    let shares = matchers.iter().enumerate().map(|(index, message)| {
-        let at = list.index(index);
-        fields!(at, message => FieldMatcher { predicate, on_match; ignore; refuse });
-        let (Some(predicate), Some(on_match)) = (predicate, on_match) else {
-            return Err(at.error("predicate and on_match are required"));
-        };
+    let shares = matcher::entries(at, matcher_type.as_ref(), |at, predicate, on_match| {
         let hash = port_hash(&at.field("predicate"), predicate)?;
         Ok((hash, cluster(context, &at.field("on_match"), on_match)?))
-    });
-    let shares = shares.collect::<Result<_, _>>()?;
+    })?;
     Ok(FlowRoute { shares, otherwise })
 }
 

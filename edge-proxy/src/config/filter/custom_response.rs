@@ -89,13 +89,6 @@ impl CustomResponses {
         let found = self.0.iter().find(|one| one.condition.holds(response));
         found.map(|one| &one.instead)
     }
-
-    /// Whether another request may have to be made.
-    pub fn asks_elsewhere(&self) -> bool {
-        self.0
-            .iter()
-            .any(|one| matches!(one.instead, Instead::Elsewhere { .. }))
-    }
 }
 
 #[cfg(test)]
