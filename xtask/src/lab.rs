@@ -69,23 +69,6 @@ impl Lab {
         Ok(folder.join("kubelab-conformance"))
     }
 
-    /// Builds the service of global rate limits beside the program, and gives the folder it is in. Go's own cache says
-    /// what is up to date.
-    pub(crate) fn build_rate_limit(&self) -> Result<PathBuf> {
-        let redis = Command::new("redis-server").arg("--version").output();
-        ensure!(
-            redis.is_ok_and(|output| output.status.success()),
-            "global rate limits are counted in Redis: install it (Debian: apt-get install redis-server)"
-        );
-        let folder = self.program.parent().context("the lab's program has no folder")?;
-        let mut command = Command::new("sh");
-        command.arg("ratelimit/build.sh").arg(folder).current_dir(sources()?);
-        if !command.status()?.success() {
-            bail!("the service of global rate limits (e2e/kubelab/ratelimit) doesn't build");
-        }
-        Ok(folder.to_owned())
-    }
-
     /// A command that runs inside of a lab, whose logs stay in a folder of `target`.
     pub(crate) fn command(&self, name: &str, channel: Channel, program: &Path) -> Result<Command> {
         let [lab, arguments @ ..] = self.runner(name, channel)?;

@@ -23,7 +23,7 @@ use crate::{
     conformance::{self, DataPlane},
     envoy,
     lab::Lab,
-    services,
+    services::Service,
     workspace::{self, Profile, Programs},
 };
 use anyhow::{Result, bail};
@@ -189,14 +189,14 @@ fn end_to_end() -> Result<Tally> {
     choose(&mut command, targets.iter().filter(|t| t.is_end_to_end()));
     command
         .env("EDGE_ENVOY", envoy)
-        .env("EDGE_SERVICES", services::build_provider()?)
+        .env("EDGE_SERVICES", Service::OpenIdProvider.build()?)
         .env("EDGE_PROGRAMS", programs.path(""));
     tally::run(command)
 }
 
 fn in_cluster() -> Result<Tally> {
     let lab = Lab::build()?;
-    let services = lab.build_rate_limit()?;
+    let services = Service::RateLimit.build()?;
     let mut total = tally::run_go(lab.own_tests()?)?;
     let (envoy, helm) = (envoy::binary()?, charts::helm()?);
     let programs = Programs::build(Profile::Dev)?;

@@ -1,5 +1,5 @@
 //! An OpenID Provider that others have written and that is certified to be one: the example that the library
-//! `github.com/zitadel/oidc` comes with, as `e2e/provider` builds it.
+//! `github.com/zitadel/oidc` comes with, as `e2e/services` builds it.
 
 use super::provider::{REDIRECT, target};
 use anyhow::{Context as _, Result, ensure};

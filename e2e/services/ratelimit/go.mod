@@ -1,4 +1,4 @@
-// The service of global rate limits, as a program for the lab. A module of its own: nothing of it belongs into the lab.
+// The service of global rate limits, as a program for the lab.
 module kubelab-ratelimit
 
 go 1.26
