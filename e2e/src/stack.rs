@@ -291,6 +291,31 @@ impl Stack {
         http::send(self.gateway(), &Request::get(host, path))
     }
 
+    /// Sends the gateway a request.
+    pub fn send(&self, request: &Request<'_>) -> Result<Response> {
+        http::send(self.gateway(), request)
+    }
+
+    /// Sends a request until the answer is as wanted, and gives that answer. Workers of a proxy take an edit one by one.
+    pub fn ask_until(
+        &self,
+        what: &str,
+        request: &Request<'_>,
+        is_wanted: impl Fn(&Response) -> bool,
+    ) -> Result<Response> {
+        self.look_until(what, || {
+            let answer = self.send(request)?;
+            ensure!(is_wanted(&answer), "the last answer was {answer:?}");
+            Ok(Some(answer))
+        })
+    }
+
+    /// Looks until it finds something. The error has everything that the programs said.
+    pub fn look_until<T>(&self, what: &str, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+        let found = wait_for(what, PATIENCE, look);
+        found.map(|(found, _)| found).with_context(|| self.logs())
+    }
+
     /// Waits until the gateway answers with a status, and gives how long that took.
     pub fn wait_for_status(&mut self, host: &str, path: &str, status: u16) -> Result<Duration> {
         let address = self.gateway();

@@ -5,12 +5,11 @@ use crate::{
     backends,
     resources::{backend, gateway, listener, route},
 };
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
     http::{self, Request, Response},
     ports,
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Stack},
+    stack::{DataPlane, Stack},
     tls::{self, Authority, Identity},
 };
 use std::{
@@ -36,9 +35,7 @@ fn policy(fields: &str) -> String {
 
 /// Waits for something. Workers take an edit one by one, so what goes with it is part of what is waited for.
 fn until(stack: &Stack, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-    wait_for(what, PATIENCE, || Ok(holds()?.then_some(())))
-        .map(drop)
-        .with_context(|| stack.logs())
+    stack.look_until(what, || Ok(holds()?.then_some(())))
 }
 
 /// The values of a header that the backend was sent.
@@ -54,7 +51,7 @@ fn get_with(stack: &Stack, host: &str, headers: &[(&str, &str)]) -> Result<Respo
         headers,
         ..Request::get(host, "/")
     };
-    http::send(stack.gateway(), &request)
+    stack.send(&request)
 }
 
 pub(crate) fn connections_tell_whose_they_are(plane: &DataPlane) -> Result<()> {
@@ -190,11 +187,10 @@ fn headers_are_as_the_policy_wants_them() -> Result<()> {
                    { addIfAbsent: [{ name: x-frame-options, value: DENY }], remove: [content-type] }\n    \
                    enableEnvoyHeaders: false\n";
     stack.put(FILE, &policy(&format!("{outside}{headers}")))?;
-    let edited = wait_for("an edited request", PATIENCE, || {
-        Ok(Some(ask()?).filter(|answer| answer.status == 200))
-    });
     // A route that only edited requests have: this answer is of a worker that has the edit.
-    let (answer, _) = edited.with_context(|| stack.logs())?;
+    let answer = stack.look_until("an edited request", || {
+        Ok(Some(ask()?).filter(|answer| answer.status == 200))
+    })?;
     assert_eq!(seen(&answer, "X-Tenant")?, ["blue"]);
     assert_eq!(seen(&answer, "X-Internal-User")?, [""; 0]);
     assert_eq!(seen(&answer, "X-Request-Id")?, ["mine"]);

@@ -2,11 +2,10 @@
 //! guards when it can't do its work.
 
 use crate::{resources, statuses::wait_until_said};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
-    http::{self, Request, Response},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Stack},
+    http::{Request, Response},
+    stack::{DataPlane, Stack},
 };
 
 mod browsers;
@@ -62,29 +61,22 @@ impl Guarded {
     /// Waits until a request is answered with a status, and gives that answer.
     fn answers(&self, request: &Request<'_>, status: u16) -> Result<Response> {
         let what = format!("{status} to {request:?}");
-        let found = wait_for(&what, PATIENCE, || {
-            let answer = http::send(self.stack.gateway(), request)?;
-            ensure!(answer.status == status, "the last answer was {answer:?}");
-            Ok(Some(answer))
-        });
-        found.map(|(answer, _)| answer).with_context(|| self.stack.logs())
+        self.stack.ask_until(&what, request, |answer| answer.status == status)
     }
 
     /// The same for a request that must not be let through meanwhile.
     fn closes(&self, request: &Request<'_>, status: u16) -> Result<Response> {
         let what = format!("{status} to {request:?}");
-        let found = wait_for(&what, PATIENCE, || {
-            let answer = http::send(self.stack.gateway(), request)?;
-            if answer.status == 200 {
-                return Ok(Some(Err(answer)));
-            }
-            ensure!(answer.status == status, "the last answer was {answer:?}");
-            Ok(Some(Ok(answer)))
-        });
-        match found.with_context(|| self.stack.logs())? {
-            (Ok(answer), _) => Ok(answer),
-            (Err(answer), _) => bail!("{request:?} was let through: {answer:?}\n{}", self.stack.logs()),
-        }
+        let answer = self
+            .stack
+            .ask_until(&what, request, |answer| [200, status].contains(&answer.status))?;
+        let is_closed = answer.status == status;
+        ensure!(
+            is_closed,
+            "{request:?} was let through: {answer:?}\n{}",
+            self.stack.logs()
+        );
+        Ok(answer)
     }
 
     /// What the backend saw of a header in a request that is let through.

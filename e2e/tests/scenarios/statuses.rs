@@ -1,10 +1,9 @@
 //! What the status document says, and what clients are told meanwhile.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
-    http::{self, Request},
-    process::wait_for,
-    stack::{PATIENCE, Stack},
+    http::{Request, Response},
+    stack::Stack,
 };
 use serde_json::Value;
 
@@ -13,25 +12,20 @@ pub(crate) type Said<'a> = [&'a str; 4];
 
 /// Waits until the status of a policy says something, and why.
 pub(crate) fn wait_until_said(stack: &Stack, said: Said<'_>, why: &str) -> Result<()> {
-    let found = wait_for(&format!("a status that says {why:?}"), PATIENCE, || {
+    stack.look_until(&format!("a status that says {why:?}"), || {
         let says = policy_says(&stack.status()?, said);
         ensure!(says.iter().any(|says| says.contains(why)), "it says {says:?}");
         Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    })
 }
 
 /// Waits until a host's root is answered so: with this status, and with this header or without it.
 pub(crate) fn wait_until_answered(stack: &Stack, host: &str, status: u16, told: (&str, Option<&str>)) -> Result<()> {
-    let found = wait_for(&format!("{status} with {told:?}"), PATIENCE, || {
-        let answer = http::send(stack.gateway(), &Request::get(host, "/"))?;
-        ensure!(
-            answer.status == status && answer.header(told.0) == told.1,
-            "the last answer was {answer:?}"
-        );
-        Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    let is_wanted = |answer: &Response| answer.status == status && answer.header(told.0) == told.1;
+    let request = Request::get(host, "/");
+    stack
+        .ask_until(&format!("{status} with {told:?}"), &request, is_wanted)
+        .map(drop)
 }
 
 /// The messages of a route's conditions of this type and status, under all its parents.

@@ -1,10 +1,9 @@
 //! What an EdgeProxy asks its fleets to tell of themselves.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
-    http::{self, Request},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Stack},
+    http::Request,
+    stack::{DataPlane, Stack},
 };
 use std::{fs, path::Path};
 
@@ -45,24 +44,23 @@ fn log_into(path: &Path, more: &str) -> String {
 /// Waits until requests with this name are written into a file.
 fn is_logged(stack: &Stack, path: &Path, name: &str) -> Result<()> {
     let line = format!("GET {name} 200");
-    let found = wait_for(&format!("{line:?} in {}", path.display()), PATIENCE, || {
+    stack.look_until(&format!("{line:?} in {}", path.display()), || {
         let headers = [("x-name", name)];
         let request = Request {
             headers: &headers,
             ..Request::get("www.example.com", "/")
         };
-        let answer = http::send(stack.gateway(), &request)?;
+        let answer = stack.send(&request)?;
         ensure!(answer.status == 200, "the last answer was {answer:?}");
         let text = fs::read_to_string(path)?;
         ensure!(text.lines().any(|one| one == line), "it holds {text:?}");
         Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    })
 }
 
 /// Waits until the Gateway says that its parameters aren't all in force, and which.
 fn gateway_says(stack: &Stack, which: &str) -> Result<()> {
-    let found = wait_for(&format!("a status that says {which:?}"), PATIENCE, || {
+    stack.look_until(&format!("a status that says {which:?}"), || {
         let document = stack.status()?;
         let resources = document["resources"].as_array().into_iter().flatten();
         let conditions = resources
@@ -72,6 +70,5 @@ fn gateway_says(stack: &Stack, which: &str) -> Result<()> {
         let is_it = said.any(|c| c["message"].as_str().is_some_and(|message| message.contains(which)));
         ensure!(is_it, "it says {document}");
         Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    })
 }

@@ -2,11 +2,10 @@
 //! edit.
 
 use crate::{policies::HttpPeer, resources};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::Result;
 use e2e::{
     http::{self, Request, Response},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Stack},
+    stack::{DataPlane, Stack},
 };
 use std::{
     io::{BufReader, Write as _},
@@ -82,7 +81,7 @@ impl Routed {
 
     /// Asks once.
     fn ask(&self, request: &Request<'_>) -> Result<Response> {
-        http::send(self.stack.gateway(), request)
+        self.stack.send(request)
     }
 
     /// Posts a text.
@@ -94,14 +93,9 @@ impl Routed {
         http::read_response(&mut BufReader::new(stream))
     }
 
-    /// Asks until what comes back is as it should be. Workers of a proxy take an edit one by one.
+    /// Asks until what comes back is as it should be.
     fn until(&self, what: &str, request: &Request<'_>, is_so: impl Fn(&Response) -> bool) -> Result<Response> {
-        let found = wait_for(what, PATIENCE, || {
-            let answer = self.ask(request)?;
-            ensure!(is_so(&answer), "the last answer was {answer:?}");
-            Ok(Some(answer))
-        });
-        found.map(|(answer, _)| answer).with_context(|| self.stack.logs())
+        self.stack.ask_until(what, request, is_so)
     }
 
     /// Asks until the status is this.
@@ -112,8 +106,7 @@ impl Routed {
 
     /// Waits for anything else.
     fn holds(&self, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
-        let found = wait_for(what, PATIENCE, || Ok(holds()?.then_some(())));
-        found.map(drop).with_context(|| self.stack.logs())
+        self.stack.look_until(what, || Ok(holds()?.then_some(())))
     }
 }
 

@@ -1,12 +1,8 @@
 //! What browsers ask and say.
 
 use super::{Guarded, get};
-use anyhow::{Context as _, Result, ensure};
-use e2e::{
-    http::{self, Request},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE},
-};
+use anyhow::Result;
+use e2e::{http::Request, stack::DataPlane};
 
 pub(crate) fn scripts_of_other_origins_are_told_what_they_may_do(plane: &DataPlane) -> Result<()> {
     let www = Guarded::start(plane)?;
@@ -30,13 +26,9 @@ pub(crate) fn scripts_of_other_origins_are_told_what_they_may_do(plane: &DataPla
     allow("https://*.friend.example", "GET, PUT")?;
     // Without the header a browser lets no script read anything, whatever else the answer says.
     let told = |headers, wanted: Option<&str>| {
-        let answer = wait_for("what scripts may do", PATIENCE, || {
-            let answer = http::send(www.stack.gateway(), &asks(headers))?;
-            let told = answer.header("access-control-allow-origin");
-            ensure!(told == wanted, "the last answer was {answer:?}");
-            Ok(Some(answer))
-        });
-        answer.map(|(answer, _)| answer).with_context(|| www.stack.logs())
+        www.stack.ask_until("what scripts may do", &asks(headers), |answer| {
+            answer.header("access-control-allow-origin") == wanted
+        })
     };
     let answer = told(&friend, Some("https://app.friend.example"))?;
     for (header, value) in [

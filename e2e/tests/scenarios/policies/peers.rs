@@ -55,18 +55,23 @@ pub(crate) struct HttpPeer {
 
 impl HttpPeer {
     /// Answers each request.
-    pub(crate) fn start<B: AsRef<[u8]>>(answer: impl Fn(&Received) -> Answer<B> + Send + 'static) -> Result<Self> {
+    pub(crate) fn start<B: AsRef<[u8]>>(
+        answer: impl Fn(&Received) -> Answer<B> + Send + Sync + 'static,
+    ) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
+        let answer = Arc::new(answer);
         let accepting = thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
+                // Connections on which a proxy never asks anything hold nobody up.
+                let answer = Arc::clone(&answer);
                 // A proxy that has left isn't worth a word.
-                let _ = serve(stream, &answer);
+                thread::spawn(move || serve(stream, &*answer));
             }
         });
         Ok(Self {

@@ -13,13 +13,13 @@ use base64::{
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::{
-    cell::RefCell,
     collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
+use tokio::sync::Mutex;
 
 /// The client.
 pub(super) const CLIENT: &str = "www";
@@ -45,7 +45,7 @@ struct State {
     /// Whether it tells of itself.
     tells: Arc<AtomicBool>,
     /// Logins by the code that was given for them: each counts once.
-    codes: RefCell<BTreeMap<String, Login>>,
+    codes: Mutex<BTreeMap<String, Login>>,
 }
 
 impl Provider {
@@ -55,7 +55,7 @@ impl Provider {
         let state = State {
             signer: Signer::new()?,
             tells: Arc::clone(&tells),
-            codes: RefCell::default(),
+            codes: Mutex::default(),
         };
         let server =
             HttpPeer::start(move |request| state.answer(request).unwrap_or_else(|| refused("invalid_request")))?;
@@ -126,7 +126,7 @@ impl State {
         if !is_right {
             return None;
         }
-        let mut codes = self.codes.borrow_mut();
+        let mut codes = self.codes.blocking_lock();
         let code = format!("code-{}", codes.len());
         codes.insert(code.clone(), Login { challenge });
         let back = format!("{REDIRECT}?code={code}&state={}", escaped(state));
@@ -139,7 +139,7 @@ impl State {
         if credentials != format!("{CLIENT}:{SECRET}").as_bytes() {
             return Some((401, Vec::new(), json!({"error": "invalid_client"}).to_string()));
         }
-        let login = self.codes.borrow_mut().remove(asked.get("code")?)?;
+        let login = self.codes.blocking_lock().remove(asked.get("code")?)?;
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(asked.get("code_verifier")?));
         let is_right = asked.get("grant_type")? == "authorization_code"
             && asked.get("redirect_uri")? == REDIRECT

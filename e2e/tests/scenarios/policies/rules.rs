@@ -5,12 +5,11 @@ use crate::{
     backends,
     resources::{backend, gateway, listener, route, security_policy},
 };
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
     http::{self, Request},
     ports,
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Stack},
+    stack::{DataPlane, Stack},
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -100,14 +99,13 @@ pub(crate) fn connections_are_let_in_by_address(plane: &DataPlane) -> Result<()>
     ];
     stack.put("streams.yaml", &resources.concat())?;
     let hears = |wanted: &str| {
-        let heard = wait_for(&format!("{wanted:?} over TCP"), PATIENCE, || {
+        stack.look_until(&format!("{wanted:?} over TCP"), || {
             let answer = backends::say(http::connect(here)?, "hello");
             // A connection may be reset as well as ended.
             let answer = answer.unwrap_or_default();
             ensure!(answer == wanted, "the last answer was {answer:?}");
             Ok(Some(()))
-        });
-        heard.map(drop).with_context(|| stack.logs())
+        })
     };
     let guard = |cidr: &str| {
         let target = "{ group: gateway.networking.k8s.io, kind: TCPRoute, name: lines }";

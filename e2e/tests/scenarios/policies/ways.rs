@@ -93,14 +93,12 @@ pub(crate) fn connections_of_before_are_not_let_past_a_new_guard(plane: &DataPla
 
 /// Waits until requests are refused with some words.
 fn refuses_with(www: &Guarded, said: &str) -> Result<()> {
-    let found = wait_for(&format!("a refusal with {said:?}"), PATIENCE, || {
-        let answer = http::send(www.stack.gateway(), &get(&[]))?;
-        let body = String::from_utf8_lossy(&answer.body).into_owned();
-        let is_it = body.contains(said) && body.is_empty() == said.is_empty();
-        ensure!(is_it, "the last answer was {} {body}", answer.status);
-        Ok(Some(()))
-    });
-    found.map(drop).with_context(|| www.stack.logs())
+    let is_it = |answer: &Response| {
+        let body = String::from_utf8_lossy(&answer.body);
+        body.contains(said) && body.is_empty() == said.is_empty()
+    };
+    let what = format!("a refusal with {said:?}");
+    www.stack.ask_until(&what, &get(&[]), is_it).map(drop)
 }
 
 /// Asks until it is over; gives the first answer to somebody who was let in.

@@ -76,14 +76,9 @@ pub(crate) fn what_a_cluster_bears_is_bounded(plane: &DataPlane) -> Result<()> {
         go.store(false, Ordering::Relaxed);
         let first = thread::spawn(move || http::send(gateway, &Request::get(super::HOST, "/hold")));
         www.holds("a request under way", || Ok(held.load(Ordering::Relaxed)))?;
-        // Without the policy it waits for its turn at the backend, which takes one connection after the other.
-        let second = thread::spawn(move || http::send(gateway, &get("/")));
-        while !second.is_finished() && !go.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(100));
-            go.store(true, Ordering::Relaxed);
-        }
+        let second = www.ask(&get("/"));
         go.store(true, Ordering::Relaxed);
-        let (Ok(first), Ok(second)) = (first.join(), second.join()) else {
+        let Ok(first) = first.join() else {
             anyhow::bail!("a client stopped");
         };
         let (first, second) = (first?, second?);

@@ -1,11 +1,10 @@
 //! What changes responses, holds them up, or has the proxy answer in place of a backend that fails too often.
 
 use crate::resources;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::{
-    http::{self, Request, Response},
-    process::wait_for,
-    stack::{DataPlane, PATIENCE, Stack},
+    http::{Request, Response},
+    stack::{DataPlane, Stack},
 };
 use std::{
     io::Read,
@@ -28,7 +27,7 @@ fn send(stack: &Stack, path: &str, headers: &[(&str, &str)]) -> Result<Response>
         headers,
         ..Request::get(HOST, path)
     };
-    http::send(stack.gateway(), &request)
+    stack.send(&request)
 }
 
 /// Waits until a request is answered as it should be.
@@ -38,12 +37,11 @@ fn wait(
     headers: &[(&str, &str)],
     is_wanted: impl Fn(&Response) -> bool,
 ) -> Result<Response> {
-    let found = wait_for(&format!("the answer to {path} with {headers:?}"), PATIENCE, || {
-        let answer = send(stack, path, headers)?;
-        ensure!(is_wanted(&answer), "the last answer was {answer:?}");
-        Ok(Some(answer))
-    });
-    found.map(|(answer, _)| answer).with_context(|| stack.logs())
+    let request = Request {
+        headers,
+        ..Request::get(HOST, path)
+    };
+    stack.ask_until(&format!("the answer to {path} with {headers:?}"), &request, is_wanted)
 }
 
 fn decoded(answer: &Response) -> Result<Vec<u8>> {
@@ -163,7 +161,7 @@ pub(crate) fn responses_pass_at_a_rate(plane: &DataPlane) -> Result<()> {
     )?;
     // The echo tells of it all.
     let long = "x".repeat(2048);
-    let found = wait_for("a slow response", PATIENCE, || {
+    stack.look_until("a slow response", || {
         let begun = Instant::now();
         let answer = send(&stack, "/", &[("x-long", &long)])?;
         ensure!(answer.status == 200, "{answer:?}");
@@ -175,8 +173,7 @@ pub(crate) fn responses_pass_at_a_rate(plane: &DataPlane) -> Result<()> {
             begun.elapsed()
         );
         Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    })
 }
 
 pub(crate) fn requests_are_refused_while_too_few_succeed(plane: &DataPlane) -> Result<()> {
@@ -189,26 +186,24 @@ pub(crate) fn requests_are_refused_while_too_few_succeed(plane: &DataPlane) -> R
         assert_eq!(send(&stack, "/", &[])?.status, 200);
     }
     // Who is refused is a matter of chance, and more are the fewer succeed.
-    let refused = wait_for("most requests to be refused", PATIENCE, || {
+    stack.look_until("most requests to be refused", || {
         let mut refused = 0;
         for _ in 0..20 {
             refused += usize::from(send(&stack, "/status/500", &[])?.status == 503);
         }
         ensure!(refused >= 10, "{refused} of 20 were refused");
         Ok(Some(()))
-    });
-    refused.map(drop).with_context(|| stack.logs())?;
+    })?;
     let answer = wait(&stack, "/", &[], |answer| answer.status == 503)?;
     assert!(answer.body.is_empty(), "{answer:?}");
     // Some are always let through.
     wait(&stack, "/", &[], |answer| answer.status == 200)?;
 
     stack.remove("policy.yaml")?;
-    let found = wait_for("a time without refusals", PATIENCE, || {
+    stack.look_until("a time without refusals", || {
         for _ in 0..20 {
             ensure!(send(&stack, "/", &[])?.status == 200, "one was refused");
         }
         Ok(Some(()))
-    });
-    found.map(drop).with_context(|| stack.logs())
+    })
 }
