@@ -10,7 +10,7 @@ use anyhow::Result;
 /// Measures and publishes.
 pub(crate) fn run() -> Result<()> {
     let lab = Lab::build()?;
-    let programs = Programs::build(Profile::Release)?;
+    let programs = Programs::build(Profile::Dist)?;
     let mut bench = workspace::cargo()?;
     bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "cluster"]);
     lab.around(&mut bench, "bench")?;

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 /// Measures and publishes.
 pub(crate) fn run() -> Result<()> {
-    let programs = Programs::build(Profile::Release)?;
+    let programs = Programs::build(Profile::Dist)?;
     let mut bench = workspace::cargo()?;
     bench.args(["bench", "--quiet", "--locked", "-p", "e2e", "--bench", "fleet"]);
     let table = report::table(&mut bench, &programs)?;

@@ -42,14 +42,14 @@ struct Sample {
 
 /// Measures and publishes.
 pub(crate) fn run(runs: usize, seconds: u64) -> Result<()> {
-    let programs = Programs::build(Profile::Release)?;
+    let programs = Programs::build(Profile::Dist)?;
     let build = workspace::cargo()?
         .args(["build", "--locked", "--release", "-p", "e2e", "--bin", "edge-load"])
         .status();
     if !build?.success() {
         bail!("the load generator doesn't build");
     }
-    let load = programs.path("edge-load");
+    let load = workspace::target_dir()?.join("release/edge-load");
     let envoy = envoy::binary()?;
     let own = programs.path("edge-proxy");
     let mut body = format!(

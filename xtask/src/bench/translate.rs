@@ -18,7 +18,7 @@ const SIZES: [usize; 4] = [10, 100, 1_000, 10_000];
 
 /// Measures and publishes.
 pub(crate) fn run(runs: usize) -> Result<()> {
-    let programs = Programs::build(Profile::Release)?;
+    let programs = Programs::build(Profile::Dist)?;
     let folder = tempfile::tempdir()?;
     let mut body = format!(
         "`edgectl x translate --to xds`, output to /dev/null, the fastest of {runs} runs; memory is the peak of the \
