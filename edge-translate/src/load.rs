@@ -403,8 +403,8 @@ pub struct Warning {
 
 /// Reads one object that an API server holds, by the same rules as a file, except that a field nobody here knows is no
 /// slip: the server knows it, or would have dropped it.
-pub fn from_value(value: Value) -> Result<(Object, Vec<Warning>), Warning> {
-    let read = object::object(&Node::from_value(&value), &DEFAULT_NAMESPACE.into());
+pub fn from_value(value: &Value) -> Result<(Object, Vec<Warning>), Warning> {
+    let read = object::object(&Node::from_value(value), &DEFAULT_NAMESPACE.into());
     let mut warnings: Vec<Warning> = read
         .remarks
         .into_iter()

@@ -31,7 +31,7 @@ fn translator() -> Translator {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c", "namespace": "a"},
             "stringData": {"tls.crt": CERTIFICATE, "tls.key": KEY}}),
     ] {
-        translator.apply(Change::Put(load::from_value(value).unwrap().0));
+        translator.apply(Change::Put(load::from_value(&value).unwrap().0));
     }
     translator
 }

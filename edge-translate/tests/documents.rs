@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 const URL: &str = "https://idp.example/.well-known/openid-configuration";
 
 fn put(translator: &mut Translator, value: Value) {
-    translator.apply(Change::Put(load::from_value(value).unwrap().0));
+    translator.apply(Change::Put(load::from_value(&value).unwrap().0));
 }
 
 /// A route, and what a login needs but for the policy.

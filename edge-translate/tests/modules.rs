@@ -20,7 +20,7 @@ use std::sync::Arc;
 const URL: &str = "https://modules.example/m.wasm";
 
 fn put(translator: &mut Translator, value: Value) {
-    translator.apply(Change::Put(load::from_value(value).unwrap().0));
+    translator.apply(Change::Put(load::from_value(&value).unwrap().0));
 }
 
 /// Two routes.

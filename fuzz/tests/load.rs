@@ -73,7 +73,7 @@ fn loading() {
             for loaded in &loaded.objects {
                 assert!((1..=lines).contains(&loaded.line), "line {} of\n{text}", loaded.line);
                 let value = loaded.object.to_value().unwrap();
-                let (again, _) = from_value(value.clone()).unwrap_or_else(|w| panic!("{}: {value}", w.message));
+                let (again, _) = from_value(&value).unwrap_or_else(|w| panic!("{}: {value}", w.message));
                 assert_eq!(again, loaded.object, "written and read again, from\n{text}");
             }
         });

@@ -83,7 +83,7 @@ pub(crate) fn without_nulls(value: Value) -> Value {
 /// Reads a generated object. What can't be read at all is a mistake of the generator.
 pub(crate) fn read(value: Value) -> Object {
     let value = without_nulls(value);
-    match load::from_value(value.clone()) {
+    match load::from_value(&value) {
         Ok((object, _)) => object,
         Err(warning) => panic!("{}: {value}", warning.message),
     }

@@ -26,7 +26,7 @@ pub(super) fn add(objects: &mut Vec<LoadedObject>, settings: &Settings) {
         .chain(edge_proxy(objects, settings));
     let added: Vec<Value> = added.collect();
     // What we made up ourselves can't be malformed; if it ever were, it would be missing and reported as such.
-    let read = added.into_iter().filter_map(|value| load::from_value(value).ok());
+    let read = added.into_iter().filter_map(|value| load::from_value(&value).ok());
     for (object, _) in read {
         let key = object.key();
         objects.retain(|known| known.object.key() != key);

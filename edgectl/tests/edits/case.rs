@@ -34,7 +34,7 @@ impl Case {
         let text = fs::read_to_string(folder.join("input.yaml")).ok()?;
         let documents = text.split("\n---\n").map(|one| serde_yaml::from_str(one).ok());
         let objects: Vec<Value> = documents.collect::<Option<_>>()?;
-        let are_readable = objects.iter().all(|value| load::from_value(value.clone()).is_ok());
+        let are_readable = objects.iter().all(|value| load::from_value(value).is_ok());
         let mut names = folder.iter().rev().map(|part| part.to_str().unwrap());
         let (case, topic) = (names.next()?, names.next()?);
         are_readable.then(|| Self {
@@ -68,7 +68,7 @@ pub(crate) fn is_one_of(value: &Value, kinds: &[&str]) -> bool {
 
 /// An object as the loader reads it.
 pub(crate) fn read(value: &Value) -> Object {
-    load::from_value(value.clone()).unwrap().0
+    load::from_value(value).unwrap().0
 }
 
 /// A translator that follows a case.

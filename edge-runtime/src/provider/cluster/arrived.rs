@@ -157,7 +157,7 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
         // Items of a list don't say what they are, and of an object of which only the metadata came that is all it says.
         self.value["apiVersion"] = resource.api_version.as_str().into();
         self.value["kind"] = resource.kind.as_str().into();
-        match from_value(self.value) {
+        match from_value(&self.value) {
             Ok((object, remarks)) => {
                 for remark in remarks {
                     tracing::debug!(object = %key, "{}", remark.message);

@@ -87,7 +87,7 @@ mod tests {
         let labelled = |name: &str, team: &str| {
             let metadata = json!({ "name": name, "labels": { "team": team } });
             let value = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
-            Change::Put(from_value(value).unwrap().0)
+            Change::Put(from_value(&value).unwrap().0)
         };
         assert_eq!(named(&chosen), ["system"]);
         assert!(chosen.follow(&[labelled("one", "a"), labelled("two", "b")]));

@@ -7,7 +7,7 @@ use crate::api::{
 use crate::load::from_value;
 
 fn read(value: Value) -> Object {
-    let (object, mut warnings) = from_value(value).unwrap();
+    let (object, mut warnings) = from_value(&value).unwrap();
     warnings.retain(|w| !w.message.contains("is not supported by this version"));
     assert_eq!(warnings, []);
     object

@@ -29,7 +29,7 @@ fn main() -> Result<()> {
     let mut out = io::stdout().lock();
     for (line, number) in io::stdin().lock().lines().zip(1..) {
         let event: Value = serde_json::from_str(&line?).with_context(|| format!("line {number} is no JSON"))?;
-        match change(event) {
+        match change(&event) {
             Ok(change) => controller.translator.apply(change),
             // What can't be read is said of this object; the others don't notice.
             Err(warning) => writeln!(out, "line {number}: {}", warning.message)?,
@@ -39,8 +39,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn change(mut event: Value) -> Result<Change, load::Warning> {
-    let (object, _) = load::from_value(event["object"].take())?;
+fn change(event: &Value) -> Result<Change, load::Warning> {
+    let (object, _) = load::from_value(&event["object"])?;
     Ok(match event["type"].as_str() {
         Some("DELETED") => Change::Remove(object.key()),
         _ => Change::Put(object),
