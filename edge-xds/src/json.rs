@@ -175,6 +175,15 @@ impl Codec {
         }
     }
 
+    /// An encoded message with the entries of its maps in one order; everything else keeps its bytes.
+    pub(crate) fn with_sorted_maps(&self, name: &str, bytes: &[u8]) -> Result<Vec<u8>, JsonError> {
+        let descriptor = self.descriptor(name)?;
+        canonical::sort_maps(&self.pool, &descriptor, bytes).map_err(|error| JsonError::Malformed {
+            name: descriptor.full_name().to_owned(),
+            message: error.to_string(),
+        })
+    }
+
     /// Writes an encoded message to a serializer, without a value in between.
     pub fn serialize<S: Serializer>(
         &self,

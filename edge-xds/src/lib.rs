@@ -3,6 +3,7 @@
 //! * [`json`]: protobuf messages to and from JSON, with `Any` expanded, by a descriptor set that is compiled in.
 //! * [`snapshot`]: encoded resources with the hash of their content as version, and what differs between two states.
 //! * [`lower`]: a fleet of the IR to a snapshot, incrementally.
+//! * [`hooks`]: what services of the operator make of resources.
 //! * [`limits`]: what the service of global rate limits is told.
 //! * [`delta`]: the server side of the delta protocol.
 //! * [`lookup`]: large virtual hosts as stock Envoy finds routes in them at once.
@@ -40,6 +41,7 @@
 pub mod bootstrap;
 pub mod delta;
 pub mod dump;
+pub mod hooks;
 pub mod json;
 pub mod limits;
 pub mod lookup;

@@ -51,7 +51,7 @@ pub(crate) use between::{between, tables_of};
 pub(crate) use filter::described;
 pub(crate) use host::host_suffix;
 pub(crate) use route::INTERNAL_ERROR;
-pub(crate) use table::{encode_host_alone, replace_hosts, table_of_name};
+pub(crate) use table::{encode_host_alone, plain_table_name, replace_hosts, table_of_name};
 
 use crate::{
     patch::Patched,

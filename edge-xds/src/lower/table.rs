@@ -26,9 +26,14 @@ const GUARDED: char = '~';
 
 /// The table of a name, behind whichever guards it is now; the name may be that on the wire.
 pub(crate) fn table_of_name<'a>(section: &'a Section, name: &str) -> Option<&'a Arc<Entry>> {
-    let plain = name.split(GUARDED).next().unwrap_or(name);
+    let plain = plain_table_name(name);
     let is_meant = |entry: &&Arc<Entry>| matches!(&entry.source, Source::Table(table) if *table.name == *plain);
     section.get(name).or_else(|| section.entries().iter().find(is_meant))
+}
+
+/// The name of a table, of one on the wire.
+pub(crate) fn plain_table_name(name: &str) -> &str {
+    name.split(GUARDED).next().unwrap_or(name)
 }
 
 /// The last list of tables and what became of each.
