@@ -25,6 +25,7 @@ pub mod config;
 pub mod documents;
 mod due;
 mod error;
+pub mod extensions;
 mod files;
 mod folders;
 pub mod http;

@@ -101,6 +101,7 @@ struct Server {
     hub: Hub,
     world: Task,
     documents: Task,
+    extensions: Task,
     running: Running,
     xds: Task,
     admin: Task,
@@ -193,6 +194,7 @@ impl Server {
         let info = info(&config, &start, &sockets, &addresses, &prepared);
         let (hub, ends, world) = Hub::start(&config, providers, pace, info);
         let documents = hub.fetch_documents(Modules::new(addresses.modules, certificate.clone()));
+        let extensions = hub.call_extensions();
         let authorizer = prepared.authorizer(&config);
         let xds = hub.serve_xds(sockets.xds.clone(), certificate.clone(), authorizer.clone(), &config);
         let running = match prepared {
@@ -221,6 +223,7 @@ impl Server {
             hub,
             world,
             documents,
+            extensions,
             running,
             xds,
             admin,
@@ -247,6 +250,7 @@ impl Server {
         }
         self.admin.stop(STOP_GRACE).await;
         self.documents.stop(STOP_GRACE).await;
+        self.extensions.stop(STOP_GRACE).await;
         last.stop(STOP_GRACE).await;
         drop(self.hub);
         // The world ends when nobody sends to it any more.

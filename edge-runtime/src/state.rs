@@ -11,14 +11,17 @@ use crate::machine_ports::OwnProxies;
 use edge_ir::{FleetKey, Infra, Origins};
 use edge_translate::{
     Change, Fact, Question, Settings,
-    api::{Object, ObjectKey},
+    api::{Object, ObjectKey, SecretBytes},
+    config::extension::ExtensionManager,
     load::LoadFinding,
     status::Status,
 };
 use edge_xds::{
+    hooks::{Asked, Outcome, QuestionKey},
     limits::Resources,
     snapshot::{ResourceType, Snapshot},
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
@@ -48,6 +51,35 @@ pub enum Input {
     Proxies(Option<OwnProxies>),
     /// What was found out about the outside.
     Facts(Vec<Fact>),
+    /// What came of questions to extension services, with their numbers.
+    Answers(Vec<(QuestionKey, u64, Outcome)>),
+}
+
+/// What extension services are asked, and which there are.
+#[derive(Clone, Debug, Default)]
+pub struct Extensions {
+    /// The services, in the order in which they are called.
+    pub services: Arc<[ServiceTerms]>,
+    /// What is asked.
+    pub questions: BTreeMap<QuestionKey, Asked>,
+}
+
+/// An extension service, with what Secrets say of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceTerms {
+    /// As it is configured.
+    pub manager: ExtensionManager,
+    /// By what it is known and we are, if it is spoken with over TLS; or why that isn't known.
+    pub tls: Option<Result<ServiceTls, String>>,
+}
+
+/// By what an extension service is known, and we by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceTls {
+    /// Certificates (PEM) of those who vouch for it.
+    pub authorities: SecretBytes,
+    /// Our certificate and its key (PEM).
+    pub identity: Option<(SecretBytes, SecretBytes)>,
 }
 
 /// Documents and modules that translation asks for. What was no longer asked for in between has another number, so that it
@@ -188,6 +220,18 @@ pub enum KeptFrom {
     Fleet(FleetKey, usize),
     /// Proxies that are connected to this other replica; the number tells what they refuse apart.
     Elsewhere(Arc<str>, usize),
+    /// Every proxy of this fleet, because an extension service fails over it; the number tells such apart.
+    Extension(FleetKey, usize),
+}
+
+/// Who rejects something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Refuser {
+    /// Proxies.
+    #[default]
+    DataPlane,
+    /// An extension service, or nobody: it doesn't answer.
+    Extension,
 }
 
 /// Why a resource was rejected, and whose it is.
@@ -195,6 +239,8 @@ pub enum KeptFrom {
 pub struct Rejection {
     /// The fleet.
     pub fleet: FleetKey,
+    /// Who rejects it.
+    pub by: Refuser,
     /// What is wrong with it: the proxy's words, cut to what a user can use.
     pub reason: Arc<str>,
     /// The objects that it came from, and those that refer to it.

@@ -9,7 +9,9 @@
 use crate::{
     machine_ports::PortClaims,
     metrics::{Counter, Gauge, Metrics, Timer},
-    state::{Coverage, Documents, FleetState, Input, Ledger, ProviderName, Published},
+    state::{
+        Coverage, Documents, Extensions, FleetState, Input, Ledger, ProviderName, Published, Rejections, StatusChanges,
+    },
 };
 use edge_ir::{Fleet, FleetKey, Infra, PatchFailure};
 use edge_translate::{
@@ -29,10 +31,12 @@ use tokio::{
 };
 
 mod clock;
+mod hooked;
 #[cfg(test)]
 mod tests;
 
 use clock::Clock;
+use hooked::Hooking;
 
 /// Batches that wait for the world. When it is full, providers wait, and what they see meanwhile becomes one batch.
 pub const QUEUE: usize = 64;
@@ -67,6 +71,10 @@ pub struct Outputs {
     pub ledger: Arc<Ledger>,
     /// The documents that translation asks for.
     pub documents: watch::Sender<Documents>,
+    /// What extension services are asked.
+    pub extensions: watch::Sender<Extensions>,
+    /// What isn't served, and why; of that, what extension services fail over.
+    pub rejections: Arc<watch::Sender<Rejections>>,
     /// Measurements.
     pub metrics: Arc<Metrics>,
 }
@@ -151,12 +159,19 @@ struct World {
     faults: Vec<Fault>,
     /// What the service of global rate limits is told, where there shall be one.
     limits: Option<RateLimits>,
+    /// What extension services make of fleets.
+    hooking: Hooking,
+    /// Statuses that wait for the first publication.
+    unsaid: StatusChanges,
 }
 
 struct Lowered {
     lowering: Lowering,
     /// What was lowered last.
     fleet: Arc<Fleet>,
+    /// What it was lowered to.
+    built: Arc<Snapshot>,
+    /// What is served of that.
     snapshot: Arc<Snapshot>,
     /// The latest infrastructure that could be used.
     infra: Option<Arc<Infra>>,
@@ -167,6 +182,7 @@ struct Lowered {
 impl World {
     fn new(terms: Terms, outputs: Outputs) -> Self {
         let limits = terms.settings.rate_limit.as_ref().map(|_| RateLimits::new());
+        let hooking = Hooking::new(&terms.settings);
         Self {
             translator: Translator::new(terms.settings),
             clock: Clock::default(),
@@ -179,6 +195,8 @@ impl World {
             partial: BTreeSet::new(),
             faults: Vec::new(),
             limits,
+            hooking,
+            unsaid: StatusChanges::new(),
         }
     }
 
@@ -204,6 +222,7 @@ impl World {
             Input::Settings(settings) => {
                 let wanted = settings.rate_limit.is_some();
                 self.limits = wanted.then(|| self.limits.take().unwrap_or_default());
+                self.hooking.follow(&settings);
                 self.translator.set_settings(*settings);
                 self.since.get_or_insert_with(Instant::now);
             }
@@ -215,6 +234,10 @@ impl World {
             }
             Input::Facts(facts) => {
                 self.learn(facts);
+                self.since.get_or_insert_with(Instant::now);
+            }
+            Input::Answers(answers) => {
+                self.hooking.take(answers);
                 self.since.get_or_insert_with(Instant::now);
             }
         }
@@ -238,12 +261,17 @@ impl World {
             translation = self.translator.translate();
             statuses.append(&mut translation.statuses);
         }
-        let fleets = self.lower(&translation);
+        self.lower(&translation);
         if self.tell_patches() {
             let mut after = self.translator.translate();
             statuses.append(&mut after.statuses);
             self.follow(&after.wanted);
         }
+        self.unsaid.append(&mut statuses);
+        if !self.hook() {
+            return;
+        }
+        let fleets = self.states(&translation);
         let limits = self.limits.as_mut();
         let published = Published {
             limits: limits
@@ -263,7 +291,7 @@ impl World {
         tracing::debug!(fleets = published.fleets.len(), took = ?begun.elapsed(), "translated");
         self.tell_faults(&translation.faults);
         // First, so that who hears of the state finds in the ledger what is said about it.
-        self.outputs.ledger.put(statuses);
+        self.outputs.ledger.put(std::mem::take(&mut self.unsaid));
         self.outputs.published.send_replace(Some(Arc::new(published)));
     }
 
@@ -289,14 +317,15 @@ impl World {
 
     /// How long until there may be another answer to what translation asks.
     fn wait(&self) -> Option<Duration> {
-        [self.clock.wait(), self.ports.wait()].into_iter().flatten().min()
+        let waits = [self.clock.wait(), self.ports.wait(), self.hooking.wait()];
+        waits.into_iter().flatten().min()
     }
 
     /// Whether there is another answer to what translation asks.
     fn learns(&mut self) -> bool {
         let answers = self.ports.look_again();
         let is_other_port = self.learn(answers);
-        is_other_port || self.clock.is_due()
+        is_other_port || self.clock.is_due() || self.hooking.is_due()
     }
 
     fn learn(&mut self, answers: Vec<Fact>) -> bool {
@@ -334,7 +363,7 @@ impl World {
         is_news
     }
 
-    fn lower(&mut self, translation: &Translation) -> BTreeMap<FleetKey, FleetState> {
+    fn lower(&mut self, translation: &Translation) {
         let translator = &mut self.translator;
         self.fleets.retain(|key, lowered| {
             let stays = translation.fleets.contains_key(key);
@@ -343,47 +372,69 @@ impl World {
             }
             stays
         });
-        let mut states = BTreeMap::new();
         for (key, fleet) in &translation.fleets {
-            let infra = translation.infra.get(key).cloned();
-            let lowered = self.lowered(key, fleet);
-            lowered.infra = infra.clone().or(lowered.infra.take());
-            let state = FleetState {
-                snapshot: Arc::clone(&lowered.snapshot),
-                infra,
-                last_infra: lowered.infra.clone(),
-            };
-            states.insert(key.clone(), state);
+            self.lower_fleet(key, fleet);
         }
-        states
     }
 
-    fn lowered(&mut self, key: &FleetKey, fleet: &Arc<Fleet>) -> &mut Lowered {
+    fn lower_fleet(&mut self, key: &FleetKey, fleet: &Arc<Fleet>) {
         let metrics = &self.outputs.metrics;
         let lowered = self.fleets.entry(key.clone()).or_insert_with(|| {
             metrics.count(Counter::SnapshotsCreated);
             let mut lowering = Lowering::default();
-            let snapshot = Arc::new(lowering.lower(fleet));
-            if *snapshot != Snapshot::default() {
-                metrics.count(Counter::SnapshotsUpdated);
-            }
             Lowered {
+                built: Arc::new(lowering.lower(fleet)),
                 lowering,
                 fleet: Arc::clone(fleet),
-                snapshot,
+                snapshot: Arc::default(),
                 infra: None,
                 told: None,
             }
         });
         if !Arc::ptr_eq(&lowered.fleet, fleet) {
             lowered.fleet = Arc::clone(fleet);
-            let snapshot = lowered.lowering.lower(fleet);
-            if *lowered.snapshot != snapshot {
-                metrics.count(Counter::SnapshotsUpdated);
-                lowered.snapshot = Arc::new(snapshot);
+            let built = lowered.lowering.lower(fleet);
+            if *lowered.built != built {
+                lowered.built = Arc::new(built);
             }
         }
-        lowered
+    }
+
+    /// Lets extension services change what fleets were lowered to. Says whether there is something to publish: not before
+    /// they have answered for the first time, for what they do would be taken from proxies that run.
+    fn hook(&mut self) -> bool {
+        let is_first = self.outputs.published.borrow().is_none();
+        let fleets = self.fleets.iter();
+        let fleets = fleets.map(|(key, lowered)| (key, (&lowered.built, &lowered.snapshot)));
+        let hooked = self.hooking.apply(fleets, &self.translator);
+        self.hooking.tell(&self.outputs);
+        if is_first && hooked.must_wait {
+            tracing::info!("nothing is published until the extension services have answered");
+            return false;
+        }
+        for (key, snapshot) in hooked.snapshots {
+            if let Some(lowered) = self.fleets.get_mut(&key)
+                && *lowered.snapshot != *snapshot
+            {
+                self.outputs.metrics.count(Counter::SnapshotsUpdated);
+                lowered.snapshot = snapshot;
+            }
+        }
+        true
+    }
+
+    fn states(&mut self, translation: &Translation) -> BTreeMap<FleetKey, FleetState> {
+        let fleets = self.fleets.iter_mut().map(|(key, lowered)| {
+            let infra = translation.infra.get(key).cloned();
+            lowered.infra = infra.clone().or(lowered.infra.take());
+            let state = FleetState {
+                snapshot: Arc::clone(&lowered.snapshot),
+                infra,
+                last_infra: lowered.infra.clone(),
+            };
+            (key.clone(), state)
+        });
+        fleets.collect()
     }
 }
 

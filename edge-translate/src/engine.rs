@@ -182,6 +182,11 @@ impl Translator {
         self.world.everything().map(|object| (object.key(), object)).collect()
     }
 
+    /// An object that is in force.
+    pub fn object(&self, key: &ObjectKey) -> Option<&Object> {
+        self.world.object(key.kind, self.world.id(&key.namespace, &key.name))
+    }
+
     /// How many values and inputs are remembered; grows and shrinks with the world.
     pub fn memo_size(&self) -> usize {
         self.memo.len()

@@ -4,6 +4,7 @@ use crate::{
     api::{EdgeProxy, edge_proxy::EdgeProxySpec},
     config::{
         EdgeGateway,
+        extension::ExtensionManager,
         provider::{DeployModeType, ProviderType},
     },
     phase::gateways::proxy_settings,
@@ -47,6 +48,9 @@ pub struct Settings {
     pub check_objects: Option<ObjectCheck>,
     /// The EdgeProxy of every fleet whose class and Gateway name none.
     pub edge_proxy: Option<Arc<EdgeProxy>>,
+    /// Services that change what a fleet becomes on its way to proxies, in the order in which they are called. Translation
+    /// calls nobody.
+    pub extensions: Arc<[ExtensionManager]>,
 }
 
 /// Returns why a bootstrap customisation can't be used.
@@ -119,6 +123,7 @@ impl Settings {
             lua_api: lua_api(config),
             check_bootstrap,
             edge_proxy: config.edge_proxy.as_deref().map(default_proxy),
+            extensions: config.extensions().cloned().collect(),
             ..Self::default()
         }
     }
@@ -185,6 +190,7 @@ impl PartialEq for Settings {
             check_bootstrap,
             check_objects,
             edge_proxy,
+            extensions,
         } = self;
         *controller_name == other.controller_name
             && *controller_namespace == other.controller_namespace
@@ -198,6 +204,7 @@ impl PartialEq for Settings {
             && *lua_api == other.lua_api
             && check_bootstrap.is_some() == other.check_bootstrap.is_some()
             && check_objects.is_some() == other.check_objects.is_some()
+            && *extensions == other.extensions
             && *edge_proxy == other.edge_proxy
     }
 }
@@ -218,6 +225,7 @@ impl Default for Settings {
             check_bootstrap: None,
             check_objects: None,
             edge_proxy: None,
+            extensions: Arc::default(),
         }
     }
 }

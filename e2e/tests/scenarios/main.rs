@@ -6,6 +6,7 @@
 mod backends;
 mod changes;
 mod clients;
+mod extension_server;
 mod extensions;
 mod gateways;
 mod grpc;
@@ -26,6 +27,10 @@ use changes::{
 use clients::{
     as_many_connections_are_open_as_the_policy_allows, backends_are_told_whose_connections_they_get,
     connections_tell_whose_they_are,
+};
+use extension_server::{
+    a_service_may_change_a_whole_fleet, a_service_of_the_operator_changes_what_proxies_are_sent,
+    a_service_that_is_named_and_not_there_stops_nothing,
 };
 use extensions::{
     a_service_processes_responses, modules_tell_clients_what_they_like, scripts_tell_clients_what_they_like,
@@ -99,6 +104,9 @@ e2e::with_each_data_plane! {
     connections_tell_whose_they_are,
     as_many_connections_are_open_as_the_policy_allows,
     backends_are_told_whose_connections_they_get,
+    a_service_of_the_operator_changes_what_proxies_are_sent,
+    a_service_may_change_a_whole_fleet,
+    a_service_that_is_named_and_not_there_stops_nothing,
 }
 
 e2e::with_envoy! {

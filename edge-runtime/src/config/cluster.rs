@@ -5,7 +5,8 @@ use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
 use edge_ir::RateLimitInfra;
 use edge_translate::{
     Feature,
-    api::{DurationText, LabelSelector},
+    api::{DurationText, Kind, LabelSelector, ObjectKey, SecretRef},
+    config::EdgeGateway,
     config::provider::{ClusterProvider, DeployModeType, LeaderElection, WatchModeType},
     rate_limit_infra,
 };
@@ -47,6 +48,8 @@ pub struct Cluster {
     pub topology_injector: Feature,
     /// What is made around the service of global rate limits, if there is to be one.
     pub rate_limit: Option<Arc<RateLimitInfra>>,
+    /// Secrets that the configuration names: those of extension services.
+    pub secrets: BTreeSet<ObjectKey>,
 }
 
 /// Namespaces whose objects count, beside the controller's own.
@@ -84,6 +87,7 @@ impl Cluster {
             shutdown_manager_image,
             topology_injector,
             rate_limit,
+            secrets,
         } = self;
         let fields = [
             ("watch", *scope != other.scope),
@@ -96,6 +100,7 @@ impl Cluster {
             ),
             ("proxyTopologyInjector", *topology_injector != other.topology_injector),
             ("the rate limit service", *rate_limit != other.rate_limit),
+            ("Secrets of extension services", *secrets != other.secrets),
         ];
         fields
             .into_iter()
@@ -151,9 +156,22 @@ impl Reading {
                 Some(_) => None,
                 None => rate_limit_infra(&self.file).map(Arc::new),
             },
+            secrets: secrets(&self.file, &namespace),
             namespace,
         }
     }
+}
+
+/// The Secrets that the file names.
+fn secrets(file: &EdgeGateway, namespace: &Arc<str>) -> BTreeSet<ObjectKey> {
+    let services = file.extensions().filter_map(|manager| manager.service.as_deref());
+    let tls = services.filter_map(|service| service.tls.as_deref());
+    let named = tls.flat_map(|tls| std::iter::once(&tls.certificate_ref).chain(&tls.client_certificate_ref));
+    let key = |reference: &SecretRef| {
+        let of = reference.namespace.as_deref().unwrap_or(namespace);
+        ObjectKey::new(Kind::Secret, of, &*reference.name)
+    };
+    named.map(key).collect()
 }
 
 fn scope(given: &ClusterProvider) -> Scope {

@@ -33,8 +33,8 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         telemetry,
         xds_server: _,
         rate_limit,
-        extension_manager,
-        extension_managers,
+        extension_manager: _,
+        extension_managers: _,
         extension_apis,
         gateway_api,
         runtime_flags,
@@ -52,20 +52,6 @@ pub(super) fn unused(file: &EdgeGateway) -> Vec<Remark> {
         (
             unstarted.is_some_and(|service| service.telemetry.is_some()),
             ("rateLimit.telemetry", NOT_STARTED),
-        ),
-        (
-            extension_manager.is_some(),
-            (
-                "extensionManager",
-                "no extension services are called; the field is ignored",
-            ),
-        ),
-        (
-            !extension_managers.is_empty(),
-            (
-                "extensionManagers",
-                "no extension services are called; the field is ignored",
-            ),
         ),
         (gateway_api.is_some(), ("gatewayAPI", ALWAYS_READ)),
         (

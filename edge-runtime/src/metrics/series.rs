@@ -47,6 +47,10 @@ series! {
         ZonesUntold = ("topology_injector_events_total", "status=\"skipped\"", "Bindings of pods that the topology injector was asked about.");
         /// Pods whose zone couldn't be found out.
         ZonesUnknown = ("topology_injector_events_total", "status=\"failure\"", "Bindings of pods that the topology injector was asked about.");
+        /// Answers of extension services that were taken.
+        ExtensionCalls = ("extension_calls_total", "status=\"success\"", "Calls of extension services.");
+        /// Calls of extension services that failed, or whose answer couldn't be used.
+        ExtensionFailures = ("extension_calls_total", "status=\"failure\"", "Calls of extension services.");
         /// Fleets that appeared.
         SnapshotsCreated = ("xds_snapshot_create_total", "", "Fleets that got their first snapshot.");
         /// Snapshots that replaced another.
@@ -97,6 +101,8 @@ series! {
         Streams = ("xds_streams", "", "Open discovery streams.");
         /// Bugs of the translation that stand.
         TranslationFaults = ("translate_faults", "", "Units of translation that failed over their input and keep their last result.");
+        /// What stands at its last good version, or isn't served, because an extension service fails over it.
+        ExtensionHeld = ("extension_held", "", "Resources that are kept back because an extension service fails over them.");
         /// Fleets that are served.
         Fleets = ("xds_fleets", "", "Fleets that have a snapshot.");
     }

@@ -88,7 +88,7 @@ pub async fn run(api: Api, cluster: Cluster, kinds: Kinds, outputs: Outputs, sto
         again: kinds.again,
         served: Arc::default(),
         namespaces: Namespaces::new(&cluster.namespace, &cluster.scope),
-        table: Table::new(&cluster.namespace),
+        table: Table::new(&cluster.namespace, &cluster.secrets),
         watches: JoinSet::new(),
         running: BTreeMap::new(),
         number: 0,

@@ -1,7 +1,7 @@
 //! What a replica tells of its proxies, as text of bounded length. Pure.
 
 use crate::{
-    state::{Connection, Deliveries, Delivery, KeptFrom, Rejection, RejectionKey, Rejections},
+    state::{Connection, Deliveries, Delivery, KeptFrom, Refuser, Rejection, RejectionKey, Rejections},
     status::overlay::served,
 };
 use edge_ir::{FleetKey, Origin};
@@ -34,6 +34,9 @@ struct Refusal {
     kind: String,
     name: Arc<str>,
     reason: Arc<str>,
+    /// Who refuses it; older replicas don't say.
+    #[serde(default)]
+    by: Refuser,
     origins: Vec<Origin>,
 }
 
@@ -45,6 +48,7 @@ impl Account {
             kind: key.kind.type_url().to_owned(),
             name: Arc::clone(&key.name),
             reason: Arc::clone(&rejection.reason),
+            by: rejection.by,
             origins: rejection.origins.iter().map(named).collect(),
         };
         let objects = |keys: BTreeSet<ObjectKey>| keys.iter().map(origin).collect();
@@ -110,6 +114,7 @@ impl Account {
             };
             let rejection = Rejection {
                 fleet: refusal.fleet.clone(),
+                by: refusal.by,
                 reason: Arc::clone(&refusal.reason),
                 origins: refusal.origins.clone().into(),
             };

@@ -5,7 +5,7 @@ use super::{
     others::{Heard, Others},
 };
 use crate::{
-    state::{Connection, Deliveries, Delivery, KeptFrom, Rejection, RejectionKey, Rejections},
+    state::{Connection, Deliveries, Delivery, KeptFrom, Refuser, Rejection, RejectionKey, Rejections},
     status::overlay::{by_object, served},
 };
 use edge_ir::Origin;
@@ -32,6 +32,7 @@ fn refused(stream: u64, resource: &str, reason: &str) -> (RejectionKey, Rejectio
     };
     let rejection = Rejection {
         fleet: "ns/gw".into(),
+        by: Refuser::DataPlane,
         reason: reason.into(),
         origins: [origin("gw")].into(),
     };

@@ -5,13 +5,14 @@ use crate::{
     admin::Pages,
     certs::{ServerTls, TlsFiles},
     config::Config,
-    documents,
+    documents, extensions,
     http::{self, Query, Reply},
     metrics::Metrics,
     modules::Modules,
     replicas,
     state::{
-        AdminAddresses, Deliveries, Documents, Findings, Input, Ledger, ProviderName, Published, Rejections, Reports,
+        AdminAddresses, Deliveries, Documents, Extensions, Findings, Input, Ledger, ProviderName, Published,
+        Rejections, Reports,
     },
     status::Sources,
     task::{Supervision, Task},
@@ -42,6 +43,8 @@ pub(super) struct Hub {
     pub(super) supervision: Supervision,
     /// The documents that translation asks for.
     documents: watch::Receiver<Documents>,
+    /// What extension services are asked.
+    extensions: watch::Receiver<Extensions>,
     pages: Pages,
 }
 
@@ -74,10 +77,13 @@ impl Hub {
         let deliveries = Arc::new(watch::Sender::new(Deliveries::new()));
         let (awaited, progress) = watch::channel(None);
         let (asking, documents) = watch::channel(Documents::default());
+        let (asking_services, extensions) = watch::channel(Extensions::default());
         let outputs = Outputs {
             published,
             ledger: Arc::clone(&ledger),
             documents: asking,
+            extensions: asking_services,
+            rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
         };
         let terms = Terms {
@@ -118,6 +124,7 @@ impl Hub {
             metrics,
             supervision,
             documents,
+            extensions,
             pages,
         };
         (hub, Ends { sources, found }, world)
@@ -136,6 +143,14 @@ impl Hub {
         let (asked, inputs) = (self.documents.clone(), self.inputs.clone());
         Task::lasting("documents", &self.supervision, move |stop| {
             documents::run(asked.clone(), modules.clone(), inputs.clone(), stop)
+        })
+    }
+
+    /// Starts what calls extension services. It sleeps while there are none.
+    pub(super) fn call_extensions(&self) -> Task {
+        let (asked, inputs, metrics) = (self.extensions.clone(), self.inputs.clone(), Arc::clone(&self.metrics));
+        Task::lasting("extensions", &self.supervision, move |stop| {
+            extensions::run(asked.clone(), inputs.clone(), Arc::clone(&metrics), stop)
         })
     }
 

@@ -1,7 +1,7 @@
 //! What only the running system knows, laid over the translation's statuses: whether proxies run, and what they
 //! reject.
 
-use crate::state::{Address, Availability, Deliveries, Malformed, Rejections, Report};
+use crate::state::{Address, Availability, Deliveries, Malformed, Refuser, Rejections, Report};
 use edge_ir::{FleetKey, Origin};
 use edge_translate::{
     api::{Kind, ObjectKey, ParentReference},
@@ -23,6 +23,8 @@ pub struct Rejected {
     pub fleet: FleetKey,
     /// The part of the object.
     pub section: Option<Arc<str>>,
+    /// Who rejected it.
+    pub by: Refuser,
     /// What is wrong with it.
     pub reason: Arc<str>,
 }
@@ -39,6 +41,7 @@ pub fn by_object(rejections: &Rejections) -> BTreeMap<ObjectKey, Vec<Rejected>> 
                 let rejected = Rejected {
                     fleet: rejection.fleet.clone(),
                     section: origin.section.clone(),
+                    by: rejection.by,
                     reason: Arc::clone(&rejection.reason),
                 };
                 objects.entry(key).or_default().push(rejected);
@@ -175,7 +178,7 @@ pub fn add_rejections(status: &mut Status, object: &ObjectKey, rejected: &[Rejec
                 all.any(|rejection| rejection.section.as_ref() == Some(&listener.name))
             };
             if !listeners.is_empty() && listeners.iter().all(is_rejected) {
-                let reasons: BTreeSet<String> = rejected.iter().map(reason).collect();
+                let reasons: BTreeSet<(Refuser, String)> = rejected.iter().map(reason).collect();
                 reject(conditions, reasons.into_iter().collect());
             }
         }
@@ -214,21 +217,28 @@ pub fn add_malformed(status: &mut Status, malformed: &Malformed) {
 }
 
 /// One condition for all.
-fn reject(conditions: &mut Vec<Condition>, reasons: Vec<String>) {
-    if !reasons.is_empty() {
-        let message = format!("Rejected by the data plane: {}", reasons.join("; "));
-        set(conditions, Condition::no(PROGRAMMED, "Invalid", message));
+fn reject(conditions: &mut Vec<Condition>, reasons: Vec<(Refuser, String)>) {
+    let of = |refuser: Refuser, intro: &str| {
+        let own = reasons.iter().filter(|(by, _)| *by == refuser);
+        let own: Vec<&str> = own.map(|(_, reason)| &**reason).collect();
+        (!own.is_empty()).then(|| format!("{intro}: {}", own.join("; ")))
+    };
+    let refused = of(Refuser::DataPlane, "Rejected by the data plane");
+    let held = of(Refuser::Extension, "Kept back, the last good version stays in force");
+    let messages: Vec<String> = refused.into_iter().chain(held).collect();
+    if !messages.is_empty() {
+        set(conditions, Condition::no(PROGRAMMED, "Invalid", messages.join("; ")));
     }
 }
 
-fn reason(rejection: &Rejected) -> String {
-    rejection.reason.to_string()
+fn reason(rejection: &Rejected) -> (Refuser, String) {
+    (rejection.by, rejection.reason.to_string())
 }
 
 /// A route or a policy says everything in one place, so the part of it is named.
-fn reason_with_section(rejection: &Rejected) -> String {
+fn reason_with_section(rejection: &Rejected) -> (Refuser, String) {
     match &rejection.section {
-        Some(section) => format!("{section}: {}", rejection.reason),
+        Some(section) => (rejection.by, format!("{section}: {}", rejection.reason)),
         None => reason(rejection),
     }
 }

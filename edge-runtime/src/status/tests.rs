@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::state::{
-    Address, Availability, Connection, Coverage, Delivery, FleetState, KeptFrom, Malformed, Rejection, RejectionKey,
-    Report, sample::infra,
+    Address, Availability, Connection, Coverage, Delivery, FleetState, KeptFrom, Malformed, Refuser, Rejection,
+    RejectionKey, Report, sample::infra,
 };
 use edge_ir::{FleetKey, Infra, Origin, ProxySettings};
 use edge_translate::{
@@ -80,6 +80,7 @@ fn rejections() -> Rejections {
     let origins = [origin(Some("http"))].into();
     let rejection = Rejection {
         fleet: "ns/gw".into(),
+        by: Refuser::DataPlane,
         reason: "address in use".into(),
         origins,
     };
@@ -479,6 +480,7 @@ fn a_rejection_is_told_only_under_parents_that_the_fleet_serves() {
     let rejected = overlay::Rejected {
         fleet: "ns/here".into(),
         section: Some("rule/2".into()),
+        by: Refuser::DataPlane,
         reason: "match.path: bad".into(),
     };
     overlay::add_rejections(

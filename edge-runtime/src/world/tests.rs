@@ -1,12 +1,15 @@
 //! What is published when, from real objects.
 
 use super::*;
-use crate::state::Batch;
+use crate::state::{Batch, Refuser};
 use edge_translate::{
     Change,
     load::{Limits, Source, load},
 };
-use edge_xds::snapshot::ResourceType;
+use edge_xds::{
+    hooks::{Answer, Cause, Outcome, Problem, Question},
+    snapshot::ResourceType,
+};
 
 const FILES: ProviderName = ProviderName("file");
 const OTHERS: ProviderName = ProviderName("others");
@@ -31,11 +34,19 @@ struct Rig {
     published: watch::Receiver<Option<Arc<Published>>>,
     metrics: Arc<Metrics>,
     ledger: Arc<Ledger>,
+    asked: watch::Receiver<Extensions>,
+    rejections: Arc<watch::Sender<Rejections>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Rig {
     fn start(providers: &[ProviderName], pace: Pace) -> Self {
+        Self::start_with(Settings::default(), providers, pace)
+    }
+
+    fn start_with(settings: Settings, providers: &[ProviderName], pace: Pace) -> Self {
+        let (asking, asked) = watch::channel(Extensions::default());
+        let rejections = Arc::<watch::Sender<Rejections>>::default();
         let (inputs, receiver) = mpsc::channel(QUEUE);
         let (published_sender, published) = watch::channel(None);
         let ledger = Arc::new(Ledger::default());
@@ -44,10 +55,12 @@ impl Rig {
             published: published_sender,
             ledger: Arc::clone(&ledger),
             documents: watch::Sender::default(),
+            extensions: asking,
+            rejections: Arc::clone(&rejections),
             metrics: Arc::clone(&metrics),
         };
         let terms = Terms {
-            settings: Settings::default(),
+            settings,
             providers: providers.iter().copied().collect(),
             pace,
         };
@@ -56,6 +69,8 @@ impl Rig {
             published,
             metrics,
             ledger,
+            asked,
+            rejections,
             task: tokio::task::spawn_blocking(move || run(terms, receiver, outputs)),
         }
     }
@@ -194,4 +209,74 @@ async fn nobody_waits_for_a_writer_of_statuses_and_the_latest_wins() {
     assert_eq!(ledger.take(), []);
     ledger.begin();
     assert_eq!(ledger.take().len(), 2, "a writer that begins is told everything");
+}
+
+#[tokio::test]
+async fn nothing_is_published_before_extension_services_have_answered() {
+    let text = "apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nextensionManager: { service: { host: x }, hooks: { \
+                xdsTranslator: { post: [HTTPListener] } } }";
+    let config = edge_translate::config::parse(&Source { name: "test", text }).unwrap();
+    let mut rig = Rig::start_with(Settings::of(&config, None), &[FILES], Pace::default());
+    rig.send(GATEWAY).await;
+    rig.synced(FILES).await;
+    let answer = async |rig: &mut Rig, how: fn(&Question) -> Outcome| {
+        let asked = rig
+            .asked
+            .wait_for(|asked| !asked.questions.is_empty())
+            .await
+            .unwrap()
+            .clone();
+        let answers = asked
+            .questions
+            .iter()
+            .map(|(key, asked)| (*key, asked.number, how(&asked.question)));
+        rig.inputs.send(Input::Answers(answers.collect())).await.unwrap();
+    };
+    // A service that is out of reach has said nothing.
+    answer(&mut rig, |_| failed(Cause::Unreachable)).await;
+    rig.send(GATEWAY).await;
+    rig.taken(2).await;
+    assert!(rig.published.borrow().is_none());
+    answer(&mut rig, |question| match question {
+        Question::One { resource, .. } => Outcome {
+            answer: Some(Answer::One(resource.clone())),
+            problem: None,
+        },
+        Question::All(_) => panic!("nobody asked that"),
+    })
+    .await;
+    rig.published.changed().await.unwrap();
+    let listeners = |published: &Option<Arc<Published>>| {
+        let fleets = published.as_ref().unwrap().fleets.clone();
+        let snapshot = Arc::clone(&fleets.values().next().unwrap().snapshot);
+        let entries = snapshot.section(ResourceType::Listener).entries().iter();
+        entries.map(|entry| entry.name.to_string()).collect::<Vec<_>>()
+    };
+    assert!(listeners(&rig.published.borrow()).contains(&"tcp-80".to_owned()));
+    assert!(rig.rejections.borrow().is_empty());
+
+    // From now on what it fails over is kept back alone.
+    rig.send(&GATEWAY.replace("port: 80 }]", "port: 80 }, { name: more, protocol: HTTP, port: 81 }]"))
+        .await;
+    answer(&mut rig, |_| failed(Cause::Unreachable)).await;
+    rig.published
+        .wait_for(|published| listeners(published).len() >= 2)
+        .await
+        .unwrap();
+    let mut rejections = rig.rejections.subscribe();
+    let rejections = rejections
+        .wait_for(|rejections| !rejections.is_empty())
+        .await
+        .unwrap()
+        .clone();
+    assert_eq!(rejections.values().next().unwrap().by, Refuser::Extension);
+    assert!(!listeners(&rig.published.borrow()).contains(&"tcp-81".to_owned()));
+}
+
+fn failed(cause: Cause) -> Outcome {
+    let text = "the extension service x says no".into();
+    Outcome {
+        answer: None,
+        problem: Some(Problem { text, cause }),
+    }
 }

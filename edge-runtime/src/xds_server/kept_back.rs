@@ -3,7 +3,7 @@
 //! A stream finds out what its proxy refuses; from then on no proxy of the fleet is sent it, until it changes. What is
 //! kept back is told as a rejection, whether or not a proxy is connected.
 
-use crate::state::{KeptFrom, Published, Rejection, RejectionKey, Rejections};
+use crate::state::{KeptFrom, Published, Refuser, Rejection, RejectionKey, Rejections};
 use edge_ir::FleetKey;
 use edge_xds::{
     delta,
@@ -95,7 +95,7 @@ impl Drop for KeptBack {
         if Arc::strong_count(&self.all) == 1 {
             self.rejections.send_if_modified(|all| {
                 let before = all.len();
-                all.retain(|key, _| matches!(key.from, KeptFrom::Stream(_)));
+                all.retain(|key, _| !matches!(key.from, KeptFrom::Fleet(..)));
                 all.len() != before
             });
         }
@@ -110,6 +110,7 @@ fn rejection(fleet: &FleetKey, n: usize, held: &Held) -> (RejectionKey, Rejectio
     };
     let rejection = Rejection {
         fleet: fleet.clone(),
+        by: Refuser::DataPlane,
         reason: delta::reason(&held.detail, &held.table).into(),
         origins: Arc::clone(&held.origins),
     };

@@ -14,7 +14,7 @@ use crate::{
     backoff::{jittered, random},
     due,
     metrics::{Counter, Gauge, Timer},
-    state::{FleetState, KeptFrom, Rejection, RejectionKey},
+    state::{FleetState, KeptFrom, Refuser, Rejection, RejectionKey},
     task::Stop,
 };
 use edge_ir::{FleetKey, Origin};
@@ -344,6 +344,7 @@ impl Session {
         };
         let rejection = Rejection {
             fleet: self.fleet.clone(),
+            by: Refuser::DataPlane,
             reason: reason.into(),
             origins: rejection.origins.into(),
         };

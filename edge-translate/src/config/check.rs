@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::api::{DurationText, Quantity};
 use crate::config::EdgeGateway;
-use crate::config::extension::{ExtensionManager, ExtensionService};
+use crate::config::extension::{ExtensionManager, ExtensionRetry, ExtensionService, ExtensionTls, XdsHook};
 use crate::config::provider::{
     ClusterProvider, CustomProvider, DeployModeType, InfrastructureProvider, InfrastructureProviderType,
     LeaderElection, ProviderType, ResourceProvider, ResourceProviderType, WatchMode, WatchModeType,
@@ -15,6 +15,26 @@ use crate::config::service::{RateLimit, RateLimitBackendType, TelemetrySink};
 
 /// Takes the path of a field and what is wrong with it.
 type Sink<'s> = &'s mut dyn FnMut(&str, &str);
+
+/// Status codes of gRPC, as they are written in resources; OK is none that is tried again.
+const GRPC_CODES: &[&str] = &[
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
 
 /// Components that have a log level of their own.
 const LOG_COMPONENTS: &[&str] = &[
@@ -292,6 +312,8 @@ fn check_manager(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
             &format!("{path}: hooks are required: say when the extension is called"),
         );
     }
+    check_hooks(manager, path, fault);
+    check_kinds(manager, path, fault);
     match &manager.service {
         None => fault(
             path,
@@ -306,7 +328,82 @@ fn check_manager(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
     );
 }
 
+fn check_hooks(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
+    let hooks = manager.hooks.as_ref().and_then(|hooks| hooks.xds_translator.as_ref());
+    let Some(hooks) = hooks else { return };
+    let path = format!("{path}.hooks.xdsTranslator");
+    if !hooks.pre.is_empty() {
+        fault(
+            &format!("{path}.pre"),
+            &format!("{path}.pre: nothing is asked before resources are made; name hooks under post"),
+        );
+    }
+    for hook in &hooks.post {
+        if let XdsHook::Other(other) = hook {
+            let known = XdsHook::KNOWN.join(", ");
+            fault(
+                &format!("{path}.post"),
+                &format!("{path}.post: {other} is not known; expected one of {known}"),
+            );
+        }
+    }
+}
+
+/// Kinds of the service's own would be watched, and aren't yet: refused by name, for what refers to them would be closed.
+fn check_kinds(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
+    let kinds = [
+        ("resources", &manager.resources),
+        ("policyResources", &manager.policy_resources),
+        ("backendResources", &manager.backend_resources),
+    ];
+    for (field, _) in kinds.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
+        fault(
+            &format!("{path}.{field}"),
+            &format!("{path}.{field}: objects of other kinds can't be given to an extension yet; leave the field out"),
+        );
+    }
+}
+
+fn check_tls(tls: &ExtensionTls, path: &str, fault: Sink<'_>) {
+    let refs = [
+        ("certificateRef", Some(&tls.certificate_ref)),
+        ("clientCertificateRef", tls.client_certificate_ref.as_ref()),
+    ];
+    for (field, reference) in refs {
+        if reference.is_some_and(|reference| &*reference.kind != "Secret" || !reference.group.is_empty()) {
+            fault(
+                &format!("{path}.{field}"),
+                &format!("{path}.{field}: only a Secret can be named"),
+            );
+        }
+    }
+}
+
+fn check_retry(retry: &ExtensionRetry, path: &str, fault: Sink<'_>) {
+    if retry.max_attempts.is_some_and(|attempts| attempts < 1) {
+        fault(
+            &format!("{path}.maxAttempts"),
+            &format!("{path}.maxAttempts: must be greater than 0"),
+        );
+    }
+    positive_duration(&format!("{path}.initialBackoff"), retry.initial_backoff.as_ref(), fault);
+    positive_duration(&format!("{path}.maxBackoff"), retry.max_backoff.as_ref(), fault);
+    let codes = retry.retryable_status_codes.iter();
+    for code in codes.filter(|code| !GRPC_CODES.contains(&&***code)) {
+        fault(
+            &format!("{path}.RetryableStatusCodes"),
+            &format!("{path}.RetryableStatusCodes: {code} is no status code of gRPC"),
+        );
+    }
+}
+
 fn check_service(service: &ExtensionService, path: &str, fault: Sink<'_>) {
+    if let Some(tls) = &service.tls {
+        check_tls(tls, &format!("{path}.tls"), fault);
+    }
+    if let Some(retry) = &service.retry {
+        check_retry(retry, &format!("{path}.retry"), fault);
+    }
     let targets = [
         service.fqdn.is_some(),
         service.ip.is_some(),

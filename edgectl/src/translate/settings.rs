@@ -1,9 +1,17 @@
 //! Settings of the translation, as the controller would have them.
 
 use anyhow::{Context, Result, bail};
-use edge_translate::{Platform, Settings, config::parse, load::Source};
+use edge_translate::{
+    Platform, Settings,
+    config::{EdgeGateway, parse},
+    load::Source,
+};
 use edge_xds::bootstrap::check_patch;
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
 
 /// The settings of a controller in a cluster with every optional kind switched on, so that what is shown depends on
 /// the resources alone.
@@ -24,10 +32,25 @@ pub(super) fn of_file(path: &Path) -> Result<Settings> {
         name: &name,
         text: &text,
     }) {
-        Ok(config) => Ok(Settings::of(&config, Some(check_patch)).with_object_check(edge_infra::check)),
+        Ok(config) => {
+            warn_of_extensions(&name, &config)?;
+            Ok(Settings::of(&config, Some(check_patch)).with_object_check(edge_infra::check))
+        }
         Err(findings) => bail!(
             "{}",
             findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         ),
     }
+}
+
+/// Nobody is called from here, so what extension services would change isn't shown.
+fn warn_of_extensions(name: &str, config: &EdgeGateway) -> Result<()> {
+    if config.extensions().next().is_some() {
+        writeln!(
+            io::stderr().lock(),
+            "{name}: warning: extensionManager: extension services are not called here; xDS is shown as it is before they \
+             change it"
+        )?;
+    }
+    Ok(())
 }

@@ -139,8 +139,13 @@ pub(crate) struct GrpcPeer {
 impl GrpcPeer {
     /// Starts one that serves this.
     pub(crate) fn serving(services: Router) -> Result<Self> {
+        Self::serving_on(0, services)
+    }
+
+    /// Starts one that serves this on a port; 0: any.
+    pub(crate) fn serving_on(port: u16, services: Router) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let listener = runtime.block_on(tokio::net::TcpListener::bind(address))?;
         let port = listener.local_addr()?.port();
         runtime.spawn(services.serve_with_incoming(TcpIncoming::from(listener)));

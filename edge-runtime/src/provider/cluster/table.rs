@@ -88,10 +88,11 @@ impl Turned {
 }
 
 impl Table {
-    /// Nothing is known yet.
-    pub(super) fn new(home: &Arc<str>) -> Self {
+    /// Nothing is known yet. Some Secrets are needed whatever objects name.
+    pub(super) fn new(home: &Arc<str>, secrets: &BTreeSet<ObjectKey>) -> Self {
         Self {
             home: Arc::clone(home),
+            needed: secrets.iter().map(|key| (key.clone(), 1)).collect(),
             ..Self::default()
         }
     }

@@ -217,6 +217,7 @@ impl Rig {
             shutdown_manager_image: "none".into(),
             topology_injector: Feature::Disabled,
             rate_limit: None,
+            secrets: [].into(),
         };
         let api = Api::of(server.client());
         let kinds = Kinds {

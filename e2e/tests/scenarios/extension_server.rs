@@ -1,0 +1,200 @@
+//! An extension service in force: what it changes is served and asked about once, what it fails over stays as it was, what
+//! is new meanwhile is closed, and all heals when it is back.
+
+mod service;
+
+use crate::{
+    resources::route,
+    statuses::{route_says, wait_until_answered},
+};
+use anyhow::{Context as _, Result, ensure};
+use e2e::{
+    http::{self, Request},
+    ports,
+    process::wait_for,
+    stack::{DataPlane, PATIENCE, Site, Stack},
+    traffic::Traffic,
+};
+use service::{Says, Service};
+use std::fs;
+
+/// The host of the quickstart's route.
+const HOST: &str = "www.example.com";
+
+/// The quickstart, whose controller asks a service at a port. What stands in the manager beside it is given as lines.
+fn site(port: u16, more: &str) -> Result<Site> {
+    let site = Site::new()?;
+    let config = fs::read_to_string(site.config())?;
+    fs::write(site.config(), config + &manager(port, more))?;
+    Ok(site)
+}
+
+fn manager(port: u16, more: &str) -> String {
+    format!("\nextensionManager:\n  service: {{ ip: {{ address: 127.0.0.1, port: {port} }} }}\n{more}")
+}
+
+const HOOKS: &str = "  hooks: { xdsTranslator: { post: [Route, VirtualHost, HTTPListener, Cluster] } }\n";
+
+fn named(name: &str) -> String {
+    let head = format!("  hostnames: [{name}.example.com]\n");
+    route("HTTPRoute", name, "{ name: quickstart }", &head, "echo")
+}
+
+/// A route that leads to another cluster than before.
+fn renamed(name: &str) -> String {
+    let retried = "rules:\n    - timeouts: { request: 20s }\n      backendRefs";
+    named(name).replace("rules:\n    - backendRefs", retried)
+}
+
+/// Waits until a host's clients are told this for its route, and this for itself.
+fn is_told(stack: &Stack, host: &str, by_route: Option<&str>, by_host: Option<&str>) -> Result<()> {
+    wait_until_answered(stack, host, 200, ("x-by-route", by_route))?;
+    wait_until_answered(stack, host, 200, ("x-by-host", by_host))
+}
+
+/// Waits until the status of a route says that it is kept back; or, for no words, that it isn't.
+fn says(stack: &Stack, route: &str, why: Option<&str>) -> Result<()> {
+    let found = wait_for("the status of the route", PATIENCE, || {
+        let messages = route_says(&stack.status()?, route, "Programmed", "False");
+        let is_so = match why {
+            Some(why) => messages.iter().any(|message| message.contains(why)),
+            None => messages.is_empty(),
+        };
+        ensure!(is_so, "it says {messages:?}");
+        Ok(Some(()))
+    });
+    found.map(drop).with_context(|| stack.logs())
+}
+
+pub(crate) fn a_service_of_the_operator_changes_what_proxies_are_sent(plane: &DataPlane) -> Result<()> {
+    let service = Service::default();
+    let one = Says {
+        by_route: "one",
+        by_host: "host",
+        ..Says::default()
+    };
+    service.say(one.clone());
+    let [port] = ports::free()?;
+    let peer = service.start_on(port)?;
+    let mut stack = Stack::start_at(site(port, HOOKS)?, plane)?;
+    is_told(&stack, HOST, Some("one www.example.com"), Some("host"))?;
+
+    // What an edit doesn't touch costs no call.
+    let n_before = (
+        service.calls("/www/"),
+        service.calls("Listener"),
+        service.calls("Cluster"),
+    );
+    stack.put("other.yaml", &named("other"))?;
+    is_told(&stack, "other.example.com", Some("one other.example.com"), Some("host"))?;
+    let n_after = (
+        service.calls("/www/"),
+        service.calls("Listener"),
+        service.calls("Cluster"),
+    );
+    ensure!(n_before == n_after, "{n_before:?} {n_after:?}");
+
+    // What it fails over stays as it was, and the rest is served.
+    let traffic = Traffic::start(stack.gateway(), "other.example.com", 2);
+    service.say(Says {
+        refused: Some("/other/"),
+        by_route: "two",
+        ..one.clone()
+    });
+    stack.put("other.yaml", &renamed("other"))?;
+    says(&stack, "other", Some("nobody knows such routes"))?;
+    stack.put("third.yaml", &named("third"))?;
+    is_told(&stack, "third.example.com", Some("two third.example.com"), Some("host"))?;
+    is_told(&stack, "other.example.com", Some("one other.example.com"), Some("host"))?;
+    service.say(one.clone());
+    says(&stack, "other", None)?;
+
+    // Nobody is there: what serves goes on, what is new is closed.
+    drop(peer);
+    stack.put("fourth.yaml", &named("fourth"))?;
+    stack.wait_for_status("fourth.example.com", "/", 500)?;
+    says(&stack, "fourth", Some("can't be reached"))?;
+    is_told(&stack, HOST, Some("one www.example.com"), Some("host"))?;
+    traffic.stop_without_failure().with_context(|| stack.logs())?;
+    let peer = service.start_on(port)?;
+    is_told(
+        &stack,
+        "fourth.example.com",
+        Some("one fourth.example.com"),
+        Some("host"),
+    )?;
+    says(&stack, "fourth", None)?;
+
+    // Without it, and allowed to: everything as it was made.
+    drop(peer);
+    stack.put("fifth.yaml", &named("fifth"))?;
+    stack.wait_for_status("fifth.example.com", "/", 500)?;
+    let config = fs::read_to_string(stack.site.config())?;
+    fs::write(stack.site.config(), config + "  failOpen: true\n")?;
+    is_told(&stack, "fifth.example.com", None, None)?;
+    is_told(&stack, HOST, None, None)?;
+
+    // Back again, it closes a cluster and bounds what the listener takes.
+    service.say(Says {
+        full: Some("echo"),
+        head: Some(2),
+        ..Says::default()
+    });
+    let _peer = service.start_on(port)?;
+    stack.wait_for_status(HOST, "/", 503)?;
+    let large = "x".repeat(4096);
+    let request = Request {
+        headers: &[("x-large", &large)],
+        ..Request::get(HOST, "/")
+    };
+    let found = wait_for("a head that is too large", PATIENCE, || {
+        Ok((http::send(stack.gateway(), &request)?.status == 431).then_some(()))
+    });
+    found.map(drop).with_context(|| stack.logs())
+}
+
+pub(crate) fn a_service_may_change_a_whole_fleet(plane: &DataPlane) -> Result<()> {
+    let service = Service::default();
+    service.say(Says {
+        by_route: "one",
+        ..Says::default()
+    });
+    let [port] = ports::free()?;
+    let _peer = service.start_on(port)?;
+    let hooks = "  hooks: { xdsTranslator: { post: [Translation], translation: { route: { includeAll: true } } } }\n";
+    let stack = Stack::start_at(site(port, hooks)?, plane)?;
+    let told = |told: &str| wait_until_answered(&stack, HOST, 200, ("x-by-route", Some(told)));
+    told("one")?;
+    service.say(Says {
+        refused: Some("all"),
+        ..Says::default()
+    });
+    stack.put("other.yaml", &named("other"))?;
+    let found = wait_for("the status of the Gateway", PATIENCE, || {
+        let text = stack.status()?.to_string();
+        Ok(text.contains("answers Internal: not as it is").then_some(()))
+    });
+    found.with_context(|| stack.logs())?;
+    told("one")?;
+    service.say(Says {
+        by_route: "two",
+        ..Says::default()
+    });
+    told("two")?;
+    wait_until_answered(&stack, "other.example.com", 200, ("x-by-route", Some("two")))
+}
+
+pub(crate) fn a_service_that_is_named_and_not_there_stops_nothing(plane: &DataPlane) -> Result<()> {
+    let mut stack = Stack::start(plane)?;
+    let traffic = Traffic::start(stack.gateway(), HOST, 2);
+    let [port] = ports::free()?;
+    let config = fs::read_to_string(stack.site.config())?;
+    fs::write(stack.site.config(), config.clone() + &manager(port, HOOKS))?;
+    says(&stack, "www", Some("can't be reached"))?;
+    stack.put("other.yaml", &named("other"))?;
+    stack.wait_for_status("other.example.com", "/", 500)?;
+    fs::write(stack.site.config(), config)?;
+    stack.wait_for_status("other.example.com", "/", 200)?;
+    says(&stack, "www", None)?;
+    traffic.stop_without_failure().with_context(|| stack.logs()).map(drop)
+}

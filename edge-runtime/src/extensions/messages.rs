@@ -1,0 +1,99 @@
+//! The messages of `proto/extension`, by their numbers. Resources stay encoded: on the wire a message within a message is
+//! its bytes, and what isn't decoded isn't lost.
+
+use bytes::Bytes;
+use edge_xds::hooks::{Hook, Resources};
+use edge_xds::snapshot::ResourceType;
+use prost::Message;
+
+/// `Post…ModifyRequest` about one resource.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OneRequest {
+    /// The resource.
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub(super) resource: Option<Bytes>,
+    /// What else there is to know.
+    #[prost(message, optional, tag = "2")]
+    pub(super) context: Option<Context>,
+}
+
+/// `Post…ModifyResponse` about one resource.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OneResponse {
+    /// The resource; none: it stays as it is.
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub(super) resource: Option<Bytes>,
+}
+
+/// `Post…ExtensionContext`: that of routes, and of others with what they have of it.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Context {
+    /// Domains of a route's host.
+    #[prost(string, repeated, tag = "2")]
+    pub(super) hostnames: Vec<String>,
+}
+
+/// `PostTranslateModifyRequest`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AllRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(super) context: Option<Context>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub(super) clusters: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub(super) secrets: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub(super) listeners: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub(super) routes: Vec<Bytes>,
+}
+
+/// `PostTranslateModifyResponse`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AllResponse {
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub(super) clusters: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub(super) secrets: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub(super) listeners: Vec<Bytes>,
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub(super) routes: Vec<Bytes>,
+}
+
+impl AllRequest {
+    pub(super) fn new(resources: &Resources) -> Self {
+        let of = |kind| resources.get(&kind).cloned().unwrap_or_default();
+        Self {
+            context: Some(Context::default()),
+            clusters: of(ResourceType::Cluster),
+            secrets: of(ResourceType::Secret),
+            listeners: of(ResourceType::Listener),
+            routes: of(ResourceType::Routes),
+        }
+    }
+}
+
+impl From<AllResponse> for Resources {
+    fn from(response: AllResponse) -> Self {
+        [
+            (ResourceType::Cluster, response.clusters),
+            (ResourceType::Secret, response.secrets),
+            (ResourceType::Listener, response.listeners),
+            (ResourceType::Routes, response.routes),
+        ]
+        .into()
+    }
+}
+
+/// The method that is called.
+pub(super) fn path(hook: Hook) -> &'static str {
+    match hook {
+        Hook::Route => "/edgegateway.extension.EdgeGatewayExtension/PostRouteModify",
+        Hook::VirtualHost => "/edgegateway.extension.EdgeGatewayExtension/PostVirtualHostModify",
+        Hook::HttpListener => "/edgegateway.extension.EdgeGatewayExtension/PostHTTPListenerModify",
+        Hook::Cluster => "/edgegateway.extension.EdgeGatewayExtension/PostClusterModify",
+        Hook::Endpoints => "/edgegateway.extension.EdgeGatewayExtension/PostEndpointsModify",
+        Hook::Translation => "/edgegateway.extension.EdgeGatewayExtension/PostTranslateModify",
+    }
+}
