@@ -7,6 +7,7 @@ pub mod held;
 pub mod http;
 pub mod lab;
 pub mod load;
+pub mod mmdb;
 pub mod ports;
 pub mod process;
 pub mod stack;

@@ -14,7 +14,7 @@
 )]
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::stack::program;
+use e2e::{mmdb::Database, stack::program};
 use edge_ir::FleetKey;
 use edge_translate::Answers;
 use edge_xds::{
@@ -222,9 +222,10 @@ fn check_fleet(proxy: &Path, folder: &Path, key: &FleetKey, snapshot: &Snapshot)
 
 fn check_resources(proxy: &Path, folder: &Path, key: &FleetKey, resources: Resources) -> Result<()> {
     resources.check_references()?;
-    let bootstrap = resources.into_bootstrap();
-    // Threads work in one folder, so the name must be unique.
+    let mut bootstrap = resources.into_bootstrap();
+    // Threads work in one folder, so names must be unique.
     let thread = format!("{:?}", thread::current().id());
+    put_databases(&mut bootstrap, &folder.join(format!("{thread}.mmdb")))?;
     let file = folder.join(format!("{}-{thread}.json", key.replace('/', "-")));
     fs::write(&file, serde_json::to_vec(&bootstrap)?)?;
     validate(proxy, &file)
@@ -360,6 +361,26 @@ fn references(value: &Value, found: &mut BTreeSet<(Reference, String)>) {
         }
         Value::Array(list) => list.iter().for_each(|value| references(value, found)),
         _ => {}
+    }
+}
+
+/// A proxy opens the databases of a configuration when it reads it: each becomes one that knows nothing.
+fn put_databases(value: &mut Value, file: &Path) -> Result<()> {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(path) if key.ends_with("DbPath") => {
+                        fs::write(file, Database::new("City").bytes()?)?;
+                        *path = file.display().to_string();
+                    }
+                    other => put_databases(other, file)?,
+                }
+            }
+            Ok(())
+        }
+        Value::Array(list) => list.iter_mut().try_for_each(|value| put_databases(value, file)),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who may send a request: users and keys that it must carry, and rules over where it comes from and what it asks for.
 
-use crate::{Expression, Fraction, PathMatch, SecretBytes, ValueMatcher};
+use crate::{Expression, Fraction, PathMatch, Place, SecretBytes, ValueMatcher};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -109,6 +109,8 @@ pub enum AccessCondition {
     Header(Arc<str>, Vec<ValueMatcher>),
     /// A claim of a token has one of these values.
     Claim(ClaimCondition),
+    /// The address of the client is at one of these places, as far as databases tell.
+    Place(Vec<Place>),
     /// This is true. Where it can't be told, nobody is let through who would be let through in either case.
     Expression(Arc<Expression>),
 }

@@ -7,7 +7,7 @@
 
 use crate::{
     AccessRules, ApiKeyAuth, BasicAuth, Cors, ExternalAuth, ExternalProcessor, HeaderMutation, HostRewrite, Login,
-    LuaScript, NativeFilter, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
+    LuaScript, NativeFilter, PlaceLookup, SecretBytes, SecretName, SiteCheck, Timeout, Tokens, WasmFilter,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
@@ -67,6 +67,8 @@ pub enum FilterKind {
     Wasm,
     /// Runs a filter of a native module.
     DynamicModules,
+    /// Looks up where clients are.
+    Geoip,
     /// Lets those through that rules allow.
     Rbac,
     /// Requests in a time, as each proxy counts them.
@@ -109,6 +111,7 @@ impl FilterKind {
             Self::ExtProc => "ext_proc",
             Self::Wasm => "wasm",
             Self::DynamicModules => "dynamic_modules",
+            Self::Geoip => "geoip",
             Self::Rbac => "rbac",
             Self::LocalRateLimit => "local_ratelimit",
             Self::RateLimit => "ratelimit",
@@ -122,7 +125,8 @@ impl FilterKind {
     }
 
     /// Whether requests that must be refused may get through where an instance is missing: what decides by the request
-    /// and its client whether it goes on, the filters of SecurityPolicies and of EdgeExtensionPolicies. What limits how
+    /// and its client whether it goes on, the filters of SecurityPolicies and of EdgeExtensionPolicies, and what
+    /// tells them where a client is. What limits how
     /// much gets through refuses nobody for what he is, browsers enforce the rules of other origins themselves, and
     /// without a credential or a resolved host no backend is reached.
     pub const fn is_guard(self) -> bool {
@@ -137,6 +141,7 @@ impl FilterKind {
             | Self::ExtProc
             | Self::Wasm
             | Self::DynamicModules
+            | Self::Geoip
             | Self::Rbac => true,
             Self::CustomResponse
             | Self::HealthCheck
@@ -210,6 +215,8 @@ pub enum FilterSettings {
     /// What each route says; for others nothing.
     #[default]
     OfRoutes,
+    /// Looks up where clients are, for rules over that.
+    Places(Arc<PlaceLookup>),
     /// Tells the backend the name of the user in a header of this name, for the routes that say which users there are.
     UserHeader(Arc<str>),
     /// Asks a service, for the routes that switch it on.

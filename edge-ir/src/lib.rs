@@ -50,6 +50,7 @@ mod metrics;
 mod name;
 mod origin;
 mod patch;
+mod place;
 mod rate_limit_infra;
 mod secret;
 mod telemetry;
@@ -107,6 +108,7 @@ pub use metrics::{MetricHost, MetricSink, MetricTls, Temporality};
 pub use name::{ClusterName, Domain, EndpointSetName, FleetKey, GuardSet, ListenerName, RouteTableName, SecretName};
 pub use origin::{Origin, Origins};
 pub use patch::{Patch, PatchFailure, PatchProblem};
+pub use place::{Place, PlaceCondition, PlaceDatabases, PlaceFact, PlaceLookup};
 pub use rate_limit_infra::{RateLimitInfra, RateLimitTraces, RedisAddress, RedisSecurity};
 pub use secret::{Secret, SecretBytes, SecretContent};
 pub use telemetry::{

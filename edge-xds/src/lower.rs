@@ -31,6 +31,7 @@ mod matches;
 mod metadata;
 mod mutation;
 mod oauth2;
+mod place;
 mod quic;
 mod rewrite;
 mod route;

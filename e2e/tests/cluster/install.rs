@@ -58,7 +58,7 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 51] = [
+const EXPECTED: [(&str, &str); 53] = [
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -115,6 +115,8 @@ const EXPECTED: [(&str, &str); 51] = [
     ("security/oidc-invalid", "sameSite: Unsupported value"),
     ("security/oidc-merge", "oidc.provider: Required value"),
     ("security/own-home", "field not declared in schema"),
+    ("security/places-files", "cityDbSource.local.path in body should match"),
+    ("security/places-invalid", "clientIPGeoLocations"),
     ("security/replace", "Replace is not a valid MergeType"),
     ("security/unknown-field", "field not declared in schema"),
     ("security/wrong-type", "expected list"),

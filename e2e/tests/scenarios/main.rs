@@ -42,8 +42,9 @@ use policies::{
     a_guard_that_breaks_opens_nothing, a_service_decides_over_grpc, a_service_decides_over_http,
     claims_of_tokens_decide, clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider, clients_need_a_key,
     connections_are_let_in_by_address, connections_of_before_are_not_let_past_a_new_guard, rules_decide_by_expressions,
-    rules_decide_who_may_do_what, scripts_of_other_origins_are_told_what_they_may_do,
-    sites_that_forge_requests_are_refused, tokens_of_an_issuer_are_needed, users_need_a_password,
+    rules_decide_by_where_clients_are, rules_decide_who_may_do_what,
+    scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused,
+    tokens_of_an_issuer_are_needed, users_need_a_password,
 };
 use protocols::{
     calls_of_scripts_reach_a_grpc_backend, calls_reach_a_grpc_backend, connections_reach_a_tcp_backend,
@@ -111,6 +112,7 @@ e2e::with_each_data_plane! {
 
 e2e::with_envoy! {
     rules_decide_by_expressions,
+    rules_decide_by_where_clients_are,
     clients_log_in_at_a_provider,
     clients_log_in_at_a_certified_provider,
     a_guard_that_breaks_opens_nothing,

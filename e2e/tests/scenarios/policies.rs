@@ -13,6 +13,7 @@ mod certified;
 mod credentials;
 mod logins;
 mod peers;
+mod places;
 mod provider;
 mod rules;
 mod services;
@@ -24,6 +25,7 @@ pub(crate) use browsers::{scripts_of_other_origins_are_told_what_they_may_do, si
 pub(crate) use credentials::{clients_need_a_key, users_need_a_password};
 pub(crate) use logins::{clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider};
 pub(crate) use peers::{GrpcPeer, HttpPeer};
+pub(crate) use places::rules_decide_by_where_clients_are;
 pub(crate) use rules::{connections_are_let_in_by_address, rules_decide_by_expressions, rules_decide_who_may_do_what};
 pub(crate) use services::{a_service_decides_over_grpc, a_service_decides_over_http};
 pub(crate) use tokens::{claims_of_tokens_decide, tokens_of_an_issuer_are_needed};

@@ -27,8 +27,10 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("EdgeProxy", &["provider"]),
 ];
 
-/// What becomes part of a bootstrap, which edge-proxy takes with a warning and doesn't act on: no golden case shows it.
-const UNTOLD: [(&str, &str, &str); 2] = [
+/// What no golden case shows of edge-proxy by itself: what becomes part of a bootstrap, which it takes with a warning and
+/// doesn't act on; and what only rules of others make something of, which it refuses.
+const UNTOLD: [(&str, &str, &str); 3] = [
+    ("EdgeProxy", "geoIP", "refuses `early_header_mutation_extensions`"),
     ("EdgeProxy", "telemetry.metrics.matches", "warns `stats_matcher`"),
     ("EdgeProxy", "telemetry.metrics.sinks", "warns `stats_sinks`"),
 ];

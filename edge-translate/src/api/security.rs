@@ -18,6 +18,7 @@ pub mod authorization;
 pub mod ext_auth;
 pub mod jwt;
 pub mod oidc;
+pub mod place;
 
 /// What a SecurityPolicy says, besides what it is for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

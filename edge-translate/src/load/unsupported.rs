@@ -18,7 +18,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
             "headers that report load go on to clients in any case",
         )],
     ),
-    ("EdgeProxySpec", &[("geoIP", "no database is read")]),
     (
         "GatewayAddress",
         &[("routability", "the address is what the platform gives")],

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::fact::WantedModule;
 use edge_ir::{
-    AccessRules, FilterInstance, FilterSettings, LoadBalancing, RetryPolicy, RouteFilters, RouteTraffic, Timeout,
-    UpstreamSettings, ZoneRouting,
+    AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilters, RouteTraffic,
+    Timeout, UpstreamSettings, ZoneRouting,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -143,6 +143,8 @@ pub(crate) struct Extension {
 pub(crate) struct Security {
     /// Filters for requests.
     pub(crate) filters: PolicyFilters,
+    /// What databases must tell of where clients are, sorted. Where they don't, nobody is let through.
+    pub(crate) places: Box<[PlaceFact]>,
     /// Backends that these ask. Where one can't be asked as its own settings want, nobody is let through.
     pub(crate) backends: Box<[BackendId]>,
     /// What becomes of connections whose requests nobody reads.

@@ -8,6 +8,7 @@ pub(crate) mod fleet_shape;
 pub(crate) mod gateway;
 pub(crate) mod infra;
 pub(crate) mod patches;
+pub(crate) mod places;
 pub(crate) mod proxy_settings;
 pub(crate) mod telemetry;
 

@@ -8,6 +8,7 @@
 //! | `traffic` | what a BackendTrafficPolicy says, once for each policy, as a number that routes share |
 //! | `security` | what a SecurityPolicy says, in the same way |
 //! | `extension` | what an EdgeExtensionPolicy says, once for each policy, and what becomes of that where it is used |
+//! | `whereabouts` | whether it can be told where the clients of a listener are |
 //! | `services` | the services that policies ask |
 //! | `secret_text` | the texts of Secrets that their filters name |
 //! | `text_match` | conditions on texts |
@@ -32,6 +33,7 @@ pub(crate) mod security;
 mod services;
 pub(in crate::phase) mod text_match;
 pub(crate) mod traffic;
+pub(crate) mod whereabouts;
 mod written;
 
 pub(crate) use merge::lay;

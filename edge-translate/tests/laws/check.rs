@@ -130,8 +130,8 @@ fn filters<'a>(chain: &str, manager: &HttpManager, routes: impl Iterator<Item = 
         }
     }
     of_use.extend(needed.iter().cloned());
-    // It is for what the clusters of routes are, which no route says.
-    of_use.insert(FilterId::shared(FilterKind::DynamicForwardProxy));
+    // It is for what the clusters of routes are, which no route says; this one for what rules of routes ask.
+    of_use.extend([FilterKind::DynamicForwardProxy, FilterKind::Geoip].map(FilterId::shared));
     let there: BTreeSet<_> = manager.filters.iter().map(|f| f.id.clone()).collect();
     let is_right = needed.is_subset(&there) && there.is_subset(&of_use);
     (!is_right).then(|| format!("{chain}: filters {there:?} for routes that need {needed:?}"))

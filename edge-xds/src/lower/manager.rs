@@ -4,11 +4,11 @@ use super::{
     access_log::{self, Place},
     client,
     common::{extension, from_ads, number, yes},
-    filter, route,
+    filter, place, route,
     table::wire_name,
     tracing,
 };
-use edge_ir::{FleetSettings, HttpManager, OwnHeaders, RequestIdTracing};
+use edge_ir::{FilterInstance, FilterSettings, FleetSettings, HttpManager, OwnHeaders, RequestIdTracing};
 use envoy_types::{
     pb::{
         envoy::{
@@ -52,6 +52,8 @@ const INTERNAL: [(&str, u32); 6] = [
 
 /// The manager of a Gateway listener.
 pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> HttpConnectionManager {
+    let looks_up = |filter: &FilterInstance| matches!(filter.settings, FilterSettings::Places(_));
+    let knows_places = manager.filters.iter().any(looks_up);
     let last = router_with(
         manager.client.headers.own,
         access_log::at(Place::Tries, &settings.access_log),
@@ -66,6 +68,7 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
             .filters
             .iter()
             .filter_map(filter::instance)
+            .chain(knows_places.then(place::untold))
             .chain([last])
             .collect(),
         server_name: SERVER.to_owned(),
@@ -77,7 +80,12 @@ pub(super) fn lower_manager(manager: &HttpManager, settings: &FleetSettings) -> 
         normalize_path: yes(),
         ..Default::default()
     };
-    client::apply(&manager.client, lowered)
+    let mut lowered = client::apply(&manager.client, lowered);
+    // After the edits that somebody asked for, so that none of them says where a client is.
+    lowered
+        .early_header_mutation_extensions
+        .extend(knows_places.then(place::unheard));
+    lowered
 }
 
 /// What ids have to do with traces; none where that is as usual.

@@ -1,9 +1,9 @@
 //! Rules of who may do what.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::api::http_route::PathMatchType;
+use crate::api::security::place::ClientPlace;
 use crate::api::text::{is_default, open_enum};
 
 /// Rules of who may do what.
@@ -96,7 +96,7 @@ pub struct Principal {
     pub headers: Option<Box<[AuthorizationHeader]>>,
     /// Places, one of which matches.
     #[serde(default, rename = "clientIPGeoLocations", skip_serializing_if = "is_default")]
-    pub client_ip_geo_locations: Option<Value>,
+    pub client_ip_geo_locations: Option<Box<[ClientPlace]>>,
 }
 
 /// Who sent a request, by its token.

@@ -4,7 +4,7 @@
 use super::{
     filter_order::{self, FilterMove},
     gateway::{PortMapping, proxy_of},
-    proxy_settings,
+    places, proxy_settings,
     telemetry::{self, Telemetry},
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     phase::backends::defaults::{self, TlsDefaults},
     settings::Platform,
 };
-use edge_ir::{FleetSettings, IpFamily, ReadyListener, pod_port};
+use edge_ir::{FleetSettings, IpFamily, PlaceDatabases, ReadyListener, pod_port};
 use std::sync::Arc;
 
 /// The shape of a fleet.
@@ -31,6 +31,8 @@ pub(crate) struct FleetShape {
     /// How they speak TLS to backends, where nobody says otherwise. What can't be honoured refuses these backends, and
     /// stands here as nothing.
     pub(crate) backend_tls: TlsDefaults,
+    /// What they know of where addresses are; nothing where nobody says.
+    pub(crate) places: Option<Arc<PlaceDatabases>>,
     /// What they tell, and whom.
     pub(crate) telemetry: Arc<Telemetry>,
 }
@@ -66,6 +68,7 @@ pub(crate) fn fleet_shape(reader: &Reader<'_>, fleet: FleetId) -> Option<FleetSh
         backend_tls: proxy
             .and_then(|proxy| defaults::defaults(reader, proxy).ok())
             .unwrap_or_default(),
+        places: places::databases(proxy).ok().map(Arc::new),
         telemetry: Arc::new(telemetry),
     })
 }

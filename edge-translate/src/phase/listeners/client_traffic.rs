@@ -13,7 +13,7 @@ use crate::{
     name::Id,
     phase::policies::{
         attachment::{self, Held},
-        client::{ClientTls, ClientTraffic, Hostless, Http3},
+        client::{ClientTls, ClientTraffic, Detection, Hostless, Http3},
     },
 };
 use edge_ir::{Http10, SocketSettings};
@@ -29,6 +29,8 @@ pub(crate) struct Governed {
     pub(crate) policy: Id,
     /// Whether the listener can have what it says; if not, why.
     pub(crate) verdict: Result<(), Arc<str>>,
+    /// Whether it says where the address of a client is found.
+    pub(crate) detection: Detection,
     breadth: Breadth,
 }
 
@@ -69,6 +71,7 @@ pub(super) fn govern(reader: &Reader<'_>, candidates: &mut [Candidate]) {
         candidate.governed = Some(Governed {
             policy,
             verdict: read.settled.as_ref().map(|_| ()).map_err(Arc::clone),
+            detection: read.detection,
             breadth,
         });
     }

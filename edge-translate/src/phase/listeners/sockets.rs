@@ -268,7 +268,11 @@ fn http(
     let moves = shape.map(|shape| &*shape.filter_order).unwrap_or_default();
     let counted = shape.map(|shape| shape.telemetry.counted_calls).unwrap_or_default();
     let of_listener = filters::of_listener(&listener.traffic, quic::alternative(listener, carrier), counted);
-    let filters = filters::instances(reader, used, of_listener, &listener.traffic, moves);
+    let around = filters::Around {
+        traffic: &listener.traffic,
+        places: shape.and_then(|shape| shape.places.as_ref()),
+    };
+    let filters = filters::instances(reader, used, of_listener, around, moves);
     Network::Http(HttpManager {
         stat_prefix: stat_prefix.into(),
         route_table: listener.table.clone(),

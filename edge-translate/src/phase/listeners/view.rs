@@ -8,7 +8,7 @@ use crate::{
     phase::{
         gateways::gateway::{Gateway, Member},
         hostname,
-        policies::effective::{self, Clients, Inherited},
+        policies::effective::{self, Inherited},
     },
 };
 use edge_ir::{Origins, RouteTableName, Told};
@@ -80,12 +80,7 @@ pub(crate) fn views(reader: &Reader<'_>, gateway: Id) -> Option<ListenerViews> {
                 let of_set = || effective::parent(reader, Kind::ListenerSet, set);
                 &*of_sets.entry(set).or_insert_with(of_set)
             });
-            let refused = state
-                .governed
-                .as_ref()
-                .is_some_and(|governed| governed.verdict.is_err());
-            let clients = if refused { Clients::Refused } else { Clients::Served };
-            let inherited = effective::inherited(reader, state.id, spec, &policies, set, clients);
+            let inherited = effective::inherited(reader, (state, spec), &policies, set);
             view(state, spec, inherited, &all)
         })
         .collect();

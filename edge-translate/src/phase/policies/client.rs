@@ -31,6 +31,18 @@ pub(crate) struct ClientPolicy {
     pub(crate) seniority: Seniority,
     /// What it says, or why it is invalid.
     pub(crate) settled: Result<Arc<ClientTraffic>, Arc<str>>,
+    /// Whether it says where the address of a client is found.
+    pub(crate) detection: Detection,
+}
+
+/// Whether a policy says where the address of a client is found. What is usual can be said, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Detection {
+    /// It doesn't.
+    #[default]
+    Unsaid,
+    /// It does.
+    Said,
 }
 
 /// How a listener treats clients.
@@ -104,8 +116,14 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ClientPolicy> {
         // Read as what it isn't, and refused for that.
         other => other.clone(),
     };
+    let mut detection = Detection::Unsaid;
     let traffic = match typed::<ClientTrafficPolicySpec>(&fields) {
-        Ok(spec) => read(reader, &object.metadata, &spec, &mut problems),
+        Ok(spec) => {
+            if spec.client_ip_detection.is_some() {
+                detection = Detection::Said;
+            }
+            read(reader, &object.metadata, &spec, &mut problems)
+        }
         Err(error) => {
             problems.add("Spec", error.under("spec"));
             ClientTraffic::default()
@@ -117,6 +135,7 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ClientPolicy> {
             true => Ok(Arc::new(traffic)),
             false => Err(problems.joined()),
         },
+        detection,
     })
 }
 

@@ -11,6 +11,7 @@
 //! | the SecurityPolicy, chosen like the BackendTrafficPolicy below | who may send; closed when it is invalid | filters of the rules |
 //! | the EdgeExtensionPolicy, chosen in the same way | what else sees requests; closed when what must see them can't run | filters of the rules |
 //! | the EdgeProxy of the fleet, by its `clusterStatName` | the name under which clusters are counted | the variant of the clusters |
+//! | the EdgeProxy of the fleet and the ClientTrafficPolicy, where a SecurityPolicy asks where clients are and they don't say | closed | the rules |
 //! | a ClientTrafficPolicy that is invalid, or not as the listener can have it | closed | the rules |
 //! | the BackendTrafficPolicy of the rule, the route, the listener (of the ListenerSet), the ListenerSet, the listener (of the Gateway), the Gateway: the first there is, alone unless it merges into the first of a listener | connections, limits, tries; closed when it is invalid | the variant of the clusters, the rules |
 //!
@@ -21,22 +22,23 @@ use super::{
     attachment::{self, Held},
     extension::{self, Allowed},
     security, traffic,
+    whereabouts::{self, Known, Whereabouts},
 };
 use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
     name::{
-        Context, ContextId, Decision, Encryption, Extending, Id, ListenerId, PolicyId, Protection, RouteId, Treatment,
-        Variant, VariantId,
+        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, Treatment, Variant,
+        VariantId,
     },
-    phase::{backends::defaults, gateways::telemetry},
+    phase::{backends::defaults, gateways::telemetry, listeners::fleet::ListenerState},
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Whether a listener serves clients, by its ClientTrafficPolicy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clients {
+enum Clients {
     /// It does.
     Served,
     /// The policy isn't in force, so nobody knows whom it would let in.
@@ -54,6 +56,8 @@ pub(crate) struct Inherited {
     stat_name: Option<Arc<str>>,
     /// What extensions may do in the fleet.
     allowed: Option<Arc<Allowed>>,
+    /// What is known of where its clients are.
+    whereabouts: Whereabouts,
     /// The policies there, one of a kind.
     policies: SmallVec<[PolicyId; 1]>,
     /// What is decided for routes that have no policy of their own.
@@ -65,6 +69,12 @@ impl Inherited {
     pub(crate) fn policy(&self, kind: Kind) -> Option<Id> {
         let policy = self.policies.iter().find(|policy| policy.kind == kind);
         policy.map(|policy| policy.id)
+    }
+
+    /// Why a SecurityPolicy, merged into that of a parent if it merges with one, can't tell whom to let in there.
+    pub(crate) fn fault_of_places(&self, reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Option<Arc<str>> {
+        let security = security::under(reader, policy, parent)?.ok()?;
+        self.whereabouts.fault(&reader.security(security).places)
     }
 }
 
@@ -78,6 +88,8 @@ pub(crate) struct Parent {
     encryption: Encryption,
     /// The name under which clusters of the fleet are counted; for a Gateway alone.
     stat_name: Option<Arc<str>>,
+    /// What databases of the fleet tell; for a Gateway alone.
+    known: Known,
 }
 
 /// What policies say of a Gateway or ListenerSet.
@@ -88,6 +100,10 @@ pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
             .then(|| telemetry::cluster_stat_name(reader, id))
             .flatten(),
         allowed: (kind == Kind::Gateway).then(|| Allowed::of(reader, id)).flatten(),
+        known: match kind {
+            Kind::Gateway => whereabouts::known(reader, id),
+            _ => Ok(Arc::default()),
+        },
         encryption: match kind == Kind::Gateway && defaults::refusal(reader, id).is_some() {
             true => Encryption::Nobody,
             false => Encryption::Proxy,
@@ -98,26 +114,25 @@ pub(crate) fn parent(reader: &Reader<'_>, kind: Kind, id: Id) -> Parent {
 /// What a listener brings, by the Gateway and ListenerSet that it stands in.
 pub(crate) fn inherited(
     reader: &Reader<'_>,
-    listener: ListenerId,
-    spec: &api::Listener,
+    (listener, spec): (&ListenerState, &api::Listener),
     gateway: &Parent,
     set: Option<&Parent>,
-    clients: Clients,
 ) -> Inherited {
     let own = &set.unwrap_or(gateway).held;
     let policies: SmallVec<[PolicyId; 1]> = attachment::of_routes()
         .filter_map(|kind| {
-            let of_own = own.part(kind, listener.name).or(own.whole(kind));
+            let of_own = own.part(kind, listener.id.name).or(own.whole(kind));
             let id = of_own.or(gateway.held.whole(kind))?;
             Some(PolicyId { kind, id })
         })
         .collect();
     let encryption = encryption(spec, gateway.encryption);
     let bare = Inherited {
-        clients,
+        clients: clients(listener),
         encryption,
         stat_name: gateway.stat_name.clone(),
         allowed: gateway.allowed.clone(),
+        whereabouts: Whereabouts::of(&gateway.known, listener),
         policies: SmallVec::new(),
         decision: Decision {
             variant: variant(reader, encryption, gateway.stat_name.as_ref(), Treatment::default()),
@@ -134,6 +149,14 @@ pub(crate) fn inherited(
         decision: decide(reader, by, &bare),
         policies,
         ..bare
+    }
+}
+
+fn clients(listener: &ListenerState) -> Clients {
+    let governed = listener.governed.as_ref();
+    match governed.is_some_and(|governed| governed.verdict.is_err()) {
+        true => Clients::Refused,
+        false => Clients::Served,
     }
 }
 
@@ -154,10 +177,14 @@ fn treatment(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Treatment {
 }
 
 /// What a policy of security decides. One that is there and can't be read lets nobody through.
-fn protection(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Protection {
-    match security::under(reader, policy, parent) {
-        Some(Ok(security)) => Protection::Policy(security),
-        Some(Err(_)) | None => Protection::Refused,
+fn protection(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Protection {
+    let parent = inherited.policy(Kind::SecurityPolicy);
+    let Some(Ok(security)) = security::under(reader, policy, parent) else {
+        return Protection::Refused;
+    };
+    match inherited.whereabouts.fault(&reader.security(security).places) {
+        None => Protection::Policy(security),
+        Some(_) => Protection::Refused,
     }
 }
 
@@ -209,7 +236,7 @@ fn decide(reader: &Reader<'_>, by: impl Fn(Kind) -> Option<Id>, inherited: &Inhe
         );
     }
     if let Some(policy) = by(Kind::SecurityPolicy) {
-        decision.protection = protection(reader, policy, inherited.policy(Kind::SecurityPolicy));
+        decision.protection = protection(reader, policy, inherited);
     }
     if let Some(policy) = by(Kind::EdgeExtensionPolicy) {
         decision.extending = extending(reader, policy, inherited);

@@ -27,6 +27,11 @@ impl<'a, 'r> FilterList<'a, 'r> {
         self.add(FilterKey::shared(kind), effect);
     }
 
+    /// Adds the instance that all routes share of a kind that needs no word of a route.
+    pub(super) fn silent(&mut self, kind: FilterKind) {
+        self.instances.push(FilterKey::shared(kind));
+    }
+
     /// Adds what one of several instances that all routes share does for the routes of the policy.
     pub(super) fn part(&mut self, kind: FilterKind, part: &'static str, effect: FilterEffect) {
         let owner = Some(FilterOwner::Part(part));

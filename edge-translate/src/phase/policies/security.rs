@@ -13,15 +13,16 @@ use crate::{
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
     phase::{backends::set, precedence::Seniority, routes::is_token},
 };
-use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind};
+use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact};
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 mod authorization;
 mod browsers;
 mod credentials;
 mod ext_auth;
 mod oidc;
+mod places;
 pub(crate) mod signing;
 mod tokens;
 
@@ -108,6 +109,7 @@ fn settle(
         filters: FilterList::new(reader),
         backends: Vec::new(),
         waits: Vec::new(),
+        places: Box::default(),
     };
     let read = typed::<SecuritySettings>(&Value::Object(fields));
     let streams = match read {
@@ -130,6 +132,7 @@ fn settle(
     let security = Security {
         backends: guards.backends.into(),
         filters: guards.filters.finish(),
+        places: guards.places,
         streams,
     };
     (Ok(reader.security_id(security)), asked)
@@ -142,6 +145,8 @@ struct Guards<'a, 'r> {
     backends: Vec<BackendId>,
     /// What is still being fetched, a sentence each.
     waits: Vec<String>,
+    /// What databases must tell of where clients are.
+    places: Box<[PlaceFact]>,
 }
 
 /// Puts up all guards; says what becomes of connections.
@@ -187,9 +192,24 @@ fn guard(
         guards
             .filters
             .shared(FilterKind::Rbac, FilterEffect::Access(Arc::clone(&rules)));
+        guards.places = asked_of_places(&rules);
+        if !guards.places.is_empty() {
+            guards.filters.silent(FilterKind::Geoip);
+        }
         rules
     });
     streams(settings, rules)
+}
+
+/// What rules ask of databases about where clients are, sorted.
+fn asked_of_places(rules: &AccessRules) -> Box<[PlaceFact]> {
+    let conditions = rules.rules.iter().flat_map(|rule| &rule.conditions);
+    let places = conditions.filter_map(|condition| match condition {
+        AccessCondition::Place(places) => Some(places),
+        _ => None,
+    });
+    let facts: BTreeSet<PlaceFact> = places.flatten().flatten().map(PlaceCondition::fact).collect();
+    facts.into_iter().collect()
 }
 
 /// What becomes of connections whose requests nobody reads. Only scripts in browsers ask who may send what from where.
@@ -212,6 +232,7 @@ fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Stre
             AccessCondition::Method(_) | AccessCondition::Path(_) | AccessCondition::OtherPath(_) => Some("operation"),
             AccessCondition::Header(..) => Some("headers"),
             AccessCondition::Claim(_) => Some("JWT"),
+            AccessCondition::Place(_) => Some("clientIPGeoLocations"),
             AccessCondition::Expression(_) => Some("CEL"),
         })?;
         Some(format!("Authorization: rule {i}: {what} not supported for TCP."))

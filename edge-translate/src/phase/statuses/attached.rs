@@ -29,6 +29,7 @@ use std::{collections::BTreeMap, sync::Arc};
 mod deprecated;
 mod ineffective;
 mod overridden;
+mod unplaced;
 
 /// What is said under an ancestor; the first word about acceptance that isn't good stays.
 #[derive(Default)]
@@ -196,6 +197,7 @@ impl Subject<'_, '_> {
             let invalid = gateway.and_then(|gateway| self.invalid(None, gateway));
             let accepted = invalid
                 .or_else(|| unfit.clone())
+                .or_else(|| self.unplaced(target, ancestor))
                 .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
             self.accept(ancestor, accepted);
             if let Some(gateway) = gateway {
@@ -335,7 +337,8 @@ impl Subject<'_, '_> {
                 let listener = attached.listener;
                 let views = self.reader.listener_views(listener.gateway);
                 let view = views.and_then(|views| views.listeners.iter().find(|view| view.id == listener));
-                let Some(above) = view.and_then(|view| view.inherited.policy(self.policy.kind)) else {
+                let above = view.and_then(|view| Some((view, view.inherited.policy(self.policy.kind)?)));
+                let Some((view, above)) = above else {
                     continue;
                 };
                 let (kind, id) = match listener.set {
@@ -346,7 +349,8 @@ impl Subject<'_, '_> {
                     section: Some(listener.name),
                     ..Ancestor::object(kind, id)
                 };
-                if let Some(invalid) = self.invalid(Some(above), listener.gateway) {
+                let invalid = self.invalid(Some(above), listener.gateway);
+                if let Some(invalid) = invalid.or_else(|| self.unplaced_at(view, Some(above))) {
                     self.accept(ancestor, invalid);
                 }
                 self.awaits(ancestor, Some(above), listener.gateway);

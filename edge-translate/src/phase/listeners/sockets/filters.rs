@@ -17,8 +17,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    FilterId, FilterInstance, FilterKind, FilterSettings, GuardSet, HeaderMutation, LocalRateLimit, RateLimitService,
-    Secret, Told,
+    FilterId, FilterInstance, FilterKind, FilterSettings, GuardSet, HeaderMutation, LocalRateLimit, PlaceDatabases,
+    PlaceFact, PlaceLookup, RateLimitService, Secret, Told,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -26,18 +26,30 @@ use std::{
     sync::Arc,
 };
 
+/// What has a say in the instances of a chain besides those who ask for them.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    /// What clients of the listener may do.
+    pub(super) traffic: &'a ClientTraffic,
+    /// The databases of the fleet.
+    pub(super) places: Option<&'a Arc<PlaceDatabases>>,
+}
+
 /// The instances of a chain, each once: the listener's own, and those of routes, where what several ask of the same one
 /// is put together.
 pub(super) fn instances(
     reader: &Reader<'_>,
     keys: impl Iterator<Item = FilterKey>,
     of_listener: impl Iterator<Item = (FilterId, FilterSettings)>,
-    traffic: &ClientTraffic,
+    around: Around<'_>,
     moves: &[FilterMove],
 ) -> Vec<FilterInstance> {
     let mut used: BTreeMap<FilterId, FilterSettings> = of_listener.collect();
     for key in keys {
-        let settings = in_listener(settings(reader, key), traffic);
+        let settings = match (key.kind, around.places) {
+            (FilterKind::Geoip, Some(databases)) => lookup(databases, around.traffic),
+            _ => in_listener(settings(reader, key), around.traffic),
+        };
         match used.get_mut(&reader.filter_id(key)) {
             Some(known) => known.join(&settings),
             None => drop(used.insert(reader.filter_id(key), settings)),
@@ -51,10 +63,11 @@ pub(super) fn instances(
 /// The guards of a chain, as 8 hexadecimal digits of their names; nothing where there are none. What they are set to
 /// doesn't count: a guard of that name guards, as it was told then. That goes for tokens too, of which a chain has one
 /// filter that knows what routes ask by name: asked for a name that it doesn't know, it refuses (Envoy's `jwt_authn`
-/// answers 403).
+/// answers 403). What tells where clients are counts by all that it tells: rules over what it doesn't would let in whom
+/// they deny.
 pub(super) fn guards(filters: &[FilterInstance]) -> GuardSet {
-    let guards = filters.iter().map(|filter| &filter.id).filter(|id| id.kind.is_guard());
-    let names: BTreeSet<String> = guards.map(FilterId::to_string).collect();
+    let guards = filters.iter().filter(|filter| filter.id.kind.is_guard());
+    let names: BTreeSet<String> = guards.map(guard).collect();
     if names.is_empty() {
         return GuardSet::default();
     }
@@ -64,6 +77,24 @@ pub(super) fn guards(filters: &[FilterInstance]) -> GuardSet {
         hash.update([0]);
     }
     format!("{:.8x}", hash.finalize()).into()
+}
+
+fn guard(filter: &FilterInstance) -> String {
+    match &filter.settings {
+        FilterSettings::Places(lookup) => {
+            let facts: Vec<PlaceFact> = lookup.databases.facts().collect();
+            format!("{}/{facts:?}", filter.id)
+        }
+        _ => filter.id.to_string(),
+    }
+}
+
+/// Looks up where the clients of a listener are.
+fn lookup(databases: &Arc<PlaceDatabases>, traffic: &ClientTraffic) -> FilterSettings {
+    FilterSettings::Places(Arc::new(PlaceLookup {
+        databases: Arc::clone(databases),
+        address: traffic.http.address.clone(),
+    }))
 }
 
 /// What a listener has of its own, for all that it serves; with an edit that tells clients of another way in.

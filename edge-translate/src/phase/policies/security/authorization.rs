@@ -1,5 +1,6 @@
 //! Rules of who may do what.
 
+use super::places;
 use crate::{
     api::{
         PathMatchType,
@@ -22,7 +23,7 @@ use edge_ir::{
 };
 use std::sync::Arc;
 
-const AREA: &str = "Authorization";
+pub(super) const AREA: &str = "Authorization";
 
 /// The rules.
 pub(super) fn rules(spec: &Authorization, tokens: Option<&Jwt>, problems: &mut Problems) -> AccessRules {
@@ -154,15 +155,10 @@ fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, pr
         let values = values.map(|value| ValueMatcher::Exact(problems.text(AREA, "header value", value)));
         conditions.push(AccessCondition::Header(name.into(), values.collect()));
     }
-    if spec.client_ip_geo_locations.is_some() {
-        problems.add(
-            AREA,
-            "clientIPGeoLocations requires EdgeProxy.spec.geoIP.provider to be configured, which is not supported by \
-             this version",
-        );
+    if let Some(places) = spec.client_ip_geo_locations.as_deref() {
+        conditions.push(AccessCondition::Place(places::places(i, places, problems)));
     }
-    let is_empty = conditions.len() == before && spec.jwt.is_none() && spec.client_ip_geo_locations.is_none();
-    if is_empty {
+    if conditions.len() == before && spec.jwt.is_none() {
         problems.add(
             AREA,
             format_args!(
