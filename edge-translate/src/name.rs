@@ -13,8 +13,8 @@ mod set;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
-    InstanceId, ModuleId, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm, SecretKey,
-    Security, SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
+    InstanceId, LoadReports, ModuleId, PlacementId, PolicyFilters, PolicyInstance, Protection, Routing, SecretForm,
+    SecretKey, Security, SecurityId, Streams, Traffic, TrafficId, Treatment, Variant, VariantId,
 };
 pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,

@@ -12,13 +12,6 @@
 const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("BackendTlsPolicySpec", &[("options", "no option is known")]),
     (
-        "BackendUtilization",
-        &[(
-            "keepResponseHeaders",
-            "headers that report load go on to clients in any case",
-        )],
-    ),
-    (
         "GatewayAddress",
         &[("routability", "the address is what the platform gives")],
     ),

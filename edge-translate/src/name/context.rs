@@ -218,6 +218,8 @@ pub(crate) struct Traffic {
     pub(crate) placement: Arc<Placement>,
     /// Of where requests for a Service go.
     pub(crate) routing: Option<Routing>,
+    /// Of what clients see of the loads that backends report.
+    pub(crate) load_reports: LoadReports,
     /// Of connections to backends.
     pub(crate) upstream: Arc<UpstreamSettings>,
     /// Of the whole request, where a rule has no limit.
@@ -263,6 +265,16 @@ pub(crate) struct Variant {
     /// The name under which it is counted; in a context with operators for parts of a rule, which binding fills in.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) stat_name: Option<Arc<str>>,
+}
+
+/// What clients see of the loads that backends report in headers of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum LoadReports {
+    /// All: nobody asks for them, or they may go on.
+    #[default]
+    Passed,
+    /// Nothing: they are for the proxy.
+    Removed,
 }
 
 /// Where requests for a Service go.

@@ -5,6 +5,7 @@ pub(crate) mod bound;
 pub(crate) mod credential;
 mod filters;
 pub(crate) mod host;
+mod load_reports;
 pub(crate) mod overlap;
 pub(crate) mod rules;
 mod stat_name;

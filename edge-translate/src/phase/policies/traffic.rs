@@ -151,6 +151,7 @@ fn read(
     Traffic {
         load_balancing: balancing::balancing(spec, problems),
         placement: Arc::new(placement::placement(spec, problems)),
+        load_reports: balancing::load_reports(spec),
         routing: routing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
         timeout: route::timeout(spec, problems),

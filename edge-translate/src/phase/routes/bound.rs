@@ -10,6 +10,7 @@
 use super::{
     attach::Attachments,
     filters::{merged, needed},
+    load_reports,
     rules::{
         self, Action, Compiled, Forwarding, Limits, Retries, Rule, Share, Stream, StreamTo, Summary, Tries, Wording,
         internal_error,
@@ -324,7 +325,7 @@ impl Binder<'_, '_> {
         RouteEffect {
             action: self.action(rule.action, due),
             request_headers: rule.request_headers.boxed(),
-            response_headers: rule.response_headers.boxed(),
+            response_headers: load_reports::beyond(rule.response_headers, &due.traffic).boxed(),
             filters: merged(rule.filters, due.filters()),
             origins: rule.origins,
         }

@@ -1,9 +1,12 @@
 //! How an endpoint is chosen.
 
 use super::Problems;
-use crate::api::{
-    BackendTrafficPolicySpec,
-    load_balancer::{BackendUtilization, ConsistentHash, ConsistentHashType, LoadBalancerType, NamedField},
+use crate::{
+    api::{
+        BackendTrafficPolicySpec,
+        load_balancer::{BackendUtilization, ConsistentHash, ConsistentHashType, LoadBalancerType, NamedField},
+    },
+    name::LoadReports,
 };
 use edge_ir::{HashInput, LoadBalancing, ReportedLoad, Timeout};
 use std::sync::Arc;
@@ -77,6 +80,17 @@ fn reported(load: &BackendUtilization, problems: &mut Problems) -> ReportedLoad 
             .iter()
             .map(|name| (&**name).into())
             .collect(),
+    }
+}
+
+/// What clients see of the loads that endpoints report. Where the choice goes by them they end here, unless a policy says
+/// otherwise.
+pub(super) fn load_reports(spec: &BackendTrafficPolicySpec) -> LoadReports {
+    let balancer = spec.load_balancer.as_deref();
+    let balancer = balancer.filter(|balancer| balancer.r#type == LoadBalancerType::BackendUtilization);
+    match balancer.and_then(|balancer| balancer.backend_utilization.as_deref()) {
+        Some(load) if !load.keep_response_headers => LoadReports::Removed,
+        Some(_) | None => LoadReports::Passed,
     }
 }
 
