@@ -38,8 +38,8 @@ pub(crate) fn rules_decide_by_where_clients_are(plane: &DataPlane) -> Result<()>
         let said = [("x-edge-geoip-country", "NZ"), ("X-Edge-GeoIP-Region", "AUK")];
         [("x-forwarded-for", address), said[0], said[1]]
     };
-    www.answers(&get(&claims(NOWHERE)), 403)?;
-    www.answers(&get(&claims(ABROAD)), 403)?;
+    www.closes(&get(&claims(NOWHERE)), 403)?;
+    www.closes(&get(&claims(ABROAD)), 403)?;
     for header in ["X-Edge-Geoip-Country", "X-Edge-Geoip-Region"] {
         assert_eq!(
             www.seen(&get(&claims(HERE)), header)?,
@@ -58,7 +58,7 @@ pub(crate) fn rules_decide_by_where_clients_are(plane: &DataPlane) -> Result<()>
     )?;
     www.answers(&get(&from(NOWHERE)), 200)?;
     let elsewhere = [("x-forwarded-for", HERE), ("x-edge-geoip-city", "Sydney")];
-    www.answers(&get(&elsewhere), 403)?;
+    www.closes(&get(&elsewhere), 403)?;
 
     // What no database tells closes the route, until one does.
     allow("{ country: NZ, anonymous: { isVPN: false } }")?;
