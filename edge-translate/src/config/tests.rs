@@ -228,3 +228,61 @@ fn all_faults_are_reported_at_once() {
     let errors = parse_text("gateway: {controllerName: ''}\nprovider: {type: Custom}\nlogin: {}").unwrap_err();
     assert_eq!(errors.len(), 3, "{errors:?}");
 }
+
+#[test]
+fn what_an_extension_service_cannot_do_is_refused_by_name() {
+    let cases = [
+        (
+            "",
+            "resources: [{group: a, version: b, kind: C}]",
+            "extensionManager.resources: objects of other kinds",
+        ),
+        (
+            "",
+            "policyResources: [{group: a, version: b, kind: C}]",
+            "extensionManager.policyResources: objects",
+        ),
+        (
+            "",
+            "backendResources: [{group: a, version: b, kind: C}]",
+            "extensionManager.backendResources: objects",
+        ),
+        (
+            "",
+            "hooks: {xdsTranslator: {pre: [Route]}}",
+            "xdsTranslator.pre: nothing is asked before",
+        ),
+        (
+            "",
+            "hooks: {xdsTranslator: {post: [Secret]}}",
+            "xdsTranslator.post: Secret is not known",
+        ),
+        (
+            ", tls: {certificateRef: {kind: ConfigMap, name: a}}",
+            "",
+            "certificateRef: only a Secret",
+        ),
+        (
+            ", retry: {maxAttempts: 0}",
+            "",
+            "retry.maxAttempts: must be greater than 0",
+        ),
+        (
+            ", retry: {initialBackoff: 0s}",
+            "",
+            "retry.initialBackoff: must be greater than 0",
+        ),
+        (
+            ", retry: {RetryableStatusCodes: [OK]}",
+            "",
+            "RetryableStatusCodes: OK is no status code",
+        ),
+    ];
+    for (service, manager, expected) in cases {
+        let hooks = if manager.contains("hooks") { "" } else { "hooks: {}, " };
+        let body = format!("extensionManager: {{{hooks}service: {{host: a{service}}}, {manager}}}");
+        let errors = parse_text(&body).unwrap_err();
+        assert_eq!(errors.len(), 1, "{body}: {errors:?}");
+        assert!(errors[0].contains(expected), "{body}: {errors:?}");
+    }
+}
