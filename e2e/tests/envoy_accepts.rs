@@ -18,7 +18,9 @@ use e2e::{mmdb::Database, stack::program};
 use edge_ir::FleetKey;
 use edge_translate::Answers;
 use edge_xds::{
-    bootstrap::{BootstrapSettings, NodeIdentity, certificate_file, default_bootstrap, token_file, trusted_ca_file},
+    bootstrap::{
+        BootstrapSettings, NodeIdentity, ProxyZone, certificate_file, default_bootstrap, token_file, trusted_ca_file,
+    },
     json::{Codec, Names},
     snapshot::{ResourceType, Snapshot},
 };
@@ -93,10 +95,18 @@ fn bootstraps_are_accepted_by_both() {
         }),
         ..BootstrapSettings::default()
     };
+    let zoned = BootstrapSettings {
+        zone: Some(ProxyZone {
+            name: "a".to_owned(),
+            fleet: "ns/gw".to_owned(),
+        }),
+        ..with(Some("certificate.json"), Some("token.json"))
+    };
     for (name, settings) in [
         ("machine", with(Some("certificate.json"), None)),
         ("cluster", with(Some("certificate.json"), Some("token.json"))),
         ("gateway-namespace", with(None, Some("token.json"))),
+        ("zoned", zoned),
     ] {
         write("bootstrap.json", default_bootstrap(&settings));
         for proxy in [envoy(), program("edge-proxy").unwrap()] {
@@ -222,7 +232,7 @@ fn check_fleet(proxy: &Path, folder: &Path, key: &FleetKey, snapshot: &Snapshot)
 
 fn check_resources(proxy: &Path, folder: &Path, key: &FleetKey, resources: Resources) -> Result<()> {
     resources.check_references()?;
-    let mut bootstrap = resources.into_bootstrap();
+    let mut bootstrap = resources.into_bootstrap(key);
     // Threads work in one folder, so names must be unique.
     let thread = format!("{:?}", thread::current().id());
     put_databases(&mut bootstrap, &folder.join(format!("{thread}.mmdb")))?;
@@ -299,7 +309,12 @@ impl Resources {
     }
 
     /// A bootstrap with everything in place.
-    fn into_bootstrap(mut self) -> Value {
+    fn into_bootstrap(mut self, key: &FleetKey) -> Value {
+        let own = self.endpoints.get(&**key).cloned();
+        if let Some(own) = &own {
+            let local = json!({"name": **key, "type": "STATIC", "connectTimeout": "1s", "loadAssignment": own});
+            self.clusters.insert(key.to_string(), local);
+        }
         for (name, cluster) in &mut self.clusters {
             let eds = cluster.as_object_mut().and_then(|c| c.remove("edsClusterConfig"));
             if let Some(eds) = eds {
@@ -317,14 +332,19 @@ impl Resources {
             .iter_mut()
             .chain(self.clusters.values_mut())
             .for_each(|value| put_in_place(value, &self.tables));
-        json!({
+        let mut bootstrap = json!({
             "staticResources": {
                 "listeners": listeners,
                 "clusters": self.clusters.values().collect::<Vec<_>>(),
                 "secrets": self.secrets.values().collect::<Vec<_>>(),
             },
             "layeredRuntime": { "layers": [{ "name": "static", "staticLayer": { "re2.max_program_size.error_level": 4294967295_u32 } }] },
-        })
+        });
+        if let Some(own) = &own {
+            bootstrap["node"] = json!({"locality": own["endpoints"][0]["locality"]});
+            bootstrap["clusterManager"] = json!({"localClusterName": **key});
+        }
+        bootstrap
     }
 }
 

@@ -21,6 +21,7 @@ mod service;
 mod strategic_merge;
 mod workload;
 
+pub use container::POD_ZONE;
 pub use mark::{CONTROLLER, FLEET, REVISION};
 pub use metadata::name as object_name;
 pub use object::{Object, ObjectKind};

@@ -14,7 +14,7 @@
     reason = "a test reads its cases and stops where it stands"
 )]
 
-use edge_infra::{Object, REVISION, StartFiles, Terms, check, memory_limit, rate_limit, render};
+use edge_infra::{Object, POD_ZONE, REVISION, StartFiles, Terms, check, memory_limit, rate_limit, render};
 use edge_ir::{Infra, Owner, Placement};
 use edge_translate::{
     Change, Settings, Translator,
@@ -163,6 +163,7 @@ fn objects(infra: &Infra) -> Map<String, Value> {
         controller_namespace: &terms.controller_namespace,
         dns_domain: &terms.dns_domain,
         memory_limit_bytes: memory_limit(&infra.proxy.cluster),
+        zone: Some(POD_ZONE),
     };
     let start = for_cluster(infra, &place).unwrap();
     let files = StartFiles {

@@ -182,6 +182,23 @@ pub enum ZoneRouting {
     Unheeded,
     /// Each zone gets the share that its weight says, however endpoints are chosen within.
     Weighted,
+    /// The zone of the proxy comes first.
+    PreferLocal(ZonePreference),
+}
+
+/// How far endpoints in the zone of the proxy come first. They get as many requests as they would if every zone sent its
+/// own to itself: a zone with few endpoints and many proxies leaves the rest to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZonePreference {
+    /// With fewer endpoints than that in all zones together, all of them are equally near.
+    pub min_endpoints: u64,
+    /// Share of requests that zones matter for, in per cent; all of them where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u32>,
+    /// With so many endpoints the zone of the proxy gets all requests, whatever share would be its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<u32>,
 }
 
 impl ZoneRouting {
@@ -207,9 +224,11 @@ pub struct EndpointSet {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Locality {
-    /// The backend's key, unless a setting says otherwise.
+    /// The backend's key, unless a setting says otherwise; nothing where the zone is compared with that of the proxy,
+    /// whose region nobody knows.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub region: Arc<str>,
-    /// Zone; set only where the backend tells it.
+    /// Zone; set only where it matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Arc<str>>,
     /// 0 is used first; others are fall-backs.

@@ -71,7 +71,7 @@ pub use client::{
 };
 pub use cluster::{
     AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet,
-    EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZoneRouting,
+    EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZonePreference, ZoneRouting,
 };
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};

@@ -11,8 +11,8 @@
 use std::path::{Path, PathBuf};
 
 use edge_xds::json::Codec;
-use envoy_types::pb::envoy::config::bootstrap::v3::Bootstrap as ProtoBootstrap;
 use envoy_types::pb::envoy::config::bootstrap::v3::bootstrap::{DynamicResources, StaticResources};
+use envoy_types::pb::envoy::config::bootstrap::v3::{Bootstrap as ProtoBootstrap, ClusterManager};
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::api_config_source::ApiType;
@@ -95,6 +95,8 @@ pub struct Bootstrap {
     pub secrets: Vec<Secret>,
     /// The cluster of the configuration server; `None`: nothing changes at run time.
     pub ads_cluster: Option<String>,
+    /// The cluster of this proxy and its like.
+    pub local_cluster: Option<String>,
     /// Header names under the prefix.
     pub prefixed: PrefixedHeaders,
     /// Most client connections over all workers.
@@ -227,8 +229,8 @@ fn check(encoded: Vec<u8>) -> Result<Bootstrap, BootstrapError> {
 fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Result<Bootstrap, Rejection> {
     fields!(at, &message => ProtoBootstrap {
         node, static_resources, dynamic_resources, admin, overload_manager, header_prefix, stats_sinks,
-        stats_config;
-        ignore node_context_params, cluster_manager, flags_path, deferred_stat_options,
+        stats_config, cluster_manager;
+        ignore node_context_params, flags_path, deferred_stat_options,
                stats_flush_interval, watchdog, watchdogs, tracing, layered_runtime, enable_dispatcher_stats,
                stats_server_version_override, typed_dns_resolver_config, fatal_actions, perf_tracing_file_path,
                application_log_config, grpc_async_client_manager_config, memory_allocator_manager, inline_headers,
@@ -258,6 +260,10 @@ fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Resu
         None => None,
         Some(dynamic) => ads_cluster(&at.field("dynamic_resources"), dynamic)?,
     };
+    let local_cluster = match cluster_manager {
+        None => None,
+        Some(manager) => local_cluster(&at.field("cluster_manager"), manager, &statics.clusters)?,
+    };
     let max_connections = match overload_manager {
         None => None,
         Some(manager) => connection_limit(&at.field("overload_manager"), manager, &mut warnings)?,
@@ -269,11 +275,26 @@ fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Resu
         clusters: statics.clusters,
         secrets: statics.secrets,
         ads_cluster,
+        local_cluster,
         prefixed: crate::compile::prefixed_headers(header_prefix)?,
         max_connections,
         warnings,
         encoded,
     })
+}
+
+fn local_cluster(at: &At<'_>, message: &ClusterManager, clusters: &[Cluster]) -> Result<Option<String>, Rejection> {
+    fields!(at, message => ClusterManager {
+        local_cluster_name;
+        ignore outlier_detection, upstream_bind_config, load_stats_config, enable_deferred_cluster_creation;
+        refuse
+    });
+    if !local_cluster_name.is_empty() && !clusters.iter().any(|cluster| cluster.name == *local_cluster_name) {
+        return Err(at.field("local_cluster_name").error(format!(
+            "{local_cluster_name:?} is none of the clusters of static_resources"
+        )));
+    }
+    Ok(Some(local_cluster_name.clone()).filter(|name| !name.is_empty()))
 }
 
 fn socket_address(

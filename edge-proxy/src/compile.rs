@@ -54,6 +54,7 @@ use ids::Ids;
 use scopes::Scopes;
 
 use crate::config::listener::PrefixedHeaders;
+use crate::config::zones::LocalProxies;
 
 /// What compiling needs besides the message.
 #[derive(Debug)]
@@ -74,6 +75,8 @@ pub struct Context {
     pub credentials: Vec<credential::CredentialUse>,
     /// The cluster of the configuration server, which alone may ask for a credential.
     pub ads_cluster: Option<String>,
+    /// The proxies of the fleet, by the cluster that the bootstrap names for it.
+    pub local: Option<Arc<LocalProxies>>,
 }
 
 impl Context {
@@ -88,6 +91,7 @@ impl Context {
             next_host: 0,
             credentials: Vec::new(),
             ads_cluster: None,
+            local: None,
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod socket;
 pub mod stream;
 pub mod table;
 pub mod tls;
+pub mod zones;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

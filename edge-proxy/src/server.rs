@@ -20,8 +20,9 @@ use crate::access_log::writer::LogWriter;
 use crate::admin::{self, Admin, Order};
 use crate::bootstrap::{self, Bootstrap, Sources};
 use crate::cli::{Arguments, Mode};
-use crate::compile::{Context, files::Disk};
+use crate::compile::{Context, endpoint::place, files::Disk};
 use crate::config::Snapshot;
+use crate::config::zones::LocalProxies;
 use crate::control::{Control, Publishers, binding};
 use crate::logging::Levels;
 use crate::shared::{Drain, RuntimeFlags, Shared};
@@ -94,6 +95,9 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     shared.flags.set_drain_time(Duration::from_secs(arguments.drain_time_s));
     let mut context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
     context.ads_cluster.clone_from(&bootstrap.ads_cluster);
+    let locality = bootstrap.node.locality.as_ref().map(place).unwrap_or_default();
+    let local = bootstrap.local_cluster.as_deref();
+    context.local = local.map(|cluster| Arc::new(LocalProxies::new(cluster, &locality)));
     let control = Control::new(Assembly::new(context), shared.clone(), publishers);
     if arguments.mode == Mode::Validate {
         control.leave_sockets_alone();

@@ -267,6 +267,7 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         }
         Key::Endpoints(fleet, list) => Value::Endpoints(phase::backends::endpoints::endpoints(reader, fleet, list)?),
         Key::Socket(socket) => Value::Socket(Arc::new(phase::listeners::sockets::socket(reader, socket)?)),
+        Key::Proxies(fleet) => Value::Endpoints(phase::gateways::proxies::proxies(reader, fleet)?),
         Key::Infra(fleet) => Value::Infra(phase::gateways::infra::infra(reader, fleet)?.map(Arc::new)),
         Key::Status(kind, id) => Value::Status(phase::statuses::status(reader, kind, id)?.map(Arc::new)),
         Key::Settings

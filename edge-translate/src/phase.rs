@@ -10,7 +10,7 @@
 //! | 3 | [`listeners::view`], [`backends::endpoints`] | what do routes see of a Gateway; does a backend have endpoints? |
 //! | 4 | [`routes::attach`], with [`policies::effective`] | where does a route attach, and what do policies decide for it there? |
 //! | 5 | [`routes::bound`], of [`routes::rules`] and [`routes::uses`] | what do its rules do under what is decided; which backends does it bring into which fleets? |
-//! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::infra`] | the pieces of a fleet |
+//! | 6 | [`routes::host`], [`backends::cluster`], [`backends::endpoints`], [`listeners::sockets`], [`gateways::proxies`], [`gateways::infra`] | the pieces of a fleet |
 //! | 7 | [`statuses`] | what do we say about each object? |
 //!
 //! What more than one room needs stands beside them: [`authorities`], [`cel`], [`health_log`], [`hostname`], [`namespace`], [`operators`],

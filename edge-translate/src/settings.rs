@@ -30,6 +30,8 @@ pub struct Settings {
     pub platform: Platform,
     /// Beside whom the cluster objects of fleets are made.
     pub placement: Placement,
+    /// Whether proxies are told how many of them are in which zone.
+    pub proxy_zones: Feature,
     /// Whether kind Backend may be used.
     pub backend_api: Feature,
     /// Whether kind EdgePatchPolicy may be used.
@@ -111,6 +113,7 @@ impl Settings {
                 _ => Platform::Cluster,
             },
             placement: placement(config),
+            proxy_zones: proxy_zones(config),
             backend_api: match config.extension_apis.enable_backend {
                 true => Feature::Enabled,
                 false => Feature::Disabled,
@@ -166,6 +169,20 @@ fn placement(config: &EdgeGateway) -> Placement {
     }
 }
 
+/// Pods are told by the topology injector. Processes of a machine are told by nobody; who does it by their bootstrap may
+/// write down where the others are.
+fn proxy_zones(config: &EdgeGateway) -> Feature {
+    let provider = &config.provider;
+    let injector = provider
+        .cluster
+        .as_deref()
+        .and_then(|cluster| cluster.proxy_topology_injector.as_ref());
+    match injector.is_some_and(|injector| injector.disabled) {
+        true => Feature::Disabled,
+        false => Feature::Enabled,
+    }
+}
+
 fn default_proxy(spec: &EdgeProxySpec) -> Arc<EdgeProxy> {
     Arc::new(EdgeProxy {
         spec: spec.clone(),
@@ -182,6 +199,7 @@ impl PartialEq for Settings {
             dns_domain,
             platform,
             placement,
+            proxy_zones,
             backend_api,
             patch_api,
             rate_limit,
@@ -197,6 +215,7 @@ impl PartialEq for Settings {
             && *dns_domain == other.dns_domain
             && *platform == other.platform
             && *placement == other.placement
+            && *proxy_zones == other.proxy_zones
             && *backend_api == other.backend_api
             && *patch_api == other.patch_api
             && *rate_limit == other.rate_limit
@@ -217,6 +236,7 @@ impl Default for Settings {
             dns_domain: "cluster.local".into(),
             platform: Platform::Cluster,
             placement: Placement::Controller,
+            proxy_zones: Feature::Enabled,
             backend_api: Feature::Enabled,
             patch_api: Feature::Enabled,
             rate_limit: Some(RateLimitSettings::default()),

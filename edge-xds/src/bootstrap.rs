@@ -44,8 +44,19 @@ pub struct BootstrapSettings {
     pub stats_port: Option<u16>,
     /// Limits memory: the proxy sheds load as it comes near.
     pub memory_limit_bytes: Option<u64>,
+    /// The zone that the proxy is in, where it is told.
+    pub zone: Option<ProxyZone>,
     /// Key of the fleet and identity of the proxy, for a proxy whose command line doesn't say.
     pub node: Option<NodeIdentity>,
+}
+
+/// The zone of a proxy, and what it needs to make use of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyZone {
+    /// Its name, or the variable that holds it.
+    pub name: String,
+    /// Key of the fleet: the name under which its proxies are told where the others are.
+    pub fleet: String,
 }
 
 /// Who a proxy says it is.
@@ -71,6 +82,7 @@ impl Default for BootstrapSettings {
             stats_address: "0.0.0.0".to_owned(),
             stats_port: Some(19_001),
             memory_limit_bytes: None,
+            zone: None,
             node: None,
         }
     }

@@ -21,6 +21,7 @@ mod filters;
 mod health;
 mod responses;
 mod tries;
+mod zones;
 
 pub(crate) use bounds::{requests_beyond_a_rate_are_turned_away, what_a_cluster_bears_is_bounded};
 pub(crate) use choice::requests_of_a_user_stay_at_a_backend;
@@ -31,6 +32,7 @@ pub(crate) use responses::{
     responses_pass_at_a_rate,
 };
 pub(crate) use tries::{requests_are_tried_again, requests_end_in_time};
+pub(crate) use zones::the_zone_of_a_proxy_comes_first;
 
 /// The host of the route to the peers.
 const HOST: &str = "peers.example.com";

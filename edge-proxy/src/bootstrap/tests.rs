@@ -41,6 +41,19 @@ fn a_generated_bootstrap_is_understood() {
 }
 
 #[test]
+fn the_local_cluster_is_one_of_the_bootstraps_own() {
+    let with = |clusters: &str| {
+        from_text(&format!(
+            "{GENERATED}\ncluster_manager: {{local_cluster_name: default/eg}}\nstatic_resources: {{clusters: [{clusters}]}}\n"
+        ))
+    };
+    let bootstrap = with("{name: default/eg}").expect("supported");
+    assert_eq!(bootstrap.local_cluster.as_deref(), Some("default/eg"));
+    let error = with("{name: other}").expect_err("nobody knows it").to_string();
+    assert!(error.contains("cluster_manager.local_cluster_name"), "{error}");
+}
+
+#[test]
 fn an_unknown_field_is_named_with_its_place() {
     let error = from_text("static_resources: {listeners: [{nome: a}]}")
         .expect_err("unknown")

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::LoadBalancingPolicy;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::common_lb_config::{
-    ConsistentHashingLbConfig as OldConsistent, LocalityConfigSpecifier,
+    ConsistentHashingLbConfig as OldConsistent, LocalityConfigSpecifier, ZoneAwareLbConfig as OldZoneAware,
 };
 use envoy_types::pb::envoy::config::cluster::v3::cluster::ring_hash_lb_config::HashFunction as OldHashFunction;
 use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     CommonLbConfig, LbConfig, LbPolicy as ProtoLbPolicy, LeastRequestLbConfig, MaglevLbConfig, RingHashLbConfig,
     RoundRobinLbConfig, SlowStartConfig as OldSlowStart,
 };
-use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::LocalityConfigSpecifier as LocalityConfig;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::{
+    LocalityConfigSpecifier as LocalityConfig, ZoneAwareLbConfig, zone_aware_lb_config::ForceLocalZone,
+};
 use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::{
     ConsistentHashingLbConfig, LocalityLbConfig, SlowStartConfig,
 };
@@ -28,6 +30,7 @@ use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
 use crate::compile::field::{At, Rejection, duration, fields, is, number, type_name, unpack};
 use crate::config::cluster::{ALL, Balancing, LbPolicy, SlowStart};
 use crate::config::endpoint::hashing::{Hashing, Shape};
+use crate::config::zones::ZoneAwareness;
 
 /// How a host is chosen, and the table that this takes.
 type Chosen = (Balancing, Option<Hashing>);
@@ -47,14 +50,14 @@ pub(super) fn balancing(
     if let Some(extension) = extension {
         return extension_balancing(&at.field("load_balancing_policy"), extension);
     }
-    let locality_weighted = matches!(
-        common.and_then(|common| common.locality_config_specifier.as_ref()),
-        Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_))
-    );
+    let specifier = common.and_then(|common| common.locality_config_specifier.as_ref());
+    let locality_weighted = matches!(specifier, Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_)));
+    let zones = old_zones(specifier);
     let plain = |policy, slow_start| {
         let balancing = Balancing {
             policy,
             locality_weighted,
+            zones,
             slow_start,
         };
         (balancing, None)
@@ -115,6 +118,7 @@ fn by_hash(hashing: Hashing) -> Chosen {
     let balancing = Balancing {
         policy: LbPolicy::Hash,
         locality_weighted: hashing.locality_weighted,
+        zones: None,
         slow_start: None,
     };
     (balancing, Some(hashing))
@@ -243,16 +247,12 @@ fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Cho
             let message: RoundRobin = unpack(&at, config)?;
             fields!(at, &message => RoundRobin { locality_lb_config, slow_start_config; ignore; refuse });
             let slow_start = slow_start(&at, slow_start_config.as_ref())?;
-            return Ok(localities(
-                LbPolicy::RoundRobin,
-                locality_lb_config.as_ref(),
-                slow_start,
-            ));
+            return localities(&at, LbPolicy::RoundRobin, locality_lb_config.as_ref(), slow_start);
         }
         if is::<Random>(config) {
             let message: Random = unpack(&at, config)?;
             fields!(at, &message => Random { locality_lb_config; ignore; refuse });
-            return Ok(localities(LbPolicy::Random, locality_lb_config.as_ref(), None));
+            return localities(&at, LbPolicy::Random, locality_lb_config.as_ref(), None);
         }
         if is::<Maglev>(config) {
             let message: Maglev = unpack(&at, config)?;
@@ -286,7 +286,7 @@ fn least_request_extension(at: &At<'_>, message: &LeastRequest) -> Result<Chosen
         Err(_) => return Err(at.unsupported("selection_method")),
     };
     let slow_start = slow_start(at, slow_start_config.as_ref())?;
-    Ok(localities(policy, locality_lb_config.as_ref(), slow_start))
+    localities(at, policy, locality_lb_config.as_ref(), slow_start)
 }
 
 fn ring_extension(at: &At<'_>, message: &RingHash) -> Result<Chosen, Rejection> {
@@ -309,12 +309,68 @@ fn ring_extension(at: &At<'_>, message: &RingHash) -> Result<Chosen, Rejection> 
     }))
 }
 
-fn localities(policy: LbPolicy, message: Option<&LocalityLbConfig>, slow_start: Option<SlowStart>) -> Chosen {
+fn localities(
+    at: &At<'_>,
+    policy: LbPolicy,
+    message: Option<&LocalityLbConfig>,
+    slow_start: Option<SlowStart>,
+) -> Result<Chosen, Rejection> {
     let specifier = message.and_then(|message| message.locality_config_specifier.as_ref());
+    let zones = match specifier {
+        None => Some(ZoneAwareness::default()),
+        Some(LocalityConfig::LocalityWeightedLbConfig(_)) => None,
+        Some(LocalityConfig::ZoneAwareLbConfig(config)) => Some(zones(&at.field("locality_lb_config"), config)?),
+    };
     let balancing = Balancing {
         policy,
         locality_weighted: matches!(specifier, Some(LocalityConfig::LocalityWeightedLbConfig(_))),
+        zones,
         slow_start,
     };
-    (balancing, None)
+    Ok((balancing, None))
+}
+
+fn old_zones(specifier: Option<&LocalityConfigSpecifier>) -> Option<ZoneAwareness> {
+    let message = match specifier {
+        None => return Some(ZoneAwareness::default()),
+        Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_)) => return None,
+        Some(LocalityConfigSpecifier::ZoneAwareLbConfig(message)) => message,
+    };
+    fields!(At::root(), message => OldZoneAware {
+        routing_enabled, min_cluster_size, fail_traffic_on_panic; ignore; refuse
+    });
+    let size = min_cluster_size.as_ref();
+    Some(aware(routing_enabled.as_ref(), size, *fail_traffic_on_panic))
+}
+
+/// How far the own locality comes first. Who says nothing of localities gets Envoy's defaults, which need a local cluster.
+fn zones(at: &At<'_>, message: &ZoneAwareLbConfig) -> Result<ZoneAwareness, Rejection> {
+    let at = at.field("zone_aware_lb_config");
+    fields!(at, message => ZoneAwareLbConfig {
+        routing_enabled, min_cluster_size, fail_traffic_on_panic, force_locality_direct_routing, force_local_zone;
+        ignore;
+        refuse locality_basis
+    });
+    let least = |force: &ForceLocalZone| number(force.min_size.as_ref()).unwrap_or(1);
+    Ok(ZoneAwareness {
+        force: force_local_zone
+            .as_ref()
+            .map(least)
+            .or(force_locality_direct_routing.then_some(1)),
+        ..aware(
+            routing_enabled.as_ref(),
+            min_cluster_size.as_ref(),
+            *fail_traffic_on_panic,
+        )
+    })
+}
+
+fn aware(enabled: Option<&Percent>, size: Option<&UInt64Value>, fails_in_panic: bool) -> ZoneAwareness {
+    let usual = ZoneAwareness::default();
+    ZoneAwareness {
+        min_cluster_size: size.map_or(usual.min_cluster_size, |size| size.value),
+        percent: enabled.map_or(usual.percent, |percent| percent.value.clamp(0.0, 100.0).round() as u32),
+        fails_in_panic,
+        ..usual
+    }
 }

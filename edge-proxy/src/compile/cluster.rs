@@ -135,6 +135,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         terms: Terms {
             panic_threshold: common_lb.panic_threshold,
             hashing,
+            by_zone: balancing.zones.is_some() && context.local.is_some(),
             ..Terms::default()
         },
         connect_timeout: duration_or(
@@ -343,8 +344,7 @@ fn common_lb(message: Option<&CommonLbConfig>) -> CommonLb {
     fields!(At::root(), message => CommonLbConfig {
         healthy_panic_threshold, ignore_new_hosts_until_first_hc, locality_config_specifier,
         consistent_hashing_lb_config;
-        // Updates are merged by the stream. Zone awareness is a preference that needs a local cluster, and without one
-        // the API itself falls back to none.
+        // Updates are merged by the stream.
         ignore update_merge_window, close_connections_on_host_set_change, override_host_status;
         refuse
     });

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::config::core::v3::HealthStatus;
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
+use envoy_types::pb::envoy::config::core::v3::{HealthStatus, Locality};
 use envoy_types::pb::envoy::config::endpoint::v3::endpoint::HealthCheckConfig;
 use envoy_types::pb::envoy::config::endpoint::v3::lb_endpoint::HostIdentifier;
 use envoy_types::pb::envoy::config::endpoint::v3::{ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints};
@@ -85,11 +85,7 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
             ignore metadata, proximity;
             refuse lb_config
         });
-        let name = locality.as_ref().map_or_else(String::new, |name| {
-            format!("{}/{}/{}", name.region, name.zone, name.sub_zone)
-                .trim_end_matches('/')
-                .to_owned()
-        });
+        let name = locality.as_ref().map_or_else(String::new, place);
         let mut members = Vec::with_capacity(lb_endpoints.len());
         let list = at.field("lb_endpoints");
         for (index, endpoint) in lb_endpoints.iter().enumerate() {
@@ -106,6 +102,12 @@ pub fn endpoints(context: &mut Context, at: &At<'_>, input: &EndpointInput<'_>) 
         groups.entry(*priority).or_default().push(group);
     }
     Ok(EndpointSet::new(hosts.into(), levels(groups), terms))
+}
+
+/// A locality, in a word.
+pub fn place(locality: &Locality) -> String {
+    let Locality { region, zone, sub_zone } = locality;
+    format!("{region}/{zone}/{sub_zone}").trim_end_matches('/').to_owned()
 }
 
 /// Priorities without any locality in the message count as empty ones; a gap costs nothing.

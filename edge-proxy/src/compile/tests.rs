@@ -87,6 +87,7 @@ typed_extension_protocol_options:
         Balancing {
             policy,
             locality_weighted: true,
+            zones: None,
             slow_start: None,
         }
     );

@@ -11,6 +11,7 @@ use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
 use crate::config::socket::SocketOptions;
 use crate::config::tls::UpstreamTls;
+use crate::config::zones::{LocalProxies, ZoneAwareness};
 use crate::proxy_protocol::Version;
 use crate::stats::ClusterStats;
 
@@ -23,6 +24,8 @@ pub struct ClusterEntry {
     pub cluster: Arc<Cluster>,
     /// The endpoints of now.
     pub endpoints: Arc<EndpointSet>,
+    /// The proxies of the fleet, where this one knows of them.
+    pub proxies: Option<Arc<LocalProxies>>,
 }
 
 /// The settings of a cluster.
@@ -78,6 +81,8 @@ pub struct Balancing {
     pub policy: LbPolicy,
     /// Choose a locality by weight first.
     pub locality_weighted: bool,
+    /// Choose that of the proxy first.
+    pub zones: Option<ZoneAwareness>,
     /// New hosts get less than their weight.
     pub slow_start: Option<SlowStart>,
 }

@@ -125,6 +125,8 @@ pub struct Terms {
     pub panic_threshold: u32,
     /// Tables by hash are needed.
     pub hashing: Option<hashing::Hashing>,
+    /// Hosts of a locality are asked for, whatever it weighs.
+    pub by_zone: bool,
 }
 
 impl Default for Terms {
@@ -134,6 +136,7 @@ impl Default for Terms {
             overprovisioning: 140,
             panic_threshold: 50,
             hashing: None,
+            by_zone: false,
         }
     }
 }

@@ -16,11 +16,14 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::config::cluster::{ALL, ClusterEntry, LbPolicy, SlowStart};
-use crate::config::endpoint::view::{Drawable, Fitness, Hosts, View};
+use crate::config::endpoint::view::{Drawable, Fitness, Hosts, Priority, View};
 use crate::config::endpoint::{EndpointSet, Host, HostId};
 use crate::config::{ClusterId, Snapshot};
 use crate::random::Random;
 use crate::upstream::limits::most_retries;
+use zones::{Chosen, Zoned};
+
+mod zones;
 
 #[cfg(test)]
 mod tests;
@@ -57,9 +60,11 @@ struct Place {
     /// Until then some hosts get less than their weight.
     slow_until: Option<Instant>,
     turns: SmallVec<[(GroupId, Turn); 1]>,
+    /// Which locality is asked, where that of the proxy comes first.
+    zoned: Option<Zoned>,
 }
 
-/// A priority, which of its hosts and, with locality weights, a locality.
+/// A priority, which of its hosts and, where one is chosen, a locality.
 type GroupId = (usize, Fitness, Option<usize>);
 
 /// What a request asks of the host that it gets.
@@ -206,6 +211,7 @@ impl Place {
                 .slow_start
                 .and_then(|slow| slow_until(endpoints, slow)),
             turns: SmallVec::new(),
+            zoned: None,
         })
     }
 
@@ -229,17 +235,17 @@ impl Place {
 
     fn draw(&mut self, entry: &ClusterEntry, random: &Random) -> Option<u32> {
         let weights = self.weights(entry);
-        let Self { view, turns, .. } = self;
+        let Self { view, turns, zoned, .. } = self;
         let (at, priority, fitness) = view.pick(random.next())?;
         let drawable = priority.drawable(fitness);
-        let locality = if entry.cluster.balancing.locality_weighted {
-            locality(drawable, random)
-        } else {
-            None
-        };
-        let hosts = match locality {
-            Some(locality) => &drawable.localities.get(locality)?.hosts,
-            None => &drawable.all,
+        let (locality, hosts) = match by_zone(zoned, entry, (at, priority), random) {
+            Chosen::Nobody => return None,
+            Chosen::In(zone) => (Some(zone), priority.zones.get(zone)?.drawable(fitness)),
+            Chosen::Anybody if entry.cluster.balancing.locality_weighted => match locality(drawable, random) {
+                Some(locality) => (Some(locality), &drawable.localities.get(locality)?.hosts),
+                None => (None, &drawable.all),
+            },
+            Chosen::Anybody => (None, &drawable.all),
         };
         Some(match (&*hosts.indexes, entry.cluster.balancing.policy) {
             ([], _) => return None,
@@ -335,6 +341,28 @@ impl Turn {
                 Some(host)
             }
         }
+    }
+}
+
+/// Whom zones let a request ask.
+fn by_zone(
+    zoned: &mut Option<Zoned>,
+    entry: &ClusterEntry,
+    (at, priority): (usize, &Priority),
+    random: &Random,
+) -> Chosen {
+    let Some(awareness) = &entry.cluster.balancing.zones else {
+        return Chosen::Anybody;
+    };
+    if priority.panics && awareness.fails_in_panic {
+        return Chosen::Nobody;
+    }
+    match &entry.proxies {
+        Some(local) if at == 0 && !priority.panics => {
+            let threshold = entry.endpoints.terms.panic_threshold;
+            Zoned::current(zoned, awareness, priority, threshold, local).choose(awareness, random)
+        }
+        _ => Chosen::Anybody,
     }
 }
 

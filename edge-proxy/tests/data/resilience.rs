@@ -394,6 +394,7 @@ fn round_robin_takes_turns_and_least_request_avoids_the_busy() {
         least.balancing = Balancing {
             policy: LbPolicy::LeastRequest { choices: 16 },
             locality_weighted: false,
+            zones: None,
             slow_start: None,
         };
         let entry = entry(0, least, &[stuck.address, free.address]).unwrap();

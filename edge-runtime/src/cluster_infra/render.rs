@@ -1,7 +1,8 @@
 //! From a fleet's infrastructure to its objects, bootstrap included; and to those of the service of rate limits.
 
-use edge_infra::{Object, RenderError, StartFiles, Terms, memory_limit, rate_limit, render};
+use edge_infra::{Object, POD_ZONE, RenderError, StartFiles, Terms, memory_limit, rate_limit, render};
 use edge_ir::{FleetKey, Infra, Owner, Placement, RateLimitInfra};
+use edge_translate::Feature;
 use edge_xds::bootstrap::{ClusterPlace, for_cluster};
 use std::sync::Arc;
 
@@ -13,6 +14,8 @@ const LONGEST_ARGUMENT: usize = 32 * 4096;
 pub struct Rendering {
     /// What objects depend on besides their fleet.
     pub terms: Terms,
+    /// Whether proxies are told their zone.
+    pub proxy_zones: Feature,
     /// The service of rate limits, if this controller runs one.
     pub service: Option<Arc<RateLimitInfra>>,
 }
@@ -49,6 +52,10 @@ impl Rendering {
             controller_namespace: &self.terms.controller_namespace,
             dns_domain: &self.terms.dns_domain,
             memory_limit_bytes: memory_limit(&infra.proxy.cluster),
+            zone: match self.proxy_zones {
+                Feature::Enabled => Some(POD_ZONE),
+                Feature::Disabled => None,
+            },
         };
         let start = for_cluster(infra, &place).map_err(|error| format!("bootstrap: {error}"))?;
         if start.bootstrap.len() >= LONGEST_ARGUMENT {
@@ -93,7 +100,11 @@ mod tests {
             image_pull_secrets: Vec::new(),
             authorities: String::new(),
         };
-        let rendering = Rendering { terms, service: None };
+        let rendering = Rendering {
+            terms,
+            proxy_zones: Feature::Enabled,
+            service: None,
+        };
         let with = |filler: usize| {
             let text = "x".repeat(filler);
             let layer = format!("{{ name: runtime-0, static_layer: {{ example: {text} }} }}");

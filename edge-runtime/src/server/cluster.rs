@@ -240,6 +240,7 @@ fn cluster_terms(cluster: &Cluster, settings: &Settings) -> ClusterTerms {
                 image_pull_secrets: Vec::new(),
                 authorities: String::new(),
             },
+            proxy_zones: cluster.topology_injector,
             service: cluster.rate_limit.clone(),
         },
         authorities: TlsFiles::within(&cluster.certificates).authority,

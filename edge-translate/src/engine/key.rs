@@ -100,6 +100,8 @@ pub(crate) enum Key {
     Socket(SocketId),
     /// The clusters of those who are told what a fleet sees.
     Collectors(FleetId),
+    /// Where are a fleet's own proxies?
+    Proxies(FleetId),
     /// What must exist around a fleet.
     Infra(FleetId),
     /// What we say about an object.

@@ -167,6 +167,7 @@ units! {
         6 Endpoints(fleet, list) lives with { Subject::Endpoints(fleet, list) };
         6 Socket(socket) lives with { Subject::Socket(socket) };
         6 Collectors(fleet) lives with { Subject::Fleet(fleet) };
+        6 Proxies(fleet) lives with { Subject::Fleet(fleet) };
         6 Infra(fleet) lives with { Subject::Fleet(fleet) };
         7 Status(kind, id) lives with { Subject::Object(kind, id) } if has_status(kind);
     }

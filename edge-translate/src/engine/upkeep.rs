@@ -71,6 +71,7 @@ impl Translator {
             | Key::Cluster(..)
             | Key::Endpoints(..)
             | Key::Socket(_)
+            | Key::Proxies(_)
             | Key::Infra(_) => {
                 self.keep_assembly(key, was, now);
             }
@@ -282,7 +283,7 @@ impl Translator {
                 let (was, now) = (was.and_then(as_cluster), now.and_then(as_cluster));
                 self.assembly.change_cluster(fleet, was, now);
             }
-            Key::Endpoints(fleet, _) => {
+            Key::Endpoints(fleet, _) | Key::Proxies(fleet) => {
                 let set = |v: Option<&Value>| match v {
                     Some(Value::Endpoints(set)) => set.clone(),
                     _ => None,

@@ -24,10 +24,6 @@ const FIELDS: &[(&str, &[(&str, &str)])] = &[
     ("ListenerTls", &[("options", "no option is known")]),
     ("StreamRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
     ("TlsRouteSpec", &[("useDefaultGateways", NO_DEFAULTS)]),
-    (
-        "ZoneAware",
-        &[("preferLocal", "endpoints of all zones are equally near")],
-    ),
 ];
 
 const NO_DEFAULTS: &str = "the route attaches to the parents that it names";

@@ -7,13 +7,13 @@
 //! which is what nearly every route has: it names no policy, costs no memory and adds nothing to any name.
 
 use super::{
-    BackendId, FilterKey, Id, OutsideService, Placement, Sym, Zones,
+    BackendId, FilterKey, Id, OutsideService, Placement, Sym,
     placement::{hashed, is_default},
 };
 use crate::fact::WantedModule;
 use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilters, RouteTraffic,
-    Timeout, UpstreamSettings, ZoneRouting,
+    Timeout, UpstreamSettings, ZonePreference,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -216,6 +216,8 @@ pub(crate) struct Traffic {
     pub(crate) load_balancing: LoadBalancing,
     /// Of the endpoints themselves.
     pub(crate) placement: Arc<Placement>,
+    /// Of those in the zone of the proxy.
+    pub(crate) zone_preference: Option<ZonePreference>,
     /// Of where requests for a Service go.
     pub(crate) routing: Option<Routing>,
     /// Of what clients see of the loads that backends report.
@@ -256,6 +258,9 @@ pub(crate) struct Variant {
     /// What is said of its endpoints besides their addresses.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) placement: Arc<Placement>,
+    /// How far those in the zone of the proxy come first; as the backend says itself where nothing is asked for.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(crate) zone_preference: Option<ZonePreference>,
     /// Where requests for a Service go, if not where the fleet's do.
     #[serde(skip_serializing_if = "is_default")]
     pub(crate) routing: Option<Routing>,
@@ -301,14 +306,6 @@ pub(crate) enum Encryption {
 }
 
 impl Variant {
-    /// What zones mean for the choice of an endpoint.
-    pub(crate) fn zones(&self) -> ZoneRouting {
-        match &self.placement.zones {
-            Zones::OfBackend => ZoneRouting::Unheeded,
-            Zones::Weighted(_) => ZoneRouting::Weighted,
-        }
-    }
-
     /// What tells its clusters from those of the backend itself: `~` and 8 hexadecimal digits. They depend on what is
     /// set and on nothing else, so that a field which this version doesn't have yet changes no name when it comes.
     pub(super) fn suffix(&self) -> String {

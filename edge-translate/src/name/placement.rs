@@ -26,6 +26,8 @@ pub(crate) enum Zones {
     OfBackend,
     /// All that are known, each with its own weight, sorted by zone; those not named weigh 1.
     Weighted(Vec<(Arc<str>, u32)>),
+    /// All that are known, to be compared with that of the proxy.
+    Known,
 }
 
 impl Placement {

@@ -6,3 +6,4 @@ pub(crate) mod defaults;
 pub(crate) mod endpoints;
 pub(crate) mod set;
 pub(crate) mod settings;
+pub(crate) mod zones;

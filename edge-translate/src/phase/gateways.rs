@@ -9,6 +9,7 @@ pub(crate) mod gateway;
 pub(crate) mod infra;
 pub(crate) mod patches;
 pub(crate) mod places;
+pub(crate) mod proxies;
 pub(crate) mod proxy_settings;
 pub(crate) mod telemetry;
 

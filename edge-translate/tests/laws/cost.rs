@@ -174,6 +174,11 @@ fn a_change_runs_what_it_touches_and_nothing_else() {
             &["Ready×1", "Bound×1", "Cluster×1", "Endpoints×1", "Status×1"],
         ),
         (
+            "a proxy comes: where the proxies are",
+            Edit::Put(read(slice("edge-gateway-system", "edge-a-g-3f7cf53e", &["10.9.0.1"]))),
+            &["Proxies×1"],
+        ),
+        (
             "a grant goes: the route that needs it, its backend, and nobody's listeners",
             Edit::Put(read(grant("GRPCRoute"))),
             &["Bound×1", "Host×1", "Status×1"],

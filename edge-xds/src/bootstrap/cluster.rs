@@ -1,7 +1,7 @@
 //! What a proxy in a pod starts with.
 
 use super::{
-    BootstrapError, BootstrapSettings, bootstrap, certificate_file, customise::controller_addresses,
+    BootstrapError, BootstrapSettings, ProxyZone, bootstrap, certificate_file, customise::controller_addresses,
     default::token_filters, token_file, trusted_ca_file,
 };
 use edge_ir::{Infra, IpFamily, Placement};
@@ -22,6 +22,8 @@ pub struct ClusterPlace<'a> {
     pub dns_domain: &'a str,
     /// The most memory that a proxy may take.
     pub memory_limit_bytes: Option<u64>,
+    /// What stands for its zone, where proxies are told.
+    pub zone: Option<&'a str>,
 }
 
 /// What a proxy in a pod starts with, as text.
@@ -49,6 +51,10 @@ pub fn for_cluster(infra: &Infra, place: &ClusterPlace<'_>) -> Result<ClusterSta
         .to_owned(),
         memory_limit_bytes: place.memory_limit_bytes,
         token_path: Some(TOKEN_FILE.to_owned()),
+        zone: place.zone.map(|zone| ProxyZone {
+            name: zone.to_owned(),
+            fleet: infra.key.to_string(),
+        }),
         ..BootstrapSettings::default()
     };
     if infra.placement == Placement::Gateway {

@@ -1,6 +1,6 @@
 //! The default bootstrap.
 
-use super::{BootstrapSettings, sds::TOKEN};
+use super::{BootstrapSettings, ProxyZone, sds::TOKEN};
 use serde_json::{Value, json};
 
 /// Type URL of a message.
@@ -57,7 +57,40 @@ pub fn default_bootstrap(settings: &BootstrapSettings) -> Value {
             clusters.insert(0, admin_cluster(settings));
         }
     }
+    if let Some(zone) = &settings.zone {
+        put_zone(&mut bootstrap, zone);
+    }
     bootstrap
+}
+
+/// Tells the proxy its zone, and where it learns how many proxies of its fleet are in which.
+fn put_zone(bootstrap: &mut Value, zone: &ProxyZone) {
+    bootstrap["node"]["locality"] = json!({"zone": zone.name});
+    bootstrap["cluster_manager"] = json!({"local_cluster_name": zone.fleet});
+    if let Some(clusters) = bootstrap["static_resources"]["clusters"].as_array_mut() {
+        // Behind the others: patches know those by their place.
+        clusters.push(local_cluster(&zone.fleet));
+    }
+}
+
+/// The proxies of the fleet, for counting alone.
+fn local_cluster(fleet: &str) -> Value {
+    json!({
+        "name": fleet,
+        "type": "EDS",
+        "connect_timeout": "10s",
+        "eds_cluster_config": {
+            "service_name": fleet,
+            "eds_config": {"ads": {}, "resource_api_version": "V3"},
+        },
+        "load_balancing_policy": {"policies": [{"typed_extension_config": {
+            "name": "envoy.load_balancing_policies.least_request",
+            "typed_config": {
+                "@type": type_url!("extensions.load_balancing_policies.least_request.v3.LeastRequest"),
+                "locality_lb_config": {"zone_aware_lb_config": {"min_cluster_size": "1"}},
+            },
+        }}]},
+    })
 }
 
 fn socket(address: &str, port: u16) -> Value {

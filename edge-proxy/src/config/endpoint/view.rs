@@ -32,6 +32,29 @@ pub struct Priority {
     pub panics: bool,
     /// Hosts by hash, where the policy asks for that.
     pub table: Option<Table>,
+    /// Hosts by locality, where these are asked for; of the highest priority alone.
+    pub zones: Box<[Zone]>,
+}
+
+/// Hosts of one locality, whatever it weighs.
+#[derive(Debug)]
+pub struct Zone {
+    /// As [`Group::name`].
+    pub name: Arc<str>,
+    /// Its healthy hosts.
+    pub healthy: Hosts,
+    /// Its degraded hosts.
+    pub degraded: Hosts,
+}
+
+impl Zone {
+    /// Those who take a request.
+    pub fn drawable(&self, fitness: Fitness) -> &Hosts {
+        match fitness {
+            Fitness::Healthy => &self.healthy,
+            Fitness::Degraded => &self.degraded,
+        }
+    }
 }
 
 /// Hosts among which one is drawn.
@@ -87,8 +110,8 @@ impl View {
         } else {
             spread(&available, total)
         };
-        let priorities = levels.iter().zip(panics).zip(load);
-        let priorities = priorities.map(|((level, panics), (healthy_load, degraded_load))| {
+        let priorities = levels.iter().zip(panics).zip(load).enumerate();
+        let priorities = priorities.map(|(index, ((level, panics), (healthy_load, degraded_load)))| {
             let healthy = drawable(
                 hosts,
                 level,
@@ -111,6 +134,10 @@ impl View {
                     },
                 ),
                 panics,
+                zones: match index {
+                    0 if terms.by_zone => zones(hosts, level),
+                    _ => Box::default(),
+                },
                 table: terms
                     .hashing
                     .as_ref()
@@ -284,6 +311,23 @@ fn drawable(hosts: &[Arc<Host>], level: &Level, terms: &Terms, wanted: Wanted) -
         total_locality_weight: localities.iter().map(|locality| locality.effective_weight).sum(),
         localities: localities.into(),
     }
+}
+
+fn zones(hosts: &[Arc<Host>], level: &Level) -> Box<[Zone]> {
+    let there = level.groups.iter().filter(|group| !group.members.is_empty());
+    let zones = there.map(|group| {
+        let with = |health: Health| {
+            let members = group.members.iter().copied();
+            let fit = members.filter(|index| hosts.get(*index as usize).is_some_and(|host| host.health() == health));
+            list(hosts, fit.collect())
+        };
+        Zone {
+            name: Arc::clone(&group.name),
+            healthy: with(Health::Healthy),
+            degraded: with(Health::Degraded),
+        }
+    });
+    zones.collect()
 }
 
 fn locality(hosts: &[Arc<Host>], group: &Group, terms: &Terms, weight: u32, fit: Box<[u32]>) -> Locality {

@@ -48,7 +48,7 @@ fn levels(weights: &[u32], levels: Vec<Vec<(Option<u32>, Vec<u32>)>>, terms: Ter
     EndpointSet::new(hosts(weights), levels.into_iter().map(level).collect(), terms)
 }
 
-fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> ClusterEntry {
+pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> ClusterEntry {
     let cluster = Cluster {
         credential: None,
         name: Arc::from("c"),
@@ -56,6 +56,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
         balancing: Balancing {
             policy,
             locality_weighted,
+            zones: None,
             slow_start: None,
         },
         protocol: UpstreamProtocol::Http1,
@@ -81,6 +82,7 @@ fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: EndpointSet) -> C
         id: ClusterId(3),
         cluster: Arc::new(cluster),
         endpoints: Arc::new(endpoints),
+        proxies: None,
     }
 }
 

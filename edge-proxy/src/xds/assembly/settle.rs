@@ -167,6 +167,7 @@ impl Assembly {
         let id = ClusterId(self.context.clusters.intern(name));
         let entry = Arc::new(ClusterEntry {
             id,
+            proxies: self.context.local.clone().filter(|_| spec.terms.by_zone),
             cluster,
             endpoints: Arc::new(set),
         });
@@ -181,6 +182,9 @@ impl Assembly {
         if state.pending && hosts.any(|host| host.vitals.has(Flag::FailedCheck)) && !self.warm.contains(name) {
             state.warming = Some(entry);
             return None;
+        }
+        if let Some(local) = self.context.local.as_ref().filter(|local| local.cluster == *name) {
+            local.replace(Arc::clone(&entry.endpoints));
         }
         self.warm.remove(name);
         state.pending = false;

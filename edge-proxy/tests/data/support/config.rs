@@ -215,6 +215,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         balancing: Balancing {
             policy: LbPolicy::RoundRobin,
             locality_weighted: false,
+            zones: None,
             slow_start: None,
         },
         protocol: UpstreamProtocol::Http1,
@@ -265,6 +266,7 @@ pub(crate) fn entry(id: u32, cluster: Cluster, addresses: &[SocketAddr]) -> Opti
         id: ClusterId(id),
         cluster: Arc::new(cluster),
         endpoints,
+        proxies: None,
     }))
 }
 

@@ -8,6 +8,7 @@ use crate::{
 };
 use edge_infra::ObjectKind;
 use edge_ir::{ClusterSettings, RateLimitInfra, RedisAddress, RedisSecurity};
+use edge_translate::Feature;
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -77,7 +78,11 @@ fn fleets_that_ask(asked: &Arc<AtomicUsize>, service: Option<Arc<RateLimitInfra>
     };
     Fleets::new(
         Client::new(silent, "default"),
-        Rendering { terms, service },
+        Rendering {
+            terms,
+            proxy_zones: Feature::Enabled,
+            service,
+        },
         None,
         BTreeSet::new(),
         outputs,

@@ -1,6 +1,6 @@
 //! Clusters: one for each backend, protocol and variant that a fleet sends traffic to.
 
-use super::{backend_tls::Trust, endpoints, set, settings};
+use super::{backend_tls::Trust, endpoints, set, settings, zones};
 use crate::{
     engine::reader::Reader,
     name::{BackendId, BackendKind, BackendPort, BackendSet, Encryption, FleetId, Id, Variant},
@@ -107,7 +107,7 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
         sockets,
         load_balancing: variant.load_balancing.clone(),
         upstream: upstream(telemetry, &variant.upstream),
-        zones: variant.zones(),
+        zones: zones::routing(reader, backend.port, &variant),
         stat_name: variant.stat_name.clone(),
         stats: telemetry.map(|telemetry| telemetry.stats).unwrap_or_default(),
         origins: endpoints::origins(reader, backend.port),
@@ -245,7 +245,7 @@ fn discovery(reader: &Reader<'_>, fleet: FleetId, backend: BackendId, variant: &
     }
     let found = endpoints::addresses_by(reader, backend.port, routing);
     match endpoints::is_dns(&found) || is_own {
-        true => Discovery::Dns(endpoints::placed(reader, backend.port, found, &variant.placement)),
+        true => Discovery::Dns(zones::placed(reader, backend.port, found, &variant.placement)),
         false => listed(),
     }
 }

@@ -1,15 +1,19 @@
 //! Endpoints of backends: from EndpointSlices, from the Service's own address, or from a Backend object.
 
-use super::{backend_tls::BackendTls, set};
+use super::{
+    backend_tls::BackendTls,
+    set,
+    zones::{self, Told},
+};
 use crate::{
     api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType},
     engine::reader::Reader,
-    name::{BackendKind, BackendPort, EndpointsId, FleetId, Placement, Routing, Zones},
+    name::{BackendKind, BackendPort, EndpointsId, FleetId, Routing},
     phase::origin,
     world::transport,
 };
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origins};
-use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 /// Whether a backend has endpoints that take traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +80,7 @@ pub(crate) fn endpoints(reader: &Reader<'_>, fleet: FleetId, list: EndpointsId) 
             if is_dns(&endpoints) || is_of_request(reader, port) {
                 return Some(None);
             }
-            placed(reader, port, endpoints, &placement)
+            zones::placed(reader, port, endpoints, &placement)
         }
     };
     Some(Some(Arc::new(EndpointSet {
@@ -126,91 +130,12 @@ pub(crate) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) ->
     if endpoints.is_empty() {
         return Vec::new();
     }
-    vec![locality(set, None, 1, endpoints)]
-}
-
-fn locality(set: &EndpointSetName, zone: Option<Arc<str>>, weight: u32, endpoints: Vec<Endpoint>) -> Locality {
-    Locality {
+    vec![Locality {
         region: set.clone().into(),
-        zone,
-        priority: 0,
-        weight,
-        socket: None,
-        probe_port: None,
+        weight: 1,
         endpoints,
-    }
-}
-
-/// The localities of a backend, one for each zone that is told.
-pub(super) fn placed(
-    reader: &Reader<'_>,
-    port: BackendPort,
-    endpoints: Vec<Endpoint>,
-    placement: &Placement,
-) -> Vec<Locality> {
-    let set = reader.endpoint_set_name(port);
-    let zones = match (&placement.zones, port.target.kind) {
-        (_, BackendKind::Backend) => zones(reader, port),
-        (Zones::OfBackend, _) => BTreeMap::new(),
-        (Zones::Weighted(_), _) => zones_of_slices(reader, port),
-    };
-    let mut placed = match zones.is_empty() {
-        true => localities(&set, endpoints),
-        false => by_zone(&set, &zones, endpoints),
-    };
-    if let Zones::Weighted(weights) = &placement.zones {
-        for locality in &mut placed {
-            let own = weights.iter().find(|(zone, _)| Some(zone) == locality.zone.as_ref());
-            locality.weight = own.map_or(1, |(_, weight)| *weight);
-        }
-        // A proxy wants a weight of all; those without one get nothing.
-        placed.retain(|locality| locality.weight > 0);
-    }
-    for locality in &mut placed {
-        locality.probe_port = placement.probe_port;
-    }
-    placed
-}
-
-/// Each weighs what it has endpoints, so that telling zones moves no traffic.
-fn by_zone(
-    set: &EndpointSetName,
-    zones: &BTreeMap<EndpointAddress, Arc<str>>,
-    endpoints: Vec<Endpoint>,
-) -> Vec<Locality> {
-    let mut by_zone: BTreeMap<Option<Arc<str>>, Vec<Endpoint>> = BTreeMap::new();
-    for endpoint in endpoints {
-        let zone = zones.get(&endpoint.address).cloned();
-        by_zone.entry(zone).or_default().push(endpoint);
-    }
-    let placed = by_zone.into_iter().flat_map(|(zone, endpoints)| {
-        let grouped = localities(set, endpoints).into_iter();
-        grouped.map(move |group| Locality {
-            zone: zone.clone(),
-            weight: u32::try_from(group.endpoints.len()).unwrap_or(u32::MAX),
-            ..group
-        })
-    });
-    placed.collect()
-}
-
-/// Zones of the endpoints of a Backend, where it tells any.
-fn zones(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Arc<str>> {
-    let backend = match port.target.kind {
-        BackendKind::Backend => reader.backend(port.target.id),
-        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Set => None,
-    };
-    let endpoints = backend.into_iter().flat_map(|backend| &backend.spec.endpoints);
-    let zoned = endpoints.filter_map(|e| Some((backend_endpoint(e)?.address, Arc::from(&**e.zone.as_ref()?))));
-    zoned.collect()
-}
-
-/// Zones of the endpoints of a Service, where its slices tell any.
-fn zones_of_slices(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Arc<str>> {
-    let endpoints = slice_endpoints(reader, port).into_iter();
-    endpoints
-        .filter_map(|(endpoint, zone)| Some((endpoint.address, zone?.into())))
-        .collect()
+        ..Locality::default()
+    }]
 }
 
 /// The backend objects, for explanation.
@@ -259,8 +184,8 @@ fn from_slices(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
     endpoints.map(|(endpoint, _)| endpoint).collect()
 }
 
-/// Endpoints, with the zones that they are in.
-fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec<(Endpoint, Option<&'a str>)> {
+/// Endpoints, with what is told of their places.
+pub(super) fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec<(Endpoint, Told<'a>)> {
     let Some(name) = port_name(reader, port) else {
         return Vec::new();
     };
@@ -272,28 +197,25 @@ fn slice_endpoints<'a>(reader: &Reader<'a>, port: BackendPort) -> Vec<(Endpoint,
         let Some(number) = slice.ports.iter().find(matches).and_then(|p| p.port) else {
             continue;
         };
-        for endpoint in &slice.endpoints {
-            let Some(health) = health(&endpoint.conditions) else {
-                continue;
-            };
-            let Some(address) = endpoint.addresses.first() else {
-                continue;
-            };
-            let zone = endpoint.zone.as_deref();
-            let found = match slice.address_type {
-                AddressFamily::Fqdn => {
-                    let address = EndpointAddress::Name {
-                        host: (&**address).into(),
-                        port: number,
-                    };
-                    Some(endpoint_at(address, health))
-                }
-                _ => socket(address, number, health),
-            };
-            endpoints.extend(found.map(|found| (found, zone)));
-        }
+        endpoints.extend(endpoints_at(slice, number));
     }
     endpoints
+}
+
+/// The endpoints of a slice at a port, with what is told of their places.
+pub(crate) fn endpoints_at(slice: &api::EndpointSlice, port: u16) -> impl Iterator<Item = (Endpoint, Told<'_>)> {
+    slice.endpoints.iter().filter_map(move |endpoint| {
+        let health = health(&endpoint.conditions)?;
+        let address = endpoint.addresses.first()?;
+        let found = match slice.address_type {
+            AddressFamily::Fqdn => {
+                let host = (&**address).into();
+                Some(endpoint_at(EndpointAddress::Name { host, port }, health))
+            }
+            _ => socket(address, port, health),
+        };
+        Some((found?, Told::of(endpoint)))
+    })
 }
 
 /// The name of a Service's port, by which slices know it and policies choose it; empty when it has none.
@@ -340,7 +262,7 @@ fn from_backend(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
     backend.spec.endpoints.iter().filter_map(backend_endpoint).collect()
 }
 
-fn backend_endpoint(endpoint: &BackendEndpoint) -> Option<Endpoint> {
+pub(super) fn backend_endpoint(endpoint: &BackendEndpoint) -> Option<Endpoint> {
     let address = if let Some(ip) = &endpoint.ip {
         EndpointAddress::Socket {
             ip: ip.address.parse().ok()?,

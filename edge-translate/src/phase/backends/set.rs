@@ -1,15 +1,15 @@
 //! Several backends in one cluster: where its endpoints are, and how each backend is spoken to.
 //!
 //! Each backend is a locality with its own weight, in a region of its own, so that statistics tell them apart. Zones
-//! don't count here: they would split a backend's weight.
+//! don't count where several backends share a priority: they would split a backend's weight.
 
 use super::{
     backend_tls::{BackendTls, Trust},
-    endpoints,
+    endpoints, zones,
 };
 use crate::{
     engine::reader::Reader,
-    name::{BackendPort, BackendSet, Placement, Routing, SetMember},
+    name::{BackendPort, BackendSet, Placement, Routing, SetMember, Zones},
 };
 use edge_ir::{EndpointAddress, EndpointSetName, Locality, ServerNaming};
 use std::sync::Arc;
@@ -66,9 +66,14 @@ pub(super) fn localities(
 ) -> Vec<Locality> {
     let name = reader.endpoint_set_name(port);
     let has_sockets = has_sockets(reader, set);
+    let prefers_zone = placement.zones == Zones::Known && !zones::is_shared(set);
     let of_one = |(number, member): (usize, &SetMember)| {
         let found = endpoints::addresses_by(reader, member.port, routing);
-        let mut placed = endpoints::localities(&reader.endpoint_set_name(member.port), found);
+        let own = reader.endpoint_set_name(member.port);
+        let mut placed = match prefers_zone {
+            true => zones::compared(&own, &zones::known(reader, member.port), found),
+            false => endpoints::localities(&own, found),
+        };
         for locality in &mut placed {
             locality.weight = member.weight;
             locality.priority = member.priority;

@@ -37,10 +37,7 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
     let telemetry = reader.fleet_shape(fleet).map(|shape| &*shape.telemetry);
     Some(Some(Infra {
         name: object_name(&key).into(),
-        namespace: match placement {
-            Placement::Controller => Arc::clone(&reader.settings().controller_namespace),
-            Placement::Gateway => Arc::clone(&first.object.metadata.namespace),
-        },
+        namespace: fleet_namespace(reader, [first.id])?,
         placement,
         owner: owner(reader, &first.object, member),
         labels: owner_labels(&first.object, member, &key, placement),
@@ -64,6 +61,15 @@ pub(crate) fn infra(reader: &Reader<'_>, fleet: FleetId) -> Option<Option<Infra>
         origins: listeners.gateways.iter().map(|g| stands_for(&g.object)).collect(),
         key: (&*key).into(),
     }))
+}
+
+/// Where the cluster objects of the fleet of some Gateways are; none of no Gateway.
+pub(super) fn fleet_namespace(reader: &Reader<'_>, gateways: impl IntoIterator<Item = Id>) -> Option<Arc<str>> {
+    let own = gateways.into_iter().map(|id| reader.text(id.namespace)).min()?;
+    Some(match reader.settings().placement {
+        Placement::Controller => Arc::clone(&reader.settings().controller_namespace),
+        Placement::Gateway => own,
+    })
 }
 
 fn member<'a>(reader: &Reader<'a>, gateway: Id) -> Option<&'a Member> {
@@ -145,7 +151,7 @@ fn label_value(value: &str) -> Arc<str> {
 
 /// Name of everything made for a fleet: readable, at most 57 characters with the hash, and unique because the hash
 /// is of the uncut key.
-fn object_name(key: &str) -> String {
+pub(super) fn object_name(key: &str) -> String {
     let readable = format!("edge-{}", key.replace('/', "-"));
     let mut name = cut(&readable, 48).to_owned();
     let _ = write!(name, "-{}", short_hash(key));

@@ -209,6 +209,7 @@ fn variant(
             Variant {
                 load_balancing: traffic.load_balancing.clone(),
                 placement: Arc::clone(&traffic.placement),
+                zone_preference: traffic.zone_preference,
                 routing: traffic.routing,
                 upstream: Arc::clone(&traffic.upstream),
                 ..Variant::default()

@@ -123,6 +123,7 @@ pub(crate) fn of_service(settings: &ClusterSettings, problems: &mut Problems) ->
     let variant = Variant {
         load_balancing: balancing::balancing(&spec, problems),
         placement: Arc::new(placement::placement(&spec, problems)),
+        zone_preference: placement::zone_preference(&spec, problems),
         upstream: Arc::new(connection::upstream(&spec, problems)),
         ..Variant::default()
     };
@@ -152,6 +153,7 @@ fn read(
         load_balancing: balancing::balancing(spec, problems),
         placement: Arc::new(placement::placement(spec, problems)),
         load_reports: balancing::load_reports(spec),
+        zone_preference: placement::zone_preference(spec, problems),
         routing: routing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
         timeout: route::timeout(spec, problems),

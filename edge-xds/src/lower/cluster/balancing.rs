@@ -1,8 +1,9 @@
 //! How a cluster chooses an endpoint.
 
 use super::super::common::{duration, extension};
-use edge_ir::{Cluster, LoadBalancing, ReportedLoad, Timeout, ZoneRouting};
+use edge_ir::{Cluster, LoadBalancing, ReportedLoad, Timeout, ZonePreference, ZoneRouting};
 use envoy_types::pb::{
+    envoy::r#type::v3::Percent,
     envoy::{
         config::{
             cluster::v3::{LoadBalancingPolicy, load_balancing_policy::Policy},
@@ -12,7 +13,10 @@ use envoy_types::pb::{
             client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin,
             common::v3::{
                 LocalityLbConfig, SlowStartConfig,
-                locality_lb_config::{LocalityConfigSpecifier, LocalityWeightedLbConfig},
+                locality_lb_config::{
+                    LocalityConfigSpecifier, LocalityWeightedLbConfig, ZoneAwareLbConfig,
+                    zone_aware_lb_config::ForceLocalZone,
+                },
             },
             least_request::v3::LeastRequest,
             maglev::v3::Maglev,
@@ -22,7 +26,7 @@ use envoy_types::pb::{
             wrr_locality::v3::WrrLocality,
         },
     },
-    google::protobuf::{FloatValue, UInt64Value},
+    google::protobuf::{FloatValue, UInt32Value, UInt64Value},
 };
 
 /// The policy of a cluster, below the endpoint that a client may name itself.
@@ -55,7 +59,7 @@ fn one(policy: TypedExtensionConfig) -> LoadBalancingPolicy {
 }
 
 fn choice(cluster: &Cluster) -> TypedExtensionConfig {
-    let locality_lb_config = Some(weighted());
+    let locality_lb_config = Some(by_locality(cluster.zones));
     let slow_start_config = cluster.upstream.slow_start.map(slow_start);
     match &cluster.load_balancing {
         LoadBalancing::LeastRequest => extension(
@@ -95,7 +99,8 @@ fn choice(cluster: &Cluster) -> TypedExtensionConfig {
                         endpoint_picking_policy: Some(one(within)),
                     },
                 ),
-                ZoneRouting::Unheeded => within,
+                // It knows no zone of its own.
+                ZoneRouting::Unheeded | ZoneRouting::PreferLocal(_) => within,
             }
         }
     }
@@ -125,11 +130,32 @@ fn reported(load: &ReportedLoad, slow_start_config: Option<SlowStartConfig>) -> 
     }
 }
 
-/// Localities have weights, of which most clusters have one.
-fn weighted() -> LocalityLbConfig {
+/// Localities have weights, of which most clusters have one, or the proxy's own comes first.
+fn by_locality(zones: ZoneRouting) -> LocalityLbConfig {
+    let specifier = match zones {
+        ZoneRouting::Unheeded | ZoneRouting::Weighted => {
+            LocalityConfigSpecifier::LocalityWeightedLbConfig(LocalityWeightedLbConfig {})
+        }
+        ZoneRouting::PreferLocal(preference) => LocalityConfigSpecifier::ZoneAwareLbConfig(prefer_local(preference)),
+    };
     LocalityLbConfig {
-        locality_config_specifier: Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(
-            LocalityWeightedLbConfig {},
-        )),
+        locality_config_specifier: Some(specifier),
+    }
+}
+
+fn prefer_local(preference: ZonePreference) -> ZoneAwareLbConfig {
+    let percent = |percent| Percent {
+        value: f64::from(percent),
+    };
+    let force = |least| ForceLocalZone {
+        min_size: Some(UInt32Value { value: least }),
+    };
+    ZoneAwareLbConfig {
+        routing_enabled: preference.percent.map(percent),
+        min_cluster_size: Some(UInt64Value {
+            value: preference.min_endpoints,
+        }),
+        force_local_zone: preference.force.map(force),
+        ..Default::default()
     }
 }

@@ -1,13 +1,14 @@
-//! What is said of endpoints besides their addresses: what their zones weigh, and where they are probed.
+//! What is said of endpoints besides their addresses: what their zones weigh or mean, and where they are probed.
 
 use super::Problems;
 use crate::{
     api::{
         BackendTrafficPolicySpec,
-        load_balancer::{LoadBalancerType, ZoneAware},
+        load_balancer::{LoadBalancerType, PreferLocalZone, ZoneAware},
     },
     name::{Placement, Zones},
 };
+use edge_ir::ZonePreference;
 use std::{collections::BTreeMap, sync::Arc};
 
 const AREA: &str = "LoadBalancer";
@@ -54,7 +55,10 @@ fn zones_of(of_type: &LoadBalancerType, aware: &ZoneAware, problems: &mut Proble
         _ => {}
     }
     if aware.weighted_zones.is_empty() {
-        return Zones::default();
+        return match prefers_local {
+            true => Zones::Known,
+            false => Zones::default(),
+        };
     }
     let mut weights: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     for one in &aware.weighted_zones {
@@ -63,4 +67,23 @@ fn zones_of(of_type: &LoadBalancerType, aware: &ZoneAware, problems: &mut Proble
         }
     }
     Zones::Weighted(weights.into_iter().collect())
+}
+
+/// How far a policy has endpoints in the zone of the proxy come first.
+pub(super) fn zone_preference(spec: &BackendTrafficPolicySpec, problems: &mut Problems) -> Option<ZonePreference> {
+    let aware = spec.load_balancer.as_deref()?.zone_aware.as_deref()?;
+    let PreferLocalZone {
+        force,
+        min_endpoints_threshold,
+        percentage_enabled,
+    } = aware.prefer_local.as_ref()?;
+    let percent = |percent| problems.number(AREA, "PreferLocal.PercentageEnabled", percent, 0..=100);
+    Some(ZonePreference {
+        // What a proxy takes it for where nothing is said.
+        min_endpoints: min_endpoints_threshold.unwrap_or(6),
+        percent: percentage_enabled.map(percent),
+        force: force
+            .as_ref()
+            .map(|force| force.min_endpoints_in_zone_threshold.unwrap_or(1)),
+    })
 }
