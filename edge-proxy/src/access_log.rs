@@ -21,7 +21,6 @@ use crate::access_log::value::Entry;
 use crate::config::access_log::BodyFormat;
 use crate::downstream::connection::{Connection, Protocol};
 use crate::http::head::Head;
-use crate::http::ingress;
 
 /// Writes what the logs of an exchange's listener say of it.
 pub(crate) fn write(connection: &Connection, record: &Record) {
@@ -51,7 +50,7 @@ pub(crate) fn body(
     if connection.protocol == Protocol::Http1 {
         record.version = Some(Version::HTTP_11);
     }
-    record.client = ingress::client_of(connection, head);
+    record.client = head.client;
     let mut content = Vec::new();
     let entry = Entry {
         connection,

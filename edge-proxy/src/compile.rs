@@ -12,6 +12,7 @@
 mod access;
 mod access_log;
 pub mod balancing;
+mod client_address;
 pub mod cluster;
 mod command;
 mod connection_limit;

@@ -84,6 +84,8 @@ pub(crate) enum Fault {
     BadRequest,
     /// The transfer coding is not understood (RFC 9112 §6.1).
     TransferCoding,
+    /// Nobody says who the client is; the listener says with which code that is answered.
+    NoClientAddress(StatusCode),
     /// HTTP/1.0 is not served here.
     UpgradeRequired,
     /// No upgrade of this kind on this route.
@@ -182,6 +184,7 @@ impl Fault {
             Self::DownstreamReset => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DC", "downstream_remote_disconnect", ""),
             Self::BadRequest => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DPE", "http1.codec_error", "Bad Request"),
             Self::TransferCoding => row(Downstream, Retry::Never, StatusCode::NOT_IMPLEMENTED, "DPE", "http1.invalid_transfer_encoding", "Not Implemented"),
+            Self::NoClientAddress(status) => row(Downstream, Retry::Never, status, "", "rejecting_because_detection_failed", ""),
             Self::UpgradeRequired => row(Downstream, Retry::Never, StatusCode::UPGRADE_REQUIRED, "DPE", "low_version", ""),
             Self::UpgradeForbidden => row(Downstream, Retry::Never, StatusCode::FORBIDDEN, "", "upgrade_failed", ""),
             Self::HeadTooLarge => row(Downstream, Retry::Never, StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "DPE", "http1.headers_too_large", ""),
@@ -223,6 +226,7 @@ mod tests {
             (Fault::DownstreamReset, Downstream, Never, 400, "DC", ""),
             (Fault::BadRequest, Downstream, Never, 400, "DPE", "Bad Request"),
             (Fault::TransferCoding, Downstream, Never, 501, "DPE", "Not Implemented"),
+            (Fault::NoClientAddress(StatusCode::FORBIDDEN), Downstream, Never, 403, "", ""),
             (Fault::UpgradeRequired, Downstream, Never, 426, "DPE", ""),
             (Fault::UpgradeForbidden, Downstream, Never, 403, "", ""),
             (Fault::HeadTooLarge, Downstream, Never, 431, "DPE", ""),

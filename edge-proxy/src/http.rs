@@ -34,7 +34,6 @@ use http::{HeaderValue, Response, StatusCode};
 
 use crate::config::access::Metadata;
 use crate::downstream::connection::{Connection, Protocol};
-use crate::fault::Fault;
 use crate::filters::session::Session;
 use body::ResponseBody;
 pub(crate) use edits::hostname;
@@ -68,9 +67,10 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
     let mut echo = Echo::default();
     let version = parts.version;
     let (head, admitted) = ingress::admit(&connection, parts);
+    let asks_for_tunnel = admitted.as_ref().is_ok_and(|notes| notes.upgrade.is_some());
     exchange.note(|record| {
         record.version = Some(version);
-        record.client = ingress::client_of(&connection, &head);
+        record.client = head.client;
         record.request(&head);
     });
     let response = match admitted {
@@ -98,7 +98,12 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
             refuse(&connection, &head, refusal)
         }
     };
-    let response = egress::finish(&connection, response, echo);
+    let mut response = egress::finish(&connection, response, echo);
+    if asks_for_tunnel && connection.protocol == Protocol::Http1 && response.status() != StatusCode::SWITCHING_PROTOCOLS
+    {
+        // What came behind the head was for the other protocol: there is no telling where a request begins.
+        close_after(&mut response);
+    }
     noted.note(|record| record.response(response.status(), response.headers()));
     response
 }
@@ -112,10 +117,8 @@ fn refuse(connection: &Connection, head: &Head, refusal: Refusal) -> Response<Re
         Refusal::Fault(fault) => {
             let mut response = local_reply::of_fault(fault, audience(head));
             // Whoever sent a malformed head may have meant something else by the bytes behind it.
-            if connection.protocol == Protocol::Http1 && fault != Fault::UpgradeForbidden {
-                response
-                    .headers_mut()
-                    .insert(header::CONNECTION, HeaderValue::from_static("close"));
+            if connection.protocol == Protocol::Http1 {
+                close_after(&mut response);
             }
             response
         }
@@ -124,6 +127,11 @@ fn refuse(connection: &Connection, head: &Head, refusal: Refusal) -> Response<Re
             redirect_to(StatusCode::TEMPORARY_REDIRECT, &target)
         }
     }
+}
+
+fn close_after(response: &mut Response<ResponseBody>) {
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
 }
 
 fn redirect_to(status: StatusCode, location: &str) -> Response<ResponseBody> {

@@ -9,6 +9,7 @@
 )]
 
 mod access_logs;
+mod addresses;
 mod bench;
 mod certificates;
 mod headers;

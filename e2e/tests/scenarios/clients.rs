@@ -115,9 +115,8 @@ pub(crate) fn backends_are_told_whose_connections_they_get(plane: &DataPlane) ->
 }
 
 /// Only clients from one network may ask, so that an answer tells where a client was thought to be.
-#[test]
-fn clients_are_where_the_policy_looks() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn clients_are_where_the_policy_looks(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let guard = "---\napiVersion: gateway.edge/v1alpha1\nkind: SecurityPolicy\n\
                  metadata: { name: guard, namespace: default }\nspec:\n  \
                  targetRefs: [{ group: gateway.networking.k8s.io, kind: Gateway, name: quickstart }]\n  \
@@ -157,9 +156,8 @@ fn clients_are_where_the_policy_looks() -> Result<()> {
     })
 }
 
-#[test]
-fn headers_are_as_the_policy_wants_them() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn headers_are_as_the_policy_wants_them(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     // A route that only an edited request has.
     let blue = route(
         "HTTPRoute",
@@ -220,9 +218,8 @@ fn headers_are_as_the_policy_wants_them() -> Result<()> {
     Ok(())
 }
 
-#[test]
-fn names_with_underscores_are_refused_unless_the_policy_lets_them() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn names_with_underscores_are_refused_unless_the_policy_lets_them(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let ask = || get_with(&stack, HOST, &[("a_name", "value")]);
     assert_eq!(ask()?.status, 400);
     stack.put(FILE, &policy("  headers: { withUnderscoresAction: Allow }\n"))?;
@@ -235,9 +232,8 @@ fn names_with_underscores_are_refused_unless_the_policy_lets_them() -> Result<()
     until(&stack, "such a name to be refused", || Ok(ask()?.status == 400))
 }
 
-#[test]
-fn paths_are_read_as_the_policy_says() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn paths_are_read_as_the_policy_says(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let path = |path: &str| -> Result<String> {
         let answer = stack.get(HOST, path)?;
         ensure!(answer.status == 200, "status {}", answer.status);
@@ -278,9 +274,8 @@ fn answer_to(stack: &Stack, text: &str) -> Result<Option<u16>> {
     }
 }
 
-#[test]
-fn requests_have_the_time_that_the_policy_gives_them() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn requests_have_the_time_that_the_policy_gives_them(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let half_head = format!("GET / HTTP/1.1\r\nhost: {HOST}\r\n");
     let half_body = format!("POST / HTTP/1.1\r\nhost: {HOST}\r\ncontent-length: 10\r\n\r\nhalf");
     let limit = |field: &str| stack.put(FILE, &policy(&format!("  timeout: {{ http: {{ {field}: 100ms }} }}\n")));
@@ -353,9 +348,8 @@ fn config_map(name: &str, entries: &[(&str, &str)]) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: {name}, namespace: default }}\ndata:\n{data}")
 }
 
-#[test]
-fn clients_show_the_certificates_that_the_policy_asks_for() -> Result<()> {
-    let stack = Stack::start(&DataPlane::envoy()?)?;
+pub(crate) fn clients_show_the_certificates_that_the_policy_asks_for(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
     let (servers, clients, strangers) = (Authority::new()?, Authority::new()?, Authority::new()?);
     let (alice, bob, mallory) = (
         clients.identity("alice")?,

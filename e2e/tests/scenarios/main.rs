@@ -26,7 +26,10 @@ use changes::{
 };
 use clients::{
     as_many_connections_are_open_as_the_policy_allows, backends_are_told_whose_connections_they_get,
-    connections_tell_whose_they_are,
+    clients_are_where_the_policy_looks, clients_show_the_certificates_that_the_policy_asks_for,
+    connections_tell_whose_they_are, headers_are_as_the_policy_wants_them,
+    names_with_underscores_are_refused_unless_the_policy_lets_them, paths_are_read_as_the_policy_says,
+    requests_have_the_time_that_the_policy_gives_them,
 };
 use extension_server::{
     a_service_may_change_a_whole_fleet, a_service_of_the_operator_changes_what_proxies_are_sent,
@@ -109,9 +112,15 @@ e2e::with_each_data_plane! {
     a_service_of_the_operator_changes_what_proxies_are_sent,
     a_service_may_change_a_whole_fleet,
     a_service_that_is_named_and_not_there_stops_nothing,
+    clients_are_where_the_policy_looks,
+    headers_are_as_the_policy_wants_them,
+    names_with_underscores_are_refused_unless_the_policy_lets_them,
+    paths_are_read_as_the_policy_says,
+    clients_show_the_certificates_that_the_policy_asks_for,
 }
 
 e2e::with_envoy! {
+    requests_have_the_time_that_the_policy_gives_them,
     rules_decide_by_expressions,
     rules_decide_by_where_clients_are,
     clients_log_in_at_a_provider,

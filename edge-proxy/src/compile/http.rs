@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::scheme_header_transformation::Transformation;
-use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation};
+use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation, TypedExtensionConfig};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     CodecType, ForwardClientCertDetails, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier,
     ServerHeaderTransformation, SetCurrentClientCertDetails, StripPortMode, UpgradeConfig,
 };
+use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3::HeaderMutation as EarlyHeaderMutation;
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use http::HeaderValue;
 
 use crate::compile::Context;
-use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth};
+use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
 use crate::compile::protocol;
-use crate::compile::{access_log, filter, route_table};
+use crate::compile::{access_log, client_address, filter, route_table};
 use crate::config::RouteTableId;
+use crate::config::header::HeaderSteps;
 use crate::config::listener::{
-    AddressRange, CertificateDetails, ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert,
-    HttpManager, PathNormalization, RequestId, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
+    AddressRange, CertificateDetails, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HttpManager,
+    PathNormalization, RequestId, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
 
 /// What `server` says when the configuration gives no name.
@@ -38,16 +40,18 @@ pub(super) fn manager(
         codec_type, stat_prefix, http_filters, common_http_protocol_options, http_protocol_options,
         http2_protocol_options, server_name, server_header_transformation, scheme_header_transformation,
         max_request_headers_kb, stream_idle_timeout, request_timeout, request_headers_timeout, drain_timeout,
-        delayed_close_timeout, stream_flush_timeout, use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append, via,
+        delayed_close_timeout, stream_flush_timeout, via,
         generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
         forward_client_cert_details, set_current_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
         strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode, access_log,
-        access_log_options;
+        access_log_options, early_header_mutation_extensions;
         // Observation, HTTP/3, and what only shapes Envoy's own codecs.
-        ignore tracing, http1_safe_max_connection_duration, http3_protocol_options,
+        // Read in client_address.rs: use_remote_address and what else says where clients are.
+        ignore use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append,
+               original_ip_detection_extensions, tracing, http1_safe_max_connection_duration, http3_protocol_options,
                drain_timeout_jitter, stream_error_on_invalid_http_message, append_local_overload,
                add_proxy_protocol_connection_state, request_id_extension;
-        refuse proxy_100_continue, access_log_flush_interval, flush_access_log_on_new_request, add_user_agent, original_ip_detection_extensions, early_header_mutation_extensions,
+        refuse proxy_100_continue, access_log_flush_interval, flush_access_log_on_new_request, add_user_agent,
                forward_client_cert_matcher,
                represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
                proxy_status_config, typed_header_validation_config, append_x_forwarded_port, forward_proto_config
@@ -74,12 +78,11 @@ pub(super) fn manager(
         filters,
         router,
         prefixed: context.prefixed.clone(),
-        client_address: ClientAddress {
-            use_remote_address: truth(use_remote_address.as_ref()),
-            xff_trusted_hops: *xff_num_trusted_hops,
-            skip_xff_append: *skip_xff_append,
-            internal_ranges: internal_ranges(at, internal_address_config.as_ref())?,
-        },
+        early_edits: early_edits(
+            &at.field("early_header_mutation_extensions"),
+            early_header_mutation_extensions,
+        )?,
+        client_address: client_address::client_address(at, message)?,
         server_header: server_header(at, server_name, *server_header_transformation)?,
         via: (!via.is_empty())
             .then(|| HeaderValue::from_str(via).map_err(|_| at.field("via").error("is not a header value")))
@@ -140,7 +143,27 @@ fn timeouts(
     })
 }
 
-fn internal_ranges(at: &At<'_>, message: Option<&InternalAddressConfig>) -> Result<Vec<AddressRange>, Rejection> {
+/// Edits before anything else looks at a request.
+fn early_edits(at: &At<'_>, list: &[TypedExtensionConfig]) -> Result<HeaderSteps, Rejection> {
+    let mut steps = Vec::new();
+    for (index, extension) in list.iter().enumerate() {
+        let at = at.index(index);
+        let at = at.field("typed_config");
+        let Some(config) = &extension.typed_config else {
+            return Err(at.error("is required"));
+        };
+        let message: EarlyHeaderMutation = unpack(&at, config)?;
+        fields!(&at, &message => EarlyHeaderMutation { mutations; ignore; refuse });
+        let edits = filter::header_mutation::rendered(&at.field("mutations"), mutations)?;
+        steps.extend(edits.iter().cloned());
+    }
+    Ok(steps.into())
+}
+
+pub(super) fn internal_ranges(
+    at: &At<'_>,
+    message: Option<&InternalAddressConfig>,
+) -> Result<Vec<AddressRange>, Rejection> {
     let Some(config) = message else {
         return Ok(Vec::new());
     };

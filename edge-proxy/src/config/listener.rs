@@ -8,13 +8,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, StatusCode};
 use rustc_hash::FxHashMap;
 
 use crate::config::access::{AccessRules, Facts};
 use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
+use crate::config::header::HeaderSteps;
 use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
@@ -221,6 +222,8 @@ pub struct HttpManager {
     pub filters: HttpFilters,
     /// The router's own settings.
     pub router: RouterOptions,
+    /// Edits of a request before anything but its form is looked at.
+    pub early_edits: HeaderSteps,
     /// The names of the `x-envoy-*` headers under the configured prefix.
     pub prefixed: Arc<PrefixedHeaders>,
     /// How the client's address is found and what `x-forwarded-for` does.
@@ -341,6 +344,29 @@ pub struct ClientAddress {
     pub skip_xff_append: bool,
     /// Addresses that count as internal (`x-envoy-internal: true`).
     pub internal_ranges: Vec<AddressRange>,
+    /// Where it is looked for instead, when the peer isn't taken.
+    pub detection: Option<Detection>,
+}
+
+/// Places where a client's address is told.
+#[derive(Clone, Debug)]
+pub enum Detection {
+    /// In `x-forwarded-for`, if the peer is a proxy of these networks: the last entry that isn't one.
+    Networks {
+        /// Where our proxies are.
+        trusted: Vec<AddressRange>,
+        /// Do not append such a peer to `x-forwarded-for`.
+        skip_append: bool,
+    },
+    /// In a header.
+    Header {
+        /// Its name.
+        name: HeaderName,
+        /// What it says may make a request internal.
+        is_trusted: bool,
+        /// What requests are refused with that don't say it.
+        missing: Option<StatusCode>,
+    },
 }
 
 impl ClientAddress {

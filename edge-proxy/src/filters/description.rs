@@ -7,8 +7,8 @@ use crate::config::access::Metadata;
 use crate::config::filter::description::{Absent, Description, Hits, Pair, Word, WordValue};
 use crate::config::table::query_holds;
 use crate::filters::query;
+use crate::http::Arrived;
 use crate::http::head::Head;
-use crate::http::{Arrived, ingress};
 
 /// As much a request may count for.
 const MAX_HITS: f64 = 1e9;
@@ -17,7 +17,7 @@ const MAX_HITS: f64 = 1e9;
 pub(super) fn describe(rule: &Description, arrived: &Arrived<'_>) -> Option<Vec<Pair>> {
     let connection = &arrived.exchange.connection;
     let head = &arrived.head;
-    let client = || ingress::client_of(connection, head).unwrap_or_else(|| connection.peer.ip().to_canonical());
+    let client = || head.client.unwrap_or_else(|| connection.peer.ip().to_canonical());
     let mut pairs = Vec::with_capacity(rule.words.len());
     for word in &rule.words {
         if let Some(value) = say(word, head, &client)? {

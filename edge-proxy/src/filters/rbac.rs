@@ -4,12 +4,12 @@ use http::StatusCode;
 
 use crate::config::access::{AccessRules, Effect, Facts};
 use crate::filters::Flow;
-use crate::http::{Arrived, ingress};
+use crate::http::Arrived;
 
 /// Lets a request through that the rules allow.
 pub(super) fn request(rules: &AccessRules, arrived: &Arrived<'_>) -> Flow {
     let (connection, head) = (&arrived.exchange.connection, &arrived.head);
-    let client = ingress::client_of(connection, head);
+    let client = head.client;
     let (is_let, policy) = connection.with_facts(|facts| {
         rules.judge(&Facts {
             client: client.unwrap_or(facts.client),

@@ -19,6 +19,7 @@ pub(crate) fn of(path: &'static str, authority: &HeaderValue, message: &impl Mes
         target: PathAndQuery::from_static(path),
         headers,
         random: 0,
+        client: None,
     };
     // Length-prefixed, not compressed.
     let mut body = BytesMut::with_capacity(message.encoded_len() + 5);

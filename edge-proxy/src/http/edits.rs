@@ -144,8 +144,11 @@ fn render_part(out: &mut String, part: &TemplatePart, scene: Scene<'_>, head: &H
                 .and_then(|value| value.to_str().ok());
             out.push_str(value.unwrap_or("-"));
         }
-        TemplatePart::RemoteAddress => show(out, connection.peer),
-        TemplatePart::RemoteAddressWithoutPort => out.push_str(connection.peer_text.to_str().unwrap_or("-")),
+        TemplatePart::RemoteAddress => show(out, head.client.map_or(connection.peer, |client| (client, 0).into())),
+        TemplatePart::RemoteAddressWithoutPort => match head.client {
+            Some(client) => show(out, client),
+            None => out.push_str(connection.peer_text.to_str().unwrap_or("-")),
+        },
         TemplatePart::LocalAddress => show(out, connection.local),
         TemplatePart::LocalPort => show(out, connection.local.port()),
         TemplatePart::Protocol => out.push_str(match connection.protocol {

@@ -12,7 +12,6 @@ use crate::config::route::RegexRewrite;
 use crate::config::table::first_parameter;
 use crate::downstream::connection::Connection;
 use crate::http::head::Head;
-use crate::http::ingress::client_of;
 
 /// What the policies of a route make of a request.
 #[derive(Debug, Default)]
@@ -31,7 +30,7 @@ pub(crate) fn of_request(policies: &[HashPolicy], connection: &Connection, head:
             HashSource::Header(name, rewrite) => of_header(&head.headers, name, rewrite.as_deref()),
             HashSource::Cookie(cookie) => of_cookie(cookie, connection, head, &mut hashed.cookies),
             HashSource::Address => {
-                let client = client_of(connection, head).unwrap_or_else(|| connection.peer.ip().to_canonical());
+                let client = head.client.unwrap_or_else(|| connection.peer.ip().to_canonical());
                 Some(hash(client.to_string().as_bytes()))
             }
             HashSource::Query(name) => head
@@ -74,7 +73,7 @@ fn of_cookie(cookie: &HashCookie, connection: &Connection, head: &Head, given: &
         return Some(hash(value));
     }
     let attributes = cookie.attributes.as_deref()?;
-    let client = match client_of(connection, head) {
+    let client = match head.client {
         // A proxy before this one says which address, but not which port.
         Some(address) => SocketAddr::new(address, 0),
         None => connection.peer,

@@ -1,5 +1,7 @@
 //! The head of a request while it passes the proxy.
 
+use std::net::IpAddr;
+
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method};
 
@@ -20,6 +22,8 @@ pub(crate) struct Head {
     pub(crate) headers: HeaderMap,
     /// Drawn once; decides all that is random about the route.
     pub(crate) random: u64,
+    /// The client, where proxies before this one are trusted to say who it is and have said it; else it is the peer.
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// A text that can't be a path and query.
@@ -53,6 +57,7 @@ impl Head {
             target: PathAndQuery::from_static("/"),
             headers: HeaderMap::new(),
             random: 0,
+            client: None,
         }
     }
 

@@ -17,6 +17,7 @@ use hyper::ext::Protocol as ExtendedProtocol;
 use crate::config::listener::{PrefixedHeaders, StripPort, UnderscoreAction};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
+use crate::http::edits::{self, Scene};
 use crate::http::head::{Head, NotATarget};
 use crate::http::path::{Normalized, normalize};
 
@@ -24,7 +25,7 @@ mod client;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{X_REQUEST_ID, client_of};
+pub(crate) use client::X_REQUEST_ID;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -127,8 +128,9 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
         target: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
         headers,
         random: connection.worker.random.next(),
+        client: None,
     };
-    let seen = scan(&head.headers, prefix_of(&manager.prefixed));
+    let mut seen = scan(&head.headers, prefix_of(&manager.prefixed));
     let mut notes = Notes {
         prefixed: seen.prefixed,
         ..Notes::default()
@@ -140,7 +142,13 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
         .and_then(|()| check_http2(&head.headers, scheme.as_ref(), version))
         .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version))
         .and_then(|()| check_framing(&head.headers, &seen))
-        .and_then(|()| treat_underscores(connection, &mut head.headers, &seen))
+        .and_then(|()| treat_underscores(connection, &mut head.headers, &seen));
+    if checked.is_ok() && !manager.early_edits.is_empty() {
+        edits::edit_request(&mut head, &manager.early_edits, Scene::of(connection));
+        seen = scan(&head.headers, prefix_of(&manager.prefixed));
+        notes.prefixed = seen.prefixed;
+    }
+    let checked = checked
         .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, extended))
         .and_then(|()| remove_hop_by_hop(&mut head.headers, &seen, &mut notes));
     if let Err(fault) = checked {
@@ -150,7 +158,9 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
     if seen.cookie && version == Version::HTTP_2 {
         join_cookies(&mut head.headers);
     }
-    client::identify(connection, &mut head, &seen, &mut notes);
+    if let Err(fault) = client::identify(connection, &mut head, &seen, &mut notes) {
+        return (head, Err(fault.into()));
+    }
     if let Some(via) = &manager.via {
         head.headers.append(header::VIA, via.clone());
     }

@@ -75,6 +75,7 @@ pub(crate) fn from_http2(request: Request<RequestBody>) -> (Head, RequestBody) {
         target: uri.path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/")),
         headers,
         random: 0,
+        client: None,
     };
     (head, body)
 }

@@ -106,6 +106,7 @@ mod tests {
             target: PathAndQuery::from_static(target),
             headers: HeaderMap::new(),
             random: 0,
+            client: None,
         }
     }
 

@@ -556,6 +556,27 @@ fn upgrades_that_no_route_allows_are_forbidden() {
 }
 
 #[test]
+fn nothing_behind_a_refused_upgrade_is_a_request() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let proxy = Proxy::start(simple(backend.address));
+        for asking in [
+            "GET / HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: irc/6.9\r\n\r\n",
+            "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n\r\n",
+        ] {
+            let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+            let behind = format!("{asking}GET /behind HTTP/1.1\r\nhost: h\r\n\r\n");
+            stream.write_all(behind.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+            assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+        }
+        assert_eq!(backend.requests(), 0);
+    });
+}
+
+#[test]
 fn expect_continue_is_answered_by_the_proxy() {
     run(async {
         let backend = Backend::named("seen").await;

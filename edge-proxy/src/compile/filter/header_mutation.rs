@@ -33,8 +33,24 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, _: &mut Context) -> Result<Fil
     }))
 }
 
-/// Edits in their order.
-pub(in crate::compile) fn edits(at: &At<'_>, list: &[ProtoEdit]) -> Result<HeaderSteps, Rejection> {
+/// Edits in their order, whose values are as they stand.
+fn edits(at: &At<'_>, list: &[ProtoEdit]) -> Result<HeaderSteps, Rejection> {
+    let steps = rendered(at, list)?;
+    for (index, step) in steps.iter().enumerate() {
+        if let HeaderStep::Put {
+            value: HeaderTemplate::Parts(_),
+            ..
+        } = step
+        {
+            let at = at.index(index);
+            return Err(at.error("substitution commands are not supported here"));
+        }
+    }
+    Ok(steps)
+}
+
+/// Edits in their order, whose values may have substitution commands.
+pub(in crate::compile) fn rendered(at: &At<'_>, list: &[ProtoEdit]) -> Result<HeaderSteps, Rejection> {
     let list = list.iter().enumerate();
     list.map(|(index, edit)| step(&at.index(index), edit)).collect()
 }
@@ -42,18 +58,7 @@ pub(in crate::compile) fn edits(at: &At<'_>, list: &[ProtoEdit]) -> Result<Heade
 fn step(at: &At<'_>, message: &ProtoEdit) -> Result<HeaderStep, Rejection> {
     match &message.action {
         Some(Action::Remove(name)) => Ok(HeaderStep::Remove(editable(&at.field("remove"), name)?)),
-        Some(Action::Append(option)) => {
-            let at = at.field("append");
-            let step = put(&at, option)?;
-            if let HeaderStep::Put {
-                value: HeaderTemplate::Parts(_),
-                ..
-            } = &step
-            {
-                return Err(at.field("header").error("substitution commands are not supported here"));
-            }
-            Ok(step)
-        }
+        Some(Action::Append(option)) => put(&at.field("append"), option),
         Some(Action::RemoveOnMatch(message)) => {
             let at = at.field("remove_on_match");
             fields!(at, message => RemoveOnMatch { key_matcher; ignore; refuse });

@@ -21,7 +21,7 @@ use crate::config::filter::authorizer::Authorizer;
 use crate::downstream::connection::Protocol;
 use crate::http::ask::Told;
 use crate::http::head::Head;
-use crate::http::{Arrived, call, ingress};
+use crate::http::{Arrived, call};
 
 /// What a service is asked: a call with everything that it may see of a request.
 pub(super) fn question(
@@ -47,7 +47,7 @@ fn attributes(
     content: &Bytes,
 ) -> AttributeContext {
     let (connection, head) = (&arrived.exchange.connection, &arrived.head);
-    let client = ingress::client_of(connection, head);
+    let client = head.client;
     let peer = |ip: std::net::IpAddr, port: u16| Peer {
         address: Some(Address {
             address: Some(address::Address::SocketAddress(SocketAddress {

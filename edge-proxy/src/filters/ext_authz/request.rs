@@ -24,6 +24,7 @@ pub(super) fn head(
         target: of.target.clone(),
         headers: HeaderMap::new(),
         random: 0,
+        client: None,
     };
     let target = match path {
         AuthorizerPath::Behind(prefix) => format!("{prefix}{}", of.target.as_str()),

@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Notes, Seen};
-use crate::config::listener::{ForwardClientCert, SchemeOverride};
+use crate::config::listener::{Detection, ForwardClientCert, SchemeOverride};
 use crate::downstream::connection::Connection;
 use crate::downstream::peer::PeerCertificate;
+use crate::fault::Fault;
 use crate::http::head::Head;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -16,15 +17,16 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The client's address, who may be trusted, and what follows: Envoy's `mutateRequestHeaders`.
-pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) {
+pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, notes: &mut Notes) -> Result<(), Fault> {
     let manager = connection.manager();
     let settings = &manager.client_address;
     let peer = connection.peer.ip().to_canonical();
     let hops = settings.xff_trusted_hops as usize;
-    let mut client = Some(peer);
+    let may_be_internal;
     if settings.use_remote_address {
+        may_be_internal = !seen.forwarded_for;
         if hops > 0 {
-            client = forwarded(&head.headers, hops - 1).or(client);
+            head.client = forwarded(&head.headers, hops - 1);
         }
         if !settings.skip_xff_append {
             append_forwarded_for(connection, &mut head.headers, seen.forwarded_for);
@@ -34,7 +36,15 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
                 .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
         }
     } else {
-        client = forwarded(&head.headers, hops);
+        let found = match &settings.detection {
+            None => Found {
+                client: forwarded(&head.headers, hops),
+                is_trusted: forwarded(&head.headers, 1).is_none(),
+            },
+            Some(detection) => detect(detection, connection, &mut head.headers)?,
+        };
+        head.client = found.client;
+        may_be_internal = found.is_trusted;
         match head.headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes) {
             Some(b"https") => head.scheme = "https",
             Some(b"http") => head.scheme = "http",
@@ -48,8 +58,11 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
         head.scheme = scheme;
         head.headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(scheme));
     }
-    let single = !seen.forwarded_for || (!settings.use_remote_address && forwarded(&head.headers, 1).is_none());
-    notes.internal = single && client.is_some_and(|client| settings.is_internal(client));
+    let client = match settings.use_remote_address {
+        true => Some(head.client.unwrap_or(peer)),
+        false => head.client,
+    };
+    notes.internal = may_be_internal && client.is_some_and(|client| settings.is_internal(client));
     let edge = settings.use_remote_address && !notes.internal;
     if !notes.internal && seen.prefixed {
         let names = &manager.prefixed;
@@ -78,19 +91,76 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
     if id.generate && ((edge && !id.preserve_external) || !has_one_request_id(&head.headers)) {
         head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
     }
+    Ok(())
 }
 
-/// The client of a request that was taken in, as far as proxies before this one are trusted to say; `None` when they say
-/// nothing that makes sense.
-pub(crate) fn client_of(connection: &Connection, head: &Head) -> Option<IpAddr> {
-    let manager = connection.manager();
-    let settings = &manager.client_address;
-    let hops = settings.xff_trusted_hops as usize;
-    match (settings.use_remote_address, settings.skip_xff_append) {
-        (true, _) if hops == 0 => None,
-        (true, true) => forwarded(&head.headers, hops - 1),
-        // The peer has been appended meanwhile.
-        (true, false) | (false, _) => forwarded(&head.headers, hops),
+/// Where a client was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// `None` when nobody who is trusted says anything that makes sense.
+    pub(super) client: Option<IpAddr>,
+    /// It may make the request internal.
+    pub(super) is_trusted: bool,
+}
+
+fn detect(detection: &Detection, connection: &Connection, headers: &mut HeaderMap) -> Result<Found, Fault> {
+    match detection {
+        Detection::Networks { trusted, skip_append } => {
+            let is_ours = |address: IpAddr| trusted.iter().any(|range| range.contains(address));
+            let is_proxy = is_ours(connection.peer.ip());
+            let found = match is_proxy {
+                true => behind(headers, is_ours),
+                false => Found::default(),
+            };
+            if !is_proxy || !skip_append {
+                let is_there = headers.contains_key(X_FORWARDED_FOR);
+                append_forwarded_for(connection, headers, is_there);
+            }
+            Ok(found)
+        }
+        Detection::Header {
+            name,
+            is_trusted,
+            missing,
+        } => {
+            // As it stands: an IPv4 address in IPv6 clothes isn't taken for one, as in Envoy.
+            let text = headers.get(name).and_then(|value| value.to_str().ok());
+            let client: Option<IpAddr> = text.and_then(|text| text.trim().parse().ok());
+            match (client, missing) {
+                (None, Some(status)) => Err(Fault::NoClientAddress(*status)),
+                _ => Ok(Found {
+                    client,
+                    is_trusted: *is_trusted,
+                }),
+            }
+        }
+    }
+}
+
+/// The last entry of `x-forwarded-for` that is none of ours, or the first. One that is no address hides all before it.
+pub(super) fn behind(headers: &HeaderMap, is_ours: impl Fn(IpAddr) -> bool) -> Found {
+    let mut last = None;
+    let mut count = 0;
+    for value in headers.get_all(X_FORWARDED_FOR).iter().rev() {
+        let entries = value.to_str().unwrap_or("?").rsplit(',');
+        for entry in entries {
+            let Ok(address) = entry.trim().parse::<IpAddr>() else {
+                return Found::default();
+            };
+            count += 1;
+            last = Some(address);
+            if !is_ours(address) {
+                let is_only = forwarded(headers, 1).is_none();
+                return Found {
+                    client: last,
+                    is_trusted: count == 1 && is_only,
+                };
+            }
+        }
+    }
+    Found {
+        client: last,
+        is_trusted: count == 1,
     }
 }
 

@@ -125,12 +125,14 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         router: RouterOptions {
             suppress_envoy_headers: false,
         },
+        early_edits: [].into(),
         prefixed: Arc::new(prefixed_headers("x-edge").unwrap()),
         client_address: ClientAddress {
             use_remote_address: true,
             xff_trusted_hops: 0,
             skip_xff_append: false,
             internal_ranges: vec![private("127.0.0.0", 8), private("10.0.0.0", 8)],
+            detection: None,
         },
         server_header: ServerHeader::Overwrite(HeaderValue::from_static("edge")),
         via: None,
