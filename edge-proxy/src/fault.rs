@@ -74,6 +74,8 @@ pub(crate) enum Fault {
     IdleRequest,
     /// Nothing moved while the response was awaited.
     IdleResponse,
+    /// The head did not arrive in time.
+    HeadTimeout,
     /// The request did not arrive in time.
     RequestTimeout,
     /// The stream's longest life.
@@ -179,6 +181,7 @@ impl Fault {
             Self::PerTryTimeout => row(Upstream, Retry::Reset, StatusCode::GATEWAY_TIMEOUT, "UT", "upstream_per_try_timeout", "upstream request timeout"),
             Self::IdleRequest => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "SI", "stream_idle_timeout", "stream timeout"),
             Self::IdleResponse => row(Upstream, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "SI", "stream_idle_timeout", "stream timeout"),
+            Self::HeadTimeout => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "", "request_header_timeout", "request header timeout"),
             Self::RequestTimeout => row(Downstream, Retry::Never, StatusCode::REQUEST_TIMEOUT, "", "request_overall_timeout", "request timeout"),
             Self::MaxDuration => row(Internal, Retry::Never, StatusCode::GATEWAY_TIMEOUT, "DT", "max_duration_timeout", "downstream duration timeout"),
             Self::DownstreamReset => row(Downstream, Retry::Never, StatusCode::BAD_REQUEST, "DC", "downstream_remote_disconnect", ""),
@@ -221,6 +224,7 @@ mod tests {
             (Fault::PerTryTimeout, Upstream, Reset, 504, "UT", "upstream request timeout"),
             (Fault::IdleRequest, Downstream, Never, 408, "SI", "stream timeout"),
             (Fault::IdleResponse, Upstream, Never, 504, "SI", "stream timeout"),
+            (Fault::HeadTimeout, Downstream, Never, 408, "", "request header timeout"),
             (Fault::RequestTimeout, Downstream, Never, 408, "", "request timeout"),
             (Fault::MaxDuration, Internal, Never, 504, "DT", "downstream duration timeout"),
             (Fault::DownstreamReset, Downstream, Never, 400, "DC", ""),

@@ -117,10 +117,10 @@ e2e::with_each_data_plane! {
     names_with_underscores_are_refused_unless_the_policy_lets_them,
     paths_are_read_as_the_policy_says,
     clients_show_the_certificates_that_the_policy_asks_for,
+    requests_have_the_time_that_the_policy_gives_them,
 }
 
 e2e::with_envoy! {
-    requests_have_the_time_that_the_policy_gives_them,
     rules_decide_by_expressions,
     rules_decide_by_where_clients_are,
     clients_log_in_at_a_provider,

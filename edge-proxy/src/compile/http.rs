@@ -45,8 +45,7 @@ pub(super) fn manager(
         forward_client_cert_details, set_current_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
         strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode, access_log,
         access_log_options, early_header_mutation_extensions;
-        // Observation, HTTP/3, and what only shapes Envoy's own codecs.
-        // Read in client_address.rs: use_remote_address and what else says where clients are.
+        // Read in client_address.rs, as far as tracing; observation, HTTP/3, and what only shapes Envoy's own codecs.
         ignore use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append,
                original_ip_detection_extensions, tracing, http1_safe_max_connection_duration, http3_protocol_options,
                drain_timeout_jitter, stream_error_on_invalid_http_message, append_local_overload,

@@ -54,7 +54,7 @@ pub(crate) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
     let next = loop {
         let next = match next_head(connection, &inbound).await {
             Some(Ok(head)) => exchange(connection, &inbound, head).await,
-            Some(Err(malformed)) => refuse(connection, &inbound, malformed).await,
+            Some(Err(fault)) => refuse(connection, &inbound, fault).await,
             None => Next::Close,
         };
         if !matches!(next, Next::Request) {
@@ -78,7 +78,7 @@ enum Next {
 }
 
 /// `None` when there is none: the client has gone, or it is time to leave.
-async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option<Result<RequestHead, Malformed>> {
+async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option<Result<RequestHead, Fault>> {
     let manager = connection.manager();
     let limits = Limits {
         bytes: manager.max_request_headers_bytes,
@@ -88,10 +88,36 @@ async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option
     poll_fn(|cx| match connection.poll_command(cx) {
         Command::Serve => inbound
             .poll_head(cx, connection, &mut unfinished, limits)
-            .map(Result::transpose),
-        Command::Finish | Command::Refuse | Command::Close => Poll::Ready(None),
+            .map(|head| head.map_err(|malformed| fault_of(connection, malformed)).transpose()),
+        Command::Finish | Command::Refuse => Poll::Ready(None),
+        // Only a head that has begun has a deadline.
+        Command::Close => Poll::Ready(Some(Err(late(connection)))),
     })
     .await
+}
+
+/// What a head is that didn't come in time: by which of the two deadlines that it may have.
+fn late(connection: &Connection) -> Fault {
+    match connection.manager().timeouts.request_headers {
+        Some(_) => Fault::HeadTimeout,
+        None => Fault::IdleRequest,
+    }
+}
+
+fn fault_of(connection: &Connection, malformed: Malformed) -> Fault {
+    tracing::debug!(peer = %connection.peer, error = %malformed, "no request");
+    let cells = connection.cells();
+    let fault = match malformed {
+        Malformed::HeadTooLarge => Fault::HeadTooLarge,
+        Malformed::TransferCoding => Fault::TransferCoding,
+        Malformed::Head | Malformed::Framing | Malformed::Chunk | Malformed::Incomplete => Fault::BadRequest,
+    };
+    if fault == Fault::HeadTooLarge {
+        cells.downstream_rq_too_large.inc();
+    } else {
+        cells.downstream_cx_protocol_error.inc();
+    }
+    fault
 }
 
 async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: RequestHead) -> Next {
@@ -176,19 +202,7 @@ async fn answer(inbound: &Rc<Inbound>, exchange: &Rc<Exchange>, mut reply: Reply
 }
 
 /// Answers what is no request. What follows it could be anything, so that the connection ends.
-async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, malformed: Malformed) -> Next {
-    tracing::debug!(peer = %connection.peer, error = %malformed, "no request");
-    let cells = connection.cells();
-    let fault = match malformed {
-        Malformed::HeadTooLarge => Fault::HeadTooLarge,
-        Malformed::TransferCoding => Fault::TransferCoding,
-        Malformed::Head | Malformed::Framing | Malformed::Chunk | Malformed::Incomplete => Fault::BadRequest,
-    };
-    if fault == Fault::HeadTooLarge {
-        cells.downstream_rq_too_large.inc();
-    } else {
-        cells.downstream_cx_protocol_error.inc();
-    }
+async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, fault: Fault) -> Next {
     let asked = Asked {
         method: Method::GET,
         version: Version::HTTP_11,
