@@ -118,10 +118,8 @@ impl Tries {
     /// The wait before the next one of all tries.
     pub(super) fn pause(&self, tried: u32) -> Duration {
         let growth = self.growth.max(1.0).powi(i32::try_from(tried).unwrap_or(i32::MAX));
-        self.first
-            .checked_mul(1)
-            .map_or(self.longest, |first| first.mul_f64(growth.min(1e6)))
-            .min(self.longest)
+        // Longer than that is the longest anyway, and far from what a duration can't hold.
+        self.first.mul_f64(growth.min(1e6)).min(self.longest)
     }
 }
 
