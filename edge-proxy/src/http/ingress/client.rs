@@ -95,12 +95,12 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
 }
 
 /// Where a client was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+#[derive(Clone, Copy, Default)]
+struct Found {
     /// `None` when nobody who is trusted says anything that makes sense.
-    pub(super) client: Option<IpAddr>,
+    client: Option<IpAddr>,
     /// It may make the request internal.
-    pub(super) is_trusted: bool,
+    is_trusted: bool,
 }
 
 fn detect(detection: &Detection, connection: &Connection, headers: &mut HeaderMap) -> Result<Found, Fault> {
@@ -123,7 +123,6 @@ fn detect(detection: &Detection, connection: &Connection, headers: &mut HeaderMa
             is_trusted,
             missing,
         } => {
-            // As it stands: an IPv4 address in IPv6 clothes isn't taken for one, as in Envoy.
             let text = headers.get(name).and_then(|value| value.to_str().ok());
             let client: Option<IpAddr> = text.and_then(|text| text.trim().parse().ok());
             match (client, missing) {
@@ -138,7 +137,7 @@ fn detect(detection: &Detection, connection: &Connection, headers: &mut HeaderMa
 }
 
 /// The last entry of `x-forwarded-for` that is none of ours, or the first. One that is no address hides all before it.
-pub(super) fn behind(headers: &HeaderMap, is_ours: impl Fn(IpAddr) -> bool) -> Found {
+fn behind(headers: &HeaderMap, is_ours: impl Fn(IpAddr) -> bool) -> Found {
     let mut last = None;
     let mut count = 0;
     for value in headers.get_all(X_FORWARDED_FOR).iter().rev() {
