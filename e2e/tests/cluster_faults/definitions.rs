@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::{
-    lab::{Kind, Tenant, on_parent},
+    lab::{Kind, Object, Tenant, on_parent, wait_for},
     stack::DataPlane,
 };
 use serde_json::{Value, json};
@@ -53,16 +53,27 @@ fn comes_late(tenant: &Tenant) -> Result<()> {
         move |route: &Value| on_parent(route, "gateway.edge/late", "ResolvedRefs")["status"] == status
     };
     lab.wait_until(&route, "to miss its backend", resolved("False"))?;
-    lab.apply(DEFINITION)?;
     let definition = Kind::new("apiextensions.k8s.io/v1", "CustomResourceDefinition")
         .for_all("serviceimports.multicluster.x-k8s.io");
-    lab.wait_until_true(&definition, "Established")?;
-    tenant.apply(IMPORT)?;
-    lab.wait_until(&route, "to have its backend", resolved("True"))?;
-    // And gone again with the definition.
+    lab.apply(DEFINITION)?;
+    let found = finds_its_backend(tenant, &definition, || {
+        lab.wait_until(&route, "to have its backend", resolved("True"))
+    });
+    // Gone again with the definition, which other tests of this lab don't count on, however this one ends.
     lab.delete(&definition)?;
+    found?;
     lab.wait_until(&route, "to miss its backend again", resolved("False"))?;
     Ok(())
+}
+
+fn finds_its_backend(tenant: &Tenant, definition: &Object, found: impl Fn() -> Result<Value>) -> Result<()> {
+    let lab = tenant.lab;
+    lab.wait_until_true(definition, "Established")?;
+    // What says so is heard of before the part of the API server that serves the kind has heard it.
+    wait_for("an import to be taken", || {
+        Ok(tenant.apply(IMPORT).is_ok().then_some(()))
+    })?;
+    found().map(drop)
 }
 
 const STREAM: &str = "
@@ -109,7 +120,7 @@ fn is_told(tenant: &Tenant) -> Result<()> {
     lab.change(&definition, &json!({ "spec": { "versions": versions } }))?;
     let broken = json!({ "spec": { "rules": "none" } });
     // The API server takes a new definition in its own time.
-    e2e::lab::wait_for("the loose definition to hold", || {
+    wait_for("the loose definition to hold", || {
         Ok(lab.change(&route, &broken).is_ok().then_some(()))
     })?;
     let told = lab.wait_until(&route, "to be told", |route| accepted(route)["status"] == "False")?;

@@ -27,6 +27,9 @@ const FREE: [Known; 3] = [
     Known::EdgeExtensionPolicy,
 ];
 
+/// Kinds that aren't installed, but for a while by the test of one that comes late.
+const ABSENT: [Known; 1] = [Known::ServiceImport];
+
 /// A definition that lets anything through, until it is dropped.
 struct Loose<'a> {
     tenant: &'a Tenant,
@@ -81,7 +84,8 @@ fn are_told(tenant: &Tenant) -> Result<()> {
     let address = tenant.address("front", 80)?;
     tenant.wait_for_status(address, "www.example.com", "/", 200)?;
     let mut n_told = 0;
-    for kind in Known::ALL.iter().filter(|kind| !FREE.contains(kind)) {
+    let is_judged_here = |kind: &&Known| !FREE.contains(kind) && !ABSENT.contains(kind);
+    for kind in Known::ALL.iter().filter(is_judged_here) {
         let Some(loose) = Loose::new(tenant, *kind)? else {
             continue;
         };
@@ -93,7 +97,7 @@ fn are_told(tenant: &Tenant) -> Result<()> {
         drop(loose);
         n_told += 1;
     }
-    // All but Kubernetes' own, which no definition can loosen, and imports of other clusters, which aren't installed.
+    // All others but Kubernetes' own, which no definition can loosen.
     assert_eq!(n_told, 15);
     tenant.route("after", "front", "after.example.com", "echo")?;
     tenant.wait_for_status(address, "after.example.com", "/", 200)?;
