@@ -37,6 +37,7 @@ pub(crate) mod grpc_web;
 mod health_check;
 mod jwt;
 mod local_rate_limit;
+mod login;
 mod query;
 mod rbac;
 pub(crate) mod session;
@@ -75,6 +76,7 @@ use ext_authz::Authorizing;
 use global_rate_limit::Counted;
 use grpc_web::Bridge;
 use local_rate_limit::Limited;
+use login::LoggingIn;
 use session::Session;
 
 /// The filters that act on a request.
@@ -93,6 +95,7 @@ enum Step<'a> {
     Authorizer(Authorizing<'a>),
     BasicAuth(&'a BasicAuth, Option<&'a Users>),
     ApiKeyAuth(&'a ApiKeyAuth, Option<&'a ApiKeyAuth>),
+    Login(Box<LoggingIn<'a>>),
     Tokens(&'a Tokens, &'a Asked),
     Rbac(&'a AccessRules),
     LocalRateLimit(Limited<'a>),
@@ -331,6 +334,7 @@ impl<'a> Step<'a> {
             (Kind::BasicAuth(auth), Some(Of::BasicAuth(users))) => Some(Self::BasicAuth(auth, Some(users))),
             (Kind::ApiKeyAuth(auth), None) => Some(Self::ApiKeyAuth(auth, None)),
             (Kind::ApiKeyAuth(auth), Some(Of::ApiKeyAuth(own))) => Some(Self::ApiKeyAuth(auth, Some(own))),
+            (Kind::Login(login), None) => Some(Self::Login(Box::new(LoggingIn::new(login)))),
             (Kind::Tokens(_), None) => None,
             (Kind::Tokens(tokens), Some(Of::Tokens(asked))) => Some(Self::Tokens(tokens, asked)),
             (Kind::Rbac(rules), None) | (Kind::Rbac(_), Some(Of::Rbac(rules))) => rules.as_ref().map(Self::Rbac),
@@ -373,6 +377,7 @@ impl<'a> Step<'a> {
                 | Self::ApiKeyAuth(..)
                 | Self::GrpcWeb(_)
                 | Self::HeaderMutation(_)
+                | Self::Login(_)
                 | Self::LocalRateLimit(_)
                 | Self::GlobalRateLimit(_)
                 | Self::CredentialInjector(_)
@@ -395,6 +400,7 @@ impl<'a> Step<'a> {
             Self::Authorizer(authorizing) => return authorizing.request(arrived).await,
             Self::BasicAuth(auth, users) => return basic_auth::request(auth, *users, arrived),
             Self::ApiKeyAuth(auth, own) => return api_key::request(auth, *own, arrived),
+            Self::Login(logging_in) => return logging_in.request(arrived).await,
             Self::Tokens(tokens, asked) => return jwt::request(tokens, asked, arrived).await,
             Self::Rbac(rules) => return rbac::request(rules, arrived),
             Self::LocalRateLimit(limited) => return limited.request(arrived),
@@ -428,6 +434,7 @@ impl<'a> Step<'a> {
             Self::Cors(cors) => cors.response(response.headers_mut()),
             Self::GrpcWeb(Some(bridge)) => response = bridge.answer(exchange, response).await,
             Self::Authorizer(authorizing) => authorizing.response(response.headers_mut()),
+            Self::Login(logging_in) => logging_in.response(response.headers_mut()),
             Self::LocalRateLimit(limited) => limited.response(response.headers_mut()),
             Self::GlobalRateLimit(counted) => response = counted.response(response),
             Self::Compressor(compressing) => response = compressing.response(exchange, response),

@@ -35,6 +35,11 @@ is served what nor how safely. Of fields that are read, some values may be refus
 are not listed (types of filters, of balancing) are refused by their name; an access log of a kind that isn't known is left
 out, and the proxy's log says so.
 
+Where a field leaves a form to the proxy, it is Envoy's, but for one: tokens in the cookies of logins (`OAuth2Config`) are
+sealed with AES-256-GCM, under a key made of the HMAC secret, where Envoy has AES-256-CBC. So neither proxy opens the tokens
+of the other, and its users log in once more; with `disable_token_encryption` either knows the sessions of both. A login
+must end at the kind of proxy at which it began.
+
 ";
 
 fn folder() -> PathBuf {

@@ -15,7 +15,8 @@ use http::{HeaderName, HeaderValue, header};
 use crate::compile::field::{At, Rejection, fields, unpack};
 use crate::compile::secret::{SecretKey, SecretKind, Secrets};
 use crate::config::cluster::Credential;
-use crate::config::filter::credential::CredentialSlot;
+use crate::config::filter::credential::{CredentialSlot, Slot};
+use crate::config::filter::login::Keys;
 
 /// A header whose value is a secret.
 #[derive(Debug)]
@@ -65,20 +66,47 @@ pub(super) fn generic(at: &At<'_>, credential: Option<&TypedExtensionConfig>) ->
     })
 }
 
-/// A filter that waits for its credential.
+/// A filter that waits for a secret, and the place where it looks for it.
 #[derive(Debug)]
-pub struct CredentialUse {
-    /// What it needs.
-    pub(super) spec: CredentialSpec,
-    /// Where it looks for it.
-    pub(super) slot: Arc<CredentialSlot>,
+pub enum CredentialUse {
+    /// A header.
+    Header(CredentialSpec, Arc<CredentialSlot>),
+    /// The secret as it is.
+    Bytes(SecretKey, Arc<Slot<Arc<[u8]>>>),
+    /// Keys that are made of it.
+    Keys(SecretKey, Arc<Slot<Arc<Keys>>>),
 }
 
 impl CredentialUse {
-    /// Gives it what has arrived.
+    /// Where the secret is.
+    pub(super) fn secret(&self) -> &SecretKey {
+        match self {
+            Self::Header(spec, _) => &spec.secret,
+            Self::Bytes(secret, _) | Self::Keys(secret, _) => secret,
+        }
+    }
+
+    /// Gives the filter what has arrived.
     pub(super) fn finish(&self, secrets: &Secrets) -> Result<(), Rejection> {
-        self.slot.set(self.spec.finish(secrets)?.value.clone());
+        match self {
+            Self::Header(spec, slot) => slot.set(spec.finish(secrets)?.value.clone()),
+            Self::Bytes(secret, slot) => slot.set(bytes(secret, secrets)?.into()),
+            Self::Keys(secret, slot) => {
+                let keys = Keys::of(bytes(secret, secrets)?);
+                slot.set(Arc::new(keys.ok_or_else(|| At::root().error("no keys can be made"))?));
+            }
+        }
         Ok(())
+    }
+}
+
+/// A generic secret.
+fn bytes<'s>(key: &SecretKey, secrets: &'s Secrets) -> Result<&'s [u8], Rejection> {
+    match secrets.get(key).map(|secret| &secret.kind) {
+        Some(SecretKind::Generic(secret)) => Ok(secret),
+        _ => Err(At::root()
+            .field("credential")
+            .error(format!("secret {key:?} is not a generic secret"))),
     }
 }
 
@@ -92,10 +120,7 @@ impl CredentialSpec {
     pub(super) fn finish(&self, secrets: &Secrets) -> Result<Arc<Credential>, Rejection> {
         let at = At::root();
         let at = at.field("credential");
-        let secret = secrets.get(&self.secret).map(|secret| &secret.kind);
-        let Some(SecretKind::Generic(secret)) = secret else {
-            return Err(at.error(format!("secret {:?} is not a generic secret", self.secret)));
-        };
+        let secret = bytes(&self.secret, secrets)?;
         let mut value = HeaderValue::from_bytes(&[self.prefix.as_bytes(), secret.trim_ascii_end()].concat())
             .map_err(|_| at.error("the secret can't stand in a header"))?;
         value.set_sensitive(true);

@@ -23,6 +23,7 @@ pub(super) mod header_mutation;
 mod health_check;
 mod jwt;
 mod local_rate_limit;
+mod oauth2;
 mod rate_limit;
 mod rate_limit_words;
 mod rbac;
@@ -194,6 +195,12 @@ const FILTERS: &[Filter] = &[
         name: "envoy.filters.http.credential_injector",
         chain: "envoy.extensions.filters.http.credential_injector.v3.CredentialInjector",
         on_chain: credential_injector::on_chain,
+        route: None,
+    },
+    Filter {
+        name: "envoy.filters.http.oauth2",
+        chain: "envoy.extensions.filters.http.oauth2.v3.OAuth2",
+        on_chain: oauth2::on_chain,
         route: None,
     },
     Filter {

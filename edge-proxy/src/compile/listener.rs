@@ -453,7 +453,7 @@ impl ListenerSpec {
         let tls = self.chains.iter().filter_map(|chain| chain.tls.as_ref());
         let credentials = self.chains.iter().flat_map(|chain| &chain.credentials);
         tls.flat_map(DownstreamTlsSpec::secrets)
-            .chain(credentials.map(|credential| &credential.spec.secret))
+            .chain(credentials.map(CredentialUse::secret))
     }
 
     /// The HTTP connection managers of its chains.
@@ -487,7 +487,7 @@ impl ListenerSpec {
                     transport = transport.rotate_left(7) ^ hash;
                 }
                 for credential in &chain.credentials {
-                    let hash = secrets.get(&credential.spec.secret).map_or(0, |secret| secret.hash);
+                    let hash = secrets.get(credential.secret()).map_or(0, |secret| secret.hash);
                     fingerprint = fingerprint.rotate_left(7) ^ hash;
                 }
                 if let Some(same) = known.iter().find(|known| known.fingerprint == fingerprint) {

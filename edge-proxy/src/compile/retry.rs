@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use envoy_types::pb::envoy::config::core::v3::RetryPolicy as CoreRetryPolicy;
 use envoy_types::pb::envoy::config::route::v3::RetryPolicy as ProtoRetryPolicy;
+use envoy_types::pb::envoy::config::route::v3::retry_policy::RetryBackOff;
+use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use http::StatusCode;
 
 use crate::compile::field::{At, Rejection, fields};
@@ -70,6 +73,35 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
         avoid_previous_hosts,
         host_selection_attempts: u32::try_from(*host_selection_retry_max_attempts).unwrap_or(1).max(1),
     }))
+}
+
+/// Compiles the retry policy of a request of the proxy's own, which says what Envoy takes it for
+/// (`convertCoreToRouteRetryPolicy`); `None` when it never retries.
+pub(super) fn core_retry_policy(at: &At<'_>, message: &CoreRetryPolicy) -> Result<Option<RetryPolicy>, Rejection> {
+    fields!(at, message => CoreRetryPolicy {
+        retry_back_off, num_retries, retry_on;
+        ignore;
+        refuse retry_priority, retry_host_predicate, host_selection_retry_max_attempts
+    });
+    let second = ProtoDuration { seconds: 1, nanos: 0 };
+    let back_off = retry_back_off.as_ref().map_or(
+        RetryBackOff {
+            base_interval: Some(second),
+            max_interval: None,
+        },
+        |back_off| RetryBackOff {
+            base_interval: back_off.base_interval,
+            max_interval: back_off.max_interval,
+        },
+    );
+    let usual = "5xx,gateway-error,connect-failure,reset";
+    let policy = ProtoRetryPolicy {
+        retry_on: if retry_on.is_empty() { usual } else { retry_on }.to_owned(),
+        num_retries: *num_retries,
+        retry_back_off: Some(back_off),
+        ..ProtoRetryPolicy::default()
+    };
+    retry_policy(at, &policy)
 }
 
 fn retry_on(at: &At<'_>, words: &str) -> Result<RetryOn, Rejection> {

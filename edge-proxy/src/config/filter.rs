@@ -22,6 +22,7 @@ pub mod fault;
 pub mod global_rate_limit;
 pub mod jwt;
 pub mod local_rate_limit;
+pub mod login;
 pub mod session;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ use fault::Faults;
 use global_rate_limit::{GlobalRateLimits, RateLimitService};
 use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
+use login::Login;
 use session::SessionPolicy;
 
 /// The filters of a manager before its router.
@@ -70,6 +72,7 @@ impl HttpFilters {
             FilterKind::Authorizer(authorizer) => vec![authorizer.cluster],
             FilterKind::RateLimitService(service) => vec![service.cluster],
             FilterKind::Tokens(tokens) => tokens.clusters(),
+            FilterKind::Login(login) => vec![login.tokens.cluster],
             _ => Vec::new(),
         });
         filters.collect()
@@ -141,6 +144,8 @@ pub enum FilterKind {
     BasicAuth(BasicAuth),
     /// Lets clients through that have a key.
     ApiKeyAuth(ApiKeyAuth),
+    /// Leads clients to an identity provider, and lets those through who have logged in.
+    Login(Box<Login>),
     /// Lets requests through by the tokens that routes ask for.
     Tokens(Tokens),
     /// Lets requests through by rules, if there are any.

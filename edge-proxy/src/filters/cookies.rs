@@ -2,7 +2,8 @@
 
 use http::{HeaderMap, HeaderValue, header};
 
-fn pairs(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+/// All cookies of a request, as they stand there.
+pub(super) fn pairs(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let lines = fields.get_all(header::COOKIE).iter();
     lines
         .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))

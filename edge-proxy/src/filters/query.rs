@@ -4,12 +4,14 @@ use std::borrow::Cow;
 
 /// The first value of a parameter, with its escapes undone; `None` where it isn't there.
 pub(super) fn value<'t>(target: &'t str, name: &str) -> Option<Cow<'t, str>> {
+    raw(target, name).map(decode)
+}
+
+/// The first value of a parameter as it stands there; `None` where it isn't.
+pub(super) fn raw<'t>(target: &'t str, name: &str) -> Option<&'t str> {
     let (_, query) = target.split_once('?')?;
-    let mut pairs = query.split('&');
-    pairs.find_map(|pair| {
-        let (found, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(found) == name).then(|| decode(value))
-    })
+    let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.find_map(|(found, value)| (decode(found) == name).then_some(value))
 }
 
 /// The target without a parameter; `None` where it doesn't have it.

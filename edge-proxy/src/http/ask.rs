@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 
 use crate::clock::{Kind, Timer};
+use crate::config::route::RetryPolicy;
 use crate::config::table::without_port;
 use crate::config::{ClusterId, Snapshot};
 use crate::downstream::connection::Protocol;
@@ -22,6 +23,7 @@ use crate::http::body::{Arrival, RequestBody};
 use crate::http::head::Head;
 use crate::http::incoming::Incoming;
 use crate::http::request::{Extras, Outgoing};
+use crate::http::retry;
 use crate::http1::buffers::LARGE_READ;
 use crate::upstream::balance::Choice;
 use crate::upstream::connect::Speak;
@@ -33,6 +35,7 @@ use crate::worker::Worker;
 const MAX_ANSWER: usize = 1 << 20;
 
 /// What is asked.
+#[derive(Clone)]
 pub(crate) struct Question {
     /// Whom.
     pub(crate) cluster: ClusterId,
@@ -125,6 +128,49 @@ pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Ques
         body,
         trailers,
     })
+}
+
+/// Asks, and asks again where a policy wants that, all within the time of the question.
+pub(crate) async fn ask_again(
+    worker: &Rc<Worker>,
+    snapshot: &Snapshot,
+    question: Question,
+    policy: Option<&RetryPolicy>,
+) -> Result<Told, Fault> {
+    let Some(policy) = policy else {
+        return ask(worker, snapshot, question).await;
+    };
+    let began = worker.clock.now();
+    let timer = worker.clock.timer();
+    for attempt in 1..=policy.max_retries {
+        let told = ask(worker, snapshot, question.left(worker.clock.now() - began)?).await;
+        let is_wanted = match &told {
+            Ok(told) => retry::wants_response(policy, told.status, &told.fields),
+            Err(fault) => retry::wants_fault(policy, *fault),
+        };
+        if !is_wanted {
+            return told;
+        }
+        let pause = retry::pause(policy, attempt, &worker.random);
+        timer.set(Kind::Route, worker.clock.now(), Some(pause));
+        poll_fn(|cx| timer.poll_expired(cx)).await;
+    }
+    ask(worker, snapshot, question.left(worker.clock.now() - began)?).await
+}
+
+impl Question {
+    /// The same when some of its time has passed.
+    fn left(&self, passed: Duration) -> Result<Self, Fault> {
+        let timeout = match self.timeout.map(|timeout| timeout.checked_sub(passed)) {
+            None => None,
+            Some(Some(left)) if !left.is_zero() => Some(left),
+            Some(_) => return Err(Fault::RouteTimeout),
+        };
+        Ok(Self {
+            timeout,
+            ..self.clone()
+        })
+    }
 }
 
 /// The content of an answer, and its trailers.

@@ -51,10 +51,7 @@ pub(crate) fn edit_request(head: &mut Head, steps: &[HeaderStep], scene: Scene<'
                 action,
                 keep_empty,
             } => {
-                let value = match value {
-                    HeaderTemplate::Literal(value) => value.clone(),
-                    HeaderTemplate::Parts(parts) => render(parts, scene, head, None),
-                };
+                let value = self::value(value, scene, head);
                 if value.is_empty() && !keep_empty {
                     continue;
                 }
@@ -121,6 +118,14 @@ fn put(headers: &mut HeaderMap, name: &HeaderName, value: HeaderValue, action: P
                 headers.insert(name, value);
             }
         }
+    }
+}
+
+/// A value that is made of a request.
+pub(crate) fn value(template: &HeaderTemplate, scene: Scene<'_>, head: &Head) -> HeaderValue {
+    match template {
+        HeaderTemplate::Literal(value) => value.clone(),
+        HeaderTemplate::Parts(parts) => render(parts, scene, head, None),
     }
 }
 

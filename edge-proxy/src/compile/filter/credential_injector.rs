@@ -25,6 +25,6 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         optional: *allow_request_without_credential,
         slot: Arc::clone(&slot),
     };
-    context.credentials.push(CredentialUse { spec, slot });
+    context.credentials.push(CredentialUse::Header(spec, slot));
     Ok(FilterKind::CredentialInjector(injector))
 }

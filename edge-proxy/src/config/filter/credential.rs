@@ -27,24 +27,33 @@ pub enum Existing {
     Replaced,
 }
 
-/// A credential, which is a secret, and may be another tomorrow.
-#[derive(Default)]
-pub struct CredentialSlot(RwLock<Option<HeaderValue>>);
+/// A place for a secret, or what is made of one; it may be another tomorrow.
+pub struct Slot<T>(RwLock<Option<T>>);
 
-impl CredentialSlot {
-    /// The credential, once there is one.
-    pub fn get(&self) -> Option<HeaderValue> {
+/// A place for the value of a header.
+pub type CredentialSlot = Slot<HeaderValue>;
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self(RwLock::new(None))
+    }
+}
+
+impl<T: Clone> Slot<T> {
+    /// What is in it, once there is something.
+    pub fn get(&self) -> Option<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts one in.
-    pub fn set(&self, value: HeaderValue) {
+    /// Puts something in.
+    pub fn set(&self, value: T) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
 }
 
-impl fmt::Debug for CredentialSlot {
+/// Nobody is shown a secret.
+impl<T> fmt::Debug for Slot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CredentialSlot")
+        f.write_str("Slot")
     }
 }
