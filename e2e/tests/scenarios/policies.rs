@@ -23,7 +23,10 @@ mod ways;
 
 pub(crate) use browsers::{scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused};
 pub(crate) use credentials::{clients_need_a_key, users_need_a_password};
-pub(crate) use logins::{clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider};
+pub(crate) use logins::{
+    clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider,
+    nobody_gets_in_by_the_login_or_the_session_of_another, sessions_are_renewed_while_the_provider_does_it,
+};
 pub(crate) use peers::{GrpcPeer, HttpPeer};
 pub(crate) use places::rules_decide_by_where_clients_are;
 pub(crate) use rules::{connections_are_let_in_by_address, rules_decide_by_expressions, rules_decide_who_may_do_what};

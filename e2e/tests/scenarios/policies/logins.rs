@@ -4,7 +4,7 @@ use super::{
     Guarded, HOST,
     certified::{self, Certified},
     get,
-    provider::{CLIENT, Provider, SECRET, target},
+    provider::{ACCESS, CLIENT, Provider, RENEWED, SECRET, target},
 };
 use crate::statuses::policy_says;
 use anyhow::{Context as _, Result, ensure};
@@ -32,10 +32,16 @@ impl Browser {
 
     /// Asks the gateway.
     fn asks(&mut self, www: &Guarded, path: &str) -> Result<Response> {
+        self.asks_with(www, path, &[])
+    }
+
+    /// Asks the gateway, with other headers beside its cookies.
+    fn asks_with(&mut self, www: &Guarded, path: &str, headers: &[(&str, &str)]) -> Result<Response> {
         let cookies = self.cookies.iter().map(|(name, value)| format!("{name}={value}"));
         let cookies = cookies.collect::<Vec<_>>().join("; ");
+        let headers = [&[("cookie", &*cookies)], headers].concat();
         let request = Request {
-            headers: &[("cookie", &*cookies)],
+            headers: &headers,
             ..Request::get(HOST, path)
         };
         let answer = http::send(www.stack.gateway(), &request)?;
@@ -58,6 +64,12 @@ impl Browser {
 
     /// Goes to the provider and comes back; gives the answer to that.
     fn logs_in(&mut self, www: &Guarded, provider: &Provider) -> Result<Response> {
+        let back = self.is_sent_back(www, provider)?;
+        self.asks(www, target(&back)?)
+    }
+
+    /// Goes to the provider; gives the URL that this sends it back to.
+    fn is_sent_back(&mut self, www: &Guarded, provider: &Provider) -> Result<String> {
         let sent = self.asks(www, "/")?;
         let login = location(&sent)?;
         ensure!(
@@ -66,8 +78,16 @@ impl Browser {
         );
         let address = ([127, 0, 0, 1], provider.port()).into();
         let back = http::send(address, &Request::get("idp", target(login)?))?;
-        let back = location(&back)?.to_owned();
-        self.asks(www, target(&back)?)
+        Ok(location(&back)?.to_owned())
+    }
+
+    /// The same browser, but with a cookie of another value.
+    fn with(&self, name: &str, value: &str) -> Result<Self> {
+        let mut cookies = self.cookies.clone();
+        let found = cookies.iter_mut().find(|(found, _)| found.starts_with(name));
+        let (_, found) = found.with_context(|| format!("no cookie {name} in {:?}", self.cookies))?;
+        value.clone_into(found);
+        Ok(Self { cookies })
     }
 }
 
@@ -106,7 +126,7 @@ pub(crate) fn clients_log_in_at_a_provider(plane: &DataPlane) -> Result<()> {
     let seen = ann.asks(&www, "/")?;
     ensure!(seen.status == 200, "{seen:?}");
     ensure!(
-        seen.json()?["headers"]["Authorization"][0] == "Bearer for-the-backend",
+        seen.json()?["headers"]["Authorization"][0] == format!("Bearer {ACCESS}"),
         "{seen:?}"
     );
 
@@ -135,6 +155,119 @@ pub(crate) fn clients_log_in_at_a_provider(plane: &DataPlane) -> Result<()> {
     www.is_refused_for("secret default/client does not exist")?;
     let pending = policy_says(&www.stack.status()?, ["SecurityPolicy", "guard", "Programmed", "False"]);
     ensure!(pending.is_empty(), "{pending:?}");
+    www.open()
+}
+
+/// What a backend was told in a header.
+fn told(seen: &Response, header: &str) -> Result<String> {
+    ensure!(seen.status == 200, "{seen:?}");
+    Ok(seen.json()?["headers"][header][0]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned())
+}
+
+pub(crate) fn nobody_gets_in_by_the_login_or_the_session_of_another(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let provider = Provider::start()?;
+    provider.tell();
+    www.stack.put("client.yaml", &secret(SECRET))?;
+    www.guard(&format!(
+        "  oidc:\n    provider: {{ issuer: '{}' }}\n    clientID: {CLIENT}\n    clientSecret: {{ name: client }}\n    \
+         forwardAccessToken: true\n    forwardIDToken: {{ header: x-id-token }}\n",
+        provider.issuer()
+    ))?;
+    www.answers(&get(&[]), 302)?;
+
+    // Who comes back without a login, with an error, or with the state of another login, gets no session.
+    let (mut ann, mut eve) = (Browser::default(), Browser::default());
+    for callback in [
+        "/oauth2/callback",
+        "/oauth2/callback?code=code-0",
+        "/oauth2/callback?code=code-0&state=e30",
+    ] {
+        ensure!(ann.asks(&www, callback)?.status == 401, "{callback}");
+    }
+    let hers = eve.is_sent_back(&www, &provider)?;
+    let own = ann.is_sent_back(&www, &provider)?;
+    ensure!(
+        Browser::default().asks(&www, target(&own)?)?.status == 401,
+        "a state alone"
+    );
+    let forged = ann.asks(&www, target(&hers)?)?;
+    ensure!(forged.status == 401, "the state of another: {forged:?}");
+    let refused = target(&own)?.replace("code=", "error=access_denied&code=");
+    ensure!(ann.asks(&www, &refused)?.status == 401, "the provider has refused");
+    ensure!(ann.asks(&www, "/")?.status == 302);
+
+    // Nobody says to the backend what only the proxy may say, and no cookie but those of tokens reaches it.
+    let back = ann.logs_in(&www, &provider)?;
+    ensure!(location(&back)? == format!("http://{HOST}/"), "{back:?}");
+    let seen = ann.asks_with(
+        &www,
+        "/",
+        &[("authorization", "Bearer forged"), ("x-id-token", "forged")],
+    )?;
+    ensure!(told(&seen, "Authorization")? == format!("Bearer {ACCESS}"), "{seen:?}");
+    ensure!(told(&seen, "X-Id-Token")?.split('.').count() == 3, "{seen:?}");
+    let cookies = told(&seen, "Cookie")?;
+    ensure!(cookies.contains(&format!("={ACCESS}")), "{cookies}");
+    ensure!(
+        !["Oauth", "Refresh", "CodeVerifier"]
+            .iter()
+            .any(|own| cookies.contains(own)),
+        "{cookies}"
+    );
+
+    // A session that somebody has changed is none.
+    for cookie in ["AccessToken", "IdToken", "OauthExpires", "OauthHMAC"] {
+        let answer = ann.with(cookie, "9999999999")?.asks(&www, "/")?;
+        ensure!(
+            answer.status == 302 || !told(&answer, "Authorization")?.contains("9999999999"),
+            "{cookie}: {answer:?}"
+        );
+    }
+    ensure!(ann.asks(&www, "/")?.status == 200);
+    www.open()
+}
+
+pub(crate) fn sessions_are_renewed_while_the_provider_does_it(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let provider = Provider::start()?;
+    provider.tell();
+    provider.give_for(2);
+    www.stack.put("client.yaml", &secret(SECRET))?;
+    www.guard(&format!(
+        "  oidc:\n    provider: {{ issuer: '{}' }}\n    clientID: {CLIENT}\n    clientSecret: {{ name: client }}\n    \
+         forwardAccessToken: true\n",
+        provider.issuer()
+    ))?;
+    www.answers(&get(&[]), 302)?;
+    let mut ann = Browser::default();
+    ensure!(location(&ann.logs_in(&www, &provider)?)? == format!("http://{HOST}/"));
+    ensure!(told(&ann.asks(&www, "/")?, "Authorization")? == format!("Bearer {ACCESS}"));
+
+    // The session is over, and goes on with another token, which the browser gets with the response.
+    wait_for("a session that is renewed", PATIENCE, || {
+        let seen = ann.asks(&www, "/")?;
+        let is_renewed = told(&seen, "Authorization")? == format!("Bearer {RENEWED}");
+        ensure!(
+            is_renewed == seen.headers.iter().any(|(name, _)| name == "set-cookie"),
+            "{seen:?}"
+        );
+        Ok(is_renewed.then_some(()))
+    })?;
+    let seen = ann.asks(&www, "/")?;
+    ensure!(told(&seen, "Authorization")? == format!("Bearer {RENEWED}"), "{seen:?}");
+
+    // A refresh token that somebody has changed renews nothing, nor does one that the provider takes no longer.
+    let mut eve = ann.with("RefreshToken", "forged")?.with("OauthExpires", "1")?;
+    ensure!(eve.asks(&www, "/")?.status == 302);
+    provider.renew_nothing();
+    wait_for("a session that is over", PATIENCE, || {
+        let seen = ann.asks(&www, "/")?;
+        Ok((seen.status == 302).then_some(()))
+    })?;
     www.open()
 }
 

@@ -16,7 +16,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use tokio::sync::Mutex;
@@ -28,10 +28,26 @@ pub(super) const SECRET: &str = "s3cret";
 /// Where it may send users back to.
 pub(super) const REDIRECT: &str = "http://www.example.com/oauth2/callback";
 
+/// The access token that it gives for a code.
+pub(super) const ACCESS: &str = "for-the-backend";
+/// The access token that it gives for a refresh token.
+pub(super) const RENEWED: &str = "renewed-for-the-backend";
+/// The refresh token.
+const REFRESH: &str = "good-for-another";
+
 /// A running provider.
 pub(super) struct Provider {
     server: HttpPeer,
     tells: Arc<AtomicBool>,
+    terms: Arc<Terms>,
+}
+
+/// For how long it gives what.
+struct Terms {
+    /// How many seconds access tokens last.
+    lifetime: AtomicU64,
+    /// Whether it renews them.
+    renews: AtomicBool,
 }
 
 /// What it knows of a login that began.
@@ -44,6 +60,7 @@ struct State {
     signer: Signer,
     /// Whether it tells of itself.
     tells: Arc<AtomicBool>,
+    terms: Arc<Terms>,
     /// Logins by the code that was given for them: each counts once.
     codes: Mutex<BTreeMap<String, Login>>,
 }
@@ -52,14 +69,19 @@ impl Provider {
     /// Starts one that doesn't tell of itself yet.
     pub(super) fn start() -> Result<Self> {
         let tells = Arc::new(AtomicBool::new(false));
+        let terms = Arc::new(Terms {
+            lifetime: AtomicU64::new(3600),
+            renews: AtomicBool::new(true),
+        });
         let state = State {
             signer: Signer::new()?,
             tells: Arc::clone(&tells),
+            terms: Arc::clone(&terms),
             codes: Mutex::default(),
         };
         let server =
             HttpPeer::start(move |request| state.answer(request).unwrap_or_else(|| refused("invalid_request")))?;
-        Ok(Self { server, tells })
+        Ok(Self { server, tells, terms })
     }
 
     /// Its name, which is its URL.
@@ -70,6 +92,16 @@ impl Provider {
     /// Its port.
     pub(super) fn port(&self) -> u16 {
         self.server.port
+    }
+
+    /// From now on access tokens last so many seconds.
+    pub(super) fn give_for(&self, seconds: u64) {
+        self.terms.lifetime.store(seconds, Ordering::Relaxed);
+    }
+
+    /// From now on it renews no token.
+    pub(super) fn renew_nothing(&self) {
+        self.terms.renews.store(false, Ordering::Relaxed);
     }
 
     /// From now on it tells of itself.
@@ -139,6 +171,13 @@ impl State {
         if credentials != format!("{CLIENT}:{SECRET}").as_bytes() {
             return Some((401, Vec::new(), json!({"error": "invalid_client"}).to_string()));
         }
+        if asked.get("grant_type")? == "refresh_token" {
+            let is_good = asked.get("refresh_token")? == REFRESH && self.terms.renews.load(Ordering::Relaxed);
+            return match is_good {
+                true => self.give(RENEWED),
+                false => Some(refused("invalid_grant")),
+            };
+        }
         let login = self.codes.blocking_lock().remove(asked.get("code")?)?;
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(asked.get("code_verifier")?));
         let is_right = asked.get("grant_type")? == "authorization_code"
@@ -147,11 +186,18 @@ impl State {
         if !is_right {
             return Some(refused("invalid_grant"));
         }
+        self.give(ACCESS)
+    }
+
+    /// Gives tokens.
+    fn give(&self, access: &str) -> Option<Answer> {
         let claims = json!({"iss": "idp", "aud": CLIENT, "sub": "ann", "exp": LATER});
         let token = self.signer.bearer(&claims).ok()?;
         let token = token.strip_prefix("Bearer ")?;
-        let told =
-            json!({"access_token": "for-the-backend", "id_token": token, "token_type": "Bearer", "expires_in": 3600});
+        let told = json!({
+            "access_token": access, "id_token": token, "refresh_token": REFRESH, "token_type": "Bearer",
+            "expires_in": self.terms.lifetime.load(Ordering::Relaxed),
+        });
         Some((
             200,
             vec![("content-type", "application/json".to_owned())],
