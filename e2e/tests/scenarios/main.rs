@@ -45,8 +45,8 @@ use policies::{
     a_guard_that_breaks_opens_nothing, a_service_decides_over_grpc, a_service_decides_over_http,
     claims_of_tokens_decide, clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider, clients_need_a_key,
     connections_are_let_in_by_address, connections_of_before_are_not_let_past_a_new_guard,
-    nobody_gets_in_by_the_login_or_the_session_of_another, rules_decide_by_expressions,
-    rules_decide_by_where_clients_are, rules_decide_who_may_do_what,
+    cookies_of_logins_are_of_one_form, nobody_gets_in_by_the_login_or_the_session_of_another,
+    rules_decide_by_expressions, rules_decide_by_where_clients_are, rules_decide_who_may_do_what,
     scripts_of_other_origins_are_told_what_they_may_do, sessions_are_renewed_while_the_provider_does_it,
     sites_that_forge_requests_are_refused, tokens_of_an_issuer_are_needed, users_need_a_password,
 };
@@ -121,6 +121,7 @@ e2e::with_each_data_plane! {
     requests_have_the_time_that_the_policy_gives_them,
     clients_log_in_at_a_provider,
     clients_log_in_at_a_certified_provider,
+    cookies_of_logins_are_of_one_form,
     nobody_gets_in_by_the_login_or_the_session_of_another,
     sessions_are_renewed_while_the_provider_does_it,
 }

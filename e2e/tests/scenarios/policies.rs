@@ -10,6 +10,7 @@ use e2e::{
 
 mod browsers;
 mod certified;
+mod cookies;
 mod credentials;
 mod logins;
 mod peers;
@@ -22,6 +23,7 @@ mod tokens;
 mod ways;
 
 pub(crate) use browsers::{scripts_of_other_origins_are_told_what_they_may_do, sites_that_forge_requests_are_refused};
+pub(crate) use cookies::cookies_of_logins_are_of_one_form;
 pub(crate) use credentials::{clients_need_a_key, users_need_a_password};
 pub(crate) use logins::{
     clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// A browser: it keeps cookies.
 #[derive(Default)]
-struct Browser {
+pub(super) struct Browser {
     cookies: BTreeMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ impl Browser {
     }
 
     /// Asks the gateway.
-    fn asks(&mut self, www: &Guarded, path: &str) -> Result<Response> {
+    pub(super) fn asks(&mut self, www: &Guarded, path: &str) -> Result<Response> {
         self.asks_with(www, path, &[])
     }
 
@@ -63,7 +63,7 @@ impl Browser {
     }
 
     /// Goes to the provider and comes back; gives the answer to that.
-    fn logs_in(&mut self, www: &Guarded, provider: &Provider) -> Result<Response> {
+    pub(super) fn logs_in(&mut self, www: &Guarded, provider: &Provider) -> Result<Response> {
         let back = self.is_sent_back(www, provider)?;
         self.asks(www, target(&back)?)
     }
@@ -81,8 +81,17 @@ impl Browser {
         Ok(location(&back)?.to_owned())
     }
 
+    /// The value of the cookie whose name begins so.
+    pub(super) fn cookie(&self, name: &str) -> Result<&str> {
+        let mut named = self.cookies.iter().filter(|(found, _)| found.starts_with(name));
+        let (_, value) = named
+            .next()
+            .with_context(|| format!("no cookie {name} in {:?}", self.cookies))?;
+        Ok(value)
+    }
+
     /// The same browser, but with a cookie of another value.
-    fn with(&self, name: &str, value: &str) -> Result<Self> {
+    pub(super) fn with(&self, name: &str, value: &str) -> Result<Self> {
         let mut cookies = self.cookies.clone();
         let found = cookies.iter_mut().find(|(found, _)| found.starts_with(name));
         let (_, found) = found.with_context(|| format!("no cookie {name} in {:?}", self.cookies))?;
@@ -91,12 +100,14 @@ impl Browser {
     }
 }
 
-fn location(answer: &Response) -> Result<&str> {
+/// Where an answer leads.
+pub(super) fn location(answer: &Response) -> Result<&str> {
     ensure!(answer.status == 302, "{answer:?}");
     answer.header("location").context("it leads nowhere")
 }
 
-fn secret(value: &str) -> String {
+/// The Secret of the client.
+pub(super) fn secret(value: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: Secret\nmetadata: {{ name: client, namespace: default }}\nstringData: {{ client-secret: {value} }}\n"
     )
@@ -159,7 +170,7 @@ pub(crate) fn clients_log_in_at_a_provider(plane: &DataPlane) -> Result<()> {
 }
 
 /// What a backend was told in a header.
-fn told(seen: &Response, header: &str) -> Result<String> {
+pub(super) fn told(seen: &Response, header: &str) -> Result<String> {
     ensure!(seen.status == 200, "{seen:?}");
     Ok(seen.json()?["headers"][header][0]
         .as_str()

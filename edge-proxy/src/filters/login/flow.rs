@@ -5,6 +5,8 @@
 //! 7636). The state that the provider gives back tells nonce and page. Several logins of one client, a page in each of
 //! its tabs, don't disturb each other.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
@@ -23,7 +25,7 @@ const NONCE: usize = 16;
 const VERIFIER: usize = 32;
 
 /// What a provider has sent a client back with.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 pub(super) struct Callback {
     /// Good for tokens, once; escaped as it came.
     pub(super) code: String,
@@ -31,6 +33,13 @@ pub(super) struct Callback {
     pub(super) url: String,
     /// Names the login.
     pub(super) nonce: String,
+}
+
+/// A code is nobody's business.
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
+    }
 }
 
 /// Why a client has come back in vain.

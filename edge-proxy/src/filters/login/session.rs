@@ -11,7 +11,7 @@ use crate::filters::cookies;
 use crate::http::head::Head;
 
 /// A session. What a client doesn't have is empty.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(super) struct Session {
     pub(super) access_token: String,
     pub(super) id_token: String,
