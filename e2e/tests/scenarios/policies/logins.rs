@@ -282,6 +282,38 @@ pub(crate) fn sessions_are_renewed_while_the_provider_does_it(plane: &DataPlane)
     www.open()
 }
 
+pub(crate) fn a_provider_that_fails_is_asked_again(plane: &DataPlane) -> Result<()> {
+    let www = Guarded::start(plane)?;
+    let provider = Provider::start()?;
+    provider.tell();
+    www.stack.put("client.yaml", &secret(SECRET))?;
+    www.guard(&format!(
+        "  oidc:
+    provider:
+      issuer: '{}'
+      backendSettings:
+        retry: {{ numRetries: 2, retryOn: {{ triggers: ['5xx'] }}, perRetry: {{ backOff: {{ baseInterval: 10ms }} }} }}
+    clientID: {CLIENT}
+    clientSecret: {{ name: client }}
+",
+        provider.issuer()
+    ))?;
+    www.answers(&get(&[]), 302)?;
+    provider.fail(2);
+    let mut ann = Browser::default();
+    let back = ann.logs_in(&www, &provider)?;
+    ensure!(location(&back)? == format!("http://{HOST}/"), "{back:?}");
+    ensure!(ann.asks(&www, "/")?.status == 200);
+
+    // But not for ever: who comes back then has no session, and may begin anew.
+    provider.fail(3);
+    let mut bob = Browser::default();
+    let back = bob.logs_in(&www, &provider)?;
+    ensure!(back.status == 401, "{back:?}");
+    ensure!(location(&bob.logs_in(&www, &provider)?)? == format!("http://{HOST}/"));
+    www.open()
+}
+
 /// The same at a provider that others have written, and that is certified to be one.
 pub(crate) fn clients_log_in_at_a_certified_provider(plane: &DataPlane) -> Result<()> {
     let www = Guarded::start(plane)?;

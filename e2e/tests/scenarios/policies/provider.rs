@@ -48,6 +48,8 @@ struct Terms {
     lifetime: AtomicU64,
     /// Whether it renews them.
     renews: AtomicBool,
+    /// So many requests for tokens fail before one is looked at.
+    failures: AtomicU64,
 }
 
 /// What it knows of a login that began.
@@ -72,6 +74,7 @@ impl Provider {
         let terms = Arc::new(Terms {
             lifetime: AtomicU64::new(3600),
             renews: AtomicBool::new(true),
+            failures: AtomicU64::new(0),
         });
         let state = State {
             signer: Signer::new()?,
@@ -97,6 +100,11 @@ impl Provider {
     /// From now on access tokens last so many seconds.
     pub(super) fn give_for(&self, seconds: u64) {
         self.terms.lifetime.store(seconds, Ordering::Relaxed);
+    }
+
+    /// It fails so many requests for tokens.
+    pub(super) fn fail(&self, requests: u64) {
+        self.terms.failures.store(requests, Ordering::Relaxed);
     }
 
     /// From now on it renews no token.
@@ -170,6 +178,11 @@ impl State {
         let credentials = STANDARD.decode(proof.strip_prefix("Basic ")?).ok()?;
         if credentials != format!("{CLIENT}:{SECRET}").as_bytes() {
             return Some((401, Vec::new(), json!({"error": "invalid_client"}).to_string()));
+        }
+        let failures = &self.terms.failures;
+        let failed = failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if failed.is_ok() {
+            return Some((503, Vec::new(), String::new()));
         }
         if asked.get("grant_type")? == "refresh_token" {
             let is_good = asked.get("refresh_token")? == REFRESH && self.terms.renews.load(Ordering::Relaxed);
