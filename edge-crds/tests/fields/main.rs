@@ -6,4 +6,5 @@
 mod document;
 mod goldens;
 mod known;
+mod resources;
 mod schema;

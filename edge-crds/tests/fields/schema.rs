@@ -37,13 +37,7 @@ pub(super) fn sample(schema: &Value) -> Value {
         Some("array") => json!([sample(&schema["items"])]),
         Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
         Some("boolean") => json!(true),
-        Some("string")
-            if schema["pattern"]
-                .as_str()
-                .is_some_and(|pattern| pattern.contains("(h|m|s|ms)")) =>
-        {
-            json!("1s")
-        }
+        Some("string") if is_duration(schema) => json!("1s"),
         Some("string") if schema["format"] == "byte" => json!("YWJj"),
         Some("string") => json!("a.example"),
         _ => json!({}),
@@ -99,18 +93,48 @@ fn collect(kind: &str, schema: &Value, path: String, told: &mut BTreeMap<String,
         } else {
             format!("{path}.{name}")
         };
-        let meaning = inner["description"].as_str().unwrap_or_default();
         all.push(Field {
             path: path.clone(),
-            meaning: meaning
-                .split_whitespace()
-                .collect::<Vec<_>>()
-                .join(" ")
-                .replace('|', "\\|"),
+            meaning: one_line(&inner["description"]),
         });
         collect(kind, inner, path, told, all);
     }
     if all.len() - before > SMALL && !path.is_empty() {
         told.insert(shape, format!("`{path}` of {kind}"));
+    }
+}
+
+/// A description as a cell of a table.
+pub(super) fn one_line(description: &Value) -> String {
+    let words: Vec<&str> = description.as_str().unwrap_or_default().split_whitespace().collect();
+    words.join(" ").replace('|', "\\|")
+}
+
+/// Whether a text is one of Gateway API's durations (GEP-2257).
+pub(super) fn is_duration(schema: &Value) -> bool {
+    let pattern = schema["pattern"].as_str();
+    pattern.is_some_and(|pattern| pattern.contains("(h|m|s|ms)"))
+}
+
+/// What a value is, in the words of those who write YAML.
+pub(super) fn type_of(schema: &Value) -> String {
+    if schema["x-kubernetes-int-or-string"] == true {
+        return "number or text".to_owned();
+    }
+    if schema["items"].is_object() {
+        return format!("list of {}", type_of(&schema["items"]));
+    }
+    if schema["additionalProperties"].is_object() {
+        return format!("map of {}", type_of(&schema["additionalProperties"]));
+    }
+    match schema["type"].as_str() {
+        Some("string") if schema["format"] == "byte" => "text (base64)".to_owned(),
+        Some("string") if is_duration(schema) => "duration".to_owned(),
+        Some("string") => "text".to_owned(),
+        Some("integer") => "whole number".to_owned(),
+        Some("number") => "number".to_owned(),
+        Some("boolean") => "true or false".to_owned(),
+        Some("object") => "object".to_owned(),
+        _ => "anything".to_owned(),
     }
 }
