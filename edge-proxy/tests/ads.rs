@@ -6,6 +6,8 @@
 
 #[path = "ads/ending.rs"]
 mod ending;
+#[path = "ads/floods.rs"]
+mod floods;
 #[path = "ads/memory.rs"]
 mod memory;
 #[path = "ads/support.rs"]

@@ -36,7 +36,12 @@ fn backend() -> SocketAddr {
     address
 }
 
-fn bootstrap(folder: &Path, admin: SocketAddr, front: SocketAddr, backend: SocketAddr) -> std::path::PathBuf {
+pub(crate) fn bootstrap(
+    folder: &Path,
+    admin: SocketAddr,
+    front: SocketAddr,
+    backend: SocketAddr,
+) -> std::path::PathBuf {
     let socket = |address: SocketAddr| {
         format!(
             "{{socket_address: {{address: 127.0.0.1, port_value: {}}}}}",
@@ -76,7 +81,7 @@ static_resources:
 }
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
     bytes.extend(stream.to_be_bytes());
@@ -99,7 +104,7 @@ fn flood(front: SocketAddr, window: u32) -> TcpStream {
     client
 }
 
-fn resident_kb(process: u32) -> u64 {
+pub(crate) fn resident_kb(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
