@@ -6,6 +6,7 @@ pub mod binding;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::bootstrap::secret_from_file;
 use crate::compile::secret::SecretKey;
 use crate::config::Snapshot;
 use crate::control::binding::Unbound;
-use crate::dns::Resolvers;
+use crate::dns::{Resolvers, Told};
 use crate::health::{Warmed, Watches};
 use crate::shared::{BoundListener, Drain, Shared};
 use crate::sockets::Sockets;
@@ -195,7 +196,7 @@ impl Control {
         if self.watch_health() {
             self.activate();
         }
-        self.resolvers.sync(self, self.assembly.borrow().dns_clusters());
+        self.resolvers.sync(self.assembly.borrow().dns_clusters(), &self.told());
         self.advance();
         self.publish_sockets();
         self.progressed.notify_one();
@@ -341,10 +342,17 @@ impl Control {
         }
     }
 
-    /// Answers of DNS.
-    pub fn put_resolved(self: &Rc<Self>, cluster: &str, resolved: crate::compile::endpoint::Resolved) {
-        self.assembly.borrow_mut().put_resolved(cluster, resolved);
-        self.settle();
+    /// Where answers of DNS go, for as long as we are there.
+    fn told(self: &Rc<Self>) -> Told {
+        let control = Rc::downgrade(self);
+        Rc::new(move |cluster, resolved| {
+            let Some(control) = control.upgrade() else {
+                return ControlFlow::Break(());
+            };
+            control.assembly.borrow_mut().put_resolved(cluster, resolved.clone());
+            control.settle();
+            ControlFlow::Continue(())
+        })
     }
 
     /// Forgets what nothing refers to.

@@ -7,7 +7,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::net::IpAddr;
-use std::rc::{Rc, Weak};
+use std::ops::ControlFlow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,12 @@ use tokio::task::AbortHandle;
 
 use crate::compile::cluster::{DnsFamily, DnsSpec, Question};
 use crate::compile::endpoint::Resolved;
-use crate::control::Control;
 
 /// Pace after a failure, if the refresh rate is slower.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// Takes the addresses of a cluster's names, and says whether anybody wants more.
+pub type Told = Rc<dyn Fn(&str, &Resolved) -> ControlFlow<()>>;
 
 /// The tasks by cluster.
 #[derive(Debug, Default)]
@@ -28,8 +31,8 @@ pub struct Resolvers {
 }
 
 impl Resolvers {
-    /// Starts and ends tasks until they are those of the clusters.
-    pub fn sync(&self, control: &Rc<Control>, clusters: Vec<(Arc<str>, DnsSpec)>) {
+    /// Starts and ends tasks until they are those of the clusters. `told` is called with each answer about a cluster.
+    pub fn sync(&self, clusters: Vec<(Arc<str>, DnsSpec)>, told: &Told) {
         let mut tasks = self.tasks.borrow_mut();
         let mut wanted = BTreeMap::new();
         for (name, spec) in clusters {
@@ -48,14 +51,14 @@ impl Resolvers {
         for (name, wanted) in wanted {
             if let Entry::Vacant(free) = tasks.entry(name) {
                 let cluster = free.key().clone();
-                let task = tokio::task::spawn_local(follow(Rc::downgrade(control), cluster, wanted.clone()));
+                let task = tokio::task::spawn_local(follow(Rc::clone(told), cluster, wanted.clone()));
                 free.insert((wanted, task.abort_handle()));
             }
         }
     }
 }
 
-async fn follow(control: Weak<Control>, cluster: Arc<str>, question: Question) {
+async fn follow(told: Told, cluster: Arc<str>, question: Question) {
     let Question {
         names,
         refresh,
@@ -77,9 +80,9 @@ async fn follow(control: Weak<Control>, cluster: Arc<str>, question: Question) {
                 }
             }
         }
-        let Some(control) = control.upgrade() else { return };
-        control.put_resolved(&cluster, resolved.clone());
-        drop(control);
+        if told(&cluster, &resolved).is_break() {
+            return;
+        }
         tokio::time::sleep(pause).await;
     }
 }

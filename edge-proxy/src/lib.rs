@@ -8,6 +8,7 @@
 
 pub mod access_log;
 pub mod admin;
+mod ads;
 pub mod bootstrap;
 mod calendar;
 pub mod cli;

@@ -18,6 +18,7 @@ use tokio::task::LocalSet;
 
 use crate::access_log::writer::LogWriter;
 use crate::admin::{self, Admin, Order};
+use crate::ads;
 use crate::bootstrap::{self, Bootstrap, Sources};
 use crate::cli::{Arguments, Mode};
 use crate::compile::{Context, endpoint::place, files::Disk};
@@ -27,9 +28,9 @@ use crate::control::{Control, Publishers, binding};
 use crate::logging::Levels;
 use crate::shared::{Drain, RuntimeFlags, Shared};
 use crate::stats::{Merge, ServerStats, Value, WorkerIndex};
+use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
 use crate::xds::delta::Incoming;
-use crate::xds::{Kind, client};
 
 /// Names that are resolved at a time: a server of names that doesn't answer must not hold up the others. The threads are
 /// small and end when there is nothing to look up.
@@ -127,7 +128,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     match &bootstrap.ads_cluster {
         // It settles by itself, once it has noted what it waits for.
         Some(cluster) => {
-            tokio::task::spawn_local(client::follow(control.clone(), bootstrap.node.clone(), cluster.clone()));
+            tokio::task::spawn_local(ads::follow(control.clone(), bootstrap.node.clone(), cluster.clone()));
         }
         None => control.settle(),
     }

@@ -1,13 +1,11 @@
-//! The configuration client.
+//! Configuration as it comes.
 //!
 //! What: [`delta`] speaks the delta xDS protocol, [`assembly`] turns resources into snapshots; both are pure state
-//! machines. [`client`] and [`connect`] are the thin shell that moves bytes.
+//! machines. `ads` is the thin shell that moves their bytes.
 //! The order is make-before-break on this side too: a cluster is used once its endpoints are there, a listener once
 //! its routes and secrets are, and until then the version before stays.
 
 pub mod assembly;
-pub mod client;
-pub mod connect;
 pub mod delta;
 
 /// The resource types of the stream.

@@ -1,6 +1,9 @@
-//! The shell around [`DeltaClient`](crate::xds::delta::DeltaClient): one stream at a time, opened again for ever.
+//! The stream to the configuration server: the shell around [`DeltaClient`](crate::xds::delta::DeltaClient), one stream at a
+//! time, opened again for ever.
 //!
 //! While the server is away everything goes on with the last good configuration.
+
+mod connect;
 
 use std::hash::{BuildHasher, RandomState};
 use std::pin::pin;
@@ -17,11 +20,11 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
+use self::connect::{chain, connect};
 use crate::config::cluster::Credential;
 use crate::control::{Awaited, Control, Progress};
 use crate::xds::Kind;
 use crate::xds::assembly::{Assembly, Origin};
-use crate::xds::connect::{chain, connect};
 use crate::xds::delta::{DeltaClient, Unusable};
 
 /// Largest message that is taken: a fleet of tens of thousands of routes in one response.
@@ -41,7 +44,7 @@ const BY_REFERENCE: &[Kind] = &[Kind::Assignment, Kind::Routes, Kind::Secret];
 
 /// Pauses between attempts: 10 ms, doubled up to 15 s, each drawn from its upper half; a message resets it.
 #[derive(Debug)]
-pub struct Backoff {
+struct Backoff {
     next: Duration,
 }
 
@@ -50,17 +53,17 @@ impl Backoff {
     const LAST: Duration = Duration::from_secs(15);
 
     /// At the first pause.
-    pub fn new() -> Self {
+    fn new() -> Self {
         Self { next: Self::FIRST }
     }
 
     /// Back to the first pause.
-    pub fn reset(&mut self) {
+    fn reset(&mut self) {
         self.next = Self::FIRST;
     }
 
     /// The next pause, for a random number.
-    pub fn pause(&mut self, random: u64) -> Duration {
+    fn pause(&mut self, random: u64) -> Duration {
         let full = self.next;
         self.next = (full * 2).min(Self::LAST);
         let half = full / 2;
@@ -75,7 +78,7 @@ impl Default for Backoff {
 }
 
 /// Follows the configuration server until the process ends.
-pub async fn follow(control: Rc<Control>, node: Node, cluster: String) {
+pub(crate) async fn follow(control: Rc<Control>, node: Node, cluster: String) {
     let mut delta = DeltaClient::new(node);
     let mut backoff = Backoff::new();
     let mut turn = 0;

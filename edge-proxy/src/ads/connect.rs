@@ -25,7 +25,7 @@ use crate::proxy_protocol::{self, Ends};
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(5));
 
 /// Opens a channel; the `turn` chooses the endpoint.
-pub async fn connect(entry: Arc<ClusterEntry>, turn: usize) -> Result<Channel, String> {
+pub(super) async fn connect(entry: Arc<ClusterEntry>, turn: usize) -> Result<Channel, String> {
     let cluster = &entry.cluster;
     let authority = match cluster.tls.as_ref().map(|tls| &tls.sni) {
         Some(Sni::Fixed(ServerName::DnsName(name))) => name.as_ref().to_owned(),
@@ -68,7 +68,7 @@ pub async fn connect(entry: Arc<ClusterEntry>, turn: usize) -> Result<Channel, S
 }
 
 /// An error with its causes; the outer ones of a channel say little.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {
@@ -136,7 +136,7 @@ async fn open(entry: Arc<ClusterEntry>, turn: usize) -> io::Result<TokioIo<Strea
 }
 
 /// A connection with or without TLS.
-pub enum Stream {
+enum Stream {
     /// Without.
     Plain(TcpStream),
     /// With.
