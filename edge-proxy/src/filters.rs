@@ -31,6 +31,7 @@ mod csrf;
 mod custom_response;
 mod description;
 mod ext_authz;
+pub(crate) mod ext_proc;
 mod fault;
 mod global_rate_limit;
 pub(crate) mod grpc_web;
@@ -73,6 +74,7 @@ use compressor::Compressing;
 use cors::Cors;
 use custom_response::{Elsewhere, Replaced, Replacing};
 use ext_authz::Authorizing;
+use ext_proc::Processing;
 use global_rate_limit::Counted;
 use grpc_web::Bridge;
 use local_rate_limit::Limited;
@@ -109,6 +111,8 @@ enum Step<'a> {
     Admission(Admitting<'a>),
     CustomResponse(Replacing<'a>),
     Bandwidth(Slowing<'a>),
+    /// Boxed: it is large, and few requests have one.
+    Processor(Box<Processing<'a>>),
     /// What the route says isn't for this filter, or nobody knows the filter: nothing may pass.
     Misfit(&'a str),
 }
@@ -194,7 +198,10 @@ impl<'a> Chain<'a> {
             // Who edits the head may give those behind it something to do.
             let is_final = !self.steps.iter().any(|(_, step)| step.edits_requests());
             let step = self.step(&filter.kind, settings, is_final.then_some(head));
-            let step = step.unwrap_or(Some(Step::Misfit(&filter.name)));
+            let mut step = step.unwrap_or(Some(Step::Misfit(&filter.name)));
+            if let (Some(Step::Processor(processing)), Destination::Route(route)) = (&mut step, destination) {
+                processing.route = &route.name;
+            }
             // As in Envoy: what the proxy itself answers is nobody's page, and no service counts it.
             let is_for_backends = |step: &Step<'_>| matches!(step, Step::Cors(_) | Step::GlobalRateLimit(_));
             let step = step.filter(|step| destination.is_backend() || !is_for_backends(step));
@@ -363,6 +370,8 @@ impl<'a> Step<'a> {
                 let limit = limit.as_ref();
                 limit.map(|limit| Self::Bandwidth(Slowing::new(limit)))
             }
+            (Kind::Processor(processor), None) => Some(Self::Processor(Box::new(Processing::new(processor)))),
+            (Kind::Processor(_), Some(Of::NoProcessor)) => None,
             (Kind::CredentialInjector(injector), None) => Some(Self::CredentialInjector(injector)),
             (Kind::HeaderMutation(edits), None) => Some(Self::HeaderMutation(edits)),
             _ => return Err(Misfit),
@@ -381,6 +390,7 @@ impl<'a> Step<'a> {
                 | Self::LocalRateLimit(_)
                 | Self::GlobalRateLimit(_)
                 | Self::CredentialInjector(_)
+                | Self::Processor(_)
         )
     }
 
@@ -412,6 +422,7 @@ impl<'a> Step<'a> {
             Self::Admission(admitting) => return admitting.request(arrived),
             Self::Bandwidth(slowing) => slowing.request(arrived),
             Self::CustomResponse(replacing) => replacing.request(arrived),
+            Self::Processor(processing) => return Box::pin(processing.request(arrived)).await,
             Self::HeaderMutation(edits) => {
                 let connection = Rc::clone(&arrived.exchange.connection);
                 edits::edit_request(&mut arrived.head, &edits.request, Scene::of(&connection));
@@ -440,6 +451,7 @@ impl<'a> Step<'a> {
             Self::Compressor(compressing) => response = compressing.response(exchange, response),
             Self::Admission(admitting) => response = admitting.response(exchange, response),
             Self::Bandwidth(slowing) => response = slowing.response(exchange, response),
+            Self::Processor(processing) => response = Box::pin(processing.response(exchange, response)).await,
             Self::HeaderMutation(edits) => {
                 let scene = Scene::of(&exchange.connection);
                 edits::edit_response(response.headers_mut(), &edits.response, scene, &Head::empty());

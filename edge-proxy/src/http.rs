@@ -6,6 +6,7 @@
 pub(crate) mod ask;
 pub(crate) mod body;
 pub(crate) mod call;
+pub(crate) mod conversation;
 pub(crate) mod edits;
 pub(crate) mod egress;
 pub(crate) mod exchange;

@@ -17,6 +17,7 @@ mod credential_injector;
 mod csrf;
 mod custom_response;
 mod ext_authz;
+mod ext_proc;
 mod fault;
 mod grpc_web;
 pub(super) mod header_mutation;
@@ -219,6 +220,15 @@ const FILTERS: &[Filter] = &[
         route: Some((
             "envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute",
             ext_authz::of_route,
+        )),
+    },
+    Filter {
+        name: "envoy.filters.http.ext_proc",
+        chain: "envoy.extensions.filters.http.ext_proc.v3.ExternalProcessor",
+        on_chain: ext_proc::on_chain,
+        route: Some((
+            "envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute",
+            ext_proc::of_route,
         )),
     },
 ];

@@ -23,6 +23,7 @@ pub mod global_rate_limit;
 pub mod jwt;
 pub mod local_rate_limit;
 pub mod login;
+pub mod processor;
 pub mod session;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use global_rate_limit::{GlobalRateLimits, RateLimitService};
 use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
 use login::Login;
+use processor::Processor;
 use session::SessionPolicy;
 
 /// The filters of a manager before its router.
@@ -71,6 +73,7 @@ impl HttpFilters {
         let filters = self.list.iter().flat_map(|filter| match &filter.kind {
             FilterKind::Authorizer(authorizer) => vec![authorizer.cluster],
             FilterKind::RateLimitService(service) => vec![service.cluster],
+            FilterKind::Processor(processor) => vec![processor.cluster],
             FilterKind::Tokens(tokens) => tokens.clusters(),
             FilterKind::Login(login) => vec![login.tokens.cluster],
             _ => Vec::new(),
@@ -170,6 +173,8 @@ pub enum FilterKind {
     CustomResponses(Option<CustomResponses>),
     /// Slows content, if it says how far.
     Bandwidth(Option<Bandwidth>),
+    /// Lets a service see and change requests and responses. Shared with what outlives the filter: bodies.
+    Processor(Arc<Processor>),
     /// Nothing that this proxy can do. It is off, and a request of a route that switches it on all the same is refused.
     Unknown,
 }
@@ -275,6 +280,8 @@ pub enum FilterSettings {
     Bandwidth(Option<Bandwidth>),
     /// What takes the place of responses.
     CustomResponses(Option<CustomResponses>),
+    /// No service sees requests and responses.
+    NoProcessor,
 }
 
 #[cfg(test)]

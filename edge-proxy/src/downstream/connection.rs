@@ -191,6 +191,11 @@ impl Connection {
         Rc::clone(self.budget.get_or_init(budget))
     }
 
+    /// How much of a message may be kept.
+    pub(crate) fn buffer_limit(&self) -> usize {
+        self.terms.borrow().listener.per_connection_buffer_limit
+    }
+
     /// How much should be read of a backend at a time.
     pub(crate) fn room(&self) -> usize {
         self.budget.get().map_or(LARGE_READ, |budget| budget.room())

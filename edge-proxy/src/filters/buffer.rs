@@ -25,6 +25,11 @@ impl Whole {
         Self { data, trailers: None }
     }
 
+    /// Content with trailers, if there are any.
+    pub(crate) fn with_trailers(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self { data, trailers }
+    }
+
     /// What is left of the content.
     pub(super) fn content(&self) -> &Bytes {
         &self.data

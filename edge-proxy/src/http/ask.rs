@@ -58,48 +58,15 @@ pub(crate) struct Told {
 
 /// Asks.
 pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question) -> Result<Told, Fault> {
-    let entry = snapshot
-        .cluster(question.cluster)
-        .ok_or(Fault::NoCluster(StatusCode::SERVICE_UNAVAILABLE))?;
-    let limit = entry.cluster.limits.max_requests;
-    let cells = entry.cluster.stats.cells(worker.index);
-    if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
-        &cells.upstream_rq_active
-    }) {
-        cells.upstream_rq_pending_overflow.inc();
-        return Err(Fault::Overflow);
-    }
     let timer = worker.clock.timer();
     timer.set(Kind::Route, worker.clock.now(), question.timeout);
-    let host = worker
-        .upstreams
-        .balancers
-        .pick(entry, &worker.random, Choice::default());
-    let host = host.ok_or(Fault::NoHealthyUpstream)?;
-    let authority = question.head.authority_text().to_owned();
-    let apart = Apart::of(&entry.cluster, &authority, None);
-    let pool = worker.upstreams.pool(worker.index, entry, host, apart);
     let protocol = if question.is_call {
         Protocol::Http2
     } else {
         Protocol::Http1
     };
-    let speak = Speak::of(&entry.cluster, protocol);
-    let mut lease = match pool
-        .checkout(speak)
-        .filter(|lease| !lease.may_be_stale(worker.clock.recent()))
-    {
-        Some(lease) => lease,
-        None => {
-            let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(&authority))));
-            let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
-                Poll::Ready(opened) => Poll::Ready(opened),
-                Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
-            });
-            opened.await?
-        }
-    };
-    let guard = RequestGuard::new(&pool);
+    let target = (question.cluster, question.head.authority_text());
+    let (mut lease, guard) = reach(worker, snapshot, target, protocol, &timer).await?;
     let body = match question.body.is_empty() {
         true => RequestBody::Empty,
         false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(question.body))), Arrival::complete()),
@@ -171,6 +138,50 @@ impl Question {
             ..self.clone()
         })
     }
+}
+
+/// A connection for a request of the proxy's own to a cluster, under the name of an authority.
+pub(crate) async fn reach(
+    worker: &Rc<Worker>,
+    snapshot: &Snapshot,
+    (cluster, authority): (ClusterId, &str),
+    protocol: Protocol,
+    timer: &Timer,
+) -> Result<(Lease, RequestGuard), Fault> {
+    let entry = snapshot
+        .cluster(cluster)
+        .ok_or(Fault::NoCluster(StatusCode::SERVICE_UNAVAILABLE))?;
+    let limit = entry.cluster.limits.max_requests;
+    let cells = entry.cluster.stats.cells(worker.index);
+    if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
+        &cells.upstream_rq_active
+    }) {
+        cells.upstream_rq_pending_overflow.inc();
+        return Err(Fault::Overflow);
+    }
+    let host = worker
+        .upstreams
+        .balancers
+        .pick(entry, &worker.random, Choice::default());
+    let host = host.ok_or(Fault::NoHealthyUpstream)?;
+    let apart = Apart::of(&entry.cluster, authority, None);
+    let pool = worker.upstreams.pool(worker.index, entry, host, apart);
+    let speak = Speak::of(&entry.cluster, protocol);
+    let lease = match pool
+        .checkout(speak)
+        .filter(|lease| !lease.may_be_stale(worker.clock.recent()))
+    {
+        Some(lease) => lease,
+        None => {
+            let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(authority))));
+            let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+                Poll::Ready(opened) => Poll::Ready(opened),
+                Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
+            });
+            opened.await?
+        }
+    };
+    Ok((lease, RequestGuard::new(&pool)))
 }
 
 /// The content of an answer, and its trailers.

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::{Kind, Timer};
+use crate::http::conversation::Outbox;
 use crate::http::exchange::Exchange;
 use crate::http::incoming::Incoming;
 use crate::http::replay::Reader;
@@ -39,6 +40,8 @@ pub(crate) enum Broken {
     TooLarge,
     /// It can't be compressed.
     Encoder(io::Error),
+    /// The service that was to process it has answered in its place, or has failed.
+    Processor,
 }
 
 impl fmt::Display for Broken {
@@ -50,6 +53,7 @@ impl fmt::Display for Broken {
             Self::Base64 => f.write_str("the body is not base64"),
             Self::TooLarge => f.write_str("the body is larger than the buffer limit"),
             Self::Encoder(error) => error.fmt(f),
+            Self::Processor => f.write_str("a service has not let it pass"),
         }
     }
 }
@@ -157,6 +161,8 @@ pub(crate) enum RequestBody {
     Stream(Incoming, Arrival),
     /// Kept as it comes in, for another attempt or a mirror.
     Shared(Reader),
+    /// What the proxy itself says in a call.
+    Messages(Outbox),
 }
 
 impl Body for RequestBody {
@@ -180,6 +186,7 @@ impl Body for RequestBody {
                 polled
             }
             Self::Shared(reader) => reader.poll_frame(cx),
+            Self::Messages(outbox) => outbox.poll_frame(cx).map(|frame| frame.map(Ok)),
         }
     }
 
@@ -188,6 +195,7 @@ impl Body for RequestBody {
             Self::Empty => true,
             Self::Stream(incoming, _) => incoming.is_end_stream(),
             Self::Shared(reader) => reader.is_end_stream(),
+            Self::Messages(outbox) => outbox.is_over(),
         }
     }
 
@@ -196,6 +204,7 @@ impl Body for RequestBody {
             Self::Empty => SizeHint::with_exact(0),
             Self::Stream(incoming, _) => incoming.size_hint(),
             Self::Shared(reader) => reader.size_hint(),
+            Self::Messages(_) => SizeHint::default(),
         }
     }
 }

@@ -8,11 +8,11 @@ use prost::Message;
 use crate::http::ask::Told;
 use crate::http::head::Head;
 
-/// Head and content of a call.
-pub(crate) fn of(path: &'static str, authority: &HeaderValue, message: &impl Message) -> (Head, Bytes) {
+/// Head of a call.
+pub(crate) fn head(path: &'static str, authority: &HeaderValue) -> Head {
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    let head = Head {
+    Head {
         method: Method::POST,
         scheme: "http",
         authority: authority.clone(),
@@ -20,13 +20,17 @@ pub(crate) fn of(path: &'static str, authority: &HeaderValue, message: &impl Mes
         headers,
         random: 0,
         client: None,
-    };
+    }
+}
+
+/// Head and content of a call of one message.
+pub(crate) fn of(path: &'static str, authority: &HeaderValue, message: &impl Message) -> (Head, Bytes) {
     // Length-prefixed, not compressed.
     let mut body = BytesMut::with_capacity(message.encoded_len() + 5);
     body.put_u8(0);
     body.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
     body.extend_from_slice(&message.encode_to_vec());
-    (head, body.freeze())
+    (head(path, authority), body.freeze())
 }
 
 /// The message of an answer, if the call has gone well.

@@ -11,6 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use crate::downstream::http2;
 use crate::filters::bandwidth_limit::Flow;
 use crate::filters::buffer::Whole;
+use crate::filters::ext_proc::body::ProcessedBody;
 use crate::filters::grpc_web::TextBody;
 use crate::http::body::Broken;
 use crate::http1::server::InboundBody;
@@ -28,6 +29,8 @@ pub(crate) enum Incoming {
     Text(Box<TextBody>),
     /// Held to a rate.
     Slow(Box<Flow<Self>>),
+    /// Processed by a service.
+    Processed(Box<ProcessedBody<Self>>),
     /// Read already.
     Whole(Box<Whole>),
 }
@@ -43,6 +46,7 @@ impl Body for Incoming {
             Self::Http2(body) => body.poll_frame(cx).map_err(Broken::Client),
             Self::Text(body) => body.poll_frame(cx),
             Self::Slow(body) => body.poll_frame(cx),
+            Self::Processed(body) => body.poll_frame(cx),
             Self::Whole(body) => Poll::Ready(body.next().map(Ok)),
         }
     }
@@ -54,6 +58,7 @@ impl Body for Incoming {
             Self::Http2(body) => body.is_end_stream(),
             Self::Text(body) => body.is_end_stream(),
             Self::Slow(body) => body.is_end_stream(),
+            Self::Processed(body) => body.is_end_stream(),
             Self::Whole(body) => body.is_over(),
         }
     }
@@ -65,6 +70,7 @@ impl Body for Incoming {
             Self::Http2(body) => body.size_hint(),
             Self::Text(_) => SizeHint::default(),
             Self::Slow(body) => body.size_hint(),
+            Self::Processed(body) => body.size_hint(),
             Self::Whole(body) => body.size_hint(),
         }
     }
