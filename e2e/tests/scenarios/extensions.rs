@@ -2,7 +2,13 @@
 //! policy covers unless it may fail open, and all of it can be taken back.
 
 mod module;
+mod processing;
 mod processor;
+
+pub(crate) use processing::{
+    services_process_content, services_process_heads, services_send_content_of_their_own,
+    services_watch_and_change_nothing,
+};
 
 use crate::{
     policies::HttpPeer,

@@ -37,6 +37,8 @@ use extension_server::{
 };
 use extensions::{
     a_service_processes_responses, modules_tell_clients_what_they_like, scripts_tell_clients_what_they_like,
+    services_process_content, services_process_heads, services_send_content_of_their_own,
+    services_watch_and_change_nothing,
 };
 use gateways::{a_deleted_gateway_finishes_what_it_serves, gateways_do_not_notice_each_other};
 use held_ports::{a_port_belongs_to_one_controller, a_port_in_use_is_told_and_served_once_it_is_free};
@@ -126,6 +128,11 @@ e2e::with_each_data_plane! {
     cookies_of_logins_are_of_one_form,
     nobody_gets_in_by_the_login_or_the_session_of_another,
     sessions_are_renewed_while_the_provider_does_it,
+    a_service_processes_responses,
+    services_process_heads,
+    services_process_content,
+    services_send_content_of_their_own,
+    services_watch_and_change_nothing,
 }
 
 e2e::with_envoy! {
@@ -135,5 +142,4 @@ e2e::with_envoy! {
     patches_change_what_proxies_are_sent,
     scripts_tell_clients_what_they_like,
     modules_tell_clients_what_they_like,
-    a_service_processes_responses,
 }

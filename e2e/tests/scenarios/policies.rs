@@ -29,7 +29,7 @@ pub(crate) use logins::{
     a_provider_that_fails_is_asked_again, clients_log_in_at_a_certified_provider, clients_log_in_at_a_provider,
     nobody_gets_in_by_the_login_or_the_session_of_another, sessions_are_renewed_while_the_provider_does_it,
 };
-pub(crate) use peers::{GrpcPeer, HttpPeer};
+pub(crate) use peers::{Answer, GrpcPeer, HttpPeer, Received};
 pub(crate) use places::rules_decide_by_where_clients_are;
 pub(crate) use rules::{connections_are_let_in_by_address, rules_decide_by_expressions, rules_decide_who_may_do_what};
 pub(crate) use services::{a_service_decides_over_grpc, a_service_decides_over_http};

@@ -6,7 +6,7 @@ use envoy_types::ext_authz::v3::{
     pb::{Authorization, AuthorizationServer, CheckRequest, CheckResponse, HttpStatusCode},
 };
 use std::{
-    io::{BufRead as _, BufReader, Read as _, Write as _},
+    io::{BufRead, BufReader, Read, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     sync::{
         Arc,
@@ -31,7 +31,7 @@ pub(crate) struct Received {
     /// Headers, names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     /// The body.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Received {
@@ -109,12 +109,11 @@ fn serve<B: AsRef<[u8]>>(stream: TcpStream, answer: &impl Fn(&Received) -> Answe
             .headers
             .push((name.to_ascii_lowercase(), value.trim().to_owned()));
     }
-    let length = received
-        .header("content-length")
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(0);
-    received.body = vec![0; length];
-    stream.read_exact(&mut received.body)?;
+    received.body = match received.header("content-length").and_then(|n| n.parse().ok()) {
+        Some(length) => read(&mut stream, length)?,
+        None if received.header("transfer-encoding").is_some() => read_chunks(&mut stream)?,
+        None => Vec::new(),
+    };
     let (status, headers, body) = answer(&received);
     let body = body.as_ref();
     let mut head = format!(
@@ -127,6 +126,27 @@ fn serve<B: AsRef<[u8]>>(stream: TcpStream, answer: &impl Fn(&Received) -> Answe
     write!(stream.get_mut(), "{head}\r\n")?;
     stream.get_mut().write_all(body)?;
     Ok(())
+}
+
+fn read(stream: &mut impl Read, length: usize) -> Result<Vec<u8>> {
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body)?;
+    Ok(body)
+}
+
+fn read_chunks(stream: &mut impl BufRead) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16)?;
+        body.append(&mut read(stream, length)?);
+        // The end of the chunk, or of the trailers, of which there are none.
+        stream.read_line(&mut line)?;
+        if length == 0 {
+            return Ok(body);
+        }
+    }
 }
 
 /// A server of gRPC.
