@@ -21,16 +21,17 @@ use std::{
     thread,
 };
 
-const TLS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3";
+pub(crate) const TLS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3";
 
 /// A certificate with its key.
-struct Pair {
-    certificate: Certificate,
-    key: KeyPair,
+pub(crate) struct Pair {
+    pub(crate) certificate: Certificate,
+    pub(crate) key: KeyPair,
 }
 
 impl Pair {
-    fn as_message(&self) -> Value {
+    /// The certificate and its key, as a configuration holds them.
+    pub(crate) fn as_message(&self) -> Value {
         json!({
             "certificate_chain": {"inline_string": self.certificate.pem()},
             "private_key": {"inline_string": self.key.serialize_pem()},
@@ -39,8 +40,8 @@ impl Pair {
 }
 
 /// An authority, or none that anybody trusts.
-struct Signer {
-    pair: Pair,
+pub(crate) struct Signer {
+    pub(crate) pair: Pair,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -60,12 +61,23 @@ impl Signer {
         }
     }
 
-    fn sign(&self, name: &str, serial: u64, change: impl FnOnce(&mut CertificateParams)) -> Pair {
+    /// A certificate with a key of the usual kind.
+    pub(crate) fn sign(&self, name: &str, serial: u64, change: impl FnOnce(&mut CertificateParams)) -> Pair {
+        self.sign_key(KeyPair::generate().unwrap(), name, serial, change)
+    }
+
+    /// A certificate of this key.
+    pub(crate) fn sign_key(
+        &self,
+        key: KeyPair,
+        name: &str,
+        serial: u64,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Pair {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.serial_number = Some(SerialNumber::from(serial));
         change(&mut params);
-        let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         Pair { certificate, key }
     }
@@ -97,16 +109,17 @@ impl Signer {
 }
 
 /// Who comes.
-struct Clients {
-    server: Pair,
-    authority: Signer,
+pub(crate) struct Clients {
+    pub(crate) server: Pair,
+    pub(crate) authority: Signer,
     /// By name, each with what it presents.
     list: Vec<(&'static str, Option<Pair>)>,
     revoked: String,
 }
 
 impl Clients {
-    fn new() -> Self {
+    /// New ones, with an authority of their own.
+    pub(crate) fn new() -> Self {
         let (authority, stranger) = (Signer::new("authority"), Signer::new("stranger"));
         let old = |params: &mut CertificateParams| {
             params.not_before = date_time_ymd(2020, 1, 1);
@@ -143,7 +156,8 @@ impl Clients {
         served.map(|(name, _)| *name).collect()
     }
 
-    fn is_served(&self, bench: &Bench, listener: &str, pair: Option<&Pair>) -> bool {
+    /// Whether a client with this certificate gets an answer.
+    pub(crate) fn is_served(&self, bench: &Bench, listener: &str, pair: Option<&Pair>) -> bool {
         let answer = self.ask(bench, listener, pair, &[]);
         answer.is_ok_and(|answer| answer.status == 200)
     }
@@ -181,7 +195,7 @@ impl Clients {
     }
 
     /// A filter chain that asks this of clients.
-    fn chain(&self, required: bool, validation: &Value) -> Value {
+    pub(crate) fn chain(&self, required: bool, validation: &Value) -> Value {
         let server = self.server.as_message();
         json!({"transport_socket": {"name": "tls", "typed_config": {
             "@type": format!("{TLS}.DownstreamTlsContext"),
@@ -293,7 +307,7 @@ fn backends_are_told_of_certificates_in_the_same_words() {
 }
 
 /// A backend that answers those alone whose certificates the authority has signed.
-fn guarded(clients: &Clients) -> SocketAddr {
+pub(crate) fn guarded(clients: &Clients) -> SocketAddr {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let roots = Arc::new(clients.authority.roots());
     let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider))
@@ -306,6 +320,11 @@ fn guarded(clients: &Clients) -> SocketAddr {
         .with_client_cert_verifier(verifier)
         .with_single_cert(vec![clients.server.certificate.der().clone()], key.into())
         .unwrap();
+    secured(config)
+}
+
+/// A backend that answers each connection once.
+pub(crate) fn secured(config: ServerConfig) -> SocketAddr {
     let config = Arc::new(config);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -15,6 +15,8 @@ mod certificates;
 mod headers;
 mod lifetimes;
 mod methods;
+mod names;
 mod paths;
 mod proxied;
 mod sessions;
+mod signatures;

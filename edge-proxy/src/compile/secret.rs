@@ -19,6 +19,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use x509_parser::der_parser::oid::Oid;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -150,7 +151,7 @@ pub struct NameCondition {
 }
 
 /// Types of subject alternative names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameKind {
     /// Host name; a wildcard in the certificate matches an exact condition.
     Dns,
@@ -160,6 +161,8 @@ pub enum NameKind {
     Email,
     /// IP address.
     Ip,
+    /// Another one, by its object identifier.
+    Other(Oid<'static>),
 }
 
 /// Compiles a secret.
@@ -360,7 +363,8 @@ fn name_conditions(
             Ok(SanType::Uri) => NameKind::Uri,
             Ok(SanType::Email) => NameKind::Email,
             Ok(SanType::IpAddress) => NameKind::Ip,
-            _ => return Err(at.unsupported("san_type")),
+            Ok(SanType::OtherName) => NameKind::Other(object_identifier(&at.field("oid"), &matcher.oid)?),
+            Ok(SanType::Unspecified) | Err(_) => return Err(at.unsupported("san_type")),
         };
         let at = at.field("matcher");
         let Some(matcher) = &matcher.matcher else {
@@ -382,6 +386,11 @@ fn name_conditions(
         }
     }
     Ok(names)
+}
+
+fn object_identifier(at: &At<'_>, text: &str) -> Result<Oid<'static>, Rejection> {
+    text.parse()
+        .map_err(|_| at.error(format!("{text:?} is no object identifier")))
 }
 
 fn digests(at: &At<'_>, list: &[String], decode: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Vec<[u8; 32]>, Rejection> {

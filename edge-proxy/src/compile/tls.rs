@@ -7,23 +7,25 @@ use envoy_types::pb::envoy::config::core::v3::transport_socket::ConfigType;
 use envoy_types::pb::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::downstream_tls_context::SessionTicketKeysType;
-use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::{
-    CommonTlsContext, DownstreamTlsContext, TlsParameters, UpstreamTlsContext,
+    CommonTlsContext, DownstreamTlsContext, UpstreamTlsContext,
 };
 use envoy_types::pb::google::protobuf::Any;
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use rustls::sign::CertifiedKey;
-use rustls::{CipherSuite, ClientConfig, NamedGroup, ServerConfig, SupportedProtocolVersion};
+use rustls::{ClientConfig, ServerConfig};
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, truth, type_name, unpack};
 use crate::compile::secret::{self, Secret, SecretKey, SecretKind, Secrets, Validation};
-use crate::compile::verify::{CertificateChoice, ClientVerifier, OneCertificate, ServerVerifier};
+use crate::compile::verify::{CertificateChoice, ClientVerifier, HandshakeCheck, OneCertificate, ServerVerifier};
 use crate::config::tls::{Sni, TlsReports, UpstreamTls};
 
+use self::parameters::{Parameters, parameters};
+
+mod parameters;
 #[cfg(test)]
 mod tests;
 
@@ -57,8 +59,7 @@ pub struct UpstreamTlsSpec {
 
 #[derive(Debug)]
 struct CommonSpec {
-    provider: Arc<CryptoProvider>,
-    versions: Vec<&'static SupportedProtocolVersion>,
+    parameters: Parameters,
     inline_certificates: Vec<Arc<CertifiedKey>>,
     certificate_refs: Vec<SecretKey>,
     inline_validation: Option<Arc<Validation>>,
@@ -228,11 +229,10 @@ fn common(context: &Context, at: &At<'_>, message: Option<&CommonTlsContext>) ->
             secret::validation(&at.field("validation_context"), message, &*context.files)?.0,
         )),
     };
-    let (provider, versions) = parameters(&at.field("tls_params"), tls_params.as_ref())?;
+    let parameters = parameters(&at.field("tls_params"), tls_params.as_ref())?;
     let alpn = alpn_protocols.iter().map(|name| name.clone().into_bytes()).collect();
     Ok(CommonSpec {
-        provider,
-        versions,
+        parameters,
         inline_certificates,
         certificate_refs,
         inline_validation,
@@ -258,81 +258,6 @@ fn partial_validation(
     Ok(Arc::new(validation))
 }
 
-type Parameters = (Arc<CryptoProvider>, Vec<&'static SupportedProtocolVersion>);
-
-fn parameters(at: &At<'_>, message: Option<&TlsParameters>) -> Result<Parameters, Rejection> {
-    let default = TlsParameters::default();
-    let message = message.unwrap_or(&default);
-    fields!(at, message => TlsParameters {
-        tls_minimum_protocol_version, tls_maximum_protocol_version, cipher_suites, ecdh_curves;
-        ignore;
-        refuse signature_algorithms, compliance_policies
-    });
-    let max = TlsProtocol::try_from(*tls_maximum_protocol_version).unwrap_or(TlsProtocol::TlsAuto);
-    let min = TlsProtocol::try_from(*tls_minimum_protocol_version).unwrap_or(TlsProtocol::TlsAuto);
-    if matches!(max, TlsProtocol::TlSv10 | TlsProtocol::TlSv11) {
-        return Err(at
-            .field("tls_maximum_protocol_version")
-            .error("versions below 1.2 are not supported"));
-    }
-    // A lower minimum only asks for less security than there is.
-    let versions: Vec<&'static SupportedProtocolVersion> = match (min, max) {
-        (TlsProtocol::TlSv13, TlsProtocol::TlSv12) => {
-            return Err(at.field("tls_minimum_protocol_version").error("exceeds the maximum"));
-        }
-        (TlsProtocol::TlSv13, _) => vec![&rustls::version::TLS13],
-        (_, TlsProtocol::TlSv12) => vec![&rustls::version::TLS12],
-        _ => vec![&rustls::version::TLS13, &rustls::version::TLS12],
-    };
-    let mut provider = ring::default_provider();
-    if !cipher_suites.is_empty() {
-        // As in Envoy, the list is about TLS 1.2; TLS 1.3 has its own. What we don't have is not offered.
-        let allowed: Vec<CipherSuite> = cipher_suites
-            .iter()
-            .flat_map(|entry| entry.trim_matches(['[', ']']).split('|'))
-            .filter_map(suite)
-            .collect();
-        provider
-            .cipher_suites
-            .retain(|suite| suite.tls13().is_some() || allowed.contains(&suite.suite()));
-        let has_tls12 = provider.cipher_suites.iter().any(|suite| suite.tls13().is_none());
-        if !has_tls12 && versions.len() == 1 && versions[0].version == rustls::ProtocolVersion::TLSv1_2 {
-            return Err(at
-                .field("cipher_suites")
-                .error("none of them is supported by this proxy"));
-        }
-    }
-    if !ecdh_curves.is_empty() {
-        let allowed: Vec<NamedGroup> = ecdh_curves.iter().filter_map(|name| group(name)).collect();
-        provider.kx_groups.retain(|group| allowed.contains(&group.name()));
-        if provider.kx_groups.is_empty() {
-            return Err(at.field("ecdh_curves").error("none of them is supported by this proxy"));
-        }
-    }
-    Ok((Arc::new(provider), versions))
-}
-
-fn suite(name: &str) -> Option<CipherSuite> {
-    Some(match name {
-        "ECDHE-ECDSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-        "ECDHE-RSA-AES128-GCM-SHA256" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-        "ECDHE-ECDSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-        "ECDHE-RSA-AES256-GCM-SHA384" => CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-        "ECDHE-ECDSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-        "ECDHE-RSA-CHACHA20-POLY1305" => CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-        _ => return None,
-    })
-}
-
-fn group(name: &str) -> Option<NamedGroup> {
-    Some(match name {
-        "X25519" => NamedGroup::X25519,
-        "P-256" | "prime256v1" => NamedGroup::secp256r1,
-        "P-384" | "secp384r1" => NamedGroup::secp384r1,
-        _ => return None,
-    })
-}
-
 impl CommonSpec {
     fn secrets(&self) -> impl Iterator<Item = &SecretKey> {
         self.certificate_refs.iter().chain(&self.validation_ref)
@@ -348,7 +273,10 @@ impl CommonSpec {
                 }
             }
         }
-        Ok(certificates)
+        Ok(certificates
+            .into_iter()
+            .map(|certificate| self.parameters.signatures.restrict(certificate))
+            .collect())
     }
 
     /// What applies: the inline part, the secret, or both together.
@@ -383,11 +311,12 @@ impl DownstreamTlsSpec {
     pub fn finish(&self, at: &At<'_>, secrets: &Secrets) -> Result<Arc<ServerConfig>, Rejection> {
         let wrong = |error: rustls::Error| at.error(error.to_string());
         let validations = self.common.validations(at, secrets)?;
-        let builder = ServerConfig::builder_with_provider(self.common.provider.clone())
-            .with_protocol_versions(&self.common.versions)
+        let parameters = &self.common.parameters;
+        let builder = ServerConfig::builder_with_provider(parameters.provider.clone())
+            .with_protocol_versions(&parameters.versions)
             .map_err(wrong)?;
-        let provider = self.common.provider.clone();
-        let verifier = ClientVerifier::new(at, provider, validations, self.require_client_certificate)?;
+        let handshake = HandshakeCheck::new(parameters.provider.clone(), parameters.signatures.clone());
+        let verifier = ClientVerifier::new(at, handshake, validations, self.require_client_certificate)?;
         let builder = match verifier {
             Some(verifier) => builder.with_client_cert_verifier(Arc::new(verifier)),
             None => builder.with_no_client_auth(),
@@ -427,13 +356,11 @@ impl UpstreamTlsSpec {
     /// Adds the secrets. `alpn` is what the cluster's protocol asks for when the context names no list.
     pub fn finish(&self, at: &At<'_>, secrets: &Secrets, alpn: &[&[u8]]) -> Result<UpstreamTls, Rejection> {
         let wrong = |error: rustls::Error| at.error(error.to_string());
-        let verifier = ServerVerifier::new(
-            self.common.provider.clone(),
-            self.common.validations(at, secrets)?,
-            self.verify_sni,
-        );
-        let builder = ClientConfig::builder_with_provider(self.common.provider.clone())
-            .with_protocol_versions(&self.common.versions)
+        let parameters = &self.common.parameters;
+        let handshake = HandshakeCheck::new(parameters.provider.clone(), parameters.signatures.clone());
+        let verifier = ServerVerifier::new(handshake, self.common.validations(at, secrets)?, self.verify_sni);
+        let builder = ClientConfig::builder_with_provider(parameters.provider.clone())
+            .with_protocol_versions(&parameters.versions)
             .map_err(wrong)?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(verifier));

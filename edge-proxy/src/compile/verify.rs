@@ -5,36 +5,38 @@
 //! rustls in every case.
 
 mod client;
+mod names;
+mod signatures;
 
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ParsedCertificate, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256};
-use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::compile::secret::{NameCondition, NameKind, Trust, Validation};
+use self::names::subject_alt_names;
+use crate::compile::secret::{NameKind, Trust, Validation};
 pub(super) use crate::compile::verify::client::ClientVerifier;
-use crate::config::header::StringCondition;
+pub(super) use crate::compile::verify::signatures::{HandshakeCheck, Signatures};
 
 /// Checks the certificate of a backend.
 #[derive(Debug)]
 pub(super) struct ServerVerifier {
-    provider: Arc<CryptoProvider>,
+    handshake: HandshakeCheck,
     validations: Vec<Arc<Validation>>,
     verify_sni: bool,
 }
 
 impl ServerVerifier {
-    pub(super) fn new(provider: Arc<CryptoProvider>, validations: Vec<Arc<Validation>>, verify_sni: bool) -> Self {
+    pub(super) fn new(handshake: HandshakeCheck, validations: Vec<Arc<Validation>>, verify_sni: bool) -> Self {
         Self {
-            provider,
+            handshake,
             validations,
             verify_sni,
         }
@@ -56,10 +58,17 @@ impl ServerCertVerifier for ServerVerifier {
         let parsed = ParsedCertificate::try_from(end_entity)?;
         let now = time_of_check(&self.validations, end_entity, now)?;
         if let Some(roots) = self.validations.iter().find_map(|validation| validation.roots.as_ref()) {
-            let algorithms = self.provider.signature_verification_algorithms.all;
+            let algorithms = self.handshake.provider().signature_verification_algorithms.all;
             verify_server_cert_signed_by_trust_anchor(&parsed, roots, intermediates, now, algorithms)?;
             if self.validations.iter().any(|validation| !validation.crls.is_empty()) {
-                check_revocation(&self.provider, roots, &self.validations, end_entity, intermediates, now)?;
+                check_revocation(
+                    self.handshake.provider(),
+                    roots,
+                    &self.validations,
+                    end_entity,
+                    intermediates,
+                    now,
+                )?;
             }
         }
         if self.verify_sni {
@@ -75,7 +84,7 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.handshake.verify_tls12(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -84,11 +93,11 @@ impl ServerCertVerifier for ServerVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.handshake.verify_tls13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.handshake.schemes()
     }
 }
 
@@ -154,11 +163,7 @@ fn check_contents(validations: &[Arc<Validation>], certificate: &CertificateDer<
     for validation in validations {
         if !validation.names.is_empty() {
             let names = subject_alt_names(certificate)?;
-            if !validation
-                .names
-                .iter()
-                .any(|condition| names.iter().any(|name| meets(condition, name)))
-            {
+            if !names::any_meets(&names, &validation.names) {
                 return wrong(CertificateError::NotValidForName);
             }
         }
@@ -180,50 +185,8 @@ fn check_contents(validations: &[Arc<Validation>], certificate: &CertificateDer<
     Ok(())
 }
 
-fn meets(condition: &NameCondition, name: &(NameKind, String)) -> bool {
-    if condition.kind != name.0 {
-        return false;
-    }
-    match (&condition.value, condition.kind) {
-        (StringCondition::Exact(want), NameKind::Dns) => dns_name_covers(&name.1, want),
-        (condition, _) => condition.matches(&name.1),
-    }
-}
-
-/// Whether a name in a certificate, which may start with `*.`, covers a host name (RFC 6125 §6.4.3, one label).
-fn dns_name_covers(pattern: &str, host: &str) -> bool {
-    match pattern.strip_prefix("*.") {
-        Some(parent) => host
-            .split_once('.')
-            .is_some_and(|(label, rest)| !label.is_empty() && rest.eq_ignore_ascii_case(parent)),
-        None => pattern.eq_ignore_ascii_case(host),
-    }
-}
-
 fn parse<'a>(certificate: &'a CertificateDer<'_>) -> Result<(&'a [u8], X509Certificate<'a>), Error> {
     X509Certificate::from_der(certificate).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))
-}
-
-fn subject_alt_names(certificate: &CertificateDer<'_>) -> Result<Vec<(NameKind, String)>, Error> {
-    let (_, parsed) = parse(certificate)?;
-    let Ok(Some(extension)) = parsed.subject_alternative_name() else {
-        return Ok(Vec::new());
-    };
-    let names = extension.value.general_names.iter().filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((NameKind::Dns, (*name).to_owned())),
-        GeneralName::URI(name) => Some((NameKind::Uri, (*name).to_owned())),
-        GeneralName::RFC822Name(name) => Some((NameKind::Email, (*name).to_owned())),
-        GeneralName::IPAddress(bytes) => {
-            let address = match bytes.len() {
-                4 => <[u8; 4]>::try_from(*bytes).ok().map(std::net::IpAddr::from),
-                16 => <[u8; 16]>::try_from(*bytes).ok().map(std::net::IpAddr::from),
-                _ => None,
-            };
-            address.map(|address| (NameKind::Ip, address.to_string()))
-        }
-        _ => None,
-    });
-    Ok(names.collect())
 }
 
 /// Chooses a server certificate: the first whose names cover the server name of the client hello and whose key the
@@ -270,19 +233,5 @@ impl ResolvesClientCert for OneCertificate {
 
     fn has_certs(&self) -> bool {
         true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wildcard_covers_one_label() {
-        assert!(dns_name_covers("*.example.com", "a.example.com"));
-        assert!(!dns_name_covers("*.example.com", "example.com"));
-        assert!(!dns_name_covers("*.example.com", "a.b.example.com"));
-        assert!(dns_name_covers("Edge-Gateway", "edge-gateway"));
-        assert!(!dns_name_covers("edge", "edge-gateway"));
     }
 }

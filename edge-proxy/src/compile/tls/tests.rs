@@ -3,7 +3,7 @@ use std::path::Path;
 
 use rustls::client::Resumption as Remembered;
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConnection, HandshakeKind, RootCertStore, ServerConnection};
+use rustls::{ClientConnection, HandshakeKind, RootCertStore, ServerConnection, SupportedProtocolVersion};
 
 use super::*;
 use crate::compile::files::Files;
@@ -150,4 +150,33 @@ fn names_beside_a_secret_need_no_authority_of_the_system() {
     }}});
     let refused = upstream(&context(), &At::root(), &socket("UpstreamTlsContext", alone), false).unwrap_err();
     assert!(refused.field.ends_with("validation_context.trusted_ca"), "{refused}");
+}
+
+#[test]
+fn algorithms_and_names_that_nobody_knows_are_refused() {
+    let refused = |common: serde_json::Value| {
+        let fields = serde_json::json!({"common_tls_context": common});
+        let socket = socket("UpstreamTlsContext", fields);
+        upstream(&context(), &At::root(), &socket, false)
+            .map(drop)
+            .map_err(|error| error.field)
+    };
+    let algorithms = |list: &[&str]| refused(serde_json::json!({"tls_params": {"signature_algorithms": list}}));
+    assert_eq!(algorithms(&["ecdsa_secp256r1_sha256", "rsa_pkcs1_sha1"]), Ok(()));
+    let at = "typed_config.common_tls_context.tls_params.signature_algorithms";
+    assert_eq!(algorithms(&["ed25519", "rsa"]), Err(format!("{at}[1]")));
+    assert_eq!(algorithms(&["rsa_pkcs1_sha1"]), Err(at.to_owned()));
+    let named = |name: serde_json::Value| {
+        refused(serde_json::json!({"combined_validation_context": {
+            "default_validation_context": {"match_typed_subject_alt_names": [name]},
+            "validation_context_sds_secret_config": {"name": "ca", "sds_config": {"ads": {}}},
+        }}))
+    };
+    let other = |oid: &str| named(serde_json::json!({"san_type": "OTHER_NAME", "oid": oid, "matcher": {"exact": "a"}}));
+    assert_eq!(other("1.2.3"), Ok(()));
+    for oid in ["", "UPN", "1.2.", "9.1"] {
+        assert!(other(oid).is_err_and(|field| field.ends_with("[0].oid")), "{oid:?}");
+    }
+    let untyped = named(serde_json::json!({"matcher": {"exact": "a"}}));
+    assert!(untyped.is_err_and(|field| field.ends_with("[0].san_type")));
 }

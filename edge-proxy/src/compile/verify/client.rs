@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 
-use super::{check_contents, is_taken_unverified, time_of_check};
+use super::{HandshakeCheck, check_contents, is_taken_unverified, time_of_check};
 use crate::compile::field::{At, Rejection};
 use crate::compile::secret::Validation;
 
 /// Checks the certificate of a client.
 #[derive(Debug)]
 pub(in crate::compile) struct ClientVerifier {
-    provider: Arc<CryptoProvider>,
+    handshake: HandshakeCheck,
     /// The way to an authority; `None` where a digest alone says who is meant, or nothing does.
     chain: Option<Arc<dyn ClientCertVerifier>>,
     validations: Vec<Arc<Validation>>,
@@ -34,7 +34,7 @@ impl ClientVerifier {
     /// A verifier; `None` when clients aren't asked for certificates.
     pub(in crate::compile) fn new(
         at: &At<'_>,
-        provider: Arc<CryptoProvider>,
+        handshake: HandshakeCheck,
         validations: Vec<Arc<Validation>>,
         required: bool,
     ) -> Result<Option<Self>, Rejection> {
@@ -50,14 +50,14 @@ impl ClientVerifier {
             return Err(at.error("asking for client certificates needs a trusted_ca to verify them"));
         }
         let chain = match roots {
-            Some(roots) => Some(chain(at, &provider, roots, &validations)?),
+            Some(roots) => Some(chain(at, handshake.provider(), roots, &validations)?),
             None => None,
         };
         // As in Envoy, names and digests are met by a certificate alone, and a client may always come without one where
         // any would do. Where one is required none is ever excused.
         let demanded = !unverified && validations.iter().any(|validation| validation.demands());
         Ok(Some(Self {
-            provider,
+            handshake,
             chain,
             validations,
             presence: if required || demanded {
@@ -123,7 +123,7 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.handshake.verify_tls12(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -132,10 +132,10 @@ impl ClientCertVerifier for ClientVerifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        self.handshake.verify_tls13(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.handshake.schemes()
     }
 }

@@ -1,0 +1,157 @@
+//! Which algorithms the signatures of a handshake may have: those that a peer proves its key with, and our own. Signatures
+//! within certificates are another matter, as in BoringSSL.
+
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use rustls::sign::{CertifiedKey, Signer, SigningKey};
+use rustls::{DigitallySignedStruct, Error, PeerIncompatible, SignatureAlgorithm, SignatureScheme};
+
+use crate::compile::field::{At, Rejection};
+
+/// The algorithms that are allowed, the preferred ones first; `None`: all.
+#[derive(Clone, Debug)]
+pub(in crate::compile) struct Signatures(Option<Arc<[SignatureScheme]>>);
+
+impl Signatures {
+    /// Those of a list of names, all if it is empty. As with suites, what we don't have is not offered.
+    pub(in crate::compile) fn new(
+        at: &At<'_>,
+        names: &[String],
+        supported: &[SignatureScheme],
+    ) -> Result<Self, Rejection> {
+        if names.is_empty() {
+            return Ok(Self(None));
+        }
+        let mut allowed = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            let scheme = scheme(name).ok_or_else(|| at.index(index).error(format!("{name:?} is not known")))?;
+            if supported.contains(&scheme) {
+                allowed.push(scheme);
+            }
+        }
+        if allowed.is_empty() {
+            return Err(at.error("none of them is supported by this proxy"));
+        }
+        Ok(Self(Some(allowed.into())))
+    }
+
+    /// A key that signs with these alone.
+    pub(in crate::compile) fn restrict(&self, certified: Arc<CertifiedKey>) -> Arc<CertifiedKey> {
+        let Some(allowed) = &self.0 else {
+            return certified;
+        };
+        let key = RestrictedKey {
+            key: Arc::clone(&certified.key),
+            allowed: Arc::clone(allowed),
+        };
+        Arc::new(CertifiedKey {
+            cert: certified.cert.clone(),
+            key: Arc::new(key),
+            ocsp: certified.ocsp.clone(),
+        })
+    }
+}
+
+/// The names of algorithms in a handshake, as BoringSSL reads them.
+fn scheme(name: &str) -> Option<SignatureScheme> {
+    Some(match name {
+        "rsa_pkcs1_sha1" => SignatureScheme::RSA_PKCS1_SHA1,
+        "rsa_pkcs1_sha256" => SignatureScheme::RSA_PKCS1_SHA256,
+        "rsa_pkcs1_sha384" => SignatureScheme::RSA_PKCS1_SHA384,
+        "rsa_pkcs1_sha512" => SignatureScheme::RSA_PKCS1_SHA512,
+        "rsa_pss_rsae_sha256" => SignatureScheme::RSA_PSS_SHA256,
+        "rsa_pss_rsae_sha384" => SignatureScheme::RSA_PSS_SHA384,
+        "rsa_pss_rsae_sha512" => SignatureScheme::RSA_PSS_SHA512,
+        "ecdsa_sha1" => SignatureScheme::ECDSA_SHA1_Legacy,
+        "ecdsa_secp256r1_sha256" => SignatureScheme::ECDSA_NISTP256_SHA256,
+        "ecdsa_secp384r1_sha384" => SignatureScheme::ECDSA_NISTP384_SHA384,
+        "ecdsa_secp521r1_sha512" => SignatureScheme::ECDSA_NISTP521_SHA512,
+        "ed25519" => SignatureScheme::ED25519,
+        _ => return None,
+    })
+}
+
+/// A key that signs with the allowed algorithms alone.
+#[derive(Debug)]
+struct RestrictedKey {
+    key: Arc<dyn SigningKey>,
+    allowed: Arc<[SignatureScheme]>,
+}
+
+impl SigningKey for RestrictedKey {
+    /// The first that the key can do and the peer takes: our order decides.
+    fn choose_scheme(&self, offered: &[SignatureScheme]) -> Option<Box<dyn Signer>> {
+        let both = self.allowed.iter().filter(|scheme| offered.contains(scheme));
+        both.into_iter().find_map(|scheme| self.key.choose_scheme(&[*scheme]))
+    }
+
+    fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
+        self.key.public_key()
+    }
+
+    fn algorithm(&self) -> SignatureAlgorithm {
+        self.key.algorithm()
+    }
+}
+
+/// Checks that a peer holds the key of its certificate.
+#[derive(Debug)]
+pub(in crate::compile) struct HandshakeCheck {
+    provider: Arc<CryptoProvider>,
+    signatures: Signatures,
+}
+
+impl HandshakeCheck {
+    /// A check by what the provider can do and the configuration allows.
+    pub(in crate::compile) fn new(provider: Arc<CryptoProvider>, signatures: Signatures) -> Self {
+        Self { provider, signatures }
+    }
+
+    /// What verifies certificates.
+    pub(super) fn provider(&self) -> &Arc<CryptoProvider> {
+        &self.provider
+    }
+
+    /// What peers are offered.
+    pub(super) fn schemes(&self) -> Vec<SignatureScheme> {
+        match &self.signatures.0 {
+            Some(allowed) => allowed.to_vec(),
+            None => self.provider.signature_verification_algorithms.supported_schemes(),
+        }
+    }
+
+    /// Verifies a signature of TLS 1.2.
+    pub(super) fn verify_tls12(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(signature.scheme)?;
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    /// Verifies a signature of TLS 1.3.
+    pub(super) fn verify_tls13(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_scheme(signature.scheme)?;
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    /// rustls leaves it to verifiers whether a peer uses what it was offered.
+    fn check_scheme(&self, scheme: SignatureScheme) -> Result<(), Error> {
+        match &self.signatures.0 {
+            Some(allowed) if !allowed.contains(&scheme) => Err(PeerIncompatible::NoSignatureSchemesInCommon.into()),
+            _ => Ok(()),
+        }
+    }
+}
