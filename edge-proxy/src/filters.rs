@@ -24,7 +24,6 @@ pub(crate) mod bandwidth_limit;
 mod basic_auth;
 pub(crate) mod buffer;
 mod compressor;
-mod cookies;
 mod cors;
 mod credential_injector;
 mod csrf;

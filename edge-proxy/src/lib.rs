@@ -16,6 +16,7 @@ mod clock;
 pub mod compile;
 pub mod config;
 pub mod control;
+mod cookies;
 pub mod dns;
 mod downstream;
 mod fault;

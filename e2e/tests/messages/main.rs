@@ -12,6 +12,7 @@ mod access_logs;
 mod addresses;
 mod bench;
 mod certificates;
+mod cookies;
 mod headers;
 mod lifetimes;
 mod methods;

@@ -4,15 +4,15 @@ use envoy_types::pb::envoy::config::core::v3::HeaderValueOption;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use envoy_types::pb::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
-use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, QueryParameterMatcher};
+use envoy_types::pb::envoy::config::route::v3::{CookieMatcher, HeaderMatcher, QueryParameterMatcher};
 use envoy_types::pb::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use envoy_types::pb::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher, StringMatcher};
 use regex::Regex;
 
-use crate::compile::field::{At, Rejection};
+use crate::compile::field::{At, Rejection, fields};
 use crate::compile::template::{header_field, header_name, template};
 use crate::config::header::{HeaderCondition, HeaderStep, HeaderTest, PutAction, StringCondition};
-use crate::config::route::{QueryCondition, RegexRewrite};
+use crate::config::route::{CookieCondition, QueryCondition, RegexRewrite};
 
 /// A regular expression that must match the whole text, as Envoy's `FullMatch`.
 pub fn full_regex(at: &At<'_>, matcher: &RegexMatcher) -> Result<Regex, Rejection> {
@@ -132,6 +132,23 @@ pub fn query_condition(at: &At<'_>, matcher: &QueryParameterMatcher) -> Result<Q
         name: matcher.name.as_str().into(),
         value,
         absent,
+    })
+}
+
+/// A condition on a cookie.
+pub fn cookie_condition(at: &At<'_>, matcher: &CookieMatcher) -> Result<CookieCondition, Rejection> {
+    fields!(at, matcher => CookieMatcher { name, string_match, invert_match; ignore; refuse });
+    if name.is_empty() {
+        return Err(at.field("name").error("is required"));
+    }
+    let at = at.field("string_match");
+    let Some(value) = string_match else {
+        return Err(at.error("is required"));
+    };
+    Ok(CookieCondition {
+        name: name.as_str().into(),
+        value: string_condition(&at, value)?,
+        invert: *invert_match,
     })
 }
 

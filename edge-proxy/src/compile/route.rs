@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, Rejections, fields};
 use crate::compile::filter;
-use crate::compile::header::{full_regex, header_condition, query_condition};
+use crate::compile::header::{cookie_condition, full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
 use crate::compile::route_table::Outline;
 use crate::config::header::{HeaderStep, HeaderSteps};
@@ -196,6 +196,7 @@ fn route(
         path: conditions.path,
         headers: conditions.headers,
         query: conditions.query,
+        cookies: conditions.cookies,
         fraction: conditions.fraction,
         grpc_only: conditions.grpc_only,
         filters,
@@ -209,15 +210,16 @@ struct Conditions {
     path: PathCondition,
     headers: Box<[crate::config::header::HeaderCondition]>,
     query: Box<[crate::config::route::QueryCondition]>,
+    cookies: Box<[crate::config::route::CookieCondition]>,
     fraction: Option<Fraction>,
     grpc_only: bool,
 }
 
 fn conditions(at: &At<'_>, message: &RouteMatch) -> Result<Conditions, Rejection> {
     fields!(at, message => RouteMatch {
-        case_sensitive, runtime_fraction, headers, query_parameters, grpc, path_specifier;
+        case_sensitive, runtime_fraction, headers, query_parameters, cookies, grpc, path_specifier;
         ignore;
-        refuse cookies, tls_context, dynamic_metadata, filter_state
+        refuse tls_context, dynamic_metadata, filter_state
     });
     let folds = case_sensitive.as_ref().is_some_and(|sensitive| !sensitive.value);
     let list = at.field("headers");
@@ -232,6 +234,12 @@ fn conditions(at: &At<'_>, message: &RouteMatch) -> Result<Conditions, Rejection
         .enumerate()
         .map(|(index, matcher)| query_condition(&list.index(index), matcher))
         .collect::<Result<_, _>>()?;
+    let list = at.field("cookies");
+    let cookies = cookies
+        .iter()
+        .enumerate()
+        .map(|(index, matcher)| cookie_condition(&list.index(index), matcher))
+        .collect::<Result<_, _>>()?;
     let fraction = match runtime_fraction {
         None => None,
         Some(fraction) => Some(self::fraction(
@@ -244,6 +252,7 @@ fn conditions(at: &At<'_>, message: &RouteMatch) -> Result<Conditions, Rejection
         path,
         headers,
         query,
+        cookies,
         fraction,
         grpc_only: grpc.is_some(),
     })

@@ -29,6 +29,8 @@ pub struct Route {
     pub headers: Box<[HeaderCondition]>,
     /// All must hold.
     pub query: Box<[QueryCondition]>,
+    /// All must hold.
+    pub cookies: Box<[CookieCondition]>,
     /// Only that share of the requests; the others go on to the next route.
     pub fraction: Option<Fraction>,
     /// Only requests whose `content-type` is `application/grpc`.
@@ -73,6 +75,17 @@ pub struct QueryCondition {
     pub value: Option<StringCondition>,
     /// The condition holds when it is not there.
     pub absent: bool,
+}
+
+/// A condition on the first cookie of a name.
+#[derive(Debug, Clone)]
+pub struct CookieCondition {
+    /// The cookie's name.
+    pub name: Box<str>,
+    /// What about its value; a cookie that isn't there doesn't meet it.
+    pub value: StringCondition,
+    /// The condition holds when that is not met.
+    pub invert: bool,
 }
 
 /// A share of requests.

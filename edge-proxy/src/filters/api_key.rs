@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::config::filter::api_key::{ApiKeyAuth, KeySource};
-use crate::filters::{Flow, cookies, query};
+use crate::cookies;
+use crate::filters::{Flow, query};
 use crate::http::Arrived;
 use crate::http::head::Head;
 

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 use crate::config::filter::jwt::{
     Asked, Claim, Issuer, KeySet, KeySource, Known, RemoteKeys, Requirement, TokenPlace, Tokens,
 };
-use crate::filters::{Flow, cookies, query, realm, within};
+use crate::cookies;
+use crate::filters::{Flow, query, realm, within};
 use crate::http::Arrived;
 use crate::http::ask::{Question, ask};
 use crate::http::head::Head;

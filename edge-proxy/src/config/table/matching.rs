@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use http::Method;
 
 use crate::config::header::{HeaderCondition, HeaderField, HeaderTest};
-use crate::config::route::{PathCondition, QueryCondition, Route};
+use crate::config::route::{CookieCondition, PathCondition, QueryCondition, Route};
 use crate::config::table::RequestView;
+use crate::cookies;
 
 impl PathCondition {
     /// Whether a path (without query) fits.
@@ -52,6 +53,7 @@ impl Route {
                     .query
                     .iter()
                     .all(|condition| query_holds(condition, request.query())))
+            && self.cookies.iter().all(|condition| cookie_holds(condition, request))
             && (!self.grpc_only || is_grpc(request))
     }
 
@@ -121,6 +123,11 @@ pub(super) fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bo
         (Some(_), None) => !condition.absent,
         (Some(value), Some(want)) => want.matches(value),
     }
+}
+
+fn cookie_holds(condition: &CookieCondition, request: &RequestView<'_>) -> bool {
+    let value = cookies::value(request.headers, &condition.name).map(String::from_utf8_lossy);
+    value.is_some_and(|value| condition.value.matches(&value)) != condition.invert
 }
 
 /// The first value of a parameter, as it was sent.

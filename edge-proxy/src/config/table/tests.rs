@@ -19,6 +19,7 @@ fn route(name: &str, path: PathCondition, headers: Vec<HeaderCondition>) -> Rout
         path,
         headers: headers.into(),
         query: Box::default(),
+        cookies: Box::default(),
         fraction: None,
         grpc_only: false,
         filters: crate::config::filter::RouteFilters::default(),

@@ -15,8 +15,9 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::config::filter::login::{Keys, Login, Purpose, escape, random};
+use crate::cookies;
 use crate::downstream::connection::Connection;
-use crate::filters::{cookies, query};
+use crate::filters::query;
 use crate::http::edits::{self, Scene};
 use crate::http::head::Head;
 

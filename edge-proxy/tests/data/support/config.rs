@@ -54,6 +54,7 @@ pub(crate) fn route(path: PathCondition, action: Action) -> Route {
         path,
         headers: Box::default(),
         query: Box::default(),
+        cookies: Box::default(),
         fraction: None,
         grpc_only: false,
         filters: RouteFilters::default(),

@@ -3,15 +3,19 @@
 use http::{HeaderMap, HeaderValue, header};
 
 /// All cookies of a request, as they stand there.
-pub(super) fn pairs(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn pairs(fields: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let lines = fields.get_all(header::COOKIE).iter();
     lines
         .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'))
-        .map(<[u8]>::trim_ascii)
+        .map(|pair| {
+            // As in Envoy, a value goes up to the semicolon.
+            let start = pair.iter().position(|byte| *byte != b' ');
+            &pair[start.unwrap_or(pair.len())..]
+        })
 }
 
 /// The value in the first cookie of a name, without the quotes that may stand around it.
-pub(super) fn value<'h>(fields: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
+pub(crate) fn value<'h>(fields: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
     let mut found = pairs(fields).filter_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
     let value = found.next()?;
     let bare = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
@@ -19,7 +23,7 @@ pub(super) fn value<'h>(fields: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
 }
 
 /// What is left of all cookies without those of a name.
-pub(super) fn without(fields: &HeaderMap, name: &str) -> Option<HeaderValue> {
+pub(crate) fn without(fields: &HeaderMap, name: &str) -> Option<HeaderValue> {
     let is = |pair: &&[u8]| {
         pair.strip_prefix(name.as_bytes())
             .is_some_and(|rest| rest.starts_with(b"="))
