@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use envoy_types::pb::envoy::config::core::v3::RetryPolicy as CoreRetryPolicy;
+use envoy_types::pb::envoy::config::core::v3::{BackoffStrategy, RetryPolicy as ServiceRetryPolicy};
 use envoy_types::pb::envoy::config::route::v3::RetryPolicy as ProtoRetryPolicy;
-use envoy_types::pb::envoy::config::route::v3::retry_policy::RetryBackOff;
-use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use http::StatusCode;
+use smallvec::SmallVec;
 
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::route_action::positive;
@@ -75,33 +74,57 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
     }))
 }
 
-/// Compiles the retry policy of a request of the proxy's own, which says what Envoy takes it for
-/// (`convertCoreToRouteRetryPolicy`); `None` when it never retries.
-pub(super) fn core_retry_policy(at: &At<'_>, message: &CoreRetryPolicy) -> Result<Option<RetryPolicy>, Rejection> {
-    fields!(at, message => CoreRetryPolicy {
-        retry_back_off, num_retries, retry_on;
-        ignore;
-        refuse retry_priority, retry_host_predicate, host_selection_retry_max_attempts
-    });
-    let second = ProtoDuration { seconds: 1, nanos: 0 };
-    let back_off = retry_back_off.as_ref().map_or(
-        RetryBackOff {
-            base_interval: Some(second),
-            max_interval: None,
-        },
-        |back_off| RetryBackOff {
-            base_interval: back_off.base_interval,
-            max_interval: back_off.max_interval,
-        },
-    );
-    let usual = "5xx,gateway-error,connect-failure,reset";
-    let policy = ProtoRetryPolicy {
-        retry_on: if retry_on.is_empty() { usual } else { retry_on }.to_owned(),
-        num_retries: *num_retries,
-        retry_back_off: Some(back_off),
-        ..ProtoRetryPolicy::default()
+/// When keys and tokens are asked for again: Envoy has these words whatever a policy says.
+pub(super) const FIXED_WORDS: &str = "5xx,gateway-error,connect-failure,reset";
+
+/// Compiles what is said of asking a service again, `None` where nothing is; `words` stand in for its own. As in Envoy an
+/// attempt takes as long as the longest pause at most.
+pub(super) fn of_service(
+    at: &At<'_>,
+    message: Option<&ServiceRetryPolicy>,
+    words: Option<&str>,
+) -> Result<Option<Box<RetryPolicy>>, Rejection> {
+    let Some(message) = message else {
+        return Ok(None);
     };
-    retry_policy(at, &policy)
+    let at = at.field("retry_policy");
+    fields!(at, message => ServiceRetryPolicy {
+        retry_back_off, num_retries, retry_on;
+        // It is about the predicates.
+        ignore host_selection_retry_max_attempts;
+        refuse retry_priority, retry_host_predicate
+    });
+    let on = self::retry_on(&at.field("retry_on"), words.unwrap_or(retry_on))?;
+    let max_retries = num_retries.as_ref().map_or(1, |number| number.value);
+    let (base, max) = match retry_back_off {
+        None => (Duration::from_secs(1), None),
+        Some(message) => {
+            let at = at.field("retry_back_off");
+            fields!(at, message => BackoffStrategy { base_interval, max_interval; ignore; refuse });
+            let at_base = at.field("base_interval");
+            let base = positive(&at_base, base_interval.as_ref())?.ok_or_else(|| at_base.error("is required"))?;
+            let at_max = at.field("max_interval");
+            let max = positive(&at_max, max_interval.as_ref())?;
+            if max.is_some_and(|max| max < base) {
+                return Err(at_max.error("is less than base_interval"));
+            }
+            (base, max)
+        }
+    };
+    if max_retries == 0 || on == RetryOn::default() {
+        return Ok(None);
+    }
+    let longest = max.unwrap_or(base.saturating_mul(10));
+    Ok(Some(Box::new(RetryPolicy {
+        on,
+        status_codes: SmallVec::new(),
+        max_retries,
+        per_try_timeout: Some(longest),
+        backoff_base: base,
+        backoff_max: longest,
+        avoid_previous_hosts: false,
+        host_selection_attempts: 1,
+    })))
 }
 
 fn retry_on(at: &At<'_>, words: &str) -> Result<RetryOn, Rejection> {

@@ -93,10 +93,12 @@ impl<'a> Authorizing<'a> {
         let worker = Rc::clone(&arrived.exchange.connection.worker);
         let snapshot = worker.snapshot();
         let told = match question {
-            Some(question) => match within(arrived, ask(&worker, &snapshot, question)).await {
-                Ok(told) => told,
-                Err(answer) => return answer,
-            },
+            Some(question) => {
+                match within(arrived, ask(&worker, &snapshot, question, self.filter.retry.as_deref())).await {
+                    Ok(told) => told,
+                    Err(answer) => return answer,
+                }
+            }
             None => Err(Fault::BadRequest),
         };
         let decision = told.map_or(Decision::Nothing, |told| self.decision(&told));

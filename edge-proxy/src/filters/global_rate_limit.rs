@@ -63,7 +63,7 @@ impl Drop for Later {
         let worker = Rc::clone(&self.worker);
         tokio::task::spawn_local(async move {
             let snapshot = worker.snapshot();
-            if let Err(fault) = ask(&worker, &snapshot, question).await {
+            if let Err(fault) = ask(&worker, &snapshot, question, None).await {
                 tracing::debug!(?fault, "a request that is over was not counted");
             }
         });
@@ -97,7 +97,7 @@ impl<'a> Counted<'a> {
         }
         let question = self.question(descriptors);
         let snapshot = worker.snapshot();
-        let told = match within(arrived, ask(&worker, &snapshot, question)).await {
+        let told = match within(arrived, ask(&worker, &snapshot, question, None)).await {
             Ok(told) => told,
             Err(answer) => return answer,
         };

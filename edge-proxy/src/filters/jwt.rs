@@ -85,7 +85,7 @@ async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), F
         is_call: false,
     };
     let snapshot = worker.snapshot();
-    let told = within(arrived, ask(&worker, &snapshot, question)).await?;
+    let told = within(arrived, ask(&worker, &snapshot, question, remote.retry.as_deref())).await?;
     let keys = match told {
         Ok(told) if told.status == StatusCode::OK => KeySet::read(&told.body),
         Ok(told) => Err(format!("the answer is {}", told.status)),

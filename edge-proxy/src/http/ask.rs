@@ -1,12 +1,12 @@
 //! Requests of the proxy's own: one question to a cluster, and the whole answer.
 //!
-//! What: filters that let a service decide ask it so. There is one attempt, within a time and up to a size; whoever asks
-//! decides what becomes of the request when no answer comes.
+//! What: filters that let a service decide ask it so. There is one attempt, or several where a policy says so, within a
+//! time and up to a size; whoever asks decides what becomes of the request when no answer comes.
 
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -56,17 +56,73 @@ pub(crate) struct Told {
     pub(crate) trailers: Option<HeaderMap>,
 }
 
-/// Asks.
-pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question) -> Result<Told, Fault> {
+/// Asks, and again where the policy wants it.
+pub(crate) async fn ask(
+    worker: &Rc<Worker>,
+    snapshot: &Snapshot,
+    question: Question,
+    retry: Option<&RetryPolicy>,
+) -> Result<Told, Fault> {
     let timer = worker.clock.timer();
     timer.set(Kind::Route, worker.clock.now(), question.timeout);
+    match retry {
+        None => once(worker, snapshot, question, &timer).await,
+        // Boxed: most never come here.
+        Some(policy) => Box::pin(persist(worker, snapshot, question, policy, &timer)).await,
+    }
+}
+
+async fn persist(
+    worker: &Rc<Worker>,
+    snapshot: &Snapshot,
+    question: Question,
+    policy: &RetryPolicy,
+    timer: &Timer,
+) -> Result<Told, Fault> {
+    let mut attempt = 1;
+    loop {
+        timer.set(Kind::PerTry, worker.clock.now(), policy.per_try_timeout);
+        let outcome = once(worker, snapshot, question.clone(), timer).await;
+        timer.clear(Kind::PerTry);
+        let is_wanted = match &outcome {
+            Ok(told) => retry::wants_response(policy, told.status, &told.fields),
+            Err(fault) => retry::wants_fault(policy, *fault),
+        };
+        let balancers = &worker.upstreams.balancers;
+        let retrying = snapshot
+            .cluster(question.cluster)
+            .filter(|_| is_wanted && attempt <= policy.max_retries)
+            .and_then(|entry| Some((entry, balancers.begin_retry(entry, worker.shared.workers)?)));
+        let Some((entry, _retrying)) = retrying else {
+            return outcome;
+        };
+        entry.cluster.stats.cells(worker.index).upstream_rq_retry.inc();
+        let mut pause = pin!(tokio::time::sleep(retry::pause(policy, attempt, &worker.random)));
+        let paused = poll_fn(|cx| match pause.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Ok(())),
+            Poll::Pending => expired(timer, cx).map(Err),
+        });
+        paused.await?;
+        attempt += 1;
+    }
+}
+
+/// Ready when the time of the question or of an attempt is over.
+fn expired(timer: &Timer, cx: &mut Context<'_>) -> Poll<Fault> {
+    timer.poll_expired(cx).map(|kind| match kind {
+        Kind::PerTry => Fault::PerTryTimeout,
+        _ => Fault::RouteTimeout,
+    })
+}
+
+async fn once(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question, timer: &Timer) -> Result<Told, Fault> {
     let protocol = if question.is_call {
         Protocol::Http2
     } else {
         Protocol::Http1
     };
     let target = (question.cluster, question.head.authority_text());
-    let (mut lease, guard) = reach(worker, snapshot, target, protocol, &timer).await?;
+    let (mut lease, guard) = reach(worker, snapshot, target, protocol, timer).await?;
     let body = match question.body.is_empty() {
         true => RequestBody::Empty,
         false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(question.body))), Arrival::complete()),
@@ -79,15 +135,10 @@ pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Ques
             te_trailers: question.is_call,
         },
     };
-    let sending = lease.send(
-        outgoing,
-        worker,
-        || LARGE_READ,
-        |cx| timer.poll_expired(cx).map(|_| Fault::RouteTimeout),
-    );
+    let sending = lease.send(outgoing, worker, || LARGE_READ, |cx| expired(timer, cx));
     let response = sending.await.map_err(|failure| failure.fault)?;
     let (parts, ()) = response.into_parts();
-    let (body, trailers) = read(&mut lease, &timer).await?;
+    let (body, trailers) = read(&mut lease, timer).await?;
     lease.release(worker, guard.pool());
     Ok(Told {
         status: parts.status,
@@ -95,49 +146,6 @@ pub(crate) async fn ask(worker: &Rc<Worker>, snapshot: &Snapshot, question: Ques
         body,
         trailers,
     })
-}
-
-/// Asks, and asks again where a policy wants that, all within the time of the question.
-pub(crate) async fn ask_again(
-    worker: &Rc<Worker>,
-    snapshot: &Snapshot,
-    question: Question,
-    policy: Option<&RetryPolicy>,
-) -> Result<Told, Fault> {
-    let Some(policy) = policy else {
-        return ask(worker, snapshot, question).await;
-    };
-    let began = worker.clock.now();
-    let timer = worker.clock.timer();
-    for attempt in 1..=policy.max_retries {
-        let told = ask(worker, snapshot, question.left(worker.clock.now() - began)?).await;
-        let is_wanted = match &told {
-            Ok(told) => retry::wants_response(policy, told.status, &told.fields),
-            Err(fault) => retry::wants_fault(policy, *fault),
-        };
-        if !is_wanted {
-            return told;
-        }
-        let pause = retry::pause(policy, attempt, &worker.random);
-        timer.set(Kind::Route, worker.clock.now(), Some(pause));
-        poll_fn(|cx| timer.poll_expired(cx)).await;
-    }
-    ask(worker, snapshot, question.left(worker.clock.now() - began)?).await
-}
-
-impl Question {
-    /// The same when some of its time has passed.
-    fn left(&self, passed: Duration) -> Result<Self, Fault> {
-        let timeout = match self.timeout.map(|timeout| timeout.checked_sub(passed)) {
-            None => None,
-            Some(Some(left)) if !left.is_zero() => Some(left),
-            Some(_) => return Err(Fault::RouteTimeout),
-        };
-        Ok(Self {
-            timeout,
-            ..self.clone()
-        })
-    }
 }
 
 /// A connection for a request of the proxy's own to a cluster, under the name of an authority.
@@ -176,7 +184,7 @@ pub(crate) async fn reach(
             let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(authority))));
             let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
                 Poll::Ready(opened) => Poll::Ready(opened),
-                Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
+                Poll::Pending => expired(timer, cx).map(Err),
             });
             opened.await?
         }
@@ -190,7 +198,7 @@ async fn read(lease: &mut Lease, timer: &Timer) -> Result<(Bytes, Option<HeaderM
     loop {
         let frame = poll_fn(|cx| match lease.poll_frame(cx) {
             Poll::Ready(frame) => Poll::Ready(Ok(frame)),
-            Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
+            Poll::Pending => expired(timer, cx).map(Err),
         });
         let Some(frame) = frame.await? else {
             return Ok((body.freeze(), trailers));

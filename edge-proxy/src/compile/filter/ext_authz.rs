@@ -18,11 +18,13 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, fields, unpack};
 use crate::compile::header::string_condition;
+use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::authorizer::{Authorizer, AuthorizerForm, AuthorizerOfRoute, AuthorizerPath};
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::StringCondition;
+use crate::config::route::RetryPolicy;
 
 type Conditions = Box<[StringCondition]>;
 
@@ -59,6 +61,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         cluster: asked.cluster,
         authority: asked.authority,
         timeout: asked.timeout,
+        retry: asked.retry,
         form: asked.form,
         allowed: allowed_headers
             .as_ref()
@@ -100,18 +103,20 @@ struct Asked {
     cluster: ClusterId,
     authority: HeaderValue,
     timeout: Option<Duration>,
+    retry: Option<Box<RetryPolicy>>,
     form: AuthorizerForm,
 }
 
 fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Asked, Rejection> {
     fields!(at, message => GrpcService {
-        timeout, target_specifier; ignore; refuse initial_metadata, retry_policy
+        timeout, target_specifier, retry_policy; ignore; refuse initial_metadata
     });
     let Some(TargetSpecifier::EnvoyGrpc(target)) = target_specifier else {
         return Err(at.field("envoy_grpc").error("is required"));
     };
     let at_timeout = at.field("timeout");
     let timeout = deadline(&at_timeout, timeout.as_ref(), Some(Duration::from_millis(200)))?;
+    let retry = retry::of_service(at, retry_policy.as_ref(), None)?;
     let at = at.field("envoy_grpc");
     fields!(at, target => EnvoyGrpc {
         cluster_name, authority; ignore max_receive_message_length; refuse retry_policy, skip_envoy_headers
@@ -121,15 +126,16 @@ fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Ask
         cluster: ClusterId(context.clusters.intern(cluster_name)),
         authority: HeaderValue::from_str(name).map_err(|_| at.field("authority").error("is not a host"))?,
         timeout,
+        retry,
         form: AuthorizerForm::Call,
     })
 }
 
 fn request(at: &At<'_>, message: &HttpService, context: &mut Context) -> Result<Asked, Rejection> {
     fields!(at, message => HttpService {
-        server_uri, path_prefix, path_override, authorization_request, authorization_response;
+        server_uri, path_prefix, path_override, authorization_request, authorization_response, retry_policy;
         ignore;
-        refuse retry_policy
+        refuse
     });
     let at_uri = at.field("server_uri");
     let Some(uri) = server_uri else {
@@ -165,6 +171,7 @@ fn request(at: &At<'_>, message: &HttpService, context: &mut Context) -> Result<
         cluster: ClusterId(context.clusters.intern(cluster)),
         authority: HeaderValue::from_str(authority).map_err(|_| at_uri.field("uri").error("has no host"))?,
         timeout: deadline(&at_uri.field("timeout"), timeout.as_ref(), None)?,
+        retry: retry::of_service(at, retry_policy.as_ref(), None)?,
         form: AuthorizerForm::Request {
             path: if path_override.is_empty() {
                 AuthorizerPath::Behind(path_prefix.as_str().into())

@@ -22,6 +22,7 @@ use http::{HeaderValue, header};
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration, fields, unpack};
 use crate::compile::files;
+use crate::compile::retry;
 use crate::compile::template::header_name;
 use crate::config::ClusterId;
 use crate::config::filter::jwt::{
@@ -170,7 +171,7 @@ fn issuer(at: &At<'_>, message: &JwtProvider, context: &mut Context) -> Result<I
 }
 
 fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<RemoteKeys, Rejection> {
-    fields!(at, message => RemoteJwks { http_uri, cache_duration, async_fetch; ignore; refuse retry_policy });
+    fields!(at, message => RemoteJwks { http_uri, cache_duration, async_fetch, retry_policy; ignore; refuse });
     let at_uri = at.field("http_uri");
     let Some(uri) = http_uri else {
         return Err(at_uri.error("is required"));
@@ -189,6 +190,7 @@ fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<Re
         target.unwrap_or_else(|| PathAndQuery::from_static("/")),
     );
     keys.timeout = deadline(&at_uri.field("timeout"), timeout.as_ref(), None)?;
+    keys.retry = retry::of_service(at, retry_policy.as_ref(), Some(retry::FIXED_WORDS))?;
     if let Some(kept) = cache_duration {
         keys.kept = duration(&at.field("cache_duration"), kept)?;
     }

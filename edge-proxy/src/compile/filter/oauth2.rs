@@ -22,7 +22,7 @@ use crate::compile::Context;
 use crate::compile::credential::CredentialUse;
 use crate::compile::field::{At, Rejection, deadline, duration, fields, unpack};
 use crate::compile::header::{header_condition, string_condition};
-use crate::compile::retry::core_retry_policy;
+use crate::compile::retry;
 use crate::compile::secret::SecretKey;
 use crate::compile::template::{header_name, template};
 use crate::config::ClusterId;
@@ -89,9 +89,7 @@ fn login(at: &At<'_>, message: &OAuth2Config, context: &mut Context) -> Result<L
         (false, true) => Authorized::Client,
         (false, false) => Authorized::Nobody,
     };
-    if let Some(policy) = retry_policy {
-        tokens.retry = core_retry_policy(&at.field("retry_policy"), policy)?;
-    }
+    tokens.retry = retry::of_service(at, retry_policy.as_ref(), Some(retry::FIXED_WORDS))?;
     let seconds = |field: &str, value: &Option<ProtoDuration>, usual| seconds(&at.field(field), value.as_ref(), usual);
     // Envoy's times where none are said.
     tokens.usual_lifetime = seconds("default_expires_in", default_expires_in, 0)?;

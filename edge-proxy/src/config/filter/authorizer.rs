@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::config::ClusterId;
 use crate::config::header::StringCondition;
+use crate::config::route::RetryPolicy;
 
 /// What asks a service.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Authorizer {
     pub authority: HeaderValue,
     /// How long it may take.
     pub timeout: Option<Duration>,
+    /// When it is asked again.
+    pub retry: Option<Box<RetryPolicy>>,
     /// How it is asked.
     pub form: AuthorizerForm,
     /// The headers of the request that it is told; unset: as the form has it.

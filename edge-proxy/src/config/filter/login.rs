@@ -69,7 +69,7 @@ pub struct TokenEndpoint {
     /// How long that may take.
     pub timeout: Option<Duration>,
     /// Whether it is asked again.
-    pub retry: Option<RetryPolicy>,
+    pub retry: Option<Box<RetryPolicy>>,
     /// How the proxy proves to be the client.
     pub proof: ClientProof,
     /// The name of the client.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::config::filter::login::{ClientProof, TokenEndpoint, escape};
 use crate::filters::{Flow, within};
 use crate::http::Arrived;
-use crate::http::ask::{Question, ask_again};
+use crate::http::ask::{Question, ask};
 use crate::http::head::Head;
 
 /// What tokens are asked for with.
@@ -61,7 +61,7 @@ pub(super) async fn tokens(
     };
     let worker = Rc::clone(&arrived.exchange.connection.worker);
     let snapshot = worker.snapshot();
-    let asking = ask_again(&worker, &snapshot, question, endpoint.retry.as_ref());
+    let asking = ask(&worker, &snapshot, question, endpoint.retry.as_deref());
     let told = within(arrived, asking).await?;
     Ok(match told {
         Ok(told) if told.status == StatusCode::OK => read(&told.body, endpoint.usual_lifetime).ok_or(Failure::Unusable),

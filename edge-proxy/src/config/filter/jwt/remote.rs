@@ -8,6 +8,7 @@ use http::uri::PathAndQuery;
 
 use super::KeySet;
 use crate::config::ClusterId;
+use crate::config::route::RetryPolicy;
 
 /// Keys that a server has. What is known of them is shared by all workers, and whoever finds it too old fetches it anew.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct RemoteKeys {
     pub target: PathAndQuery,
     /// How long that may take.
     pub timeout: Option<Duration>,
+    /// When they are asked for again at once.
+    pub retry: Option<Box<RetryPolicy>>,
     /// How long keys are good.
     pub kept: Duration,
     /// How long nobody asks again who has had no answer.
@@ -54,6 +57,7 @@ impl RemoteKeys {
             authority,
             target,
             timeout: None,
+            retry: None,
             kept: Duration::from_secs(600),
             pause: Duration::from_secs(1),
             fetching: tokio::sync::Mutex::new(()),
