@@ -45,7 +45,9 @@ pub mod verify;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
 
 use ::http::HeaderName;
 
@@ -54,6 +56,7 @@ pub use files::Files;
 use ids::Ids;
 use scopes::Scopes;
 
+use crate::config::filter::places::Database;
 use crate::config::listener::PrefixedHeaders;
 use crate::config::zones::LocalProxies;
 
@@ -72,6 +75,8 @@ pub struct Context {
     pub prefixed: Arc<PrefixedHeaders>,
     /// The next [`crate::config::endpoint::HostId`].
     pub next_host: u64,
+    /// Databases of places that are in use, by their files: a listener that comes again doesn't read them again.
+    pub databases: BTreeMap<PathBuf, Weak<Database>>,
     /// Filters of the listener that is being compiled, which wait for their credentials.
     pub credentials: Vec<credential::CredentialUse>,
     /// The cluster of the configuration server, which alone may ask for a credential.
@@ -90,6 +95,7 @@ impl Context {
             scopes: Scopes::new(workers),
             prefixed: Arc::new(prefixed),
             next_host: 0,
+            databases: BTreeMap::new(),
             credentials: Vec::new(),
             ads_cluster: None,
             local: None,

@@ -38,6 +38,7 @@ mod health_check;
 mod jwt;
 mod local_rate_limit;
 mod login;
+mod places;
 mod query;
 mod rbac;
 pub(crate) mod session;
@@ -58,6 +59,7 @@ use crate::config::filter::credential::Injector;
 use crate::config::filter::csrf::SiteCheck;
 use crate::config::filter::fault::Faults;
 use crate::config::filter::jwt::{Asked, Tokens};
+use crate::config::filter::places::Places;
 use crate::config::filter::session::SessionPolicy;
 use crate::config::filter::{FilterKind, FilterSettings, HeaderMutations, HealthCheckFilter, HttpFilters};
 use crate::http::body::ResponseBody;
@@ -97,6 +99,7 @@ enum Step<'a> {
     BasicAuth(&'a BasicAuth, Option<&'a Users>),
     ApiKeyAuth(&'a ApiKeyAuth, Option<&'a ApiKeyAuth>),
     Login(Box<LoggingIn<'a>>),
+    Places(&'a Places),
     Tokens(&'a Tokens, &'a Asked),
     Rbac(&'a AccessRules),
     LocalRateLimit(Limited<'a>),
@@ -341,6 +344,7 @@ impl<'a> Step<'a> {
             (Kind::ApiKeyAuth(auth), None) => Some(Self::ApiKeyAuth(auth, None)),
             (Kind::ApiKeyAuth(auth), Some(Of::ApiKeyAuth(own))) => Some(Self::ApiKeyAuth(auth, Some(own))),
             (Kind::Login(login), None) => Some(Self::Login(Box::new(LoggingIn::new(login)))),
+            (Kind::Places(places), None) => Some(Self::Places(places)),
             (Kind::Tokens(_), None) => None,
             (Kind::Tokens(tokens), Some(Of::Tokens(asked))) => Some(Self::Tokens(tokens, asked)),
             (Kind::Rbac(rules), None) | (Kind::Rbac(_), Some(Of::Rbac(rules))) => rules.as_ref().map(Self::Rbac),
@@ -386,6 +390,7 @@ impl<'a> Step<'a> {
                 | Self::GrpcWeb(_)
                 | Self::HeaderMutation(_)
                 | Self::Login(_)
+                | Self::Places(_)
                 | Self::LocalRateLimit(_)
                 | Self::GlobalRateLimit(_)
                 | Self::CredentialInjector(_)
@@ -410,6 +415,7 @@ impl<'a> Step<'a> {
             Self::BasicAuth(auth, users) => return basic_auth::request(auth, *users, arrived),
             Self::ApiKeyAuth(auth, own) => return api_key::request(auth, *own, arrived),
             Self::Login(logging_in) => return logging_in.request(arrived).await,
+            Self::Places(places) => places::request(places, arrived),
             Self::Tokens(tokens, asked) => return jwt::request(tokens, asked, arrived).await,
             Self::Rbac(rules) => return rbac::request(rules, arrived),
             Self::LocalRateLimit(limited) => return limited.request(arrived),

@@ -29,13 +29,12 @@ const KINDS: [(&str, &[&str]); 8] = [
 
 /// What no golden case shows of edge-proxy by itself: what becomes part of a bootstrap, which it takes with a warning and
 /// doesn't act on; and what only rules and logs of others make something of, which it refuses.
-const UNTOLD: [(&str, &str, &str); 4] = [
+const UNTOLD: [(&str, &str, &str); 3] = [
     (
         "ClientTrafficPolicy",
         "tls.fingerprints",
         "refuses `TLS_JA3_FINGERPRINT`",
     ),
-    ("EdgeProxy", "geoIP", "refuses `geoip`"),
     ("EdgeProxy", "telemetry.metrics.matches", "warns `stats_matcher`"),
     ("EdgeProxy", "telemetry.metrics.sinks", "warns `stats_sinks`"),
 ];

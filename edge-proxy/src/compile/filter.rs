@@ -19,6 +19,7 @@ mod custom_response;
 mod ext_authz;
 mod ext_proc;
 mod fault;
+mod geoip;
 mod grpc_web;
 pub(super) mod header_mutation;
 mod health_check;
@@ -196,6 +197,12 @@ const FILTERS: &[Filter] = &[
         name: "envoy.filters.http.credential_injector",
         chain: "envoy.extensions.filters.http.credential_injector.v3.CredentialInjector",
         on_chain: credential_injector::on_chain,
+        route: None,
+    },
+    Filter {
+        name: "envoy.filters.http.geoip",
+        chain: "envoy.extensions.filters.http.geoip.v3.Geoip",
+        on_chain: geoip::on_chain,
         route: None,
     },
     Filter {

@@ -23,6 +23,7 @@ pub mod global_rate_limit;
 pub mod jwt;
 pub mod local_rate_limit;
 pub mod login;
+pub mod places;
 pub mod processor;
 pub mod session;
 
@@ -46,6 +47,7 @@ use global_rate_limit::{GlobalRateLimits, RateLimitService};
 use jwt::{Asked, Tokens};
 use local_rate_limit::RateLimits;
 use login::Login;
+use places::Places;
 use processor::Processor;
 use session::SessionPolicy;
 
@@ -147,6 +149,8 @@ pub enum FilterKind {
     BasicAuth(BasicAuth),
     /// Lets clients through that have a key.
     ApiKeyAuth(ApiKeyAuth),
+    /// Tells where clients are.
+    Places(Places),
     /// Leads clients to an identity provider, and lets those through who have logged in.
     Login(Box<Login>),
     /// Lets requests through by the tokens that routes ask for.

@@ -25,7 +25,7 @@ mod client;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::X_REQUEST_ID;
+pub(crate) use client::{X_REQUEST_ID, forwarded};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");

@@ -72,6 +72,11 @@ pub(crate) fn rules_decide_by_where_clients_are(plane: &DataPlane) -> Result<()>
     www.finds_addresses("{ customHeader: { name: x-real-ip } }")?;
     www.answers(&get(&[("x-real-ip", HERE)]), 200)?;
     www.answers(&get(&[("x-real-ip", HIDDEN), ("x-forwarded-for", HERE)]), 403)?;
+
+    // A new database, as there is one every week.
+    www.everybody_moves()?;
+    www.answers(&get(&[("x-real-ip", ABROAD)]), 200)?;
+    www.answers(&get(&[("x-real-ip", HERE)]), 403)?;
     www.open()
 }
 
@@ -94,6 +99,12 @@ impl Guarded {
         )
     }
 
+    /// Puts another database of cities in the place of the one that is in use.
+    fn everybody_moves(&self) -> Result<()> {
+        let there = json!({ "country": { "iso_code": "NZ" } });
+        self.write("city", &Database::new("GeoLite2-City").with("198.51.100.0/24", &there)?)
+    }
+
     /// The same, with one of networks that hide who uses them.
     fn knows_networks(&self) -> Result<()> {
         let private = json!({ "is_anonymous": true, "is_anonymous_vpn": true });
@@ -103,7 +114,10 @@ impl Guarded {
     }
 
     fn write(&self, name: &str, database: &Database) -> Result<()> {
-        Ok(fs::write(self.database(name), database.bytes()?)?)
+        // In one step: proxies may look at any time.
+        let (new, path) = (self.stack.site.path(&format!("{name}.new")), self.database(name));
+        fs::write(&new, database.bytes()?)?;
+        Ok(fs::rename(new, path)?)
     }
 
     fn database(&self, name: &str) -> std::path::PathBuf {

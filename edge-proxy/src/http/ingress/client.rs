@@ -193,7 +193,7 @@ fn has_one_request_id(headers: &HeaderMap) -> bool {
 }
 
 /// The entry of `x-forwarded-for` that is `skip` places from its right end.
-pub(super) fn forwarded(headers: &HeaderMap, skip: usize) -> Option<IpAddr> {
+pub(crate) fn forwarded(headers: &HeaderMap, skip: usize) -> Option<IpAddr> {
     let mut skip = skip;
     for value in headers.get_all(X_FORWARDED_FOR).iter().rev() {
         let Ok(value) = value.to_str() else { return None };
