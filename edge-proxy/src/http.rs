@@ -1,6 +1,6 @@
 //! Requests: from the head that the codec delivers to the response that it is given.
 //!
-//! What: [`ingress`] takes a request in, [`route`] finds its route, [`crate::filters`] change or answer it, [`forward`]
+//! What: [`ingress`] takes a request in, [`route`] finds its route, [`filters`] change or answer it, [`forward`]
 //! sends it to a backend, the filters change the response, [`egress`] finishes it. Nothing here knows a codec.
 
 pub(crate) mod ask;
@@ -10,6 +10,7 @@ pub(crate) mod conversation;
 pub(crate) mod edits;
 pub(crate) mod egress;
 pub(crate) mod exchange;
+mod filters;
 mod forward;
 mod hashing;
 pub(crate) mod head;
@@ -35,7 +36,7 @@ use http::{HeaderValue, Response, StatusCode};
 
 use crate::config::access::Metadata;
 use crate::downstream::connection::{Connection, Protocol};
-use crate::filters::session::Session;
+use crate::http::filters::session::Session;
 use body::ResponseBody;
 pub(crate) use edits::hostname;
 use egress::Echo;

@@ -20,7 +20,6 @@ mod cookies;
 pub mod dns;
 mod downstream;
 mod fault;
-mod filters;
 mod health;
 mod http;
 pub mod http1;

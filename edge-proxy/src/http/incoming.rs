@@ -9,11 +9,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::downstream::http2;
-use crate::filters::bandwidth_limit::Flow;
-use crate::filters::buffer::Whole;
-use crate::filters::ext_proc::body::ProcessedBody;
-use crate::filters::grpc_web::TextBody;
 use crate::http::body::Broken;
+use crate::http::filters::bandwidth_limit::Flow;
+use crate::http::filters::buffer::Whole;
+use crate::http::filters::ext_proc::body::ProcessedBody;
+use crate::http::filters::grpc_web::TextBody;
 use crate::http1::server::InboundBody;
 
 /// The body of a client's request.

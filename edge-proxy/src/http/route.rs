@@ -14,9 +14,9 @@ use crate::config::route::{Action, DirectResponse, PathCondition, Redirect, Redi
 use crate::config::table::{RouteTable, TlsRequirement};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
-use crate::filters::Chain;
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
+use crate::http::filters::Chain;
 use crate::http::head::Head;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, forward, local_reply, redirect_to, rewrite};

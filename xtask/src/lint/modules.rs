@@ -20,7 +20,6 @@ const LAYERED: [(&str, &[&str]); 2] = [
         &[
             "access_log",
             "downstream",
-            "filters",
             "http",
             "http1",
             "shared",

@@ -1,0 +1,101 @@
+//! A request in the words that limits count it by.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::config::access::Metadata;
+use crate::config::filter::description::{Absent, Description, Hits, Pair, Word, WordValue};
+use crate::config::table::query_holds;
+use crate::http::Arrived;
+use crate::http::filters::query;
+use crate::http::head::Head;
+
+/// As much a request may count for.
+const MAX_HITS: f64 = 1e9;
+
+/// A request in the words of a rule, if it has all of them.
+pub(super) fn describe(rule: &Description, arrived: &Arrived<'_>) -> Option<Vec<Pair>> {
+    let connection = &arrived.exchange.connection;
+    let head = &arrived.head;
+    let client = || head.client.unwrap_or_else(|| connection.peer.ip().to_canonical());
+    let mut pairs = Vec::with_capacity(rule.words.len());
+    for word in &rule.words {
+        if let Some(value) = say(word, head, &client)? {
+            pairs.push((Arc::clone(&word.key), value));
+        }
+    }
+    (!pairs.is_empty()).then_some(pairs)
+}
+
+/// What a request counts for, where that is said; `None` where it should have been found out and wasn't: then the
+/// description is none.
+pub(super) fn hits(rule: &Description, metadata: &Metadata) -> Option<Option<u64>> {
+    match &rule.hits {
+        Hits::One => Some(None),
+        Hits::Number(number) => Some(Some(*number)),
+        Hits::Metadata(path) => {
+            let value = path.find(metadata)?;
+            let number = value
+                .as_f64()
+                .or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))?;
+            (0.0..=MAX_HITS).contains(&number).then_some(Some(number as u64))
+        }
+    }
+}
+
+/// The value of a word; `Some(None)` where it may be left out.
+fn say(word: &Word, head: &Head, client: &impl Fn() -> IpAddr) -> Option<Option<String>> {
+    let view = head.view();
+    let absent = |absent: Absent| (absent == Absent::Skip).then_some(None);
+    match &word.value {
+        WordValue::Fixed(value) => Some(Some(value.to_string())),
+        WordValue::Headers(value, conditions, expected) => {
+            let holds = conditions.iter().all(|condition| condition.holds(&view));
+            (holds == *expected).then(|| Some(value.to_string()))
+        }
+        WordValue::Query(value, conditions, expected) => {
+            let holds = conditions.iter().all(|condition| query_holds(condition, view.query()));
+            (holds == *expected).then(|| Some(value.to_string()))
+        }
+        WordValue::Client(value, ranges, expected) => {
+            let is_in = ranges.iter().any(|range| range.contains(client()));
+            (is_in == *expected).then(|| Some(value.to_string()))
+        }
+        WordValue::Header(name, otherwise) => match head.headers.get(name) {
+            Some(value) => Some(Some(String::from_utf8_lossy(value.as_bytes()).into_owned())),
+            None => absent(*otherwise),
+        },
+        WordValue::Parameter(name, otherwise) => match query::value(head.target.as_str(), name) {
+            Some(value) => Some(Some(value.into_owned())),
+            None => absent(*otherwise),
+        },
+        WordValue::Address => Some(Some(client().to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::config::access::MetadataPath;
+
+    #[test]
+    fn what_a_request_counts_for_may_have_been_found_out() {
+        let rule = Description {
+            words: Box::default(),
+            hits: Hits::Metadata(MetadataPath {
+                filter: "a.b".into(),
+                path: ["cost".into()].into(),
+            }),
+            told: None,
+        };
+        let hits = |value: Value| hits(&rule, &Metadata::from([("a.b".into(), json!({ "cost": value }))]));
+        assert_eq!(hits(json!(7.9)), Some(Some(7)));
+        assert_eq!(hits(json!("12")), Some(Some(12)));
+        for bad in [json!(-1), json!(2e9), json!("many"), json!(true), Value::Null] {
+            assert_eq!(hits(bad.clone()), None, "{bad}");
+        }
+        assert_eq!(super::hits(&rule, &Metadata::new()), None);
+    }
+}

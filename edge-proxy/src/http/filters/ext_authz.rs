@@ -1,0 +1,229 @@
+//! A service that decides about requests (Envoy's `ext_authz`).
+//!
+//! What: the service is told of a request, by one like it ([`request`]) or by a call ([`call`]), and lets it through,
+//! with changes, or answers it. What it doesn't decide about is refused, unless the chain wants otherwise.
+
+mod call;
+mod request;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::config::filter::authorizer::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
+use crate::fault::Fault;
+use crate::http::ask::{Question, Told, ask};
+use crate::http::body::ResponseBody;
+use crate::http::filters::{Flow, buffer, within};
+use crate::http::head::Head;
+use crate::http::incoming::Incoming;
+use crate::http::local_reply::Audience;
+use crate::http::{Arrived, local_reply};
+
+const UNDECIDED: HeaderName = HeaderName::from_static("x-envoy-auth-failure-mode-allowed");
+
+/// What a service says of a request.
+enum Decision {
+    /// It is let through.
+    Allowed(Changes),
+    /// It is answered.
+    Denied(Denial),
+    /// Nothing that makes sense.
+    Nothing,
+}
+
+/// What becomes of a request that is let through.
+#[derive(Default)]
+struct Changes {
+    /// Headers that replace those of the request.
+    set: Vec<(HeaderName, HeaderValue)>,
+    /// Headers beside those of the request.
+    added: Vec<(HeaderName, HeaderValue)>,
+    /// Headers that go.
+    removed: Vec<HeaderName>,
+    /// Headers of the response.
+    told: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The answer of a service to a client.
+struct Denial {
+    status: StatusCode,
+    fields: HeaderMap,
+    body: Bytes,
+}
+
+/// A service at work on one request.
+pub(crate) struct Authorizing<'a> {
+    filter: &'a Authorizer,
+    told: Option<&'a BTreeMap<String, String>>,
+    /// Headers of the response.
+    fields: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl<'a> Authorizing<'a> {
+    /// `None` where the route doesn't want it.
+    pub(super) fn new(filter: &'a Authorizer, said: Option<&'a AuthorizerOfRoute>) -> Option<Self> {
+        let told = match said {
+            None => None,
+            Some(AuthorizerOfRoute::Off) => return None,
+            Some(AuthorizerOfRoute::Told(told)) => Some(told),
+        };
+        Some(Self {
+            filter,
+            told,
+            fields: Vec::new(),
+        })
+    }
+
+    /// Asks the service about a request.
+    pub(super) async fn request(&mut self, arrived: &mut Arrived<'_>) -> Flow {
+        let mut content = Bytes::new();
+        if let Some(limit) = self.filter.body {
+            match buffer::request(limit, arrived).await {
+                Flow::Continue => {}
+                answer => return answer,
+            }
+            if let Incoming::Whole(whole) = &arrived.body {
+                content = whole.content().clone();
+            }
+        }
+        let question = self.question(arrived, content);
+        let worker = Rc::clone(&arrived.exchange.connection.worker);
+        let snapshot = worker.snapshot();
+        let told = match question {
+            Some(question) => {
+                match within(arrived, ask(&worker, &snapshot, question, self.filter.retry.as_deref())).await {
+                    Ok(told) => told,
+                    Err(answer) => return answer,
+                }
+            }
+            None => Err(Fault::BadRequest),
+        };
+        let decision = told.map_or(Decision::Nothing, |told| self.decision(&told));
+        match decision {
+            Decision::Allowed(changes) => {
+                self.apply(changes, &mut arrived.head);
+                if self.filter.reroutes {
+                    Flow::Reroute
+                } else {
+                    Flow::Continue
+                }
+            }
+            Decision::Denied(denial) => {
+                arrived.exchange.note(|record| {
+                    record.flag("UAEX");
+                    record.details = "ext_authz_denied".into();
+                });
+                Flow::answer(deny(denial, arrived.audience))
+            }
+            Decision::Nothing => self.undecided(arrived),
+        }
+    }
+
+    fn question(&self, arrived: &Arrived<'_>, content: Bytes) -> Option<Question> {
+        let (head, body) = match &self.filter.form {
+            AuthorizerForm::Call => call::question(self.filter, self.told, arrived, &content),
+            AuthorizerForm::Request { path, added, .. } => {
+                (request::head(self.filter, path, added, &arrived.head)?, content)
+            }
+        };
+        Some(Question {
+            cluster: self.filter.cluster,
+            head,
+            body,
+            timeout: self.filter.timeout,
+            is_call: matches!(self.filter.form, AuthorizerForm::Call),
+        })
+    }
+
+    fn decision(&self, told: &Told) -> Decision {
+        match &self.filter.form {
+            AuthorizerForm::Call => call::decision(told),
+            AuthorizerForm::Request {
+                to_backend,
+                to_backend_too,
+                to_client,
+                to_client_on_success,
+                ..
+            } => request::decision(told, [to_backend, to_backend_too, to_client, to_client_on_success]),
+        }
+    }
+
+    fn apply(&mut self, changes: Changes, head: &mut Head) {
+        let fields = &mut head.headers;
+        for (name, value) in changes.set {
+            fields.insert(name, value);
+        }
+        for (name, value) in changes.added {
+            fields.append(name, value);
+        }
+        for name in changes.removed {
+            fields.remove(name);
+        }
+        self.fields = changes.told;
+    }
+
+    fn undecided(&self, arrived: &mut Arrived<'_>) -> Flow {
+        match self.filter.undecided {
+            None => {
+                if self.filter.tells_undecided {
+                    let fields = &mut arrived.head.headers;
+                    fields.insert(UNDECIDED, HeaderValue::from_static("true"));
+                }
+                Flow::Continue
+            }
+            Some(status) => {
+                arrived.exchange.note(|record| record.flag("UAEX"));
+                Flow::refuse(arrived, status, "", "ext_authz_error")
+            }
+        }
+    }
+
+    /// Writes what the service has said to the client.
+    pub(super) fn response(&mut self, fields: &mut HeaderMap) {
+        for (name, value) in self.fields.drain(..) {
+            fields.append(name, value);
+        }
+    }
+}
+
+/// The service's answer, in the terms of the client.
+fn deny(denial: Denial, audience: Audience) -> Response<ResponseBody> {
+    let media_type = denial.fields.get(http::header::CONTENT_TYPE).cloned();
+    let mut response = local_reply::text(denial.status, denial.body, media_type, audience);
+    let fields = response.headers_mut();
+    let mut last = None;
+    for (name, value) in denial.fields {
+        // Of several values of one name the first alone comes with it.
+        let is_first = name.is_some();
+        last = name.or(last);
+        let Some(name) = &last else { continue };
+        if *name == http::header::CONTENT_TYPE {
+            continue;
+        }
+        if is_first {
+            fields.insert(name, value);
+        } else {
+            fields.append(name, value);
+        }
+    }
+    response
+}
+
+/// Whether a field is about the message that it stands in alone.
+fn is_of_message(name: &HeaderName) -> bool {
+    [
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ]
+    .contains(&name.as_str())
+}

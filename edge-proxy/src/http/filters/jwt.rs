@@ -1,0 +1,232 @@
+//! Tokens that say who a client is (RFC 7519), as Envoy's `jwt_authn` verifies them.
+//!
+//! What: a request must meet what its route asks for. Every token that it brings for an issuer must be good, for a
+//! backend that looks into another one than was verified here would be deceived. What a good token says is told to the
+//! backend in headers and to later filters as metadata; nobody else may say it, so such headers of clients are removed.
+
+mod token;
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value};
+
+use crate::config::filter::jwt::{
+    Asked, Claim, Issuer, KeySet, KeySource, Known, RemoteKeys, Requirement, TokenPlace, Tokens,
+};
+use crate::cookies;
+use crate::http::Arrived;
+use crate::http::ask::{Question, ask};
+use crate::http::filters::{Flow, query, realm, within};
+use crate::http::head::Head;
+use token::{Failure, Token};
+
+/// Under this name later filters find claims.
+const NAME: &str = "envoy.filters.http.jwt_authn";
+
+/// Lets a request through that brings the tokens that are asked for.
+pub(super) async fn request(tokens: &Tokens, asked: &Asked, arrived: &mut Arrived<'_>) -> Flow {
+    let Asked::Named(name) = asked else {
+        return Flow::Continue;
+    };
+    let Some(requirement) = tokens.requirements.get(name) else {
+        // As in Envoy: what nobody knows nobody meets.
+        return Flow::refuse(
+            arrived,
+            StatusCode::FORBIDDEN,
+            "Failed JWT authentication",
+            "jwt_authn_access_denied{unknown_requirement}",
+        );
+    };
+    for issuer in requirement.issuers() {
+        if let KeySource::Remote(remote) = &issuer.keys
+            && issuer.places.iter().any(|place| find(place, &arrived.head).is_some())
+            && let Err(answer) = refresh(remote, arrived).await
+        {
+            return answer;
+        }
+    }
+    let mut met = Vec::new();
+    match meet(requirement, arrived, &mut met) {
+        Ok(()) => {
+            let reroutes = met.iter().any(|issuer: &&Issuer| issuer.reroutes);
+            if reroutes { Flow::Reroute } else { Flow::Continue }
+        }
+        Err(failure) => deny(arrived, failure),
+    }
+}
+
+/// Fetches keys that are missing or old.
+async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), Flow> {
+    let worker = Rc::clone(&arrived.exchange.connection.worker);
+    let known = || remote.known(worker.clock.now());
+    let _fetching = match known() {
+        Known::Enough => return Ok(()),
+        // Others go on with what there is.
+        Known::Old => match remote.fetching.try_lock() {
+            Ok(fetching) => fetching,
+            Err(_) => return Ok(()),
+        },
+        Known::Nothing => within(arrived, remote.fetching.lock()).await?,
+    };
+    // Somebody may have fetched them meanwhile.
+    if known() == Known::Enough {
+        return Ok(());
+    }
+    let mut head = Head::empty();
+    head.authority = remote.authority.clone();
+    head.target = remote.target.clone();
+    let question = Question {
+        cluster: remote.cluster,
+        head,
+        body: Bytes::new(),
+        timeout: remote.timeout,
+        is_call: false,
+    };
+    let snapshot = worker.snapshot();
+    let told = within(arrived, ask(&worker, &snapshot, question, remote.retry.as_deref())).await?;
+    let keys = match told {
+        Ok(told) if told.status == StatusCode::OK => KeySet::read(&told.body),
+        Ok(told) => Err(format!("the answer is {}", told.status)),
+        Err(fault) => Err(format!("there is no answer: {fault:?}")),
+    };
+    if let Err(why) = &keys {
+        tracing::warn!(authority = ?remote.authority, why, "keys can't be fetched");
+    }
+    remote.keep(keys.ok(), worker.clock.now());
+    Ok(())
+}
+
+fn deny(arrived: &Arrived<'_>, failure: Failure) -> Flow {
+    let status = match failure {
+        Failure::Audience => StatusCode::FORBIDDEN,
+        _ => StatusCode::UNAUTHORIZED,
+    };
+    let mut answer = Flow::refuse(arrived, status, failure.text(), "");
+    arrived.exchange.note(|record| {
+        let word = failure.text().replace(' ', "_");
+        record.details = format!("jwt_authn_access_denied{{{word}}}").into();
+    });
+    if let Flow::Answer(response) = &mut answer {
+        let error = match failure {
+            Failure::Missing => "",
+            _ => ", error=\"invalid_token\"",
+        };
+        let challenge = format!("Bearer realm=\"{}\"{error}", realm(&arrived.head));
+        if let Ok(challenge) = HeaderValue::try_from(challenge) {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+    }
+    answer
+}
+
+/// Whether a request meets a requirement; `met` gets the issuers whose tokens were good.
+fn meet<'r>(requirement: &'r Requirement, arrived: &mut Arrived<'_>, met: &mut Vec<&'r Issuer>) -> Result<(), Failure> {
+    match requirement {
+        Requirement::Issuer(issuer) => {
+            verify(issuer, arrived)?;
+            met.push(issuer);
+            Ok(())
+        }
+        Requirement::All(all) => all.iter().try_for_each(|one| meet(one, arrived, met)),
+        Requirement::OneOf(some) => {
+            let mut failure = Failure::Missing;
+            let mut may = None;
+            for one in some {
+                match one {
+                    Requirement::Missing | Requirement::MissingOrFailed => may = Some(one),
+                    _ => match meet(one, arrived, met) {
+                        Ok(()) => return Ok(()),
+                        // What is wrong with a token says more than that it isn't there or of somebody else.
+                        Err(Failure::Missing) => {}
+                        Err(Failure::UnknownIssuer) if failure != Failure::Missing => {}
+                        Err(other) => failure = other,
+                    },
+                }
+            }
+            match may {
+                Some(Requirement::MissingOrFailed) => Ok(()),
+                Some(Requirement::Missing) if failure == Failure::Missing => Ok(()),
+                _ => Err(failure),
+            }
+        }
+        // Only among others.
+        Requirement::Missing | Requirement::MissingOrFailed => Err(Failure::Missing),
+    }
+}
+
+/// Verifies the tokens for an issuer, and tells what the last of them says.
+fn verify(issuer: &Issuer, arrived: &mut Arrived<'_>) -> Result<(), Failure> {
+    let fields = &mut arrived.head.headers;
+    for name in issuer.claims.iter().map(|claim| &claim.header) {
+        fields.remove(name);
+    }
+    if let Some((name, _)) = &issuer.payload {
+        fields.remove(name);
+    }
+    let brought: Vec<String> = issuer
+        .places
+        .iter()
+        .filter_map(|place| find(place, &arrived.head))
+        .collect();
+    let mut good = Err(Failure::Missing);
+    for text in &brought {
+        let token = Token::read(text)?;
+        token.verify(issuer)?;
+        good = Ok(token);
+    }
+    tell(issuer, &good?, arrived);
+    Ok(())
+}
+
+/// The token that a request has in a place.
+fn find(place: &TokenPlace, head: &Head) -> Option<String> {
+    let text = match place {
+        TokenPlace::Header(name, prefix) => {
+            let value = head.headers.get(name)?.to_str().ok()?;
+            value.strip_prefix(&**prefix)?.trim().to_owned()
+        }
+        TokenPlace::Query(name) => query::value(head.target.as_str(), name)?.into_owned(),
+        TokenPlace::Cookie(name) => String::from_utf8(cookies::value(&head.headers, name)?.to_vec()).ok()?,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// Tells backend and filters what a good token says.
+fn tell(issuer: &Issuer, token: &Token<'_>, arrived: &mut Arrived<'_>) {
+    let fields = &mut arrived.head.headers;
+    if !issuer.forwarded {
+        for place in &issuer.places {
+            if let TokenPlace::Header(name, _) = place {
+                fields.remove(name);
+            }
+        }
+    }
+    if let Some((name, pads)) = &issuer.payload
+        && let Ok(value) = HeaderValue::try_from(token.payload(*pads))
+    {
+        fields.insert(name, value);
+    }
+    for Claim { header: name, path } in &issuer.claims {
+        let mut claim = Some(&token.claims);
+        for key in path {
+            claim = claim.and_then(|claim| claim.get(&**key));
+        }
+        if let Some(value) = claim
+            .and_then(token::text_of)
+            .and_then(|text| HeaderValue::try_from(text).ok())
+        {
+            fields.append(name, value);
+        }
+    }
+    if !issuer.metadata.is_empty() {
+        let own = arrived
+            .metadata
+            .entry(NAME.into())
+            .or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(own) = own {
+            own.insert(issuer.metadata.to_string(), token.spaced(&issuer.spaced));
+        }
+    }
+}

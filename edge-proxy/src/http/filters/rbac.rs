@@ -1,0 +1,33 @@
+//! Who may send a request (Envoy's `rbac`).
+
+use http::StatusCode;
+
+use crate::config::access::{AccessRules, Effect, Facts};
+use crate::http::Arrived;
+use crate::http::filters::Flow;
+
+/// Lets a request through that the rules allow.
+pub(super) fn request(rules: &AccessRules, arrived: &Arrived<'_>) -> Flow {
+    let (connection, head) = (&arrived.exchange.connection, &arrived.head);
+    let client = head.client;
+    let (is_let, policy) = connection.with_facts(|facts| {
+        rules.judge(&Facts {
+            client: client.unwrap_or(facts.client),
+            request: Some((head.view(), &arrived.metadata)),
+            ..facts
+        })
+    });
+    if is_let {
+        return Flow::Continue;
+    }
+    let answer = Flow::refuse(arrived, StatusCode::FORBIDDEN, "RBAC: access denied", "");
+    arrived.exchange.note(|record| {
+        let name = policy
+            .filter(|_| rules.effect == Effect::Deny)
+            .map_or("none", |policy| &*policy.name);
+        // As Envoy writes it: a log has no blanks in a word.
+        let name = name.replace(char::is_whitespace, "_");
+        record.details = format!("rbac_access_denied_matched_policy[{name}]").into();
+    });
+    answer
+}
