@@ -19,8 +19,9 @@ use http::{HeaderMap, StatusCode, Version};
 
 use crate::access_log::value::Entry;
 use crate::config::access_log::BodyFormat;
-use crate::downstream::connection::{Connection, Protocol};
-use crate::http::head::Head;
+use crate::downstream::connection::Connection;
+use crate::message::Protocol;
+use crate::message::head::Head;
 
 /// Writes what the logs of an exchange's listener say of it.
 pub(crate) fn write(connection: &Connection, record: &Record) {

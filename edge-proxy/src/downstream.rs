@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod connection;
+mod http1;
 pub(crate) mod http2;
 pub(crate) mod io;
 pub(crate) mod peer;

@@ -1,8 +1,9 @@
 //! HTTP/1.1 on the wire (RFC 9112), on both sides of the proxy.
 //!
 //! What: [`head`] reads heads, [`framing`] decides where a message ends, [`body`] and [`chunked`] take bodies apart,
-//! `encode` writes messages, `server` runs a client's connection and `client` one to a backend. Above it, messages are
-//! what RFC 9110 says they are; nothing outside knows of chunks, of `connection` or of bytes that were read ahead.
+//! `encode` writes messages, `inbound` reads a client's connection and `client` speaks to a backend. Above it, messages
+//! are what RFC 9110 says they are; nothing outside knows of chunks or of bytes that were read ahead. A codec and no
+//! more: what becomes of a request, and when a connection ends, is for others to say.
 //! Why own: a request is served by one task, without channels and wake-ups between a server, a dispatcher and a client,
 //! and the bytes of a body pass as the slices that were read.
 //! Strict, because two readers that disagree about where a message ends are a way in for attackers: what RFC 9112 calls
@@ -19,7 +20,7 @@ pub(crate) mod client;
 pub(crate) mod encode;
 pub mod framing;
 pub mod head;
-pub(crate) mod server;
+pub(crate) mod inbound;
 
 /// Why bytes are not the message that they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

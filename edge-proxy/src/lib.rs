@@ -24,6 +24,7 @@ mod health;
 mod http;
 pub mod http1;
 pub mod logging;
+mod message;
 pub mod proxy_protocol;
 mod random;
 pub mod server;

@@ -16,7 +16,7 @@ use crate::config::access_log::{AccessLogs, Flags};
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::Host;
 use crate::fault::Fault;
-use crate::http::head::Head;
+use crate::message::head::Head;
 use crate::upstream::Lease;
 
 /// Values of the fields that logs want, by their places.

@@ -9,12 +9,12 @@ use std::time::Instant;
 
 use http::{HeaderValue, Version};
 
-use crate::access_log::Record;
 use crate::access_log::record::Values;
-use crate::access_log::time;
+use crate::access_log::{Record, time};
 use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, Operator, Query};
 use crate::config::endpoint::HostAddress;
-use crate::downstream::connection::{Connection, Protocol};
+use crate::downstream::connection::Connection;
+use crate::message::Protocol;
 
 /// What a line may speak of.
 #[derive(Clone, Copy, Debug)]

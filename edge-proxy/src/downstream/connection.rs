@@ -20,6 +20,7 @@ use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::downstream::http2::budget::Budget;
 use crate::downstream::peer::PeerCertificate;
 use crate::http1::buffers::LARGE_READ;
+use crate::message::Protocol;
 use crate::proxy_protocol::Ends;
 use crate::shared::Drain;
 use crate::stats::{ConnectionManagerCells, HttpStats};
@@ -27,15 +28,6 @@ use crate::transport::Transport;
 use crate::worker::Worker;
 pub(crate) use terms::Manager;
 use terms::Terms;
-
-/// The protocol of a client connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    /// HTTP/1.1 (and 1.0 where allowed).
-    Http1,
-    /// HTTP/2.
-    Http2,
-}
 
 /// What the driving task is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! Why not hyper's server: there a stream that waits for a window hears nothing but that window, a connection that
 //! leaves waits for the client's word without end, and buffers are per stream.
 
-pub(crate) mod body;
 pub(crate) mod budget;
 mod keepalive;
 mod resets;

@@ -1,6 +1,7 @@
 //! Running HTTP on a client connection.
 //!
-//! What: finds out the protocol in cleartext and runs its driver: [`crate::http1::server`] or [`http2`]. What serves requests ([`crate::http`]) sees `http` types and knows of neither.
+//! What: finds out the protocol in cleartext and runs its driver: [`http1`] or [`http2`]. What serves requests
+//! ([`crate::http`]) sees `http` types and knows of neither.
 
 use std::io;
 use std::rc::Rc;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::downstream::connection::{Accepted, Connection, Protocol};
-use crate::downstream::http2;
-use crate::http1;
-use crate::http1::server::{Ended, Switch};
+use crate::downstream::connection::{Accepted, Connection};
+use crate::downstream::http1::{Ended, Switch};
+use crate::downstream::{http1, http2};
+use crate::message::Protocol;
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -94,7 +95,7 @@ pub(super) async fn run(
 }
 
 async fn serve_http1(connection: &Rc<Connection>, transport: Transport, replay: Bytes) -> io::Result<()> {
-    let ended = http1::server::serve(connection, transport, replay).await;
+    let ended = http1::serve(connection, transport, replay).await;
     match ended {
         Ended::Switched(transport, read, Switch { tunnel, exchange }) => {
             let cells = connection.cells();

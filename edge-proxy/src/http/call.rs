@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use prost::Message;
 
 use crate::http::ask::Told;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// Head of a call.
 pub(crate) fn head(path: &'static str, authority: &HeaderValue) -> Head {

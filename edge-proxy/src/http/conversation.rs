@@ -22,13 +22,13 @@ use smallvec::SmallVec;
 
 use crate::clock::{Kind, Timer};
 use crate::config::ClusterId;
-use crate::downstream::connection::Protocol;
 use crate::fault::Fault;
 use crate::http::ask::reach;
-use crate::http::body::RequestBody;
-use crate::http::head::Head;
-use crate::http::request::{Extras, Outgoing};
 use crate::http1::buffers::LARGE_READ;
+use crate::message::Protocol;
+use crate::message::body::{Broken, OwnBody, RequestBody};
+use crate::message::head::Head;
+use crate::message::outgoing::{Extras, Outgoing};
 use crate::upstream::Lease;
 use crate::worker::Worker;
 
@@ -156,17 +156,16 @@ impl Line {
 
 /// What is said, as the body of the request.
 #[derive(Debug)]
-pub(crate) struct Outbox(Rc<Line>);
+struct Outbox(Rc<Line>);
 
-impl Outbox {
-    /// The next piece.
-    pub(crate) fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+impl OwnBody for Outbox {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let line = &self.0;
         let next = line.outbox.borrow_mut().pop_front();
         if let Some(piece) = next {
             line.unsaid.set(line.unsaid.get() - piece.len());
             line.wake_users();
-            return Poll::Ready(Some(Frame::data(piece)));
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         if line.is_closed.get() {
             return Poll::Ready(None);
@@ -175,8 +174,7 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Whether all has been said.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_end_stream(&self) -> bool {
         self.0.is_closed.get() && self.0.outbox.borrow().is_empty()
     }
 }
@@ -287,7 +285,7 @@ async fn talk(worker: &Rc<Worker>, cluster: ClusterId, head: Head, line: &Rc<Lin
     };
     let outgoing = Outgoing {
         head,
-        body: RequestBody::Messages(Outbox(Rc::clone(line))),
+        body: RequestBody::Own(Box::new(Outbox(Rc::clone(line)))),
         extras: Extras {
             upgrade: None,
             te_trailers: true,

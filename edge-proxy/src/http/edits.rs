@@ -12,8 +12,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::calendar::iso;
 use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, StringCondition, TemplatePart};
 use crate::config::table::value_of;
-use crate::downstream::connection::{Connection, Protocol};
-use crate::http::head::Head;
+use crate::downstream::connection::Connection;
+use crate::message::Protocol;
+use crate::message::head::Head;
 
 /// What templates may speak of besides the request.
 #[derive(Clone, Copy, Debug)]

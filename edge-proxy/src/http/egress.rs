@@ -4,9 +4,10 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 
 use crate::config::listener::ServerHeader;
-use crate::downstream::connection::{Connection, Protocol};
+use crate::downstream::connection::Connection;
 use crate::http::body::ResponseBody;
 use crate::http::ingress::X_REQUEST_ID;
+use crate::message::Protocol;
 use crate::stats::ConnectionManagerCells;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");

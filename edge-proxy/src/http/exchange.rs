@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use crate::access_log::{self, Record};
 use crate::clock::{Kind, Timer};
-use crate::downstream::connection::{Connection, Protocol};
+use crate::downstream::connection::Connection;
 use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
-use crate::http::body::Arrival;
+use crate::message::Protocol;
+use crate::message::body::Arrival;
 use crate::upstream::HostPool;
 
 /// A request that is being served. Dropped when its response is complete or broken off.

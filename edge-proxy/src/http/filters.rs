@@ -20,9 +20,9 @@
 
 mod admission_control;
 mod api_key;
-pub(crate) mod bandwidth_limit;
+mod bandwidth_limit;
 mod basic_auth;
-pub(crate) mod buffer;
+mod buffer;
 mod compressor;
 mod cors;
 mod credential_injector;
@@ -30,10 +30,10 @@ mod csrf;
 mod custom_response;
 mod description;
 mod ext_authz;
-pub(crate) mod ext_proc;
+mod ext_proc;
 mod fault;
 mod global_rate_limit;
-pub(crate) mod grpc_web;
+mod grpc_web;
 mod health_check;
 mod jwt;
 mod local_rate_limit;
@@ -65,10 +65,10 @@ use crate::config::filter::{FilterKind, FilterSettings, HeaderMutations, HealthC
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
-use crate::http::head::Head;
-use crate::http::incoming::Incoming;
 use crate::http::route::{Destination, Site};
 use crate::http::{Arrived, local_reply};
+use crate::message::head::Head;
+use crate::message::incoming::Incoming;
 use admission_control::Admitting;
 use bandwidth_limit::Slowing;
 use compressor::Compressing;

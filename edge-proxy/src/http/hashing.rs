@@ -11,7 +11,7 @@ use crate::config::hashing::{HashCookie, HashPolicy, HashSource};
 use crate::config::route::RegexRewrite;
 use crate::config::table::first_parameter;
 use crate::downstream::connection::Connection;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// What the policies of a route make of a request.
 #[derive(Debug, Default)]

@@ -18,8 +18,8 @@ use crate::config::listener::{PrefixedHeaders, StripPort, UnderscoreAction};
 use crate::downstream::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};
-use crate::http::head::{Head, NotATarget};
 use crate::http::path::{Normalized, normalize};
+use crate::message::head::{Head, NotATarget};
 
 mod client;
 #[cfg(test)]

@@ -7,16 +7,16 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::clock::Kind;
-use crate::downstream::connection::Protocol;
 use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
 use crate::http::body::{ResponseBody, UpstreamBody};
 use crate::http::edits::{self, Scene};
 use crate::http::egress::remove_hop_by_hop;
 use crate::http::forward::{Answer, Forwarding};
-use crate::http::head::Head;
 use crate::http::ingress::restore_upgrade;
 use crate::http::local_reply::{self, Audience};
+use crate::message::Protocol;
+use crate::message::head::Head;
 use crate::upstream::{HostPool, Lease};
 
 /// Makes the client's response. `head` is there when edits may speak of the request.

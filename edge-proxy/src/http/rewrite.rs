@@ -8,7 +8,7 @@ use regex::Regex;
 use crate::config::route::{
     HostRewrite, PathCondition, PathRewrite, Redirect, RedirectPath, RedirectScheme, RegexRewrite,
 };
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 fn split_query(path_and_query: &str) -> (&str, &str) {
     match path_and_query.find('?') {

@@ -17,9 +17,9 @@ use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
 use crate::http::filters::Chain;
-use crate::http::head::Head;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, forward, local_reply, redirect_to, rewrite};
+use crate::message::head::Head;
 use crate::worker::Pinned;
 
 /// Where the routes of a connection are looked up.

@@ -17,13 +17,10 @@ use http::{Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-use crate::http::body::RequestBody;
-use crate::http::head::Head;
-use crate::http::request::Extras;
 use crate::http1::body::Decoder;
 use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
-use crate::http1::encode::{self, BodyEncoder, Outlet};
+use crate::http1::encode::{self, BodyEncoder, OutgoingHead, Outlet};
 use crate::http1::head::{self, Limits, ResponseHead, Unfinished};
 use crate::http1::{Failure, Malformed};
 use crate::transport::Transport;
@@ -44,8 +41,8 @@ const MOST_INTERIM: u8 = 64;
 type Polled = Option<Result<Frame<Bytes>, Failure>>;
 
 #[derive(Debug)]
-struct Upload {
-    body: RequestBody,
+struct Upload<B> {
+    body: B,
     encoder: BodyEncoder,
 }
 
@@ -63,14 +60,14 @@ enum State {
     Ended,
 }
 
-/// A connection to a backend.
+/// A connection to a backend; the content of requests is a `B`, and its default is none.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Client<B> {
     transport: Transport,
     buffers: Rc<Buffers>,
     read: BytesMut,
     outlet: Outlet,
-    upload: Option<Upload>,
+    upload: Option<Upload<B>>,
     state: State,
     keep_alive: bool,
     /// Bytes of the request in hand have been written.
@@ -88,7 +85,7 @@ pub(crate) struct Client {
     most: usize,
 }
 
-impl Client {
+impl<B: Body<Data = Bytes> + Default + Unpin> Client<B> {
     /// Speaks HTTP/1.1 on a transport.
     pub(crate) fn new(transport: Transport, buffers: Rc<Buffers>) -> Self {
         Self {
@@ -110,10 +107,10 @@ impl Client {
     }
 
     /// Begins an exchange; [`Self::poll_response`] carries it out.
-    pub(crate) fn begin(&mut self, head: &Head, body: RequestBody, extras: Extras<'_>) {
+    pub(crate) fn begin(&mut self, head: OutgoingHead<'_>, body: B) {
         let encoder = encoder_of(head, &body);
         self.outlet.adopt(self.buffers.writing());
-        encode::request_head(self.outlet.text(), head, extras, encoder);
+        encode::request_head(self.outlet.text(), head, encoder);
         self.upload = (!body.is_end_stream()).then_some(Upload { body, encoder });
         self.state = State::Awaiting(head.method.clone(), Unfinished::default());
         self.wrote = false;
@@ -141,11 +138,11 @@ impl Client {
     }
 
     /// Takes the body of a request back of which nothing was written, if it is still whole.
-    pub(crate) fn take_request_body(&mut self) -> Option<RequestBody> {
+    pub(crate) fn take_request_body(&mut self) -> Option<B> {
         if self.wrote || self.pulled {
             return None;
         }
-        Some(self.upload.take().map_or(RequestBody::Empty, |upload| upload.body))
+        Some(self.upload.take().map_or_else(B::default, |upload| upload.body))
     }
 
     /// Sends the request, and is ready with the head of the response, which may come before all is sent.
@@ -418,9 +415,9 @@ enum More {
 }
 
 /// RFC 9110 §8.6: a request whose method expects content says that there is none, and so does one that came so.
-fn encoder_of(head: &Head, body: &RequestBody) -> BodyEncoder {
+fn encoder_of(head: OutgoingHead<'_>, body: &impl Body) -> BodyEncoder {
     if body.is_end_stream() {
-        return match head.method {
+        return match *head.method {
             Method::GET | Method::HEAD | Method::DELETE | Method::TRACE | Method::CONNECT | Method::OPTIONS
                 if !head.headers.contains_key(CONTENT_LENGTH) =>
             {

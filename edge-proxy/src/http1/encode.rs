@@ -10,11 +10,9 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use http::header;
-use http::{HeaderMap, HeaderValue, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::AsyncWrite;
 
-use crate::http::head::Head;
-use crate::http::request::Extras;
 use crate::transport::Transport;
 
 #[cfg(test)]
@@ -84,25 +82,42 @@ fn fields(out: &mut Vec<u8>, headers: &HeaderMap, skip: impl Fn(&header::HeaderN
     }
 }
 
+/// The head of a request to a backend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutgoingHead<'a> {
+    /// Its method.
+    pub(crate) method: &'a Method,
+    /// Path and query.
+    pub(crate) target: &'a str,
+    /// What `host` is to say.
+    pub(crate) authority: &'a HeaderValue,
+    /// All other fields; those about framing and the connection are passed over.
+    pub(crate) headers: &'a HeaderMap,
+    /// Trailers are understood.
+    pub(crate) te_trailers: bool,
+    /// Ask the backend to switch to this protocol.
+    pub(crate) upgrade: Option<&'a str>,
+}
+
 /// Writes the head of a request to a backend. Like Envoy it says `te: trailers` without the option `te` in `connection`
 /// that RFC 9110 §10.1.4 asks for: the one behind it is a backend, and no intermediary that would have to remove it.
-pub(crate) fn request_head(out: &mut Vec<u8>, head: &Head, extras: Extras<'_>, encoder: BodyEncoder) {
+pub(crate) fn request_head(out: &mut Vec<u8>, head: OutgoingHead<'_>, encoder: BodyEncoder) {
     out.extend_from_slice(head.method.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(head.target.as_str().as_bytes());
+    out.extend_from_slice(head.target.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
     field(out, b"host", head.authority.as_bytes());
-    fields(out, &head.headers, |name| {
+    fields(out, head.headers, |name| {
         matches!(
             *name,
             header::HOST | header::CONTENT_LENGTH | header::TRANSFER_ENCODING | header::CONNECTION
         )
     });
     framing(out, encoder);
-    if extras.te_trailers {
+    if head.te_trailers {
         field(out, b"te", b"trailers");
     }
-    if let Some(protocol) = extras.upgrade {
+    if let Some(protocol) = head.upgrade {
         field(out, b"connection", b"upgrade");
         field(out, b"upgrade", protocol.as_bytes());
     }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::http1::buffers::Buffers;
 use crate::http1::client::Client;
+use crate::message::body::RequestBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
 
@@ -18,7 +19,7 @@ use crate::upstream::limits::ConnectionGuard;
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
     /// Speaks HTTP.
-    pub(crate) client: Client,
+    pub(crate) client: Client<RequestBody>,
     /// Our end of it.
     pub(crate) local: Option<SocketAddr>,
     /// When it was opened.

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 
 use crate::config::cluster::Cluster;
 use crate::downstream::LocalExecutor;
-use crate::http::body::RequestBody;
+use crate::message::body::RequestBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
 use crate::upstream::pool::HostPool;

@@ -12,11 +12,11 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::Response;
 
 use crate::fault::Fault;
-use crate::http::body::{Broken, RequestBody};
-use crate::http::head::Head;
-use crate::http::request::{self, Outgoing};
 use crate::http1::Failure;
 use crate::http1::head::ResponseHead;
+use crate::message::body::{Broken, RequestBody};
+use crate::message::head::Head;
+use crate::message::outgoing::{Outgoing, from_http2, into_http2};
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Stream;
 use crate::upstream::pool::HostPool;
@@ -155,7 +155,7 @@ async fn send_http1(
     let Outgoing { head, body, extras } = outgoing;
     connection.served = connection.served.saturating_add(1);
     let client = &mut connection.client;
-    client.begin(&head, body, extras);
+    client.begin(head.in_http1(extras), body);
     // Kept until it is certain that no other connection must take the request.
     let mut head = Some(head);
     let answered = std::future::poll_fn(|cx| {
@@ -200,8 +200,8 @@ async fn send_http2(
     outgoing: Outgoing<'_>,
     mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
 ) -> Result<Response<()>, SendFailure> {
-    let request = request::into_http2(outgoing)?;
-    let unsent = |request| Some(Box::new(request::from_http2(request)));
+    let request = into_http2(outgoing)?;
+    let unsent = |request| Some(Box::new(from_http2(request)));
     let response = match stream.start(request) {
         Ok(response) => response,
         Err(request) => {

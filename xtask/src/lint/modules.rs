@@ -21,7 +21,6 @@ const LAYERED: [(&str, &[&str]); 2] = [
             "access_log",
             "downstream",
             "http",
-            "http1",
             "shared",
             "upstream",
             "worker",

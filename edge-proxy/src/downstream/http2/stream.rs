@@ -17,13 +17,13 @@ use http::response::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
 
-use crate::downstream::http2::body::InboundBody;
 use crate::downstream::http2::budget::{Budget, Counted, Share};
 use crate::downstream::http2::tunnel::Bidirectional;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
-use crate::http::incoming::Incoming;
 use crate::http1::framing::has_content;
+use crate::message::incoming::Incoming;
+use crate::message::stream::StreamBody;
 
 /// A reset within this time of the request, before a response, is premature.
 const PREMATURE: Duration = Duration::from_secs(1);
@@ -117,7 +117,7 @@ fn take_apart(request: Request<RecvStream>) -> (http::request::Parts, Incoming, 
     }
     let length = parts.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-    (parts, Incoming::Http2(InboundBody::new(stream, length)), None)
+    (parts, Incoming::Http2(StreamBody::new(stream, length)), None)
 }
 
 /// Fields about an HTTP/1 connection are malformed here (RFC 9113 §8.2.2).

@@ -14,10 +14,12 @@ use http_body::{Body as _, Frame, SizeHint};
 
 use crate::clock::{Clock, Kind};
 use crate::config::filter::admission::Admission;
-use crate::http::body::{Broken, FilteredBody, ResponseBody};
+use crate::http::Arrived;
+use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
 use crate::http::filters::Flow;
-use crate::http::{Arrived, head};
+use crate::message::body::Broken;
+use crate::message::head;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 

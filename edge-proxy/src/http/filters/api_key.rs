@@ -8,7 +8,7 @@ use crate::config::filter::api_key::{ApiKeyAuth, KeySource};
 use crate::cookies;
 use crate::http::Arrived;
 use crate::http::filters::{Flow, query};
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 const FAILED: &str = "Client authentication failed.";
 

@@ -16,9 +16,10 @@ use http_body::{Body, Frame, SizeHint};
 use crate::clock::{Clock, Kind, Timer};
 use crate::config::filter::bandwidth::{Bandwidth, ByteBucket, Trailers};
 use crate::http::Arrived;
-use crate::http::body::{Broken, FilteredBody, ResponseBody};
+use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
-use crate::http::incoming::Incoming;
+use crate::message::body::{Broken, OwnBody};
+use crate::message::incoming::Incoming;
 
 /// How long content has taken.
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ impl<'a> Slowing<'a> {
         let body = std::mem::replace(&mut arrived.body, Incoming::Empty);
         let clock = &arrived.exchange.connection.worker.clock;
         let flow = Flow::new(body, self.limit, clock, Rc::clone(&self.request));
-        arrived.body = Incoming::Slow(Box::new(flow));
+        arrived.body = Incoming::Filtered(Box::new(flow));
     }
 
     /// Slows the content of the response.
@@ -180,6 +181,20 @@ impl<B: Body<Data = Bytes, Error = Broken> + Unpin> Flow<B> {
             whole.set_upper(upper + rest);
         }
         whole
+    }
+}
+
+impl OwnBody for Flow<Incoming> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        self.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.size_hint()
     }
 }
 

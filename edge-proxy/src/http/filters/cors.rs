@@ -17,8 +17,8 @@ use crate::config::filter::cors::{CorsPolicy, Granted, OtherPreflights};
 use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::filters::Flow;
-use crate::http::head::Head;
 use crate::http::local_reply::{self, Audience};
+use crate::message::head::Head;
 
 /// Whether a request says anything of an origin.
 pub(super) fn concerns(head: &Head) -> bool {

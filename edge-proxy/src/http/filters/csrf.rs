@@ -10,7 +10,7 @@ use http::{HeaderName, Method, StatusCode};
 use crate::config::filter::csrf::SiteCheck;
 use crate::http::Arrived;
 use crate::http::filters::Flow;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// Lets a request through that comes from where it may.
 pub(super) fn request(check: &SiteCheck, arrived: &Arrived<'_>) -> Flow {

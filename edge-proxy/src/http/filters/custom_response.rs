@@ -14,10 +14,10 @@ use crate::config::route::{PathCondition, Redirect};
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
-use crate::http::head::Head;
 use crate::http::ingress::Notes;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, local_reply, rewrite};
+use crate::message::head::Head;
 
 /// The filter at work on one request.
 #[derive(Debug)]

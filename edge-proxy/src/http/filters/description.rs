@@ -8,7 +8,7 @@ use crate::config::filter::description::{Absent, Description, Hits, Pair, Word, 
 use crate::config::table::query_holds;
 use crate::http::Arrived;
 use crate::http::filters::query;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// As much a request may count for.
 const MAX_HITS: f64 = 1e9;

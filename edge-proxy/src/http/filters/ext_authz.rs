@@ -17,10 +17,10 @@ use crate::fault::Fault;
 use crate::http::ask::{Question, Told, ask};
 use crate::http::body::ResponseBody;
 use crate::http::filters::{Flow, buffer, within};
-use crate::http::head::Head;
-use crate::http::incoming::Incoming;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, local_reply};
+use crate::message::head::Head;
+use crate::message::incoming::Incoming;
 
 const UNDECIDED: HeaderName = HeaderName::from_static("x-envoy-auth-failure-mode-allowed");
 

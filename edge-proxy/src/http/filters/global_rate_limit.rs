@@ -22,11 +22,12 @@ use serde_json::Value;
 use crate::clock::Kind;
 use crate::config::filter::global_rate_limit::{GlobalRateLimits, GlobalRule, RateLimitService, When};
 use crate::http::ask::{Question, ask};
-use crate::http::body::{Broken, FilteredBody, ResponseBody};
+use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
 use crate::http::filters::{Flow, description, within};
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, call, local_reply};
+use crate::message::body::Broken;
 use crate::worker::Worker;
 
 mod headers;

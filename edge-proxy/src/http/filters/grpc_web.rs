@@ -20,12 +20,11 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body as _;
 
-use crate::http::Arrived;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
-use crate::http::head::{self, Head};
-use crate::http::incoming::Incoming;
-use crate::http::local_reply;
+use crate::http::{Arrived, local_reply};
+use crate::message::head::{self, Head};
+use crate::message::incoming::Incoming;
 
 pub(crate) use decode::TextBody;
 use encode::WebBody;
@@ -80,7 +79,7 @@ impl Bridge {
         fields.insert(GRPC_ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if self.request == Encoding::Text {
             let body = std::mem::replace(&mut arrived.body, Incoming::Empty);
-            arrived.body = Incoming::Text(Box::new(TextBody::new(body, Rc::clone(self))));
+            arrived.body = Incoming::Filtered(Box::new(TextBody::new(body, Rc::clone(self))));
         }
     }
 

@@ -6,8 +6,8 @@ use http::StatusCode;
 use crate::config::filter::HealthCheckFilter;
 use crate::http::Arrived;
 use crate::http::filters::Flow;
-use crate::http::head::Head;
 use crate::http::local_reply::{self, Audience};
+use crate::message::head::Head;
 use crate::shared::Drain;
 
 /// 200 to a request that meets all conditions; 503 while the process must not get new traffic.

@@ -19,7 +19,7 @@ use crate::cookies;
 use crate::http::Arrived;
 use crate::http::ask::{Question, ask};
 use crate::http::filters::{Flow, query, realm, within};
-use crate::http::head::Head;
+use crate::message::head::Head;
 use token::{Failure, Token};
 
 /// Under this name later filters find claims.

@@ -20,7 +20,7 @@ use crate::config::cluster::ClusterEntry;
 use crate::config::endpoint::{Health, Host, HostAddress};
 use crate::config::filter::session::{LostHost, SessionCarrier, SessionCookie, SessionPolicy};
 use crate::fault::Fault;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// The session of one request.
 #[derive(Debug)]

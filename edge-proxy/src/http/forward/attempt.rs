@@ -17,15 +17,15 @@ use crate::clock::Kind;
 use crate::config::endpoint::HostId;
 use crate::config::route::{HostRewrite, RetryPolicy};
 use crate::fault::Fault;
-use crate::http::body::{RequestBody, ResponseBody};
+use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
-use crate::http::head::Head;
-use crate::http::request::{Extras, Outgoing};
 use crate::http::{local_reply, respond, retry, rewrite};
+use crate::message::body::RequestBody;
+use crate::message::head::Head;
+use crate::message::outgoing::{Extras, Outgoing};
 use crate::upstream::balance::{Choice, Retrying};
-use crate::upstream::report;
-use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure};
+use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, report};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {

@@ -9,7 +9,7 @@ use crate::config::listener::{Detection, ForwardClientCert, SchemeOverride};
 use crate::downstream::connection::Connection;
 use crate::downstream::peer::PeerCertificate;
 use crate::fault::Fault;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_CLIENT_CERT: HeaderName = HeaderName::from_static("x-forwarded-client-cert");

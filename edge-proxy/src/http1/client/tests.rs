@@ -7,10 +7,12 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::clock::Clock;
-use crate::http::body::Arrival;
-use crate::http::incoming::Incoming;
 use crate::http1::framing::Framing;
-use crate::http1::server::Inbound;
+use crate::http1::inbound::Inbound;
+use crate::message::body::{Arrival, RequestBody};
+use crate::message::head::Head;
+use crate::message::incoming::Incoming;
+use crate::message::outgoing::Extras;
 
 fn run<F: Future>(test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -27,7 +29,7 @@ async fn pair() -> (TcpStream, TcpStream) {
 }
 
 /// A client, and the backend's end of its connection.
-async fn client() -> (Client, TcpStream) {
+async fn client() -> (Client<RequestBody>, TcpStream) {
     let (ours, theirs) = pair().await;
     (Client::new(Transport::Tcp(ours), Rc::default()), theirs)
 }
@@ -49,14 +51,14 @@ async fn upload(framing: Framing) -> (RequestBody, TcpStream) {
     (RequestBody::Stream(Incoming::Http1(body), arrival), theirs)
 }
 
-async fn ask(client: &mut Client, method: Method) -> Result<u16, Failure> {
-    client.begin(&head(method), RequestBody::Empty, Extras::default());
+async fn ask(client: &mut Client<RequestBody>, method: Method) -> Result<u16, Failure> {
+    client.begin(head(method).in_http1(Extras::default()), RequestBody::Empty);
     let head = poll_fn(|cx| client.poll_response(cx)).await?;
     Ok(head.status.as_u16())
 }
 
 /// The whole body; false when it broke off.
-async fn body(client: &mut Client) -> (Vec<u8>, bool) {
+async fn body(client: &mut Client<RequestBody>) -> (Vec<u8>, bool) {
     let mut content = Vec::new();
     while let Some(frame) = poll_fn(|cx| client.poll_frame(cx)).await {
         match frame {
@@ -214,7 +216,7 @@ fn bodies_are_sent_as_they_come_and_framed_anew() {
         ] {
             let (mut client, mut backend) = client().await;
             let (body, mut downstream) = upload(framing).await;
-            client.begin(&head(Method::POST), body, Extras::default());
+            client.begin(head(Method::POST).in_http1(Extras::default()), body);
             let answered = poll_fn(|cx| client.poll_response(cx));
             let backend = async {
                 read_until(&mut backend, b"\r\n\r\n").await;
@@ -242,7 +244,7 @@ fn a_response_that_comes_before_the_request_is_sent_ends_the_connection() {
             .write_all(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n\r\nno")
             .await
             .unwrap();
-        client.begin(&head(Method::POST), upload, Extras::default());
+        client.begin(head(Method::POST).in_http1(Extras::default()), upload);
         let answered = poll_fn(|cx| client.poll_response(cx)).await.unwrap();
         assert_eq!(answered.status, 413);
         assert_eq!(body(&mut client).await, (b"no".to_vec(), true));
@@ -256,7 +258,7 @@ fn a_client_that_breaks_off_its_body_breaks_off_the_request() {
         let (mut client, _backend) = client().await;
         let (upload, downstream) = upload(Framing::Length(5)).await;
         drop(downstream);
-        client.begin(&head(Method::POST), upload, Extras::default());
+        client.begin(head(Method::POST).in_http1(Extras::default()), upload);
         let failure = poll_fn(|cx| client.poll_response(cx)).await.unwrap_err();
         assert!(matches!(failure, Failure::Request), "{failure:?}");
         assert!(!client.is_reusable());
@@ -311,7 +313,7 @@ fn after_a_101_the_bytes_are_somebody_elses() {
             upgrade: Some("x"),
             ..Extras::default()
         };
-        client.begin(&head(Method::GET), RequestBody::Empty, extras);
+        client.begin(head(Method::GET).in_http1(extras), RequestBody::Empty);
         assert_eq!(poll_fn(|cx| client.poll_response(cx)).await.unwrap().status, 101);
         let sent = read_until(&mut backend, b"\r\n\r\n").await;
         assert!(sent.ends_with(b"connection: upgrade\r\nupgrade: x\r\n\r\n"));

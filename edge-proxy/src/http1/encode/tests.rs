@@ -4,6 +4,8 @@ use http::uri::PathAndQuery;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::message::head::Head;
+use crate::message::outgoing::Extras;
 
 fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
     let mut out = Vec::new();
@@ -32,11 +34,11 @@ fn a_request_is_framed_by_the_codec_alone() {
     ]);
     let extras = |upgrade, te_trailers| Extras { upgrade, te_trailers };
     assert_eq!(
-        text(|out| request_head(out, &head, extras(None, false), BodyEncoder::Length(3))),
+        text(|out| request_head(out, head.in_http1(extras(None, false)), BodyEncoder::Length(3))),
         "GET /p?q HTTP/1.1\r\nhost: h\r\nx-a: 1\r\ncontent-length: 3\r\n\r\n"
     );
     assert_eq!(
-        text(|out| request_head(out, &head, extras(Some("websocket"), true), BodyEncoder::Absent)),
+        text(|out| request_head(out, head.in_http1(extras(Some("websocket"), true)), BodyEncoder::Absent)),
         "GET /p?q HTTP/1.1\r\nhost: h\r\nx-a: 1\r\nte: trailers\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
     );
 }

@@ -17,8 +17,9 @@ use http_body::{Body as _, Frame};
 
 use crate::clock::Kind;
 use crate::config::filter::compression::Encoding;
-use crate::http::body::{Broken, FilteredBody, ResponseBody};
+use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
+use crate::message::body::Broken;
 use zstd::Zstd;
 
 /// Envoy's usual quality and window (as a power of two) of brotli.

@@ -18,10 +18,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::{Changes, Decision, Denial, is_of_message};
 use crate::config::filter::authorizer::Authorizer;
-use crate::downstream::connection::Protocol;
 use crate::http::ask::Told;
-use crate::http::head::Head;
 use crate::http::{Arrived, call};
+use crate::message::Protocol;
+use crate::message::head::Head;
 
 /// What a service is asked: a call with everything that it may see of a request.
 pub(super) fn question(

@@ -19,9 +19,11 @@ use super::mutation::{self, Kept, Target, Terms};
 use super::talk::{Answer, Heard, Part, Talk, Way};
 use crate::clock::Kind;
 use crate::config::filter::processor::BodyMode;
-use crate::http::body::{Broken, FilteredBody, ResponseBody};
+use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
-use crate::http::filters::buffer::Whole;
+use crate::message::body::{Broken, OwnBody};
+use crate::message::incoming::Incoming;
+use crate::message::whole::Whole;
 
 /// So much is kept of what isn't answered before no more is read.
 const KEPT: usize = 64 * 1024;
@@ -312,6 +314,20 @@ impl<B: Body<Data = Bytes, Error = Broken> + Unpin> ProcessedBody<B> {
             Manner::Passing | Manner::Watched if self.ready.is_empty() => self.body.size_hint(),
             _ => SizeHint::default(),
         }
+    }
+}
+
+impl OwnBody for ProcessedBody<Incoming> {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        self.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.size_hint()
     }
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::talk::{Talk, Way};
 use crate::config::filter::processor::{BodyMode, Modes, Processor};
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// The name that attributes stand under.
 const ATTRIBUTES: &str = "envoy.filters.http.ext_proc";

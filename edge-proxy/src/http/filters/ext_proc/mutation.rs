@@ -7,7 +7,7 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::config::filter::processor::{Change, MutationRules};
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// The head or the trailers of a message.
 pub(super) enum Target<'m> {

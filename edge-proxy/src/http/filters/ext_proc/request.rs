@@ -17,10 +17,10 @@ use super::talk::{Talk, Way};
 use super::{Gathered, Processing, Stop, check_length, follow_trailers, gather, message, mutation, refuse, replaces};
 use crate::config::filter::processor::{BodyMode, Reroute};
 use crate::http::Arrived;
-use crate::http::body::Broken;
-use crate::http::filters::buffer::Whole;
 use crate::http::filters::{Flow, within};
-use crate::http::incoming::Incoming;
+use crate::message::body::Broken;
+use crate::message::incoming::Incoming;
+use crate::message::whole::Whole;
 
 impl Processing<'_> {
     pub(super) async fn process_request(&self, talk: &Rc<Talk>, arrived: &mut Arrived<'_>) -> Result<Flow, Stop> {
@@ -52,7 +52,7 @@ impl Processing<'_> {
             arrived.head.headers.remove(CONTENT_LENGTH);
         }
         if let Some(body) = flowing {
-            arrived.body = Incoming::Processed(Box::new(body));
+            arrived.body = Incoming::Filtered(Box::new(body));
         } else if arrived.body.is_end_stream() {
             talk.finish(Way::Request);
         } else if !talk.is_over() {
@@ -103,7 +103,7 @@ impl Processing<'_> {
         if !gathers {
             if mode.body != BodyMode::Hidden || mode.trailers {
                 let body = take_body(arrived, talk, limit);
-                arrived.body = Incoming::Processed(Box::new(body));
+                arrived.body = Incoming::Filtered(Box::new(body));
             }
             return Ok(false);
         }
@@ -141,7 +141,7 @@ impl Processing<'_> {
         }
         if !is_complete {
             let rest = ProcessedBody::new(body, talk, Way::Request, limit).behind(data);
-            arrived.body = Incoming::Processed(Box::new(rest));
+            arrived.body = Incoming::Filtered(Box::new(rest));
             return Ok(reroutes);
         }
         if let Some(fields) = trailers.as_mut().filter(|_| mode.trailers && !talk.is_over()) {

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame};
 
 use super::Bridge;
-use crate::http::body::Broken;
-use crate::http::incoming::Incoming;
+use crate::message::body::{Broken, OwnBody};
+use crate::message::incoming::Incoming;
 
 /// A body that is decoded while it comes in.
 #[derive(Debug)]
@@ -34,31 +34,6 @@ impl TextBody {
         }
     }
 
-    /// The next frame.
-    pub(crate) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        loop {
-            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
-                let is_whole = self.n_there == 0;
-                return Poll::Ready((!is_whole).then(|| Err(self.malformed())));
-            };
-            let decoded = match frame.into_data() {
-                Ok(data) => self.decode(&data),
-                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-            };
-            match decoded {
-                // A piece that ends no group: more is needed.
-                Some(bytes) if bytes.is_empty() => {}
-                Some(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                None => return Poll::Ready(Some(Err(self.malformed()))),
-            }
-        }
-    }
-
-    /// True when there is nothing more to read. A body that ends within a group is told first.
-    pub(crate) fn is_end_stream(&self) -> bool {
-        self.n_there == 0 && self.body.is_end_stream()
-    }
-
     fn decode(&mut self, data: &[u8]) -> Option<Bytes> {
         let mut decoded = Vec::with_capacity(data.len() / 4 * 3 + 3);
         for &byte in data {
@@ -77,6 +52,32 @@ impl TextBody {
         self.n_there = 0;
         self.bridge.malformed.set(true);
         Broken::Base64
+    }
+}
+
+impl OwnBody for TextBody {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(cx)?) else {
+                let is_whole = self.n_there == 0;
+                return Poll::Ready((!is_whole).then(|| Err(self.malformed())));
+            };
+            let decoded = match frame.into_data() {
+                Ok(data) => self.decode(&data),
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            };
+            match decoded {
+                // A piece that ends no group: more is needed.
+                Some(bytes) if bytes.is_empty() => {}
+                Some(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => return Poll::Ready(Some(Err(self.malformed()))),
+            }
+        }
+    }
+
+    /// A body that ends within a group is told first.
+    fn is_end_stream(&self) -> bool {
+        self.n_there == 0 && self.body.is_end_stream()
     }
 }
 

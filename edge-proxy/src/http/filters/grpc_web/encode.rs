@@ -12,8 +12,9 @@ use http_body::{Body as _, Frame};
 
 use super::Encoding;
 use crate::clock::Kind;
-use crate::http::body::{Broken, FilteredBody, ResponseBody};
+use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
+use crate::message::body::Broken;
 
 /// The flags of the frame that holds the trailers.
 const TRAILERS: u8 = 0x80;

@@ -12,7 +12,7 @@ use crate::config::filter::login::{ClientProof, TokenEndpoint, escape};
 use crate::http::Arrived;
 use crate::http::ask::{Question, ask};
 use crate::http::filters::{Flow, within};
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// What tokens are asked for with.
 #[derive(Clone, Copy)]

@@ -19,7 +19,7 @@ use crate::cookies;
 use crate::downstream::connection::Connection;
 use crate::http::edits::{self, Scene};
 use crate::http::filters::query;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// Random bytes of a nonce, and of a code verifier (RFC 7636 §7.1).
 const NONCE: usize = 16;

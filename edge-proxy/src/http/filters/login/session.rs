@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::exchange::Tokens;
 use crate::config::filter::login::{Cookie, Keys, Login, LoginCookies, Purpose};
 use crate::cookies;
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 /// A session. What a client doesn't have is empty.
 #[derive(Default)]

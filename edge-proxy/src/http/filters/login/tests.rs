@@ -13,7 +13,7 @@ use crate::config::filter::login::{
     Authorization, ClientProof, Cookie, Forwarded, Keys, Lifetimes, Login, LoginCookies, TokenEndpoint,
 };
 use crate::config::header::{HeaderTemplate, StringCondition};
-use crate::http::head::Head;
+use crate::message::head::Head;
 
 const NOW: u64 = 1_700_000_000;
 

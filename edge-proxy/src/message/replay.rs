@@ -13,8 +13,8 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::http::body::{Arrival, Broken};
-use crate::http::incoming::Incoming;
+use crate::message::body::{Arrival, Broken};
+use crate::message::incoming::Incoming;
 
 /// What a piece costs besides its bytes: tiny ones must not hold far more memory than the limit says.
 const PIECE: usize = 64;

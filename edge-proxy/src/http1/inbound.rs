@@ -14,7 +14,6 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 
-use crate::downstream::connection::Connection;
 use crate::http1::body::Decoder;
 use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
@@ -78,13 +77,13 @@ impl Inbound {
         })))
     }
 
-    /// Ready with the next head; `None` when the client has gone.
+    /// Ready with the next head; `None` when the client has gone. Says when a part of one has come.
     pub(crate) fn poll_head(
         &self,
         cx: &mut Context<'_>,
-        connection: &Connection,
         unfinished: &mut Unfinished,
         limits: Limits,
+        part_came: impl Fn(),
     ) -> Poll<Result<Option<RequestHead>, Malformed>> {
         let mut inner = self.0.borrow_mut();
         loop {
@@ -96,7 +95,7 @@ impl Inbound {
                     inner.recycle();
                     return Poll::Ready(Ok(Some(head)));
                 }
-                connection.bytes_arrived();
+                part_came();
             }
             match ready!(inner.poll_read(cx, READ)) {
                 Ok(1..) => {}

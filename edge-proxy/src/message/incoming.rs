@@ -8,13 +8,10 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::downstream::http2;
-use crate::http::body::Broken;
-use crate::http::filters::bandwidth_limit::Flow;
-use crate::http::filters::buffer::Whole;
-use crate::http::filters::ext_proc::body::ProcessedBody;
-use crate::http::filters::grpc_web::TextBody;
-use crate::http1::server::InboundBody;
+use crate::http1::inbound::InboundBody;
+use crate::message::body::{Broken, OwnBody};
+use crate::message::stream::StreamBody;
+use crate::message::whole::Whole;
 
 /// The body of a client's request.
 #[derive(Debug)]
@@ -24,13 +21,9 @@ pub(crate) enum Incoming {
     /// Of a message in HTTP/1.
     Http1(InboundBody),
     /// Of a stream of HTTP/2.
-    Http2(http2::body::InboundBody),
-    /// Of a call from a script, in base64.
-    Text(Box<TextBody>),
-    /// Held to a rate.
-    Slow(Box<Flow<Self>>),
-    /// Processed by a service.
-    Processed(Box<ProcessedBody<Self>>),
+    Http2(StreamBody),
+    /// What a filter makes of one of these.
+    Filtered(Box<dyn OwnBody>),
     /// Read already.
     Whole(Box<Whole>),
 }
@@ -44,9 +37,7 @@ impl Body for Incoming {
             Self::Empty => Poll::Ready(None),
             Self::Http1(body) => body.poll_frame(cx).map_err(Broken::Http1),
             Self::Http2(body) => body.poll_frame(cx).map_err(Broken::Client),
-            Self::Text(body) => body.poll_frame(cx),
-            Self::Slow(body) => body.poll_frame(cx),
-            Self::Processed(body) => body.poll_frame(cx),
+            Self::Filtered(body) => body.poll_frame(cx),
             Self::Whole(body) => Poll::Ready(body.next().map(Ok)),
         }
     }
@@ -56,9 +47,7 @@ impl Body for Incoming {
             Self::Empty => true,
             Self::Http1(body) => body.is_end_stream(),
             Self::Http2(body) => body.is_end_stream(),
-            Self::Text(body) => body.is_end_stream(),
-            Self::Slow(body) => body.is_end_stream(),
-            Self::Processed(body) => body.is_end_stream(),
+            Self::Filtered(body) => body.is_end_stream(),
             Self::Whole(body) => body.is_over(),
         }
     }
@@ -68,9 +57,7 @@ impl Body for Incoming {
             Self::Empty => SizeHint::with_exact(0),
             Self::Http1(body) => body.size_hint(),
             Self::Http2(body) => body.size_hint(),
-            Self::Text(_) => SizeHint::default(),
-            Self::Slow(body) => body.size_hint(),
-            Self::Processed(body) => body.size_hint(),
+            Self::Filtered(body) => body.size_hint(),
             Self::Whole(body) => body.size_hint(),
         }
     }

@@ -5,7 +5,6 @@
 //! one task. While a request is served the connection is watched: a client that has gone takes its request with it.
 //! The connection's commands (drain, idle, head too late) are asked for whenever the task runs.
 
-mod inbound;
 mod reply;
 
 use std::future::poll_fn;
@@ -22,13 +21,12 @@ use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
 use crate::http::egress::{self, Echo};
 use crate::http::exchange::Exchange;
-use crate::http::incoming::Incoming;
 use crate::http::local_reply::{self, Audience};
 use crate::http1::Malformed;
 use crate::http1::head::{Limits, RequestHead, Unfinished};
+use crate::http1::inbound::Inbound;
+use crate::message::incoming::Incoming;
 use crate::transport::Transport;
-pub(crate) use inbound::Inbound;
-pub(crate) use inbound::InboundBody;
 use reply::{Asked, Reply};
 
 /// How HTTP ended on a connection.
@@ -87,7 +85,7 @@ async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option
     let mut unfinished = Unfinished::default();
     poll_fn(|cx| match connection.poll_command(cx) {
         Command::Serve => inbound
-            .poll_head(cx, connection, &mut unfinished, limits)
+            .poll_head(cx, &mut unfinished, limits, || connection.bytes_arrived())
             .map(|head| head.map_err(|malformed| fault_of(connection, malformed)).transpose()),
         Command::Finish | Command::Refuse => Poll::Ready(None),
         // Only a head that has begun has a deadline.

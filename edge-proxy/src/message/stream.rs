@@ -8,16 +8,16 @@ use http_body::{Frame, SizeHint};
 
 /// The body of a request. One that the client resets is an error, whatever the reason: it must not look complete.
 #[derive(Debug)]
-pub(crate) struct InboundBody {
+pub(crate) struct StreamBody {
     stream: RecvStream,
     /// What is still to come, if the client said so; the codec holds it to that.
     left: Option<u64>,
     content_read: bool,
 }
 
-impl InboundBody {
+impl StreamBody {
     /// A body of so many bytes, if that is known.
-    pub(super) fn new(stream: RecvStream, length: Option<u64>) -> Self {
+    pub(crate) fn new(stream: RecvStream, length: Option<u64>) -> Self {
         Self {
             stream,
             left: length,

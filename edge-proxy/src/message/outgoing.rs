@@ -1,14 +1,15 @@
 //! The request as it goes to a backend.
 //!
-//! What: the last form of a request, and its form in HTTP/2. (HTTP/1 is written from the head and the extras.)
+//! What: the last form of a request, and its forms in HTTP/1 and HTTP/2.
 
 use http::header;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Uri, Version};
 
 use crate::fault::Fault;
-use crate::http::body::RequestBody;
-use crate::http::head::Head;
+use crate::http1::encode::OutgoingHead;
+use crate::message::body::RequestBody;
+use crate::message::head::Head;
 
 /// What the head alone does not say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +29,20 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) body: RequestBody,
     /// The rest.
     pub(crate) extras: Extras<'a>,
+}
+
+impl Head {
+    /// The request in the terms of HTTP/1.
+    pub(crate) fn in_http1<'a>(&'a self, extras: Extras<'a>) -> OutgoingHead<'a> {
+        OutgoingHead {
+            method: &self.method,
+            target: self.target.as_str(),
+            authority: &self.authority,
+            headers: &self.headers,
+            te_trailers: extras.te_trailers,
+            upgrade: extras.upgrade,
+        }
+    }
 }
 
 /// The request in the terms of HTTP/2.

@@ -18,7 +18,7 @@ use crate::http::exchange::Exchange;
 use crate::http1::buffers::Buffers;
 use crate::http1::encode::{self, BodyEncoder, Outlet, Stay};
 use crate::http1::framing::has_content;
-use crate::http1::server::inbound::Inbound;
+use crate::http1::inbound::Inbound;
 
 /// How the request came, as far as the response depends on it.
 #[derive(Clone, Debug)]
