@@ -1,17 +1,15 @@
 //! Access logs: a line for each exchange that is over.
 //!
 //! What: an exchange whose listener has logs keeps a [`Record`]; when it ends, each log whose filter takes it renders a
-//! line into a buffer of the worker ([`buffers`]), and a thread of its own writes what has gathered there ([`writer`]).
+//! line into a buffer of the worker, and a thread of its own writes what has gathered there ([`crate::log_files`]).
 //! A request on a listener without logs costs one comparison.
 //! Deliberately absent: any wait of a worker for a file. What the writer can't take is dropped and counted.
 
-pub(crate) mod buffers;
 mod filter;
 pub(crate) mod record;
 mod render;
 mod time;
 mod value;
-pub mod writer;
 
 pub(crate) use record::Record;
 
@@ -19,7 +17,7 @@ use http::{HeaderMap, StatusCode, Version};
 
 use crate::access_log::value::Entry;
 use crate::config::access_log::BodyFormat;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::message::Protocol;
 use crate::message::head::Head;
 
@@ -29,9 +27,7 @@ pub(crate) fn write(connection: &Connection, record: &Record) {
     for log in &record.logs.logs {
         if filter::takes(&log.filter, &entry) {
             let worker = &connection.worker;
-            worker
-                .logs
-                .append(worker, &log.file, |line| render::line(&log.format, &entry, line));
+            worker.log(&log.file, |line| render::line(&log.format, &entry, line));
         }
     }
 }

@@ -210,7 +210,7 @@ impl Watch {
     fn tell(&self, check: &HealthCheck, host: &Host, event: Event) {
         let text = events::line(&check.probe, &self.cluster.name, host, event);
         for file in &check.events.files {
-            let batch = crate::access_log::writer::Batch {
+            let batch = crate::log_files::writer::Batch {
                 file: file.clone(),
                 text: text.clone(),
                 lines: 1,

@@ -3,10 +3,7 @@
 //! What: [`ingress`] takes a request in, [`route`] finds its route, [`filters`] change or answer it, [`forward`]
 //! sends it to a backend, the filters change the response, [`egress`] finishes it. Nothing here knows a codec.
 
-pub(crate) mod ask;
 pub(crate) mod body;
-pub(crate) mod call;
-pub(crate) mod conversation;
 pub(crate) mod edits;
 pub(crate) mod egress;
 pub(crate) mod exchange;
@@ -16,12 +13,11 @@ mod hashing;
 pub(crate) mod ingress;
 pub(crate) mod local_reply;
 mod mirror;
-pub(crate) mod number;
 pub mod path;
 mod respond;
-mod retry;
 pub(crate) mod rewrite;
 pub(crate) mod route;
+pub(crate) mod tunnel;
 
 use std::rc::Rc;
 
@@ -31,13 +27,12 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::config::access::Metadata;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::http::filters::session::Session;
 use crate::message::Protocol;
 use crate::message::head::Head;
 use crate::message::incoming::Incoming;
 use body::ResponseBody;
-pub(crate) use edits::hostname;
 use egress::Echo;
 use exchange::Exchange;
 use ingress::{Notes, Refusal};

@@ -6,15 +6,17 @@
 //! compiling, admin interface, signals) runs on its own thread; the data half runs one single-threaded runtime per
 //! worker. They meet in [`shared`] and in the immutable types of [`config`].
 
-pub mod access_log;
+mod access_log;
 pub mod admin;
 mod ads;
 pub mod bootstrap;
 mod calendar;
+mod calls;
 pub mod cli;
 mod clock;
 pub mod compile;
 pub mod config;
+mod connection;
 pub mod control;
 mod cookies;
 pub mod dns;
@@ -23,6 +25,8 @@ mod fault;
 mod health;
 mod http;
 pub mod http1;
+mod local;
+pub mod log_files;
 pub mod logging;
 mod message;
 pub mod proxy_protocol;

@@ -16,7 +16,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
-use crate::access_log::writer::LogWriter;
 use crate::admin::{self, Admin, Order};
 use crate::ads;
 use crate::bootstrap::{self, Bootstrap, Sources};
@@ -25,6 +24,7 @@ use crate::compile::{Context, endpoint::place, files::Disk};
 use crate::config::Snapshot;
 use crate::config::zones::LocalProxies;
 use crate::control::{Control, Publishers, binding};
+use crate::log_files::writer::LogWriter;
 use crate::logging::Levels;
 use crate::shared::{Drain, RuntimeFlags, Shared};
 use crate::stats::{Merge, ServerStats, Value, WorkerIndex};

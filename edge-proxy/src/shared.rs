@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::access_log::writer::LogWriter;
 use crate::config::Snapshot;
 use crate::config::listener::SocketProtocol;
+use crate::log_files::writer::LogWriter;
 use crate::stats::ServerStats;
 
 /// Everything a worker is given. `Send + Sync`, behind one `Arc`.

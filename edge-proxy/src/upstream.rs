@@ -12,6 +12,7 @@ pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod pool;
 pub(crate) mod report;
+pub(crate) mod retry;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,9 +27,8 @@ use crate::config::cluster::{Cluster, ClusterEntry};
 use crate::config::endpoint::{Host, HostId};
 use crate::config::table::without_port;
 use crate::config::tls::Sni;
+use crate::local::Local;
 use crate::proxy_protocol::Ends;
-use crate::stats::WorkerIndex;
-use crate::worker::Worker;
 
 pub(crate) use lease::{Lease, SendFailure};
 pub(crate) use limits::RequestGuard;
@@ -58,8 +58,10 @@ impl Apart {
 }
 
 /// All backend state of a worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Upstreams {
+    /// The state of the worker's thread.
+    pub(crate) worker: Rc<Local>,
     /// By host, and by what keeps connections to it apart.
     pools: RefCell<FxHashMap<(HostId, Apart), Rc<HostPool>>>,
     /// Which of them are for one client's connection alone.
@@ -71,14 +73,19 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
+    /// No connection yet.
+    pub(crate) fn new(worker: Rc<Local>) -> Rc<Self> {
+        Rc::new(Self {
+            worker,
+            pools: RefCell::default(),
+            behalf: RefCell::default(),
+            balancers: balance::Balancers::default(),
+            idle: tokio::sync::Notify::new(),
+        })
+    }
+
     /// The pool of a host.
-    pub(crate) fn pool(
-        &self,
-        worker: WorkerIndex,
-        entry: &ClusterEntry,
-        host: &Arc<Host>,
-        apart: Apart,
-    ) -> Rc<HostPool> {
+    pub(crate) fn pool(&self, entry: &ClusterEntry, host: &Arc<Host>, apart: Apart) -> Rc<HostPool> {
         let mut pools = self.pools.borrow_mut();
         if let Some(pool) = pools.get(&(host.id, apart)) {
             if Arc::ptr_eq(&pool.cluster, &entry.cluster) {
@@ -87,7 +94,7 @@ impl Upstreams {
             // The cluster's settings changed: what was opened under the old ones must not serve new requests.
             pool.close();
         }
-        let pool = Rc::new(HostPool::new(worker, entry, Arc::clone(host), apart.behalf));
+        let pool = Rc::new(HostPool::new(self.worker.index, entry, Arc::clone(host), apart.behalf));
         pools.insert((host.id, apart), Rc::clone(&pool));
         if let Some(behalf) = apart.behalf {
             let mut all = self.behalf.borrow_mut();
@@ -135,8 +142,8 @@ impl Upstreams {
     }
 
     /// One round of the sweeper; true while an idle connection remains.
-    fn sweep(&self, worker: &Worker) -> bool {
-        let now = worker.clock.now();
+    fn sweep(&self) -> bool {
+        let now = self.worker.clock.now();
         // Cloned out, because closing a connection may wake code that asks for a pool.
         let pools: smallvec::SmallVec<[Rc<HostPool>; 16]> = self.pools.borrow().values().cloned().collect();
         pools.iter().fold(false, |any, pool| pool.sweep(now) | any)
@@ -145,12 +152,12 @@ impl Upstreams {
 
 /// Closes idle connections that their host has closed or that were unused for too long. Runs as one task per worker
 /// and sleeps without a timer while no connection is idle.
-pub(crate) async fn sweep(worker: Rc<Worker>) {
+pub(crate) async fn sweep(upstreams: Rc<Upstreams>) {
     loop {
-        worker.upstreams.idle.notified().await;
+        upstreams.idle.notified().await;
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            if !worker.upstreams.sweep(&worker) {
+            if !upstreams.sweep() {
                 break;
             }
         }

@@ -13,7 +13,7 @@ use crate::access_log::record::Values;
 use crate::access_log::{Record, time};
 use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, Operator, Query};
 use crate::config::endpoint::HostAddress;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::message::Protocol;
 
 /// What a line may speak of.
@@ -94,7 +94,7 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
         Operator::ListenerName => put_if(out, &connection.listener_name()),
         Operator::ChainName => put_if(out, connection.chain_name()),
         Operator::LogType => put(out, "DownstreamEnd"),
-        Operator::Hostname => put(out, crate::http::hostname()),
+        Operator::Hostname => put(out, crate::local::hostname()),
         Operator::Nothing => None,
     };
     written.into()

@@ -18,7 +18,7 @@ fn shared() -> Shared {
         sockets,
         drain,
         flags: RuntimeFlags::default(),
-        logs: crate::access_log::writer::LogWriter::default(),
+        logs: crate::log_files::writer::LogWriter::default(),
         stats,
         admin_address: None,
     }

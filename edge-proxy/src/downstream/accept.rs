@@ -22,15 +22,15 @@ use tracing::{debug, warn};
 use crate::config::access::Facts;
 use crate::config::connection_limit::Place;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
-use crate::downstream::connection::Accepted;
-use crate::downstream::peer::PeerCertificate;
+use crate::connection::Accepted;
+use crate::connection::peer::PeerCertificate;
 use crate::downstream::recorded::Recorded;
-use crate::downstream::{proxied, serve, tcp, udp};
+use crate::downstream::{Clients, proxied, serve, tcp, udp};
+use crate::local::Local;
 use crate::message::Protocol;
 use crate::proxy_protocol::Ends;
 use crate::shared::{BoundListener, Drain, ListeningSockets};
 use crate::transport::Transport;
-use crate::worker::Worker;
 
 /// The accepting tasks of a worker.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ struct Running {
 
 impl Acceptors {
     /// Starts and stops tasks so that exactly these sockets are accepted on.
-    pub(crate) fn follow(&mut self, worker: &Rc<Worker>, sockets: &[Arc<BoundListener>]) {
+    pub(crate) fn follow(&mut self, clients: &Rc<Clients>, sockets: &[Arc<BoundListener>]) {
         self.running.retain(|running| {
             let stays = sockets.iter().any(|bound| Arc::ptr_eq(bound, &running.bound));
             if !stays {
@@ -59,13 +59,13 @@ impl Acceptors {
             if self.running.iter().any(|running| Arc::ptr_eq(&running.bound, bound)) {
                 continue;
             }
-            match listen(bound, worker) {
+            match listen(bound, &clients.worker) {
                 Ok(socket) => {
                     let stop = Rc::new(tokio::sync::Notify::new());
-                    let (worker, name, stopped) = (Rc::clone(worker), Arc::clone(&bound.listener), Rc::clone(&stop));
+                    let (clients, name, stopped) = (Rc::clone(clients), Arc::clone(&bound.listener), Rc::clone(&stop));
                     let _task = match socket {
-                        Listening::Tcp(socket) => tokio::task::spawn_local(accept(worker, name, socket, stopped)),
-                        Listening::Udp(socket) => tokio::task::spawn_local(udp::serve(worker, name, socket, stopped)),
+                        Listening::Tcp(socket) => tokio::task::spawn_local(accept(clients, name, socket, stopped)),
+                        Listening::Udp(socket) => tokio::task::spawn_local(udp::serve(clients, name, socket, stopped)),
                     };
                     self.running.push(Running {
                         bound: Arc::clone(bound),
@@ -104,7 +104,7 @@ enum Listening {
     Udp(UdpSocket),
 }
 
-fn listen(bound: &BoundListener, worker: &Worker) -> io::Result<Listening> {
+fn listen(bound: &BoundListener, worker: &Local) -> io::Result<Listening> {
     let missing = || io::Error::new(io::ErrorKind::NotFound, "no socket for this worker");
     match &bound.sockets {
         ListeningSockets::Tcp(sockets) => {
@@ -118,7 +118,7 @@ fn listen(bound: &BoundListener, worker: &Worker) -> io::Result<Listening> {
     }
 }
 
-async fn accept(worker: Rc<Worker>, name: Arc<str>, socket: TcpListener, stop: Rc<tokio::sync::Notify>) {
+async fn accept(clients: Rc<Clients>, name: Arc<str>, socket: TcpListener, stop: Rc<tokio::sync::Notify>) {
     let mut pause = Duration::ZERO;
     loop {
         let accepted = tokio::select! {
@@ -129,20 +129,20 @@ async fn accept(worker: Rc<Worker>, name: Arc<str>, socket: TcpListener, stop: R
         match accepted {
             Ok((stream, peer)) => {
                 pause = Duration::ZERO;
-                begin(&worker, &name, stream, peer);
+                begin(&clients, &name, stream, peer);
             }
             Err(error) if is_of_one_connection(&error) => debug!(listener = %name, %error, "connection lost in accept"),
             Err(error) => {
                 pause = (pause * 2).clamp(Duration::from_millis(10), Duration::from_secs(1));
                 warn!(listener = %name, %error, "accept fails, pausing");
-                let jitter = worker.random.below(pause.as_millis() as usize / 2 + 1) as u64;
+                let jitter = clients.worker.random.below(pause.as_millis() as usize / 2 + 1) as u64;
                 tokio::time::sleep(pause + Duration::from_millis(jitter)).await;
             }
         }
     }
     let mut cx = Context::from_waker(Waker::noop());
     while let Poll::Ready(Ok((stream, peer))) = socket.poll_accept(&mut cx) {
-        begin(&worker, &name, stream, peer);
+        begin(&clients, &name, stream, peer);
     }
 }
 
@@ -155,15 +155,16 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-fn begin(worker: &Rc<Worker>, name: &Arc<str>, stream: TcpStream, peer: SocketAddr) {
-    let snapshot = worker.snapshot();
+fn begin(clients: &Rc<Clients>, name: &Arc<str>, stream: TcpStream, peer: SocketAddr) {
+    let snapshot = clients.worker.snapshot();
     // Between the removal of a listener and that of its sockets: nobody serves this connection.
     let Some(listener) = snapshot.listeners.get(name) else {
         return;
     };
     let listener = Arc::clone(listener);
-    let worker = Rc::clone(worker);
+    let clients = Rc::clone(clients);
     tokio::task::spawn_local(async move {
+        let worker = &clients.worker;
         let cells = listener.stats.cells(worker.index);
         let admission = match listener.bypass_overload {
             true => None,
@@ -178,7 +179,7 @@ fn begin(worker: &Rc<Worker>, name: &Arc<str>, stream: TcpStream, peer: SocketAd
         cells.downstream_cx_total.inc();
         cells.downstream_cx_active.inc();
         worker.server_cells().total_connections.inc();
-        if let Err(error) = connect(&worker, &listener, stream, peer).await {
+        if let Err(error) = connect(&clients, &listener, stream, peer).await {
             debug!(listener = %listener.name, %peer, %error, "connection ended");
         }
         // First: whoever sees the connection gone may count on its place.
@@ -189,7 +190,13 @@ fn begin(worker: &Rc<Worker>, name: &Arc<str>, stream: TcpStream, peer: SocketAd
     });
 }
 
-async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+async fn connect(
+    clients: &Rc<Clients>,
+    listener: &Arc<Listener>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> io::Result<()> {
+    let worker = &clients.worker;
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let cells = listener.stats.cells(worker.index);
@@ -240,21 +247,11 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         Network::Http(http) => Arc::clone(http),
         // Boxed: HTTP connections need not have room for it.
         Network::Tcp(proxy) | Network::Passthrough(proxy) => {
-            return Box::pin(tcp::serve(worker, listener, proxy, transport, (hello, ends))).await;
+            return Box::pin(tcp::serve(clients, listener, proxy, transport, (hello, ends))).await;
         }
     };
-    let (protocol, replay, transport) = match protocol_of(&http, &transport) {
-        Some(protocol) => (protocol, Bytes::new(), transport),
-        None => {
-            let mut drain = worker.shared.drain.clone();
-            let sniffed = tokio::select! {
-                sniffed = serve::sniff(transport, http.timeouts.idle) => sniffed?,
-                // Nothing has been asked on this connection yet.
-                _ = drain.wait_for(|drain| *drain >= Drain::Draining) => None,
-            };
-            let Some(sniffed) = sniffed else { return Ok(()) };
-            sniffed
-        }
+    let Some((protocol, replay, transport)) = spoken(worker, &http, transport).await? else {
+        return Ok(());
     };
     let accepted = Accepted {
         listener: Arc::clone(listener),
@@ -266,7 +263,23 @@ async fn connect(worker: &Rc<Worker>, listener: &Arc<Listener>, stream: TcpStrea
         protocol,
         certificate,
     };
-    serve::run(worker, accepted, transport, replay).await
+    serve::run(clients, accepted, transport, replay).await
+}
+
+/// What is spoken, with what was read to find that out; `None` when nothing has been asked before it is time to leave.
+async fn spoken(
+    worker: &Local,
+    http: &HttpManager,
+    transport: Transport,
+) -> io::Result<Option<(Protocol, Bytes, Transport)>> {
+    if let Some(protocol) = protocol_of(http, &transport) {
+        return Ok(Some((protocol, Bytes::new(), transport)));
+    }
+    let mut drain = worker.shared.drain.clone();
+    tokio::select! {
+        sniffed = serve::sniff(transport, http.timeouts.idle) => sniffed,
+        _ = drain.wait_for(|drain| *drain >= Drain::Draining) => Ok(None),
+    }
 }
 
 /// A place within the limits of a chain; `None`, once a client has waited long enough, when there is none.
@@ -283,7 +296,7 @@ async fn place(chain: &FilterChain) -> Option<Place> {
 
 /// Reads what comes before HTTP and other bytes: whom the connection is for, and whose chain it takes.
 async fn open(
-    worker: &Worker,
+    worker: &Local,
     listener: &Arc<Listener>,
     mut stream: TcpStream,
     direct: Ends,
@@ -324,7 +337,7 @@ fn protocol_of(http: &HttpManager, transport: &Transport) -> Option<Protocol> {
     }
 }
 
-async fn choose(worker: &Worker, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Option<Chosen>> {
+async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Option<Chosen>> {
     let cells = listener.stats.cells(worker.index);
     let default = listener.chain_for(None);
     let speaks_tls = match default {

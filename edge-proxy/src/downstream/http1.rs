@@ -16,12 +16,12 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Request, Version};
 
-use crate::downstream::connection::{Command, Connection};
-use crate::downstream::tunnel::Tunnel;
+use crate::connection::{Command, Connection};
 use crate::fault::Fault;
 use crate::http::egress::{self, Echo};
 use crate::http::exchange::Exchange;
 use crate::http::local_reply::{self, Audience};
+use crate::http::tunnel::Tunnel;
 use crate::http1::Malformed;
 use crate::http1::head::{Limits, RequestHead, Unfinished};
 use crate::http1::inbound::Inbound;

@@ -8,7 +8,6 @@
 //! Why not hyper's server: there a stream that waits for a window hears nothing but that window, a connection that
 //! leaves waits for the client's word without end, and buffers are per stream.
 
-pub(crate) mod budget;
 mod keepalive;
 mod resets;
 mod stream;
@@ -27,11 +26,11 @@ use h2::server::{Builder, SendResponse};
 use http::Request;
 use tracing::debug;
 
-use crate::downstream::connection::{Command, Connection};
+use crate::connection::budget::{Budget, Counted};
+use crate::connection::{Command, Connection};
 use crate::downstream::io::ClientIo;
 use crate::http::exchange::Exchange;
 use crate::transport::Transport;
-use budget::{Budget, Counted};
 use keepalive::Keepalive;
 use resets::Resets;
 use stream::End;
@@ -48,7 +47,7 @@ pub(super) async fn serve(connection: &Rc<Connection>, transport: Transport, rep
     .await;
     let http = match opened {
         Some(Ok(http)) => http,
-        Some(Err(error)) => return connection.http2_failed(&error),
+        Some(Err(error)) => return failed(connection, &error),
         None => return,
     };
     let mut driver = Driver {
@@ -145,7 +144,7 @@ impl<F: Future<Output = End>> Driver<'_, F> {
                         begun = true;
                     }
                     Some(Err(error)) => {
-                        self.connection.http2_failed(&error);
+                        failed(self.connection, &error);
                         return Poll::Ready(None);
                     }
                     None => return Poll::Ready(None),
@@ -174,11 +173,9 @@ enum Verdict {
     TooManyResets,
 }
 
-impl Connection {
-    fn http2_failed(&self, error: &h2::Error) {
-        debug!(peer = %self.peer, %error, "HTTP/2 ended with an error");
-        if error.is_library() {
-            self.cells().downstream_cx_protocol_error.inc();
-        }
+fn failed(connection: &Connection, error: &h2::Error) {
+    debug!(peer = %connection.peer, %error, "HTTP/2 ended with an error");
+    if error.is_library() {
+        connection.cells().downstream_cx_protocol_error.inc();
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::transport::Transport;
 
 /// A client's byte stream.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustc_hash::FxHashSet;
 
 use crate::config::{RouteTableId, Snapshot};
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 
 /// Open connections; a place is used again after its connection has gone.
 #[derive(Debug, Default)]

@@ -10,22 +10,11 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::downstream::connection::{Accepted, Connection};
+use crate::connection::{Accepted, Connection};
 use crate::downstream::http1::{Ended, Switch};
-use crate::downstream::{http1, http2};
+use crate::downstream::{Clients, http1, http2};
 use crate::message::Protocol;
 use crate::transport::Transport;
-use crate::worker::Worker;
-
-/// Spawns what hyper wants to run beside a connection on the same thread.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LocalExecutor;
-
-impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor {
-    fn execute(&self, task: F) {
-        tokio::task::spawn_local(task);
-    }
-}
 
 /// The client connection preface of HTTP/2 (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -61,22 +50,17 @@ pub(super) async fn sniff(
 }
 
 /// Serves a connection to its end.
-pub(super) async fn run(
-    worker: &Rc<Worker>,
-    accepted: Accepted,
-    transport: Transport,
-    replay: Bytes,
-) -> io::Result<()> {
-    let connection = Connection::new(Rc::clone(worker), accepted);
+pub(super) async fn run(clients: &Clients, accepted: Accepted, transport: Transport, replay: Bytes) -> io::Result<()> {
+    let connection = Connection::new(Rc::clone(&clients.upstreams), accepted);
     let cells = connection.cells();
     cells.downstream_cx_total.inc();
     cells.downstream_cx_active.inc();
     if connection.is_secure() {
         cells.downstream_cx_ssl_total.inc();
     }
-    let place = worker.connections.add(Rc::clone(&connection));
+    let place = clients.connections.add(Rc::clone(&connection));
     // The configuration may have changed while the protocol was found out.
-    connection.follow(&worker.snapshot());
+    connection.follow(&clients.worker.snapshot());
     let served = match connection.protocol {
         Protocol::Http1 => {
             cells.downstream_cx_http1_total.inc();
@@ -87,8 +71,8 @@ pub(super) async fn run(
             serve_http2(&connection, transport, replay).await
         }
     };
-    worker.connections.remove(place);
-    worker.upstreams.client_left(connection.ends());
+    clients.connections.remove(place);
+    clients.upstreams.client_left(connection.ends());
     cells.downstream_cx_active.dec();
     cells.downstream_cx_destroy.inc();
     served

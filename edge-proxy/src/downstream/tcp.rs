@@ -9,7 +9,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -22,30 +21,29 @@ use crate::clock::{Kind, Timer};
 use crate::config::endpoint::HostId;
 use crate::config::listener::Listener;
 use crate::config::stream::TcpProxy;
+use crate::downstream::Clients;
 use crate::proxy_protocol::Ends;
 use crate::stats::Counter;
 use crate::transport::Transport;
 use crate::upstream::balance::Choice;
-use crate::upstream::connect;
 use crate::upstream::limits::{ConnectionGuard, may_connect};
-use crate::upstream::report;
-use crate::upstream::{Apart, RequestGuard};
-use crate::worker::Worker;
+use crate::upstream::{Apart, RequestGuard, Upstreams, connect, report};
 
 /// Bytes of a direction that wait to be written, at most; less when the listener allows less.
 const BUFFER: usize = 16 * 1024;
 
 /// Serves a connection with these ends to its last byte. `hello` was read of it already, to find out its server name.
 pub(super) async fn serve(
-    worker: &Rc<Worker>,
+    clients: &Clients,
     listener: &Listener,
     proxy: &TcpProxy,
     client: Transport,
     (hello, ends): (Bytes, Ends),
 ) -> io::Result<()> {
+    let worker = &clients.worker;
     let cells = proxy.stats.cells(worker.index);
     cells.downstream_cx_total.inc();
-    let Some(backend) = open(worker, proxy, ends).await else {
+    let Some(backend) = open(&clients.upstreams, proxy, ends).await else {
         return Ok(());
     };
     let now = worker.clock.now();
@@ -72,7 +70,7 @@ pub(super) async fn serve(
     let size = listener.per_connection_buffer_limit.clamp(1, BUFFER);
     let copying = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, size, size);
     let over = Deadlines {
-        worker,
+        clients,
         listener,
         timer: &timer,
         oldest: proxy.max_duration.and_then(|max| now.checked_add(max)),
@@ -102,7 +100,7 @@ enum Over {
 
 /// What bounds a stream.
 struct Deadlines<'a> {
-    worker: &'a Worker,
+    clients: &'a Clients,
     listener: &'a Listener,
     timer: &'a Timer,
     oldest: Option<Instant>,
@@ -115,7 +113,14 @@ impl Deadlines<'_> {
         let mut leaving = false;
         loop {
             // Looked at first, as the listener may have gone while the backend was connected to.
-            if !leaving && !self.worker.snapshot().listeners.contains_key(&self.listener.name) {
+            if !leaving
+                && !self
+                    .clients
+                    .worker
+                    .snapshot()
+                    .listeners
+                    .contains_key(&self.listener.name)
+            {
                 leaving = true;
                 self.leave();
             }
@@ -127,18 +132,18 @@ impl Deadlines<'_> {
                     Kind::Lifetime => Over::TooOld,
                     _ => Over::Idle,
                 }),
-                () = self.worker.listeners_changed.notified(), if !leaving => {}
+                () = self.clients.listeners_changed.notified(), if !leaving => {}
             }
         }
     }
 
     /// Shortens the life to the drain time.
     fn leave(&self) {
-        let now = self.worker.clock.now();
+        let now = self.clients.worker.clock.now();
         let left = self
             .oldest
             .map_or(Duration::MAX, |oldest| oldest.saturating_duration_since(now));
-        let drain_time = self.worker.shared.flags.drain_time();
+        let drain_time = self.clients.worker.shared.flags.drain_time();
         self.timer.set(Kind::Lifetime, now, Some(left.min(drain_time)));
     }
 }
@@ -152,7 +157,8 @@ struct Backend {
 }
 
 /// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
-async fn open(worker: &Rc<Worker>, proxy: &TcpProxy, ends: Ends) -> Option<Backend> {
+async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends) -> Option<Backend> {
+    let worker = &upstreams.worker;
     let snapshot = worker.snapshot();
     let cluster = proxy.shares.pick(worker.random.next());
     let Some(entry) = cluster.and_then(|id| snapshot.cluster(id)) else {
@@ -173,12 +179,12 @@ async fn open(worker: &Rc<Worker>, proxy: &TcpProxy, ends: Ends) -> Option<Backe
             avoid: &tried,
             draws,
         };
-        let Some(host) = worker.upstreams.balancers.pick(entry, &worker.random, choice) else {
+        let Some(host) = upstreams.balancers.pick(entry, &worker.random, choice) else {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };
         tried.push(host.id);
-        let pool = worker.upstreams.pool(worker.index, entry, host, Apart::default());
+        let pool = upstreams.pool(entry, host, Apart::default());
         let request = RequestGuard::new(&pool);
         match connect::stream(worker, &pool, ends).await {
             Ok((transport, open)) => {

@@ -26,8 +26,10 @@ use tracing::debug;
 use crate::config::endpoint::HostId;
 use crate::config::stream::UdpProxy;
 use crate::config::{ClusterId, Snapshot};
+use crate::downstream::Clients;
 use crate::downstream::udp::session::Session;
-use crate::worker::Worker;
+use crate::local::Local;
+use crate::upstream::Upstreams;
 
 /// One more than the largest payload, so that a larger one than is allowed can be told from one that fits.
 const BUFFER: usize = 1 << 16;
@@ -36,10 +38,11 @@ const BUFFER: usize = 1 << 16;
 const BATCH: usize = 64;
 
 /// Receives until it is told to stop; then all sessions end.
-pub(super) async fn serve(worker: Rc<Worker>, name: Arc<str>, socket: UdpSocket, stop: Rc<Notify>) {
-    let mut snapshot = worker.shared.snapshot.clone();
+pub(super) async fn serve(clients: Rc<Clients>, name: Arc<str>, socket: UdpSocket, stop: Rc<Notify>) {
+    let mut snapshot = clients.worker.shared.snapshot.clone();
     let sessions = Rc::new(Sessions {
-        worker,
+        worker: Rc::clone(&clients.worker),
+        upstreams: Rc::clone(&clients.upstreams),
         name,
         socket,
         open: RefCell::default(),
@@ -69,7 +72,8 @@ pub(super) async fn serve(worker: Rc<Worker>, name: Arc<str>, socket: UdpSocket,
 /// The sessions of one listening socket.
 #[derive(Debug)]
 struct Sessions {
-    worker: Rc<Worker>,
+    worker: Rc<Local>,
+    upstreams: Rc<Upstreams>,
     /// Of the listener.
     name: Arc<str>,
     socket: UdpSocket,

@@ -85,7 +85,7 @@ impl UpstreamBody {
     /// The exchange is complete: the connection may serve again.
     fn finish(&mut self) {
         if let Some(lease) = self.lease.take() {
-            lease.release(&self.exchange.connection.worker, self.guard.pool());
+            lease.release(&self.exchange.connection.upstreams, self.guard.pool());
         }
     }
 

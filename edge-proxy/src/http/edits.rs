@@ -12,7 +12,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::calendar::iso;
 use crate::config::header::{HeaderFieldRef, HeaderStep, HeaderTemplate, PutAction, StringCondition, TemplatePart};
 use crate::config::table::value_of;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
+use crate::local::hostname;
 use crate::message::Protocol;
 use crate::message::head::Head;
 
@@ -180,15 +181,6 @@ fn render_field(out: &mut String, field: &HeaderFieldRef, head: &Head) {
     let value = value.as_deref().unwrap_or("-");
     let end = field.max_len.unwrap_or(usize::MAX).min(value.len());
     out.push_str(value.get(..end).unwrap_or(value));
-}
-
-/// The host's name, read once.
-pub(crate) fn hostname() -> &'static str {
-    static NAME: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-        std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_or_else(|_| "-".to_owned(), |name| name.trim().to_owned())
-    });
-    &NAME
 }
 
 #[cfg(test)]

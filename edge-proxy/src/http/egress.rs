@@ -4,7 +4,7 @@ use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 
 use crate::config::listener::ServerHeader;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::http::body::ResponseBody;
 use crate::http::ingress::X_REQUEST_ID;
 use crate::message::Protocol;

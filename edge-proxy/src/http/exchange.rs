@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use crate::access_log::{self, Record};
 use crate::clock::{Kind, Timer};
-use crate::downstream::connection::Connection;
-use crate::downstream::tunnel::Tunnel;
+use crate::connection::Connection;
 use crate::fault::Fault;
+use crate::http::tunnel::Tunnel;
 use crate::message::Protocol;
 use crate::message::body::Arrival;
 use crate::upstream::HostPool;

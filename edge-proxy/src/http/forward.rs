@@ -20,7 +20,7 @@ use crate::config::endpoint::HostId;
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{SchemeOverride, Upgrade};
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
@@ -30,13 +30,13 @@ use crate::http::hashing::Hashed;
 use crate::http::ingress::Notes;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, hashing, local_reply, mirror, rewrite};
+use crate::local::Pinned;
 use crate::message::body::{Arrival, RequestBody};
 use crate::message::head::{Head, NotATarget};
 use crate::message::incoming::Incoming;
 use crate::message::replay::{Pull, SharedBody};
 use crate::upstream::connect::Speak;
 use crate::upstream::{Lease, RequestGuard};
-use crate::worker::Pinned;
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 

@@ -10,7 +10,7 @@ use crate::config::endpoint::hashing::{hash, seeded};
 use crate::config::hashing::{HashCookie, HashPolicy, HashSource};
 use crate::config::route::RegexRewrite;
 use crate::config::table::first_parameter;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::message::head::Head;
 
 /// What the policies of a route make of a request.

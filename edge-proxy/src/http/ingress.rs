@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
 use crate::config::listener::{PrefixedHeaders, StripPort, UnderscoreAction};
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};
 use crate::http::path::{Normalized, normalize};

@@ -15,9 +15,10 @@ use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::route::Mirror;
 use crate::config::table::without_port;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http1::buffers::LARGE_READ;
+use crate::local::Pinned;
 use crate::message::Protocol;
 use crate::message::body::RequestBody;
 use crate::message::head::Head;
@@ -26,8 +27,7 @@ use crate::message::replay::{Pull, SharedBody};
 use crate::upstream::balance::Choice;
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::below;
-use crate::upstream::{Apart, RequestGuard};
-use crate::worker::{Pinned, Worker};
+use crate::upstream::{Apart, RequestGuard, Upstreams};
 
 /// What a copy has in common with its request beside its head.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +47,9 @@ pub(crate) fn start(
     body: Option<&SharedBody>,
     terms: Terms,
 ) {
-    let (worker, downstream) = (&connection.worker, connection.protocol);
+    let (upstreams, downstream) = (&connection.upstreams, connection.protocol);
     for mirror in mirrors {
-        if !mirror.fraction.takes(worker.random.next()) {
+        if !mirror.fraction.takes(connection.worker.random.next()) {
             continue;
         }
         let mut head = head.clone();
@@ -62,8 +62,9 @@ pub(crate) fn start(
             te_trailers: terms.te_trailers,
         };
         let outgoing = Outgoing { head, body, extras };
-        let (worker, snapshot, mirror) = (Rc::clone(worker), Rc::clone(snapshot), mirror.clone());
+        let (upstreams, snapshot, mirror) = (Rc::clone(upstreams), Rc::clone(snapshot), mirror.clone());
         tokio::task::spawn_local(async move {
+            let worker = &upstreams.worker;
             let timer = worker.clock.timer();
             timer.set(
                 Kind::Route,
@@ -71,7 +72,7 @@ pub(crate) fn start(
                 terms.route.or(Some(Duration::from_secs(15))),
             );
             // The result concerns nobody.
-            let _ = send(&worker, &snapshot, &mirror, outgoing, downstream, &timer).await;
+            let _ = send(&upstreams, &snapshot, &mirror, outgoing, downstream, &timer).await;
         });
     }
 }
@@ -85,13 +86,14 @@ fn shadow(authority: &HeaderValue) -> HeaderValue {
 }
 
 async fn send(
-    worker: &Rc<Worker>,
+    upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
     mirror: &Mirror,
     outgoing: Outgoing<'static>,
     downstream: Protocol,
     timer: &Timer,
 ) -> Result<(), Fault> {
+    let worker = &upstreams.worker;
     let entry = snapshot.cluster(mirror.cluster).ok_or(Fault::NoRoute)?;
     let limit = entry.cluster.limits.max_requests;
     if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
@@ -101,19 +103,18 @@ async fn send(
         cells.upstream_rq_pending_overflow.inc();
         return Err(Fault::Overflow);
     }
-    let host = worker
-        .upstreams
+    let host = upstreams
         .balancers
         .pick(entry, &worker.random, Choice::default())
         .ok_or(Fault::NoHealthyUpstream)?;
     let authority = outgoing.head.authority_text();
     let apart = Apart::of(&entry.cluster, authority, None);
-    let pool = worker.upstreams.pool(worker.index, entry, host, apart);
+    let pool = upstreams.pool(entry, host, apart);
     let speak = Speak::of(&entry.cluster, downstream);
     let mut lease = match pool.checkout(speak) {
         Some(lease) => lease,
         None => {
-            let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(authority))));
+            let mut opening = pin!(pool.acquire(upstreams, speak, Some(without_port(authority))));
             let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
                 Poll::Ready(opened) => Poll::Ready(opened),
                 Poll::Pending => timer.poll_expired(cx).map(|_| Err(Fault::RouteTimeout)),
@@ -143,7 +144,7 @@ async fn send(
     })
     .await;
     if complete {
-        lease.release(worker, guard.pool());
+        lease.release(upstreams, guard.pool());
     }
     Ok(())
 }

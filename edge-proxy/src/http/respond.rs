@@ -7,7 +7,6 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 use crate::clock::Kind;
-use crate::downstream::tunnel::Tunnel;
 use crate::fault::Fault;
 use crate::http::body::{ResponseBody, UpstreamBody};
 use crate::http::edits::{self, Scene};
@@ -15,6 +14,7 @@ use crate::http::egress::remove_hop_by_hop;
 use crate::http::forward::{Answer, Forwarding};
 use crate::http::ingress::restore_upgrade;
 use crate::http::local_reply::{self, Audience};
+use crate::http::tunnel::Tunnel;
 use crate::message::Protocol;
 use crate::message::head::Head;
 use crate::upstream::{HostPool, Lease};

@@ -12,15 +12,15 @@ use crate::config::filter::RouteFilters;
 use crate::config::listener::HttpManager;
 use crate::config::route::{Action, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
 use crate::config::table::{RouteTable, TlsRequirement};
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
 use crate::http::filters::Chain;
 use crate::http::local_reply::Audience;
 use crate::http::{Arrived, forward, local_reply, redirect_to, rewrite};
+use crate::local::Pinned;
 use crate::message::head::Head;
-use crate::worker::Pinned;
 
 /// Where the routes of a connection are looked up.
 pub(crate) struct Site<'a> {

@@ -20,6 +20,7 @@ use crate::config::cluster::{Cluster, UpstreamProtocol};
 use crate::config::endpoint::{Host, HostAddress};
 use crate::config::tls::{Sni, UpstreamTls};
 use crate::fault::{Fault, TlsFailure};
+use crate::local::Local;
 use crate::message::Protocol;
 use crate::proxy_protocol::{self, Ends};
 use crate::socket_options;
@@ -28,7 +29,6 @@ use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
 use crate::upstream::limits::ConnectionGuard;
 use crate::upstream::pool::HostPool;
-use crate::worker::Worker;
 
 /// What to speak to a host for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) enum Fresh {
 
 /// Opens a connection for the pool. `name` is the request's host where the TLS server name follows it.
 pub(crate) async fn connect(
-    worker: &Rc<Worker>,
+    worker: &Local,
     pool: &Rc<HostPool>,
     speak: Speak,
     name: Option<&str>,
@@ -89,7 +89,7 @@ pub(crate) async fn connect(
 
 /// Opens a connection for bytes that are not HTTP, which a client with these ends sends, and counts it as open.
 pub(crate) async fn stream(
-    worker: &Rc<Worker>,
+    worker: &Local,
     pool: &Rc<HostPool>,
     ends: Ends,
 ) -> Result<(Transport, ConnectionGuard), Fault> {
@@ -127,7 +127,7 @@ async fn in_time<T>(pool: &HostPool, opening: impl Future<Output = io::Result<T>
 }
 
 async fn handshake(
-    worker: &Rc<Worker>,
+    worker: &Local,
     pool: &Rc<HostPool>,
     speak: Speak,
     name: Option<&str>,

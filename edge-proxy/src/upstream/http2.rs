@@ -14,7 +14,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 
 use crate::config::cluster::Cluster;
-use crate::downstream::LocalExecutor;
+use crate::local::LocalExecutor;
 use crate::message::body::RequestBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;

@@ -14,13 +14,14 @@ use hyper::Response;
 use crate::fault::Fault;
 use crate::http1::Failure;
 use crate::http1::head::ResponseHead;
+use crate::local::Local;
 use crate::message::body::{Broken, RequestBody};
 use crate::message::head::Head;
 use crate::message::outgoing::{Outgoing, from_http2, into_http2};
+use crate::upstream::Upstreams;
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Stream;
 use crate::upstream::pool::HostPool;
-use crate::worker::Worker;
 
 /// A connection that was used a shorter while ago is not expected to be closed: servers wait for a second and more.
 const RESTED: Duration = Duration::from_millis(100);
@@ -60,7 +61,7 @@ impl Lease {
     pub(crate) async fn send(
         &mut self,
         outgoing: Outgoing<'_>,
-        worker: &Worker,
+        worker: &Local,
         room: impl Fn() -> usize,
         poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
     ) -> Result<Response<()>, SendFailure> {
@@ -138,9 +139,9 @@ impl Lease {
 
     /// Gives the connection back after a complete exchange. (Dropping a lease gives up an incomplete one: HTTP/1
     /// closes the connection, HTTP/2 resets the stream.)
-    pub(crate) fn release(self, worker: &Worker, pool: &Rc<HostPool>) {
+    pub(crate) fn release(self, upstreams: &Upstreams, pool: &Rc<HostPool>) {
         if let Self::Http1(connection) = self {
-            pool.put_back(worker, connection);
+            pool.put_back(upstreams, connection);
         }
     }
 }
@@ -148,7 +149,7 @@ impl Lease {
 async fn send_http1(
     connection: &mut Http1Connection,
     outgoing: Outgoing<'_>,
-    worker: &Worker,
+    worker: &Local,
     room: impl Fn() -> usize,
     mut poll_limit: impl FnMut(&mut Context<'_>) -> Poll<Fault>,
 ) -> Result<Response<()>, SendFailure> {

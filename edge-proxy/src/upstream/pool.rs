@@ -15,12 +15,12 @@ use crate::config::endpoint::Host;
 use crate::fault::Fault;
 use crate::proxy_protocol::Ends;
 use crate::stats::{ClusterCells, WorkerIndex};
+use crate::upstream::Upstreams;
 use crate::upstream::connect::{Fresh, Speak};
 use crate::upstream::http1::Http1Connection;
 use crate::upstream::http2::Http2Connection;
 use crate::upstream::lease::Lease;
 use crate::upstream::limits::{PendingGuard, below, host_may_connect};
-use crate::worker::Worker;
 
 /// An HTTP/2 connection that is being opened, and who waits for it.
 type Opening = Rc<tokio::sync::watch::Receiver<Option<Result<(), Fault>>>>;
@@ -116,11 +116,11 @@ impl HostPool {
     /// A connection, opened if need be.
     pub(crate) async fn acquire(
         self: &Rc<Self>,
-        worker: &Rc<Worker>,
+        upstreams: &Rc<Upstreams>,
         speak: Speak,
         name: Option<&str>,
     ) -> Result<Lease, Fault> {
-        let workers = worker.shared.workers;
+        let workers = upstreams.worker.shared.workers;
         let _pending = PendingGuard::new(self, workers).ok_or(Fault::Overflow)?;
         loop {
             if let Some(lease) = self.checkout(speak) {
@@ -142,7 +142,7 @@ impl HostPool {
                 self.room.notified().await;
                 continue;
             }
-            return self.open(worker, speak, name).await;
+            return self.open(upstreams, speak, name).await;
         }
     }
 
@@ -166,24 +166,29 @@ impl HostPool {
                 }))
     }
 
-    async fn open(self: &Rc<Self>, worker: &Rc<Worker>, speak: Speak, name: Option<&str>) -> Result<Lease, Fault> {
+    async fn open(
+        self: &Rc<Self>,
+        upstreams: &Rc<Upstreams>,
+        speak: Speak,
+        name: Option<&str>,
+    ) -> Result<Lease, Fault> {
         if !self.is_shared(speak) {
-            let fresh = super::connect::connect(worker, self, speak, name).await?;
-            return Ok(self.take_in(worker, speak, fresh));
+            let fresh = super::connect::connect(&upstreams.worker, self, speak, name).await?;
+            return Ok(self.take_in(upstreams, speak, fresh));
         }
         // Opened by a task, so that those who share it do not depend on whoever asked first.
         let (done, opening) = tokio::sync::watch::channel(None);
         *self.opening.borrow_mut() = Some(Rc::new(opening));
         let (give, take) = tokio::sync::oneshot::channel();
-        let (pool, worker, name) = (Rc::clone(self), Rc::clone(worker), name.map(str::to_owned));
+        let (pool, upstreams, name) = (Rc::clone(self), Rc::clone(upstreams), name.map(str::to_owned));
         tokio::task::spawn_local(async move {
-            let opened = super::connect::connect(&worker, &pool, speak, name.as_deref()).await;
+            let opened = super::connect::connect(&upstreams.worker, &pool, speak, name.as_deref()).await;
             pool.opening.borrow_mut().take();
             let result = opened.as_ref().map(|_| ()).map_err(|fault| *fault);
-            let lease = opened.map(|fresh| pool.take_in(&worker, speak, fresh));
+            let lease = opened.map(|fresh| pool.take_in(&upstreams, speak, fresh));
             if let Err(Ok(lease)) = give.send(lease) {
                 // Whoever asked has gone; the connection stays for others.
-                lease.release(&worker, &pool);
+                lease.release(&upstreams, &pool);
             }
             let _ = done.send(Some(result));
         });
@@ -191,30 +196,30 @@ impl HostPool {
     }
 
     /// Notes what was chosen, and gives a place on the connection.
-    fn take_in(self: &Rc<Self>, worker: &Worker, speak: Speak, fresh: Fresh) -> Lease {
+    fn take_in(self: &Rc<Self>, upstreams: &Upstreams, speak: Speak, fresh: Fresh) -> Lease {
         if speak == Speak::Negotiate {
             self.chose_http1.set(matches!(fresh, Fresh::Http1(_)));
         }
         match fresh {
             Fresh::Http1(connection) => Lease::Http1(connection),
-            Fresh::Http2(connection) => self.adopt(worker, connection),
+            Fresh::Http2(connection) => self.adopt(upstreams, connection),
         }
     }
 
-    fn adopt(self: &Rc<Self>, worker: &Worker, connection: Rc<Http2Connection>) -> Lease {
+    fn adopt(self: &Rc<Self>, upstreams: &Upstreams, connection: Rc<Http2Connection>) -> Lease {
         let stream = connection.stream(self);
         if self.closed.get() {
             connection.close();
         } else {
             self.http2.borrow_mut().push(connection);
-            worker.upstreams.look_after();
+            upstreams.look_after();
         }
         Lease::Http2(stream)
     }
 
     /// Takes an HTTP/1 connection back.
-    pub(crate) fn put_back(&self, worker: &Worker, mut connection: Box<Http1Connection>) {
-        let now = worker.clock.recent();
+    pub(crate) fn put_back(&self, upstreams: &Upstreams, mut connection: Box<Http1Connection>) {
+        let now = upstreams.worker.clock.recent();
         let cluster = &self.cluster;
         let spent = cluster
             .max_requests_per_connection
@@ -238,7 +243,7 @@ impl HostPool {
             self.room.notify_one();
         }
         if first {
-            worker.upstreams.look_after();
+            upstreams.look_after();
         }
     }
 

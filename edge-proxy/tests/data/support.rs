@@ -72,7 +72,7 @@ impl Proxy {
             sockets: sockets_receiver,
             drain: drain_receiver,
             flags: RuntimeFlags::default(),
-            logs: edge_proxy::access_log::writer::LogWriter::default(),
+            logs: edge_proxy::log_files::writer::LogWriter::default(),
             stats: Arc::new(ServerStats::new("", "", config.workers)),
             admin_address: None,
         });

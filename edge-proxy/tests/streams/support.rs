@@ -52,7 +52,7 @@ impl Proxy {
             sockets: sockets_reader,
             drain: drain_reader,
             flags: RuntimeFlags::default(),
-            logs: edge_proxy::access_log::writer::LogWriter::default(),
+            logs: edge_proxy::log_files::writer::LogWriter::default(),
             stats: Arc::new(ServerStats::new("", "", workers)),
             admin_address: None,
         });

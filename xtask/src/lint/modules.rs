@@ -2,6 +2,7 @@
 //! with nothing but what lies below it.
 //!
 //! A module is a file below `src/` with the folder of its name. Tests don't count: they may look at everything.
+//! The layers of edge-proxy are told in ARCHITECTURE.md, and held here: a module names only what stands below it there.
 
 use super::files;
 use anyhow::Result;
@@ -11,37 +12,65 @@ use std::{
     path::Path,
 };
 
-/// Crates whose modules are layers, with those modules that name each other in a circle still: they count as one, so that
-/// no further one joins them unseen.
-const LAYERED: [(&str, &[&str]); 2] = [
-    ("edge-runtime", &[]),
-    (
-        "edge-proxy",
-        &[
-            "access_log",
-            "downstream",
-            "http",
-            "shared",
-            "upstream",
-            "worker",
-        ],
-    ),
-];
+/// Crates whose modules are layers.
+const LAYERED: [&str; 2] = ["edge-runtime", "edge-proxy"];
+
+/// Where the layers of edge-proxy are told, from the top to the floor: a row of the table below this title is a layer.
+const LAYERS: (&str, &str) = ("ARCHITECTURE.md", "### Inside edge-proxy");
 
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Says which modules stand in a circle.
 pub(super) fn check(root: &Path, findings: &mut Vec<String>) -> Result<()> {
-    for (name, together) in LAYERED {
+    for name in LAYERED {
         let source = root.join(name).join("src");
-        if let Some(circle) = circle(&joined(graph(&source)?, together)) {
+        if let Some(circle) = circle(&graph(&source)?) {
             findings.push(format!(
                 "{name}/src/lib.rs:1: modules in a circle: {}",
                 circle.join(" → ")
             ));
         }
     }
+    let text = fs::read_to_string(root.join(LAYERS.0))?;
+    let layers = layers(&text);
+    let misplaced = misplaced(&graph(&root.join("edge-proxy/src"))?, &layers);
+    findings.extend(
+        misplaced
+            .iter()
+            .map(|finding| format!("{}:1: edge-proxy: {finding}", LAYERS.0)),
+    );
     Ok(())
+}
+
+/// The layers that a document tells, the highest first.
+fn layers(document: &str) -> Vec<Vec<&str>> {
+    let table = document.split(LAYERS.1).nth(1).unwrap_or_default();
+    let lines = table.lines().skip_while(|line| !line.starts_with("| `"));
+    let rows = lines.take_while(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let first = row.split('|').nth(1).unwrap_or_default();
+        first.split('`').skip(1).step_by(2).collect()
+    })
+    .collect()
+}
+
+/// What doesn't stand where the layers say.
+fn misplaced(graph: &Graph, layers: &[Vec<&str>]) -> Vec<String> {
+    let place = |module: &str| layers.iter().position(|layer| layer.contains(&module));
+    let mut findings = Vec::new();
+    for (module, names) in graph {
+        let Some(own) = place(module) else {
+            findings.push(format!("`{module}` is in no layer"));
+            continue;
+        };
+        let above = names
+            .iter()
+            .filter(|name| place(name).is_some_and(|other| other <= own));
+        findings.extend(above.map(|name| format!("`{module}` names `{name}`, which isn't below it")));
+    }
+    let told = layers.iter().flatten().filter(|module| !graph.contains_key(**module));
+    findings.extend(told.map(|module| format!("`{module}` is a layer and no module")));
+    findings
 }
 
 /// Which top module names which others.
@@ -66,24 +95,6 @@ fn graph(source: &Path) -> Result<Graph> {
         names.retain(|name| name != module && modules.contains(name));
     }
     Ok(graph)
-}
-
-/// The graph with some modules as one.
-fn joined(graph: Graph, together: &[&str]) -> Graph {
-    let name = |module: String| match together.contains(&module.as_str()) {
-        true => together.join("+"),
-        false => module,
-    };
-    let mut joined = Graph::new();
-    for (module, names) in graph {
-        let module = name(module);
-        let names = names.into_iter().map(name).filter(|named| *named != module);
-        joined
-            .entry(module.clone())
-            .or_default()
-            .extend(names.collect::<Vec<_>>());
-    }
-    joined
 }
 
 /// What stands behind `crate::` in the product's part of a file.
@@ -156,21 +167,39 @@ mod tests {
         assert_eq!(names(text), ["Error", "a", "b", "c"].map(str::to_owned).into());
     }
 
+    fn graph(edges: &[(&str, &str)]) -> Graph {
+        let mut graph = Graph::new();
+        for (from, to) in edges {
+            graph.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+        }
+        graph
+    }
+
+    #[test]
+    fn a_module_names_only_what_stands_below_it() {
+        let document = "# Title\n### Inside edge-proxy\n\nText.\n\n| layer | what |\n|---|---|\n| `a` | top: `z` |\n\
+                        | `b`, `c` | |\n\n| `d` | another table |\n";
+        let layers = layers(document);
+        assert_eq!(layers, [vec!["a"], vec!["b", "c"]]);
+        let mut below = graph(&[("a", "b"), ("a", "c")]);
+        below.extend(["b", "c"].map(|module| (module.to_owned(), BTreeSet::new())));
+        assert!(misplaced(&below, &layers).is_empty());
+        let told = misplaced(&graph(&[("b", "c"), ("c", "a"), ("d", "b")]), &layers);
+        assert_eq!(
+            told,
+            [
+                "`b` names `c`, which isn't below it",
+                "`c` names `a`, which isn't below it",
+                "`d` is in no layer",
+                "`a` is a layer and no module"
+            ]
+        );
+    }
+
     #[test]
     fn a_circle_is_told_with_its_way() {
-        let graph = |edges: &[(&str, &str)]| {
-            let mut graph = Graph::new();
-            for (from, to) in edges {
-                graph.entry((*from).to_owned()).or_default().insert((*to).to_owned());
-            }
-            graph
-        };
         assert_eq!(circle(&graph(&[("a", "b"), ("a", "c"), ("b", "c")])), None);
         let way = circle(&graph(&[("a", "b"), ("b", "c"), ("c", "b")])).unwrap();
         assert_eq!(way.join(" → "), "b → c → b");
-        let circles = graph(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "b")]);
-        assert_eq!(circle(&joined(circles.clone(), &["b", "c", "d"])), None);
-        let way = circle(&joined(circles, &["b", "c"])).unwrap();
-        assert_eq!(way.join(" → "), "b+c → d → b+c");
     }
 }

@@ -17,7 +17,7 @@ use http::response::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
 
-use crate::downstream::http2::budget::{Budget, Counted, Share};
+use crate::connection::budget::{Budget, Counted, Share};
 use crate::downstream::http2::tunnel::Bidirectional;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;

@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 use h2::{RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::downstream::http2::budget::{Counted, Share};
+use crate::connection::budget::{Counted, Share};
 use crate::downstream::http2::stream::poll_window;
 
 /// The most that is copied for one write.

@@ -54,7 +54,7 @@ impl Session {
         proxy: &Arc<UdpProxy>,
         client: SocketAddr,
     ) -> Option<Self> {
-        let worker = &sessions.worker;
+        let (worker, upstreams) = (&sessions.worker, &sessions.upstreams);
         let own = proxy.stats.cells(worker.index);
         let Some(entry) = snapshot.cluster(proxy.route.pick(client.port())) else {
             own.downstream_sess_no_route.inc();
@@ -66,11 +66,7 @@ impl Session {
             cells.upstream_cx_overflow.inc();
             return None;
         }
-        let Some(host) = worker
-            .upstreams
-            .balancers
-            .pick(entry, &worker.random, Choice::default())
-        else {
+        let Some(host) = upstreams.balancers.pick(entry, &worker.random, Choice::default()) else {
             cells.upstream_cx_none_healthy.inc();
             return None;
         };
@@ -85,7 +81,7 @@ impl Session {
         };
         own.downstream_sess_total.inc();
         own.downstream_sess_active.inc();
-        let pool = worker.upstreams.pool(worker.index, entry, host, Apart::default());
+        let pool = upstreams.pool(entry, host, Apart::default());
         let path = Rc::new(Path {
             worker: worker.index,
             client,

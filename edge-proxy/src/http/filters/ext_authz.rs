@@ -12,9 +12,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
+use crate::calls::ask::{Question, Told, ask};
 use crate::config::filter::authorizer::{Authorizer, AuthorizerForm, AuthorizerOfRoute};
 use crate::fault::Fault;
-use crate::http::ask::{Question, Told, ask};
 use crate::http::body::ResponseBody;
 use crate::http::filters::{Flow, buffer, within};
 use crate::http::local_reply::Audience;
@@ -90,11 +90,16 @@ impl<'a> Authorizing<'a> {
             }
         }
         let question = self.question(arrived, content);
-        let worker = Rc::clone(&arrived.exchange.connection.worker);
-        let snapshot = worker.snapshot();
+        let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
+        let snapshot = upstreams.worker.snapshot();
         let told = match question {
             Some(question) => {
-                match within(arrived, ask(&worker, &snapshot, question, self.filter.retry.as_deref())).await {
+                match within(
+                    arrived,
+                    ask(&upstreams, &snapshot, question, self.filter.retry.as_deref()),
+                )
+                .await
+                {
                     Ok(told) => told,
                     Err(answer) => return answer,
                 }

@@ -75,8 +75,8 @@ impl<'a> Processing<'a> {
     }
 
     fn talk(&mut self, exchange: &Exchange) -> Rc<Talk> {
-        let worker = &exchange.connection.worker;
-        let talk = self.talk.get_or_insert_with(|| Talk::new(self.processor, worker));
+        let upstreams = &exchange.connection.upstreams;
+        let talk = self.talk.get_or_insert_with(|| Talk::new(self.processor, upstreams));
         Rc::clone(talk)
     }
 

@@ -19,16 +19,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use http_body::{Body as _, Frame, SizeHint};
 use serde_json::Value;
 
+use crate::calls::ask::{Question, ask};
+use crate::calls::grpc;
 use crate::clock::Kind;
 use crate::config::filter::global_rate_limit::{GlobalRateLimits, GlobalRule, RateLimitService, When};
-use crate::http::ask::{Question, ask};
 use crate::http::body::{FilteredBody, ResponseBody};
 use crate::http::exchange::Exchange;
 use crate::http::filters::{Flow, description, within};
 use crate::http::local_reply::Audience;
-use crate::http::{Arrived, call, local_reply};
+use crate::http::{Arrived, local_reply};
 use crate::message::body::Broken;
-use crate::worker::Worker;
+use crate::upstream::Upstreams;
 
 mod headers;
 
@@ -48,7 +49,7 @@ pub(super) struct Counted<'a> {
 
 /// What is told when a request is over, however it ends.
 struct Later {
-    worker: Rc<Worker>,
+    upstreams: Rc<Upstreams>,
     question: Option<Question>,
 }
 
@@ -61,10 +62,10 @@ impl std::fmt::Debug for Later {
 impl Drop for Later {
     fn drop(&mut self) {
         let Some(question) = self.question.take() else { return };
-        let worker = Rc::clone(&self.worker);
+        let upstreams = Rc::clone(&self.upstreams);
         tokio::task::spawn_local(async move {
-            let snapshot = worker.snapshot();
-            if let Err(fault) = ask(&worker, &snapshot, question, None).await {
+            let snapshot = upstreams.worker.snapshot();
+            if let Err(fault) = ask(&upstreams, &snapshot, question, None).await {
                 tracing::debug!(?fault, "a request that is over was not counted");
             }
         });
@@ -84,11 +85,11 @@ impl<'a> Counted<'a> {
 
     /// Lets a request through that is within its limits.
     pub(super) async fn request(&mut self, arrived: &mut Arrived<'_>) -> Flow {
-        let worker = Rc::clone(&arrived.exchange.connection.worker);
+        let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
         let (_, over) = self.describe(arrived, When::Over);
         if !over.is_empty() {
             self.later = Some(Later {
-                worker: Rc::clone(&worker),
+                upstreams: Rc::clone(&upstreams),
                 question: Some(self.question(over)),
             });
         }
@@ -97,12 +98,12 @@ impl<'a> Counted<'a> {
             return Flow::Continue;
         }
         let question = self.question(descriptors);
-        let snapshot = worker.snapshot();
-        let told = match within(arrived, ask(&worker, &snapshot, question, None)).await {
+        let snapshot = upstreams.worker.snapshot();
+        let told = match within(arrived, ask(&upstreams, &snapshot, question, None)).await {
             Ok(told) => told,
             Err(answer) => return answer,
         };
-        let said = told.ok().and_then(|told| call::message::<RateLimitResponse>(&told));
+        let said = told.ok().and_then(|told| grpc::message::<RateLimitResponse>(&told));
         let Some(said) = said else {
             return self.unanswered(arrived);
         };
@@ -123,7 +124,7 @@ impl<'a> Counted<'a> {
             descriptors,
             hits_addend: 0,
         };
-        let (head, body) = call::of(SHOULD_RATE_LIMIT, &self.service.authority, &message);
+        let (head, body) = grpc::of(SHOULD_RATE_LIMIT, &self.service.authority, &message);
         Question {
             cluster: self.service.cluster,
             head,

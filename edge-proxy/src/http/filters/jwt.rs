@@ -12,12 +12,12 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
 
+use crate::calls::ask::{Question, ask};
 use crate::config::filter::jwt::{
     Asked, Claim, Issuer, KeySet, KeySource, Known, RemoteKeys, Requirement, TokenPlace, Tokens,
 };
 use crate::cookies;
 use crate::http::Arrived;
-use crate::http::ask::{Question, ask};
 use crate::http::filters::{Flow, query, realm, within};
 use crate::message::head::Head;
 use token::{Failure, Token};
@@ -59,8 +59,8 @@ pub(super) async fn request(tokens: &Tokens, asked: &Asked, arrived: &mut Arrive
 
 /// Fetches keys that are missing or old.
 async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), Flow> {
-    let worker = Rc::clone(&arrived.exchange.connection.worker);
-    let known = || remote.known(worker.clock.now());
+    let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
+    let known = || remote.known(upstreams.worker.clock.now());
     let _fetching = match known() {
         Known::Enough => return Ok(()),
         // Others go on with what there is.
@@ -84,8 +84,8 @@ async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), F
         timeout: remote.timeout,
         is_call: false,
     };
-    let snapshot = worker.snapshot();
-    let told = within(arrived, ask(&worker, &snapshot, question, remote.retry.as_deref())).await?;
+    let snapshot = upstreams.worker.snapshot();
+    let told = within(arrived, ask(&upstreams, &snapshot, question, remote.retry.as_deref())).await?;
     let keys = match told {
         Ok(told) if told.status == StatusCode::OK => KeySet::read(&told.body),
         Ok(told) => Err(format!("the answer is {}", told.status)),
@@ -94,7 +94,7 @@ async fn refresh(remote: &RemoteKeys, arrived: &mut Arrived<'_>) -> Result<(), F
     if let Err(why) = &keys {
         tracing::warn!(authority = ?remote.authority, why, "keys can't be fetched");
     }
-    remote.keep(keys.ok(), worker.clock.now());
+    remote.keep(keys.ok(), upstreams.worker.clock.now());
     Ok(())
 }
 

@@ -20,12 +20,12 @@ use crate::fault::Fault;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
-use crate::http::{local_reply, respond, retry, rewrite};
+use crate::http::{local_reply, respond, rewrite};
 use crate::message::body::RequestBody;
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::upstream::balance::{Choice, Retrying};
-use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, report};
+use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, report, retry};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
@@ -92,7 +92,7 @@ impl<'a> Forwarding<'a> {
     fn begin_retry(&self) -> Option<Retrying<'_>> {
         let worker = &self.exchange.connection.worker;
         let cells = self.entry.cluster.stats.cells(worker.index);
-        let balancers = &worker.upstreams.balancers;
+        let balancers = &self.exchange.connection.upstreams.balancers;
         let retrying = balancers.begin_retry(self.entry, worker.shared.workers);
         match retrying {
             Some(_) => cells.upstream_rq_retry.inc(),
@@ -225,6 +225,7 @@ impl<'a> Forwarding<'a> {
 
     fn pick(&mut self, head: &Head, number: u32) -> Result<Rc<HostPool>, Fault> {
         let worker = &self.exchange.connection.worker;
+        let upstreams = &self.exchange.connection.upstreams;
         let (entry, cells) = (self.entry, self.entry.cluster.stats.cells(worker.index));
         let workers = worker.shared.workers;
         let limit = entry.cluster.limits.max_requests;
@@ -250,7 +251,7 @@ impl<'a> Forwarding<'a> {
                 avoid,
                 draws,
             };
-            let balanced = || worker.upstreams.balancers.pick(entry, &worker.random, choice);
+            let balanced = || upstreams.balancers.pick(entry, &worker.random, choice);
             host.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
         });
         let host = host.inspect_err(|_| cells.upstream_cx_none_healthy.inc())?;
@@ -259,14 +260,14 @@ impl<'a> Forwarding<'a> {
         }
         let ends = self.exchange.connection.ends();
         let apart = Apart::of(&entry.cluster, head.authority_text(), Some(ends));
-        Ok(worker.upstreams.pool(worker.index, entry, host, apart))
+        Ok(upstreams.pool(entry, host, apart))
     }
 
     async fn open(&self, pool: &Rc<HostPool>, head: &Head) -> Result<Lease, Fault> {
-        let worker = &self.exchange.connection.worker;
+        let upstreams = &self.exchange.connection.upstreams;
         let name = crate::config::table::without_port(head.authority_text());
         // Boxed: large, and the usual request finds a connection.
-        let opening = Box::pin(pool.acquire(worker, self.speak, Some(name)));
+        let opening = Box::pin(pool.acquire(upstreams, self.speak, Some(name)));
         match self.within_limits(opening, Some(pool)).await {
             Ok(opened) => opened.map_err(|fault| self.failed(fault, pool)),
             Err(fault) => Err(self.failed(fault, pool)),

@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Notes, Seen};
 use crate::config::listener::{Detection, ForwardClientCert, SchemeOverride};
-use crate::downstream::connection::Connection;
-use crate::downstream::peer::PeerCertificate;
+use crate::connection::Connection;
+use crate::connection::peer::PeerCertificate;
 use crate::fault::Fault;
 use crate::message::head::Head;
 

@@ -17,9 +17,10 @@ use envoy_types::pb::google::protobuf::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use super::{Changes, Decision, Denial, is_of_message};
+use crate::calls::ask::Told;
+use crate::calls::grpc;
 use crate::config::filter::authorizer::Authorizer;
-use crate::http::ask::Told;
-use crate::http::{Arrived, call};
+use crate::http::Arrived;
 use crate::message::Protocol;
 use crate::message::head::Head;
 
@@ -33,7 +34,7 @@ pub(super) fn question(
     let message = CheckRequest {
         attributes: Some(attributes(filter, told, arrived, content)),
     };
-    call::of(
+    grpc::of(
         "/envoy.service.auth.v3.Authorization/Check",
         &filter.authority,
         &message,
@@ -128,7 +129,7 @@ fn seen(filter: &Authorizer, head: &Head) -> HashMap<String, String> {
 
 /// What a service has said.
 pub(super) fn decision(told: &Told) -> Decision {
-    let Some(response) = call::message::<CheckResponse>(told) else {
+    let Some(response) = grpc::message::<CheckResponse>(told) else {
         return Decision::Nothing;
     };
     let is_allowed = response.status.as_ref().is_none_or(|status| status.code == 0);

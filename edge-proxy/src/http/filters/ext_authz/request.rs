@@ -4,9 +4,9 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Changes, Decision, Denial, is_of_message};
+use crate::calls::ask::Told;
 use crate::config::filter::authorizer::{Authorizer, AuthorizerPath};
 use crate::config::header::StringCondition;
-use crate::http::ask::Told;
 use crate::message::head::Head;
 
 /// What a service is asked: method and path, the credentials, and the headers that it may see. `None` where that is no

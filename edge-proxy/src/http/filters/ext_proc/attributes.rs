@@ -7,7 +7,7 @@ use envoy_types::pb::google::protobuf::{Struct, Value};
 use http::{HeaderName, StatusCode, header};
 
 use crate::config::filter::processor::Attribute;
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::http::ingress::X_REQUEST_ID;
 use crate::message::Protocol;
 use crate::message::head::Head;

@@ -24,12 +24,13 @@ use prost::Message as _;
 
 use super::message;
 use super::mutation::Invalid;
+use crate::calls::conversation::{Conversation, Ending};
+use crate::calls::grpc;
 use crate::clock::{Kind, Timer};
 use crate::config::access::Metadata;
 use crate::config::filter::processor::{BodyMode, Mode, Modes, Override, Processor, Role};
-use crate::http::call;
-use crate::http::conversation::{Conversation, Ending};
-use crate::worker::Worker;
+use crate::local::Local;
+use crate::upstream::Upstreams;
 
 const PROCESS: &str = "/envoy.service.ext_proc.v3.ExternalProcessor/Process";
 
@@ -111,7 +112,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(worker: &Worker) -> Self {
+    fn new(worker: &Local) -> Self {
         Self {
             head: Cell::new(false),
             pieces: Cell::new(0),
@@ -148,7 +149,7 @@ impl Side {
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) processor: Arc<Processor>,
-    worker: Rc<Worker>,
+    upstreams: Rc<Upstreams>,
     stream: RefCell<Option<Conversation>>,
     modes: Cell<Modes>,
     is_over: Cell<bool>,
@@ -160,16 +161,16 @@ pub(super) struct Talk {
 
 impl Talk {
     /// One that hasn't begun.
-    pub(super) fn new(processor: &Arc<Processor>, worker: &Rc<Worker>) -> Rc<Self> {
+    pub(super) fn new(processor: &Arc<Processor>, upstreams: &Rc<Upstreams>) -> Rc<Self> {
         Rc::new(Self {
             modes: Cell::new(processor.modes),
             processor: Arc::clone(processor),
             stream: RefCell::default(),
             is_over: Cell::new(false),
             refusal: RefCell::default(),
-            sides: [Side::new(worker), Side::new(worker)],
+            sides: [Side::new(&upstreams.worker), Side::new(&upstreams.worker)],
             metadata: RefCell::default(),
-            worker: Rc::clone(worker),
+            upstreams: Rc::clone(upstreams),
         })
     }
 
@@ -225,8 +226,8 @@ impl Talk {
         let mut stream = self.stream.borrow_mut();
         let stream = stream.get_or_insert_with(|| {
             message.protocol_config = Some(message::protocol(self.modes.get()));
-            let head = call::head(PROCESS, &self.processor.authority);
-            Conversation::begin(&self.worker, self.processor.cluster, head, self.processor.patience)
+            let head = grpc::head(PROCESS, &self.processor.authority);
+            Conversation::begin(&self.upstreams, self.processor.cluster, head, self.processor.patience)
         });
         if !self.is_watched() {
             self.expect(way, message.request.as_ref());
@@ -253,7 +254,8 @@ impl Talk {
     }
 
     fn wait(&self, side: &Side, time: Duration) {
-        side.timer.set(Kind::Route, self.worker.clock.now(), Some(time));
+        side.timer
+            .set(Kind::Route, self.upstreams.worker.clock.now(), Some(time));
     }
 
     /// Whether as much waits for the service as may. Who asks is woken when less does.

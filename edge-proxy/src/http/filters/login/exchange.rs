@@ -8,9 +8,9 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode, header};
 use serde_json::Value;
 
+use crate::calls::ask::{Question, ask};
 use crate::config::filter::login::{ClientProof, TokenEndpoint, escape};
 use crate::http::Arrived;
-use crate::http::ask::{Question, ask};
 use crate::http::filters::{Flow, within};
 use crate::message::head::Head;
 
@@ -59,9 +59,9 @@ pub(super) async fn tokens(
     let Some(question) = question(endpoint, secret, grant) else {
         return Ok(Err(Failure::Unusable));
     };
-    let worker = Rc::clone(&arrived.exchange.connection.worker);
-    let snapshot = worker.snapshot();
-    let asking = ask(&worker, &snapshot, question, endpoint.retry.as_deref());
+    let upstreams = Rc::clone(&arrived.exchange.connection.upstreams);
+    let snapshot = upstreams.worker.snapshot();
+    let asking = ask(&upstreams, &snapshot, question, endpoint.retry.as_deref());
     let told = within(arrived, asking).await?;
     Ok(match told {
         Ok(told) if told.status == StatusCode::OK => read(&told.body, endpoint.usual_lifetime).ok_or(Failure::Unusable),

@@ -15,8 +15,8 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::config::filter::login::{Keys, Login, Purpose, escape, random};
+use crate::connection::Connection;
 use crate::cookies;
-use crate::downstream::connection::Connection;
 use crate::http::edits::{self, Scene};
 use crate::http::filters::query;
 use crate::message::head::Head;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::access_log::writer::Batch;
 use crate::config::access_log::LogFile;
-use crate::worker::Worker;
+use crate::log_files::writer::{Batch, LogWriter};
+use crate::stats::ServerCells;
 
 /// A buffer of that size is handed over at once.
 const FULL: usize = 32 * 1024;
@@ -28,7 +28,13 @@ pub(crate) struct LogBuffers {
 
 impl LogBuffers {
     /// Adds what `write` writes.
-    pub(crate) fn append(&self, worker: &Worker, file: &Arc<LogFile>, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn append(
+        &self,
+        writer: &LogWriter,
+        cells: &ServerCells,
+        file: &Arc<LogFile>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let mut batches = self.batches.borrow_mut();
         if batches.is_empty() {
             self.begun.notify_one();
@@ -49,31 +55,28 @@ impl LogBuffers {
         batch.lines += 1;
         if batch.text.len() >= FULL {
             let full = batches.swap_remove(at);
-            hand_over(worker, full);
+            hand_over(writer, cells, full);
         }
     }
 
     /// Hands over what there is.
-    pub(crate) fn flush(&self, worker: &Worker) {
+    pub(crate) fn flush(&self, writer: &LogWriter, cells: &ServerCells) {
         let batches = std::mem::take(&mut *self.batches.borrow_mut());
         for batch in batches {
-            hand_over(worker, batch);
+            hand_over(writer, cells, batch);
         }
     }
 
-    /// Hands lines over a while after they were written, as long as the worker runs.
-    pub(crate) async fn drive(worker: std::rc::Rc<Worker>) {
-        loop {
-            worker.logs.begun.notified().await;
-            tokio::time::sleep(PATIENCE).await;
-            worker.logs.flush(&worker);
-        }
+    /// Ready a while after the first line was written since all was handed over.
+    pub(crate) async fn gathered(&self) {
+        self.begun.notified().await;
+        tokio::time::sleep(PATIENCE).await;
     }
 }
 
-fn hand_over(worker: &Worker, batch: Batch) {
-    let (lines, cells) = (batch.lines, worker.server_cells());
-    match worker.shared.logs.take(batch) {
+fn hand_over(writer: &LogWriter, cells: &ServerCells, batch: Batch) {
+    let lines = batch.lines;
+    match writer.take(batch) {
         Ok(()) => cells.access_log_buffered.add(lines),
         Err(_) => cells.access_log_dropped.add(lines),
     }

@@ -1,8 +1,12 @@
 //! One client connection: what its requests need to know, and how it ends.
 //!
-//! What: addresses, the settings it was accepted with, and a small state of ends: idle, too long a head, too old,
-//! asked to leave. The task that drives HTTP asks [`Connection::poll_command`] whenever it runs.
+//! What: addresses, the certificate that was shown ([`peer`]), the settings that serve it ([`terms`]), how much it may hold
+//! for its client ([`budget`]), and a small state of ends: idle, too long a head, too old, asked to leave. The task that
+//! drives HTTP asks [`Connection::poll_command`] whenever it runs. It knows of no requests, and of its socket only when
+//! it is to be closed: that is for [`crate::downstream`].
 
+pub(crate) mod budget;
+pub(crate) mod peer;
 mod terms;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -17,15 +21,16 @@ use http::HeaderValue;
 use crate::clock::{Kind, Timer};
 use crate::config::access::Facts;
 use crate::config::listener::{FilterChain, HttpManager, Listener};
-use crate::downstream::http2::budget::Budget;
-use crate::downstream::peer::PeerCertificate;
+use crate::connection::budget::Budget;
+use crate::connection::peer::PeerCertificate;
 use crate::http1::buffers::LARGE_READ;
+use crate::local::Local;
 use crate::message::Protocol;
 use crate::proxy_protocol::Ends;
 use crate::shared::Drain;
 use crate::stats::{ConnectionManagerCells, HttpStats};
 use crate::transport::Transport;
-use crate::worker::Worker;
+use crate::upstream::Upstreams;
 pub(crate) use terms::Manager;
 use terms::Terms;
 
@@ -58,7 +63,9 @@ enum Leaving {
 #[derive(Debug)]
 pub(crate) struct Connection {
     /// The worker it lives on.
-    pub(crate) worker: Rc<Worker>,
+    pub(crate) worker: Rc<Local>,
+    /// The connections to backends there.
+    pub(crate) upstreams: Rc<Upstreams>,
     /// The chain that it was accepted by.
     chain: Arc<FilterChain>,
     /// What serves it.
@@ -110,7 +117,7 @@ pub(crate) struct Accepted {
 
 impl Connection {
     /// A connection that has just been accepted.
-    pub(crate) fn new(worker: Rc<Worker>, accepted: Accepted) -> Rc<Self> {
+    pub(crate) fn new(upstreams: Rc<Upstreams>, accepted: Accepted) -> Rc<Self> {
         let Accepted {
             listener,
             chain,
@@ -122,6 +129,7 @@ impl Connection {
             certificate,
         } = accepted;
         let Ends { client: peer, local } = ends;
+        let worker = Rc::clone(&upstreams.worker);
         let peer_text = peer.ip().to_canonical().to_string();
         let timer = worker.clock.timer();
         let now = worker.clock.now();
@@ -134,6 +142,7 @@ impl Connection {
         };
         Rc::new(Self {
             worker,
+            upstreams,
             chain,
             stats: Arc::clone(&http.stats),
             terms: RefCell::new(Rc::new(Terms { listener, http })),

@@ -13,7 +13,7 @@ use crate::clock::Kind;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, RouteSource};
 use crate::config::table::RouteTable;
 use crate::config::{RouteTableId, Snapshot};
-use crate::downstream::connection::Connection;
+use crate::connection::Connection;
 use crate::message::Protocol;
 
 /// The settings of a connection.

@@ -20,17 +20,16 @@ use http_body::Frame;
 use prost::Message;
 use smallvec::SmallVec;
 
+use crate::calls::ask::reach;
 use crate::clock::{Kind, Timer};
 use crate::config::ClusterId;
 use crate::fault::Fault;
-use crate::http::ask::reach;
 use crate::http1::buffers::LARGE_READ;
 use crate::message::Protocol;
 use crate::message::body::{Broken, OwnBody, RequestBody};
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
-use crate::upstream::Lease;
-use crate::worker::Worker;
+use crate::upstream::{Lease, Upstreams};
 
 /// A message longer than this is none; the usual limit of gRPC.
 const MAX_MESSAGE: usize = 4 << 20;
@@ -188,12 +187,12 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Begins one with a cluster, by a head that [`crate::http::call::head`] has made.
-    pub(crate) fn begin(worker: &Rc<Worker>, cluster: ClusterId, head: Head, patience: Duration) -> Self {
+    /// Begins one with a cluster, by a head that [`crate::calls::grpc::head`] has made.
+    pub(crate) fn begin(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, patience: Duration) -> Self {
         let line = Rc::<Line>::default();
-        let (worker, shared) = (Rc::clone(worker), Rc::clone(&line));
+        let (upstreams, shared) = (Rc::clone(upstreams), Rc::clone(&line));
         tokio::task::spawn_local(async move {
-            let ending = converse(&worker, cluster, head, &shared).await;
+            let ending = converse(&upstreams, cluster, head, &shared).await;
             *shared.ended.borrow_mut() = Some(ending);
             shared.outbox.borrow_mut().clear();
             shared.unsaid.set(0);
@@ -254,9 +253,9 @@ impl Drop for Conversation {
 }
 
 /// Holds a conversation to its end.
-async fn converse(worker: &Rc<Worker>, cluster: ClusterId, head: Head, line: &Rc<Line>) -> Ending {
-    let leaving = worker.clock.timer();
-    let mut talk = pin!(talk(worker, cluster, head, line));
+async fn converse(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, line: &Rc<Line>) -> Ending {
+    let leaving = upstreams.worker.clock.timer();
+    let mut talk = pin!(talk(upstreams, cluster, head, line));
     poll_fn(|cx| {
         if let Poll::Ready(ending) = talk.as_mut().poll(cx) {
             return Poll::Ready(ending);
@@ -265,19 +264,19 @@ async fn converse(worker: &Rc<Worker>, cluster: ClusterId, head: Head, line: &Rc
         if let Some(patience) = line.leaves_within.get()
             && !leaving.is_set(Kind::Drain)
         {
-            leaving.set(Kind::Drain, worker.clock.now(), Some(patience));
+            leaving.set(Kind::Drain, upstreams.worker.clock.now(), Some(patience));
         }
         leaving.poll_expired(cx).map(|_| Ending::Complete)
     })
     .await
 }
 
-async fn talk(worker: &Rc<Worker>, cluster: ClusterId, head: Head, line: &Rc<Line>) -> Ending {
-    let snapshot = worker.snapshot();
+async fn talk(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, line: &Rc<Line>) -> Ending {
+    let snapshot = upstreams.worker.snapshot();
     let authority = head.authority_text().to_owned();
     // The cluster bounds how long a connection may take.
-    let unbounded: Timer = worker.clock.timer();
-    let reached = reach(worker, &snapshot, (cluster, &authority), Protocol::Http2, &unbounded).await;
+    let unbounded: Timer = upstreams.worker.clock.timer();
+    let reached = reach(upstreams, &snapshot, (cluster, &authority), Protocol::Http2, &unbounded).await;
     drop(snapshot);
     let (mut lease, guard) = match reached {
         Ok(reached) => reached,
@@ -291,7 +290,9 @@ async fn talk(worker: &Rc<Worker>, cluster: ClusterId, head: Head, line: &Rc<Lin
             te_trailers: true,
         },
     };
-    let sent = lease.send(outgoing, worker, || LARGE_READ, |_| Poll::Pending).await;
+    let sent = lease
+        .send(outgoing, &upstreams.worker, || LARGE_READ, |_| Poll::Pending)
+        .await;
     let response = match sent {
         Ok(response) => response,
         Err(failure) => return Ending::of_fault(failure.fault),

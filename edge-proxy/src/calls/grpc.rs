@@ -5,7 +5,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use prost::Message;
 
-use crate::http::ask::Told;
+use crate::calls::ask::Told;
 use crate::message::head::Head;
 
 /// Head of a call.

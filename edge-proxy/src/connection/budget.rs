@@ -45,7 +45,7 @@ impl Budget {
     }
 
     /// The most that one stream may have queued.
-    pub(super) fn of_one_stream(&self) -> usize {
+    pub(crate) fn of_one_stream(&self) -> usize {
         self.limit.min(OF_ONE_STREAM)
     }
 
@@ -71,7 +71,7 @@ impl Budget {
 
 /// What one stream uses of the budget.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     budget: Rc<Budget>,
     queued: Cell<usize>,
     held: Cell<usize>,
@@ -83,7 +83,7 @@ pub(super) struct Share {
 
 impl Share {
     /// A stream that uses nothing yet.
-    pub(super) fn new(budget: Rc<Budget>) -> Rc<Self> {
+    pub(crate) fn new(budget: Rc<Budget>) -> Rc<Self> {
         Rc::new(Self {
             budget,
             queued: Cell::new(0),
@@ -94,7 +94,7 @@ impl Share {
     }
 
     /// Ready when the stream may take more content.
-    pub(super) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
         if self.budget.has_room() {
             self.leave_line();
             return Poll::Ready(());
@@ -112,12 +112,12 @@ impl Share {
     }
 
     /// The stream has looked for content: if there is still room, the next one may.
-    pub(super) fn pass_on(&self) {
+    pub(crate) fn pass_on(&self) {
         self.budget.pass_on();
     }
 
     /// Content waits for the stream's window.
-    pub(super) fn hold(&self, bytes: usize) {
+    pub(crate) fn hold(&self, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         self.budget.held.set(self.budget.held.get() + bytes);
     }
@@ -128,7 +128,7 @@ impl Share {
     }
 
     /// Content that was held has a window and goes to the socket.
-    pub(super) fn queue(self: &Rc<Self>, content: Bytes) -> Counted {
+    pub(crate) fn queue(self: &Rc<Self>, content: Bytes) -> Counted {
         let bytes = content.len();
         self.let_go(bytes);
         self.queued.set(self.queued.get() + bytes);
@@ -141,17 +141,17 @@ impl Share {
     }
 
     /// How much of the stream the socket has not taken.
-    pub(super) fn queued(&self) -> usize {
+    pub(crate) fn queued(&self) -> usize {
         self.queued.get()
     }
 
     /// Has the task woken when the socket has taken all.
-    pub(super) fn wait_until_written(&self, cx: &Context<'_>) {
+    pub(crate) fn wait_until_written(&self, cx: &Context<'_>) {
         *self.written.borrow_mut() = Some(cx.waker().clone());
     }
 
     /// The stream takes no more.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.let_go(self.held.get());
         self.leave_line();
         self.written.borrow_mut().take();
@@ -175,7 +175,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// No content: the end of a stream.
-    pub(super) fn nothing() -> Self {
+    pub(crate) fn nothing() -> Self {
         Self {
             content: Bytes::new(),
             counted: 0,

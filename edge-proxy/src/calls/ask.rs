@@ -17,7 +17,6 @@ use crate::config::route::RetryPolicy;
 use crate::config::table::without_port;
 use crate::config::{ClusterId, Snapshot};
 use crate::fault::Fault;
-use crate::http::retry;
 use crate::http1::buffers::LARGE_READ;
 use crate::message::Protocol;
 use crate::message::body::{Arrival, RequestBody};
@@ -28,8 +27,7 @@ use crate::message::whole::Whole;
 use crate::upstream::balance::Choice;
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::below;
-use crate::upstream::{Apart, Lease, RequestGuard};
-use crate::worker::Worker;
+use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, retry};
 
 /// An answer longer than this is none.
 const MAX_ANSWER: usize = 1 << 20;
@@ -58,22 +56,22 @@ pub(crate) struct Told {
 
 /// Asks, and again where the policy wants it.
 pub(crate) async fn ask(
-    worker: &Rc<Worker>,
+    upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
     question: Question,
     retry: Option<&RetryPolicy>,
 ) -> Result<Told, Fault> {
-    let timer = worker.clock.timer();
-    timer.set(Kind::Route, worker.clock.now(), question.timeout);
+    let timer = upstreams.worker.clock.timer();
+    timer.set(Kind::Route, upstreams.worker.clock.now(), question.timeout);
     match retry {
-        None => once(worker, snapshot, question, &timer).await,
+        None => once(upstreams, snapshot, question, &timer).await,
         // Boxed: most never come here.
-        Some(policy) => Box::pin(persist(worker, snapshot, question, policy, &timer)).await,
+        Some(policy) => Box::pin(persist(upstreams, snapshot, question, policy, &timer)).await,
     }
 }
 
 async fn persist(
-    worker: &Rc<Worker>,
+    upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
     question: Question,
     policy: &RetryPolicy,
@@ -81,23 +79,32 @@ async fn persist(
 ) -> Result<Told, Fault> {
     let mut attempt = 1;
     loop {
-        timer.set(Kind::PerTry, worker.clock.now(), policy.per_try_timeout);
-        let outcome = once(worker, snapshot, question.clone(), timer).await;
+        timer.set(Kind::PerTry, upstreams.worker.clock.now(), policy.per_try_timeout);
+        let outcome = once(upstreams, snapshot, question.clone(), timer).await;
         timer.clear(Kind::PerTry);
         let is_wanted = match &outcome {
             Ok(told) => retry::wants_response(policy, told.status, &told.fields),
             Err(fault) => retry::wants_fault(policy, *fault),
         };
-        let balancers = &worker.upstreams.balancers;
+        let balancers = &upstreams.balancers;
         let retrying = snapshot
             .cluster(question.cluster)
             .filter(|_| is_wanted && attempt <= policy.max_retries)
-            .and_then(|entry| Some((entry, balancers.begin_retry(entry, worker.shared.workers)?)));
+            .and_then(|entry| Some((entry, balancers.begin_retry(entry, upstreams.worker.shared.workers)?)));
         let Some((entry, _retrying)) = retrying else {
             return outcome;
         };
-        entry.cluster.stats.cells(worker.index).upstream_rq_retry.inc();
-        let mut pause = pin!(tokio::time::sleep(retry::pause(policy, attempt, &worker.random)));
+        entry
+            .cluster
+            .stats
+            .cells(upstreams.worker.index)
+            .upstream_rq_retry
+            .inc();
+        let mut pause = pin!(tokio::time::sleep(retry::pause(
+            policy,
+            attempt,
+            &upstreams.worker.random
+        )));
         let paused = poll_fn(|cx| match pause.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Ok(())),
             Poll::Pending => expired(timer, cx).map(Err),
@@ -115,14 +122,19 @@ fn expired(timer: &Timer, cx: &mut Context<'_>) -> Poll<Fault> {
     })
 }
 
-async fn once(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question, timer: &Timer) -> Result<Told, Fault> {
+async fn once(
+    upstreams: &Rc<Upstreams>,
+    snapshot: &Snapshot,
+    question: Question,
+    timer: &Timer,
+) -> Result<Told, Fault> {
     let protocol = if question.is_call {
         Protocol::Http2
     } else {
         Protocol::Http1
     };
     let target = (question.cluster, question.head.authority_text());
-    let (mut lease, guard) = reach(worker, snapshot, target, protocol, timer).await?;
+    let (mut lease, guard) = reach(upstreams, snapshot, target, protocol, timer).await?;
     let body = match question.body.is_empty() {
         true => RequestBody::Empty,
         false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(question.body))), Arrival::complete()),
@@ -135,11 +147,11 @@ async fn once(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question, time
             te_trailers: question.is_call,
         },
     };
-    let sending = lease.send(outgoing, worker, || LARGE_READ, |cx| expired(timer, cx));
+    let sending = lease.send(outgoing, &upstreams.worker, || LARGE_READ, |cx| expired(timer, cx));
     let response = sending.await.map_err(|failure| failure.fault)?;
     let (parts, ()) = response.into_parts();
     let (body, trailers) = read(&mut lease, timer).await?;
-    lease.release(worker, guard.pool());
+    lease.release(upstreams, guard.pool());
     Ok(Told {
         status: parts.status,
         fields: parts.headers,
@@ -150,7 +162,7 @@ async fn once(worker: &Rc<Worker>, snapshot: &Snapshot, question: Question, time
 
 /// A connection for a request of the proxy's own to a cluster, under the name of an authority.
 pub(crate) async fn reach(
-    worker: &Rc<Worker>,
+    upstreams: &Rc<Upstreams>,
     snapshot: &Snapshot,
     (cluster, authority): (ClusterId, &str),
     protocol: Protocol,
@@ -160,28 +172,31 @@ pub(crate) async fn reach(
         .cluster(cluster)
         .ok_or(Fault::NoCluster(StatusCode::SERVICE_UNAVAILABLE))?;
     let limit = entry.cluster.limits.max_requests;
-    let cells = entry.cluster.stats.cells(worker.index);
-    if !below(&entry.cluster, worker.index, worker.shared.workers, limit, |cells| {
-        &cells.upstream_rq_active
-    }) {
+    let cells = entry.cluster.stats.cells(upstreams.worker.index);
+    if !below(
+        &entry.cluster,
+        upstreams.worker.index,
+        upstreams.worker.shared.workers,
+        limit,
+        |cells| &cells.upstream_rq_active,
+    ) {
         cells.upstream_rq_pending_overflow.inc();
         return Err(Fault::Overflow);
     }
-    let host = worker
-        .upstreams
+    let host = upstreams
         .balancers
-        .pick(entry, &worker.random, Choice::default());
+        .pick(entry, &upstreams.worker.random, Choice::default());
     let host = host.ok_or(Fault::NoHealthyUpstream)?;
     let apart = Apart::of(&entry.cluster, authority, None);
-    let pool = worker.upstreams.pool(worker.index, entry, host, apart);
+    let pool = upstreams.pool(entry, host, apart);
     let speak = Speak::of(&entry.cluster, protocol);
     let lease = match pool
         .checkout(speak)
-        .filter(|lease| !lease.may_be_stale(worker.clock.recent()))
+        .filter(|lease| !lease.may_be_stale(upstreams.worker.clock.recent()))
     {
         Some(lease) => lease,
         None => {
-            let mut opening = pin!(pool.acquire(worker, speak, Some(without_port(authority))));
+            let mut opening = pin!(pool.acquire(upstreams, speak, Some(without_port(authority))));
             let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
                 Poll::Ready(opened) => Poll::Ready(opened),
                 Poll::Pending => expired(timer, cx).map(Err),
