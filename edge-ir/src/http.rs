@@ -1,6 +1,9 @@
 //! Virtual hosts and routes.
 
-use crate::{ClusterName, Domain, GuardSet, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic, Told};
+use crate::{
+    ClusterName, CustomObjects, Domain, GuardSet, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic,
+    Told,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -98,6 +101,9 @@ pub struct RouteEffect {
     /// What filters of the manager do for it, sorted by id. The manager has each of them.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub filters: RouteFilters,
+    /// What extension services are shown with it; few rules have any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<Arc<CustomObjects>>,
     /// The route object and rule.
     pub origins: Origins,
 }
@@ -110,6 +116,7 @@ impl RouteEffect {
             request_headers: None,
             response_headers: None,
             filters: RouteFilters::default(),
+            custom: None,
             origins,
         }
     }

@@ -37,6 +37,7 @@
 mod access;
 mod client;
 mod cluster;
+mod custom;
 mod expression;
 mod ext_auth;
 mod extension;
@@ -73,6 +74,7 @@ pub use cluster::{
     AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet,
     EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZonePreference, ZoneRouting,
 };
+pub use custom::{CustomObject, CustomObjects};
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{

@@ -12,7 +12,7 @@ mod throttle;
 pub mod watching;
 
 pub use client::Api;
-pub use discovery::Served;
+pub use discovery::{ReadKind, Served};
 
 use edge_ir::label;
 

@@ -14,9 +14,11 @@ use crate::{
 };
 use edge_translate::{
     Feature, Settings,
-    api::{DurationText, Quantity},
+    api::{CustomKind, DurationText, Quantity},
     config::{
-        EdgeGateway, LogEncoder, parse_and_judge,
+        EdgeGateway, LogEncoder,
+        extension::custom_kinds,
+        parse_and_judge,
         provider::{HostInfrastructure, InfrastructureProviderType, ProviderType, ResourceProviderType},
     },
     load::{LoadFinding, Source},
@@ -101,6 +103,8 @@ pub enum Mode {
 pub struct Standalone {
     /// Files and folders with resources.
     pub paths: Arc<[PathBuf]>,
+    /// Kinds beside ours that are read in them.
+    pub custom: Arc<[CustomKind]>,
     /// Folders of this machine.
     pub folders: HostFolders,
     /// Whether and how proxies are started here.
@@ -203,6 +207,7 @@ impl Reading {
         let none = HostInfrastructure::default();
         Ok(Standalone {
             paths: self.paths()?,
+            custom: custom_kinds(self.file.extensions()).into(),
             folders: self.folders(host.unwrap_or(&none))?,
             proxies,
         })

@@ -405,7 +405,7 @@ impl World {
     fn hook(&mut self) -> bool {
         let is_first = self.outputs.published.borrow().is_none();
         let fleets = self.fleets.iter();
-        let fleets = fleets.map(|(key, lowered)| (key, (&lowered.built, &lowered.snapshot)));
+        let fleets = fleets.map(|(key, lowered)| (key, (&lowered.fleet, &lowered.built, &lowered.snapshot)));
         let hooked = self.hooking.apply(fleets, &self.translator);
         self.hooking.tell(&self.outputs);
         if is_first && hooked.must_wait {

@@ -15,6 +15,7 @@ pub mod client_tls;
 pub mod client_traffic;
 pub mod cluster_settings;
 pub mod core;
+pub mod custom;
 pub mod edge_patch_policy;
 pub mod edge_proxy;
 pub mod extension;
@@ -52,6 +53,7 @@ pub use core::{
     AddressFamily, ClusterTrustBundle, ConfigMap, Endpoint, EndpointConditions, EndpointPort, EndpointSlice,
     IpProtocol, Namespace, Service, ServiceImport, ServicePort, ServiceSpec, ServiceType,
 };
+pub use custom::{CustomKind, CustomObject, CustomRole};
 pub use edge_patch_policy::{EdgePatchPolicy, EdgePatchPolicySpec, EdgePatchType, PatchTarget, ResourcePatch};
 pub use edge_proxy::{EdgeProxy, EdgeProxySpec, IpFamily, RoutingType};
 pub use gateway::{

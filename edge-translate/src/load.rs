@@ -25,7 +25,7 @@ use std::sync::Arc;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::Value;
 
-use crate::api::{Object, ObjectKey};
+use crate::api::{CustomKind, Object, ObjectKey};
 use crate::load::node::Node;
 use crate::load::object::Read;
 
@@ -57,6 +57,8 @@ pub struct Limits {
     pub raw: Raw,
     /// The namespace of objects that name none.
     pub namespace: Arc<str>,
+    /// Kinds beside ours of which objects are read.
+    pub custom: Arc<[CustomKind]>,
 }
 
 /// The namespace of objects that name none, unless [`Limits::namespace`] says otherwise.
@@ -81,6 +83,17 @@ impl Default for Limits {
             aliases: 1000,
             raw: Raw::Drop,
             namespace: DEFAULT_NAMESPACE.into(),
+            custom: Arc::default(),
+        }
+    }
+}
+
+impl Limits {
+    /// The usual limits, with kinds beside ours of which objects are read.
+    pub fn with_kinds(custom: Arc<[CustomKind]>) -> Self {
+        Self {
+            custom,
+            ..Self::default()
         }
     }
 }
@@ -239,22 +252,26 @@ fn load_into(loaded: &mut Loaded, source: &Source<'_>, file: &Arc<str>, chunk: &
         Err(fault) => return loaded.findings.push(finding(Severity::Error, fault, None)),
     };
     for root in &roots {
-        object::objects(root, &limits.namespace, &mut |node: &Node<'_>, read: Read| {
-            let is_refused = read.remarks.iter().any(|r| r.severity == Severity::Error);
-            loaded
-                .findings
-                .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
-            if let Some(object) = read.object.filter(|_| !is_refused) {
-                let (line, _) = position(source.text, chunk, node.at);
-                let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
-                loaded.objects.push(LoadedObject {
-                    object,
-                    raw,
-                    file: file.clone(),
-                    line,
-                });
-            }
-        });
+        object::objects(
+            root,
+            (&limits.namespace, &limits.custom),
+            &mut |node: &Node<'_>, read: Read| {
+                let is_refused = read.remarks.iter().any(|r| r.severity == Severity::Error);
+                loaded
+                    .findings
+                    .extend(read.remarks.into_iter().map(|r| finding(r.severity, r.fault, r.object)));
+                if let Some(object) = read.object.filter(|_| !is_refused) {
+                    let (line, _) = position(source.text, chunk, node.at);
+                    let raw = (limits.raw == Raw::Keep).then(|| Arc::new(node.to_value()));
+                    loaded.objects.push(LoadedObject {
+                        object,
+                        raw,
+                        file: file.clone(),
+                        line,
+                    });
+                }
+            },
+        );
     }
 }
 
@@ -326,7 +343,11 @@ pub fn merge(parts: impl IntoIterator<Item = Loaded>) -> Loaded {
     let mut replaced = Vec::new();
     for (index, loaded) in whole.objects.iter().enumerate() {
         let metadata = loaded.object.metadata();
-        let key = (loaded.object.kind(), &*metadata.namespace, &*metadata.name);
+        let custom = loaded
+            .object
+            .custom()
+            .map(|custom| (&*custom.content.group, &*custom.content.kind));
+        let key = (loaded.object.kind(), custom, &*metadata.namespace, &*metadata.name);
         if let Some(earlier) = last.insert(key, index) {
             replaced.push((earlier, index));
         }
@@ -401,10 +422,24 @@ pub struct Warning {
     pub message: String,
 }
 
+/// Reads an object that an API server holds, of a kind that the configuration names.
+pub fn custom_from_value(kind: &CustomKind, value: &Value) -> Result<Object, Warning> {
+    let read = object::custom(&Node::from_value(value), kind, &DEFAULT_NAMESPACE.into());
+    read.object.ok_or_else(|| Warning {
+        object: None,
+        message: read
+            .remarks
+            .into_iter()
+            .map(|r| r.fault.message)
+            .next()
+            .unwrap_or_default(),
+    })
+}
+
 /// Reads one object that an API server holds, by the same rules as a file, except that a field nobody here knows is no
 /// slip: the server knows it, or would have dropped it.
 pub fn from_value(value: &Value) -> Result<(Object, Vec<Warning>), Warning> {
-    let read = object::object(&Node::from_value(value), &DEFAULT_NAMESPACE.into());
+    let read = object::object(&Node::from_value(value), (&DEFAULT_NAMESPACE.into(), &[]));
     let mut warnings: Vec<Warning> = read
         .remarks
         .into_iter()

@@ -72,7 +72,11 @@ impl Once {
     pub fn load(&self, texts: &[Source<'_>]) -> Loaded {
         let mut texts: Vec<&Source<'_>> = texts.iter().collect();
         texts.sort_by_key(|source| source.name);
-        load::merge_files(texts.into_iter().map(|source| load::load(source, &self.limits)))
+        let limits = Limits {
+            custom: self.settings.custom_kinds(),
+            ..self.limits.clone()
+        };
+        load::merge_files(texts.into_iter().map(|source| load::load(source, &limits)))
     }
 
     /// Translates what was loaded. What EdgePatchPolicies come to is not known: see [`Once::run_lowered`].

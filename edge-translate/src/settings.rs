@@ -1,10 +1,10 @@
 //! What a translation depends on besides the resources: the controller's own configuration, as data.
 
 use crate::{
-    api::{EdgeProxy, edge_proxy::EdgeProxySpec},
+    api::{CustomKind, EdgeProxy, edge_proxy::EdgeProxySpec},
     config::{
         EdgeGateway,
-        extension::ExtensionManager,
+        extension::{ExtensionManager, custom_kinds},
         provider::{DeployModeType, ProviderType},
     },
     phase::gateways::proxy_settings,
@@ -138,6 +138,17 @@ impl Settings {
             check_objects: Some(check),
             ..self
         }
+    }
+
+    /// Kinds beside ours of which objects are read, for extension services.
+    pub fn custom_kinds(&self) -> Arc<[CustomKind]> {
+        custom_kinds(&*self.extensions).into()
+    }
+
+    /// The kind of which objects are read for extension services, if it is one.
+    pub(crate) fn custom_kind(&self, group: &str, kind: &str) -> Option<CustomKind> {
+        let mut kinds = custom_kinds(&*self.extensions).into_iter();
+        kinds.find(|known| (&*known.group, &*known.kind) == (group, kind))
     }
 
     /// Why the default EdgeProxy can't be used, if it can't.

@@ -16,6 +16,7 @@
 //! clusters, endpoints, secrets and tables that have gone stay too, for it may need them.
 
 mod judge;
+mod shown;
 mod split;
 mod tables;
 mod whole;
@@ -24,10 +25,11 @@ mod whole;
 mod tests;
 
 pub use judge::{judge, judge_all};
+pub use shown::Shown;
 
 use crate::snapshot::{Body, Entry, ResourceType, Section, Snapshot, Source};
 use bytes::Bytes;
-use edge_ir::{Network, Origins};
+use edge_ir::{CustomObjects, Network, Origins};
 use envoy_types::pb::envoy::config::cluster::v3::{
     Cluster,
     cluster::{ClusterDiscoveryType, DiscoveryType},
@@ -81,6 +83,8 @@ pub enum Question {
         resource: Bytes,
         /// The domains of a route's host.
         hostnames: Box<[Box<str>]>,
+        /// Objects that go with it.
+        custom: Option<Arc<CustomObjects>>,
     },
     /// About all of a fleet.
     All(Resources),
@@ -103,10 +107,17 @@ impl Question {
                 hook,
                 resource,
                 hostnames,
+                custom,
             } => {
                 add(&[*hook as u8]);
                 add(resource);
                 hostnames.iter().for_each(|name| add(name.as_bytes()));
+                if let Some(custom) = custom {
+                    for (role, objects) in [(b"r", &custom.resources), (b"p", &custom.policies)] {
+                        add(role);
+                        objects.iter().for_each(|object| add(object.json.as_bytes()));
+                    }
+                }
             }
             Self::All(resources) => {
                 add(&[Hook::Translation as u8]);
@@ -259,6 +270,8 @@ pub struct Hooked {
     tables: Tables,
     whole: Whole,
     served: Snapshot,
+    /// What services were shown beside it.
+    shown: Arc<Shown>,
 }
 
 /// A resource that is asked about by itself.
@@ -280,6 +293,7 @@ struct Kept {
 /// A look at one fleet.
 struct Round<'a> {
     hooks: &'a Hooks,
+    shown: Arc<Shown>,
     answers: &'a mut Answers,
     held: Vec<Held>,
     is_pending: bool,
@@ -370,10 +384,24 @@ impl Hooked {
         self.whole = Whole::over(&self.served);
     }
 
-    /// What is served of a snapshot, as far as answers go.
-    pub fn apply(&mut self, snapshot: &Snapshot, hooks: &Hooks, answers: &mut Answers) -> Applied {
+    /// Takes what services are shown besides. Where it is another, nothing that was answered is known to hold still; what
+    /// was good stays so until they have.
+    fn show(&mut self, shown: &Arc<Shown>) {
+        if *self.shown != **shown {
+            for single in self.singles.values_mut().flat_map(BTreeMap::values_mut) {
+                single.kept = None;
+            }
+            self.tables.ask_again();
+        }
+        self.shown = Arc::clone(shown);
+    }
+
+    /// What is served of a snapshot, as far as answers go, given what services are shown beside it.
+    pub fn apply(&mut self, snapshot: &Snapshot, shown: &Arc<Shown>, hooks: &Hooks, answers: &mut Answers) -> Applied {
+        self.show(shown);
         let mut round = Round {
             hooks,
+            shown: Arc::clone(shown),
             answers,
             held: Vec::new(),
             is_pending: false,
@@ -478,6 +506,7 @@ impl Single {
             hook,
             resource: resource.clone(),
             hostnames: Box::default(),
+            custom: None,
         };
         match round.ask(question) {
             Stand::Taken(Answer::One(bytes), key) => {

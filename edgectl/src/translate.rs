@@ -11,7 +11,7 @@ use edge_ir::FleetKey;
 use edge_translate::{
     Answers, Change, Fact, Fault, Settings, Translation, Translator,
     api::{ObjectKey, Timestamp},
-    load::{LoadFinding, LoadedObject, Severity},
+    load::{Limits, LoadFinding, LoadedObject, Severity},
     status::{Status, StatusBody},
 };
 use edge_xds::{dump::DumpKind, lower::Lowering, snapshot::Snapshot};
@@ -151,7 +151,7 @@ pub struct Outcome {
 
 /// Translates texts.
 pub fn translate(texts: &[Text], options: &Options) -> Outcome {
-    let mut loaded = input::load(texts);
+    let mut loaded = input::load(texts, &Limits::with_kinds(options.settings.custom_kinds()));
     if options.missing == Missing::Add {
         missing::add(&mut loaded.objects, &options.settings);
     }

@@ -13,8 +13,10 @@
 )]
 
 use edge_translate::{
-    Answers,
+    Answers, Settings,
     api::{ObjectKey, Timestamp},
+    config::parse,
+    load::Source,
     status::StatusBody,
 };
 use edge_xds::{dump::DumpKind, limits::Domains};
@@ -59,6 +61,7 @@ topics! {
     custom_backends "custom-backend",
     endpoints "endpoint",
     extensions "extension",
+    extension_services "extension-service",
     filters "filter",
     gateways "gateway",
     calls "grpc",
@@ -168,8 +171,29 @@ fn documents(text: &str) -> Answers {
     answers
 }
 
+/// The settings of a case: the usual ones, and extension services, if its text says before the first object what kinds
+/// they know (`# extensionManager: { resources: [...], ... }`).
+fn settings(text: &str) -> Settings {
+    let usual = Options::default().settings;
+    let mut comments = text.lines().take_while(|line| line.starts_with('#'));
+    let Some(manager) = comments.find_map(|line| line.strip_prefix("# extensionManager: ")) else {
+        return usual;
+    };
+    let config = format!("apiVersion: gateway.edge/v1alpha1\nkind: EdgeGateway\nextensionManager: {manager}\n");
+    let source = Source {
+        name: "config",
+        text: &config,
+    };
+    let config = parse(&source).unwrap_or_else(|faults| panic!("{faults:?}"));
+    Settings {
+        extensions: config.extensions().cloned().collect(),
+        ..usual
+    }
+}
+
 fn outputs(topic: &str, text: String) -> [(&'static str, String); 3] {
     let options = Options {
+        settings: settings(&text),
         now: now(&text),
         answers: documents(&text),
         ..Options::default()
@@ -198,7 +222,7 @@ fn xds(topic: &str, outcome: &Outcome) -> String {
         "bootstrap" => &[DumpKind::Bootstrap][..],
         "certificate" | "class" | "client-traffic" | "client-validation" | "conflict" | "credential" | "gateway"
         | "isolation" | "listener" | "session" | "stream" | "traffic-filter" => &[DumpKind::Listener, DumpKind::Route],
-        "extension" | "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
+        "extension" | "extension-service" | "security" => &[DumpKind::Listener, DumpKind::Cluster, DumpKind::Route],
         "telemetry" => &[DumpKind::Endpoint, DumpKind::Listener, DumpKind::Cluster],
         _ => &[DumpKind::Endpoint, DumpKind::Cluster, DumpKind::Route],
     };

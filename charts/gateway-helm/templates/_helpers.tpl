@@ -98,6 +98,23 @@ imagePullSecrets:
 - apiGroups: [multicluster.x-k8s.io]
   resources: [serviceimports]
   verbs: [get, list, watch]
+{{- include "edge.customRules" . }}
+{{- end -}}
+
+{{/* Kinds that the configuration names for extension services. It knows no plurals, hence all of their groups. */}}
+{{- define "edge.customRules" -}}
+{{- $config := .Values.config.edgeGateway -}}
+{{- $managers := default list $config.extensionManagers -}}
+{{- with $config.extensionManager }}{{ $managers = append $managers . }}{{ end -}}
+{{- $groups := list -}}
+{{- range $managers }}
+{{- range .resources }}{{ $groups = append $groups .group }}{{ end -}}
+{{- end -}}
+{{- range $groups | uniq | sortAlpha }}
+- apiGroups: [{{ . }}]
+  resources: ["*"]
+  verbs: [get, list, watch]
+{{- end }}
 {{- end -}}
 
 {{/* Where fleets live. */}}

@@ -42,6 +42,8 @@ pub struct Terms<'a> {
     pub deploy: Option<&'a str>,
     /// `rateLimit` as YAML on one line; nothing is counted for all proxies together when absent.
     pub rate_limit: Option<&'a str>,
+    /// `extensionManager` as YAML on one line; nobody changes what proxies are sent when absent.
+    pub extension_manager: Option<&'a str>,
 }
 
 impl Default for Terms<'_> {
@@ -51,6 +53,7 @@ impl Default for Terms<'_> {
             watch: None,
             deploy: None,
             rate_limit: None,
+            extension_manager: None,
         }
     }
 }
@@ -279,6 +282,9 @@ fn values(name: &str, terms: Terms<'_>) -> Result<Value> {
     });
     if let Some(rate_limit) = yaml(terms.rate_limit)? {
         config["rateLimit"] = rate_limit;
+    }
+    if let Some(manager) = yaml(terms.extension_manager)? {
+        config["extensionManager"] = manager;
     }
     Ok(json!({
         "config": {"edgeGateway": config},

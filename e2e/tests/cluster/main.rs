@@ -6,6 +6,7 @@ mod absences;
 mod admission;
 mod bootstraps;
 mod crowd;
+mod extension_services;
 mod fleets;
 mod ground;
 mod inspection;

@@ -198,3 +198,76 @@ pub(crate) fn a_service_that_is_named_and_not_there_stops_nothing(plane: &DataPl
     says(&stack, "www", None)?;
     traffic.stop_without_failure().with_context(|| stack.logs()).map(drop)
 }
+
+/// An object of a kind that only the service knows.
+fn object(kind: &str, name: &str, says: &str) -> String {
+    format!(
+        "apiVersion: sample.example.com/v1\nkind: {kind}\nmetadata: {{ name: {name} }}\nspec: {{ says: \"{says}\" }}\n---\n"
+    )
+}
+
+/// A route whose filters refer to objects.
+fn referring(name: &str, to: &[(&str, &str)]) -> String {
+    let filters = to.iter().map(|(kind, object)| {
+        format!("{{ type: ExtensionRef, extensionRef: {{ group: sample.example.com, kind: {kind}, name: {object} }} }}")
+    });
+    let filters: Vec<String> = filters.collect();
+    let filtered = format!("rules:\n    - filters: [{}]\n      backendRefs", filters.join(", "));
+    named(name).replace("rules:\n    - backendRefs", &filtered)
+}
+
+pub(crate) fn a_service_is_shown_the_objects_that_routes_refer_to(plane: &DataPlane) -> Result<()> {
+    let service = Service::default();
+    let [port] = ports::free()?;
+    let _peer = service.start_on(port)?;
+    let kinds = |kinds: &[&str]| {
+        let named = kinds
+            .iter()
+            .map(|kind| format!("{{ group: sample.example.com, version: v1, kind: {kind} }}"));
+        format!("{HOOKS}  resources: [{}]\n", named.collect::<Vec<_>>().join(", "))
+    };
+    let mut stack = Stack::start_at(site(port, &kinds(&["Cache"]))?, plane)?;
+    stack.put(
+        "objects.yaml",
+        &(object("Cache", "long", "60") + &object("Other", "far", "x")),
+    )?;
+    let to_both = [("Cache", "long"), ("Cache", "short")];
+    stack.put("cached.yaml", &referring("cached", &to_both))?;
+    let shown = |host: &str, shown: Option<&str>| wait_until_answered(&stack, host, 200, ("x-shown", shown));
+
+    // One that isn't there closes the rule, and the route says so.
+    let missing = |stack: &Stack, name: &str| {
+        let found = wait_for("the status of the route", PATIENCE, || {
+            let messages = route_says(&stack.status()?, "cached", "ResolvedRefs", "False");
+            let is_told = messages
+                .iter()
+                .any(|message| message.contains(&format!("/{name} not found")));
+            ensure!(is_told, "it says {messages:?}");
+            Ok(Some(()))
+        });
+        found.map(drop).with_context(|| stack.logs())
+    };
+    missing(&stack, "short")?;
+    wait_until_answered(&stack, "cached.example.com", 500, ("x-shown", None))?;
+    stack.put("more.yaml", &object("Cache", "short", "1"))?;
+    shown("cached.example.com", Some("long=60,short=1"))?;
+    shown(HOST, None)?;
+
+    // The route is the same, the object is another.
+    stack.put("more.yaml", &object("Cache", "short", "2"))?;
+    shown("cached.example.com", Some("long=60,short=2"))?;
+    stack.remove("more.yaml")?;
+    wait_until_answered(&stack, "cached.example.com", 500, ("x-shown", None))?;
+    stack.put("more.yaml", &object("Cache", "short", "3"))?;
+    shown("cached.example.com", Some("long=60,short=3"))?;
+
+    // Objects of a kind that is named from now on have been there before.
+    stack.put("other.yaml", &referring("other", &[("Other", "far")]))?;
+    stack.wait_for_status("other.example.com", "/", 500)?;
+    let config = fs::read_to_string(stack.site.config())?;
+    fs::write(
+        stack.site.config(),
+        config.replace(&kinds(&["Cache"]), &kinds(&["Cache", "Other"])),
+    )?;
+    wait_until_answered(&stack, "other.example.com", 200, ("x-shown", Some("far=x")))
+}

@@ -1,17 +1,17 @@
-//! Which of our kinds the API server serves, and at which version.
+//! Which of our kinds, and of those that the configuration names, the API server serves, and at which version.
 //!
 //! Kinds whose definitions are missing are no fault: they are looked for again and again, so that one that is installed
 //! later is read without a restart, and one that goes is let go.
 
 use super::fault::{Trouble, describe};
 use crate::{backoff::jittered, due, task::Stop};
-use edge_translate::api::Kind;
+use edge_translate::api::{CustomKind, Kind, ObjectKey, Scope};
 use futures_util::FutureExt as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, APIResourceList};
 use kube::{Client, Error, core::ApiResource};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    future,
+    fmt, future,
     sync::Arc,
     time::Duration,
 };
@@ -36,39 +36,130 @@ const BUILT_IN: [(Kind, &str); 5] = [
     (Kind::EndpointSlice, "endpointslices"),
 ];
 
+/// A kind that is read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReadKind {
+    /// One of ours.
+    Known(Kind),
+    /// One that the configuration names for extension services.
+    Custom(Arc<CustomKind>),
+}
+
+impl ReadKind {
+    fn group(&self) -> &str {
+        match self {
+            Self::Known(kind) => kind.group(),
+            Self::Custom(kind) => &kind.group,
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Known(kind) => kind.as_str(),
+            Self::Custom(kind) => &kind.kind,
+        }
+    }
+
+    /// Versions that are read, the best first.
+    fn versions(&self) -> Vec<&str> {
+        match self {
+            Self::Known(kind) => kind.versions().to_vec(),
+            Self::Custom(kind) => vec![&kind.version],
+        }
+    }
+
+    /// The kind under which its objects are kept.
+    pub fn kept_as(&self) -> Kind {
+        match self {
+            Self::Known(kind) => *kind,
+            Self::Custom(kind) => kind.kept_as(),
+        }
+    }
+
+    /// Whether its objects live in namespaces.
+    pub fn scope(&self) -> Scope {
+        self.kept_as().scope()
+    }
+
+    /// An object of it.
+    pub fn key(&self, namespace: &str, name: &str) -> ObjectKey {
+        match self {
+            Self::Known(kind) => ObjectKey::new(*kind, namespace, name),
+            Self::Custom(kind) => ObjectKey::new(kind.kept_as(), namespace, kind.key_name(name)),
+        }
+    }
+}
+
+impl fmt::Display for ReadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(kind) => kind.fmt(f),
+            Self::Custom(kind) => write!(f, "{}.{}", kind.kind, kind.group),
+        }
+    }
+}
+
+/// Every kind that is read.
+fn all(custom: &[CustomKind]) -> Vec<ReadKind> {
+    let known = Kind::ALL.iter().map(|kind| ReadKind::Known(*kind));
+    let named = custom.iter().map(|kind| ReadKind::Custom(Arc::new(kind.clone())));
+    known.chain(named).collect()
+}
+
 /// What the API server offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Served {
     /// The kinds, and how to ask for them.
-    pub kinds: BTreeMap<Kind, ApiResource>,
+    pub kinds: BTreeMap<ReadKind, ApiResource>,
     /// Whether a watch can begin with what is there (Kubernetes KEP-3157).
     pub streams_lists: bool,
     /// Kinds that are served only at versions that we don't know.
-    unknown: BTreeMap<Kind, String>,
+    unknown: BTreeMap<ReadKind, String>,
+}
+
+impl Served {
+    /// How to ask for an object.
+    pub fn resource_of(&self, key: &ObjectKey) -> Option<&ApiResource> {
+        let Some((custom, _)) = key.custom() else {
+            return self.kinds.get(&ReadKind::Known(key.kind));
+        };
+        let (kind, group) = custom.split_once('.')?;
+        let mut kinds = self.kinds.iter();
+        let found =
+            kinds.find(|(read, _)| matches!(read, ReadKind::Custom(_)) && (read.name(), read.group()) == (kind, group));
+        found.map(|(_, resource)| resource)
+    }
 }
 
 /// Looks until asked to stop; `again` asks for a look at once.
-pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>, again: Arc<Notify>, mut stop: Stop) {
+pub async fn run(
+    client: Client,
+    mut custom: watch::Receiver<Arc<[CustomKind]>>,
+    served: Arc<watch::Sender<Option<Arc<Served>>>>,
+    again: Arc<Notify>,
+    mut stop: Stop,
+) {
     let mut trouble = Trouble::default();
     let mut missed = Missed::default();
     loop {
+        let wanted = all(&custom.borrow_and_update());
         let found = tokio::select! {
             () = stop.requested() => return,
-            found = look(&client) => found,
+            found = look(&client, &wanted) => found,
         };
         let pause = match found {
             Ok(mut found) => {
                 trouble.is_over();
-                let is_complete = found.kinds.len() == Kind::ALL.len();
+                let is_complete = found.kinds.len() == wanted.len();
                 if let Some(before) = &*served.borrow() {
-                    missed.confirm(before, &mut found);
+                    missed.confirm(before, &mut found, &wanted);
                 }
                 served.send_if_modified(|known| {
                     let before = known.as_deref();
                     if before == Some(&found) {
                         return false;
                     }
-                    tell(before, &found);
+                    tell(before, &found, &wanted);
                     *known = Some(Arc::new(found));
                     true
                 });
@@ -90,6 +181,7 @@ pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>
         tokio::select! {
             () = stop.requested() => return,
             () = asked => {}
+            Ok(()) = custom.changed() => {}
             () = due::at(pause.map(|pause| Instant::now() + jittered(pause))) => {}
         }
     }
@@ -97,7 +189,7 @@ pub async fn run(client: Client, served: Arc<watch::Sender<Option<Arc<Served>>>>
 
 /// Kinds that were there and aren't found, and how many times in a row.
 #[derive(Default)]
-struct Missed(BTreeMap<Kind, u32>);
+struct Missed(BTreeMap<ReadKind, u32>);
 
 impl Missed {
     fn is_empty(&self) -> bool {
@@ -105,16 +197,17 @@ impl Missed {
     }
 
     /// Takes a look into account: what was there before and hasn't been missed often enough is there still.
-    fn confirm(&mut self, before: &Served, found: &mut Served) {
-        self.0.retain(|kind, _| !found.kinds.contains_key(kind));
+    fn confirm(&mut self, before: &Served, found: &mut Served, wanted: &[ReadKind]) {
+        self.0
+            .retain(|kind, _| !found.kinds.contains_key(kind) && wanted.contains(kind));
         for (kind, resource) in &before.kinds {
-            if found.kinds.contains_key(kind) {
+            if found.kinds.contains_key(kind) || !wanted.contains(kind) {
                 continue;
             }
-            let misses = self.0.entry(*kind).or_default();
+            let misses = self.0.entry(kind.clone()).or_default();
             *misses += 1;
             if *misses < MISSES {
-                found.kinds.insert(*kind, resource.clone());
+                found.kinds.insert(kind.clone(), resource.clone());
             } else {
                 self.0.remove(kind);
             }
@@ -123,10 +216,10 @@ impl Missed {
 }
 
 /// Says what is new about what is missing.
-fn tell(before: Option<&Served>, now: &Served) {
-    let missing = |served: &Served| -> Vec<&str> {
-        let missing = Kind::ALL.iter().filter(|kind| !served.kinds.contains_key(kind));
-        missing.map(|kind| kind.as_str()).collect()
+fn tell(before: Option<&Served>, now: &Served, wanted: &[ReadKind]) {
+    let missing = |served: &Served| -> Vec<String> {
+        let missing = wanted.iter().filter(|kind| !served.kinds.contains_key(kind));
+        missing.map(ToString::to_string).collect()
     };
     let kinds = missing(now);
     if !kinds.is_empty() && before.map(missing).as_ref() != Some(&kinds) {
@@ -155,18 +248,20 @@ fn tell(before: Option<&Served>, now: &Served) {
     }
 }
 
-async fn look(client: &Client) -> Result<Served, Error> {
+async fn look(client: &Client, wanted: &[ReadKind]) -> Result<Served, Error> {
     let version = client.apiserver_version().await?;
     let mut served = Served {
         streams_lists: streams_lists(&version.major, &version.minor),
         ..Served::default()
     };
     for (kind, plural) in BUILT_IN {
-        served.kinds.insert(kind, resource(kind, "v1", plural));
+        let kind = ReadKind::Known(kind);
+        let resource = resource(&kind, "v1", plural);
+        served.kinds.insert(kind, resource);
     }
-    let groups: BTreeSet<&str> = Kind::ALL.iter().map(|kind| kind.group()).collect();
+    let groups: BTreeSet<&str> = wanted.iter().map(ReadKind::group).collect();
     for group in groups {
-        let kinds: Vec<Kind> = Kind::ALL.iter().copied().filter(|kind| kind.group() == group).collect();
+        let kinds: Vec<&ReadKind> = wanted.iter().filter(|kind| kind.group() == group).collect();
         if kinds.iter().any(|kind| !served.kinds.contains_key(kind)) {
             look_at(client, group, &kinds, &mut served).await?;
         }
@@ -175,11 +270,11 @@ async fn look(client: &Client) -> Result<Served, Error> {
 }
 
 /// Which kinds of a group there are.
-async fn look_at(client: &Client, group: &str, kinds: &[Kind], served: &mut Served) -> Result<(), Error> {
+async fn look_at(client: &Client, group: &str, kinds: &[&ReadKind], served: &mut Served) -> Result<(), Error> {
     let Some(APIGroup { versions, .. }) = get(client, &format!("/apis/{group}")).await? else {
         return Ok(());
     };
-    let mut found: BTreeMap<Kind, BTreeMap<String, String>> = BTreeMap::new();
+    let mut found: BTreeMap<&ReadKind, BTreeMap<String, String>> = BTreeMap::new();
     for version in versions {
         let path = format!("/apis/{group}/{}", version.version);
         let Some(APIResourceList { resources, .. }) = get(client, &path).await? else {
@@ -187,24 +282,27 @@ async fn look_at(client: &Client, group: &str, kinds: &[Kind], served: &mut Serv
         };
         // Names with a slash are parts of resources, such as their status.
         for resource in resources.into_iter().filter(|resource| !resource.name.contains('/')) {
-            if let Some(kind) = kinds.iter().find(|kind| kind.as_str() == resource.kind) {
-                found
-                    .entry(*kind)
-                    .or_default()
-                    .insert(version.version.clone(), resource.name);
-            }
+            let Some(kind) = kinds.iter().find(|kind| kind.name() == resource.kind) else {
+                continue;
+            };
+            // Objects of the configuration's kinds belong to what names them, in its namespace.
+            let version = match (kind, resource.namespaced) {
+                (ReadKind::Custom(_), false) => format!("{} for the whole cluster", version.version),
+                _ => version.version.clone(),
+            };
+            found.entry(kind).or_default().insert(version, resource.name);
         }
     }
     for (kind, versions) in found {
         let best = kind
             .versions()
-            .iter()
-            .find_map(|version| versions.get_key_value(*version));
+            .into_iter()
+            .find_map(|version| versions.get_key_value(version));
         match best {
-            Some((version, plural)) => drop(served.kinds.insert(kind, resource(kind, version, plural))),
+            Some((version, plural)) => drop(served.kinds.insert(kind.clone(), resource(kind, version, plural))),
             None => {
                 let names: Vec<&str> = versions.keys().map(String::as_str).collect();
-                served.unknown.insert(kind, names.join(", "));
+                served.unknown.insert(kind.clone(), names.join(", "));
             }
         }
     }
@@ -221,7 +319,7 @@ async fn get<T: serde::de::DeserializeOwned>(client: &Client, path: &str) -> Res
     }
 }
 
-fn resource(kind: Kind, version: &str, plural: &str) -> ApiResource {
+fn resource(kind: &ReadKind, version: &str, plural: &str) -> ApiResource {
     let group = kind.group();
     ApiResource {
         group: group.to_owned(),
@@ -230,7 +328,7 @@ fn resource(kind: Kind, version: &str, plural: &str) -> ApiResource {
             "" => version.to_owned(),
             group => format!("{group}/{version}"),
         },
-        kind: kind.as_str().to_owned(),
+        kind: kind.name().to_owned(),
         plural: plural.to_owned(),
     }
 }
@@ -247,15 +345,16 @@ mod tests {
 
     #[test]
     fn a_kind_is_gone_when_it_was_missed_again_and_again() {
+        let kind = ReadKind::Known(Kind::HttpRoute);
         let all = || Served {
-            kinds: BTreeMap::from([(Kind::HttpRoute, resource(Kind::HttpRoute, "v1", "httproutes"))]),
+            kinds: BTreeMap::from([(kind.clone(), resource(&kind, "v1", "httproutes"))]),
             ..Served::default()
         };
         let mut missed = Missed::default();
         let mut is_there = |found: Served| {
             let mut found = found;
-            missed.confirm(&all(), &mut found);
-            (found.kinds.contains_key(&Kind::HttpRoute), missed.is_empty())
+            missed.confirm(&all(), &mut found, std::slice::from_ref(&kind));
+            (found.kinds.contains_key(&kind), missed.is_empty())
         };
         let none = Served::default;
         assert_eq!([none(), none()].map(&mut is_there), [(true, false), (true, false)]);

@@ -5,8 +5,9 @@ use crate::cluster::terms::{ClientLimits, Election, LeaseTerms};
 use edge_ir::RateLimitInfra;
 use edge_translate::{
     Feature,
-    api::{DurationText, Kind, LabelSelector, ObjectKey, SecretRef},
+    api::{CustomKind, DurationText, Kind, LabelSelector, ObjectKey, SecretRef},
     config::EdgeGateway,
+    config::extension::custom_kinds,
     config::provider::{ClusterProvider, DeployModeType, LeaderElection, WatchModeType},
     rate_limit_infra,
 };
@@ -50,6 +51,8 @@ pub struct Cluster {
     pub rate_limit: Option<Arc<RateLimitInfra>>,
     /// Secrets that the configuration names: those of extension services.
     pub secrets: BTreeSet<ObjectKey>,
+    /// Kinds beside ours that are read.
+    pub custom: Arc<[CustomKind]>,
 }
 
 /// Namespaces whose objects count, beside the controller's own.
@@ -80,6 +83,8 @@ impl Cluster {
             namespace: _,
             certificates: _,
             proxy_image: _,
+            // These are followed.
+            custom: _,
             scope,
             deploy,
             client,
@@ -157,6 +162,7 @@ impl Reading {
                 None => rate_limit_infra(&self.file).map(Arc::new),
             },
             secrets: secrets(&self.file, &namespace),
+            custom: custom_kinds(self.file.extensions()).into(),
             namespace,
         }
     }

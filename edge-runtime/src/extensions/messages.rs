@@ -2,9 +2,12 @@
 //! its bytes, and what isn't decoded isn't lost.
 
 use bytes::Bytes;
+use edge_ir::CustomObject;
+use edge_translate::config::extension::GroupVersionKind;
 use edge_xds::hooks::{Hook, Resources};
 use edge_xds::snapshot::ResourceType;
 use prost::Message;
+use std::sync::Arc;
 
 /// `Post…ModifyRequest` about one resource.
 #[derive(Clone, PartialEq, Message)]
@@ -28,9 +31,33 @@ pub(super) struct OneResponse {
 /// `Post…ExtensionContext`: that of routes, and of others with what they have of it.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Context {
+    /// Objects that go with the resource: under one number in every context, whatever its name there.
+    #[prost(message, repeated, tag = "1")]
+    pub(super) resources: Vec<ExtensionResource>,
     /// Domains of a route's host.
     #[prost(string, repeated, tag = "2")]
     pub(super) hostnames: Vec<String>,
+    /// Policies that are for a route.
+    #[prost(message, repeated, tag = "3")]
+    pub(super) policies: Vec<ExtensionResource>,
+}
+
+/// `ExtensionResource`.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ExtensionResource {
+    /// The object as JSON.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub(super) unstructured_bytes: Bytes,
+}
+
+/// Objects as a service is shown them: those of kinds that it asks for.
+pub(super) fn resources(objects: &[Arc<CustomObject>], kinds: &[GroupVersionKind]) -> Vec<ExtensionResource> {
+    let is_asked_for = |object: &CustomObject| kinds.iter().any(|kind| kind.is(&object.group, &object.kind));
+    let objects = objects.iter().filter(|object| is_asked_for(object));
+    let shown = objects.map(|object| ExtensionResource {
+        unstructured_bytes: Bytes::copy_from_slice(object.json.as_bytes()),
+    });
+    shown.collect()
 }
 
 /// `PostTranslateModifyRequest`.
@@ -95,5 +122,35 @@ pub(super) fn path(hook: Hook) -> &'static str {
         Hook::Cluster => "/edgegateway.extension.EdgeGatewayExtension/PostClusterModify",
         Hook::Endpoints => "/edgegateway.extension.EdgeGatewayExtension/PostEndpointsModify",
         Hook::Translation => "/edgegateway.extension.EdgeGatewayExtension/PostTranslateModify",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_shown_objects_of_kinds_that_it_names() {
+        let object = |kind: &str| {
+            Arc::new(CustomObject {
+                group: "a.example".into(),
+                kind: kind.into(),
+                namespace: "ns".into(),
+                name: "x".into(),
+                json: format!("{{\"kind\":\"{kind}\"}}").into(),
+            })
+        };
+        let named = |group: &str, kind: &str| GroupVersionKind {
+            group: group.into(),
+            version: "v1".into(),
+            kind: kind.into(),
+        };
+        let objects = [object("One"), object("Two")];
+        let shown = |kinds: &[GroupVersionKind]| -> Vec<Bytes> {
+            let shown = resources(&objects, kinds).into_iter();
+            shown.map(|resource| resource.unstructured_bytes).collect()
+        };
+        assert_eq!(shown(&[named("a.example", "Two")]), ["{\"kind\":\"Two\"}"]);
+        assert_eq!(shown(&[named("b.example", "Two")]), [""; 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! One service: where it is, and how it is spoken with.
 
 use super::{
-    messages::{AllRequest, AllResponse, Context, OneRequest, OneResponse, path},
+    messages::{AllRequest, AllResponse, Context, OneRequest, OneResponse, path, resources},
     terms::{Tries, hooks_of, message_size},
 };
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     state::{ServiceTerms, ServiceTls},
 };
 use bytes::Bytes;
-use edge_translate::config::extension::ExtensionService;
+use edge_translate::config::extension::{ExtensionService, GroupVersionKind};
 use edge_xds::hooks::{Answer, Cause, Hook, Hooks, Outcome, Problem, Question, Resources, judge, judge_all};
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -36,6 +36,8 @@ struct Service {
     fails_open: bool,
     tries: Tries,
     message_size: usize,
+    /// Kinds whose objects it is shown where routes refer to them.
+    resources: Box<[GroupVersionKind]>,
     /// Or why it can't be spoken with.
     channel: Result<Channel, String>,
 }
@@ -99,6 +101,7 @@ impl Service {
             fails_open: manager.fail_open,
             tries: Tries::of(service.and_then(|service| service.retry.as_deref())),
             message_size: message_size(manager),
+            resources: manager.resources.clone(),
             channel: match service {
                 Some(service) => channel(service, terms.tls.as_ref()),
                 None => Err("has no address".to_owned()),
@@ -108,22 +111,33 @@ impl Service {
 
     /// What it makes of the content.
     async fn ask(&self, question: &Question, hook: Hook, content: &Content) -> Result<Content, Problem> {
-        let hostnames = match question {
-            Question::One { hostnames, .. } => hostnames.iter().map(|name| name.to_string()).collect(),
-            Question::All(_) => Vec::new(),
-        };
         let channel = self.channel.as_ref().map_err(|why| problem(Cause::Unreachable, why))?;
         match content {
             Content::One(resource) => {
                 let request = OneRequest {
                     resource: Some(resource.clone()),
-                    context: Some(Context { hostnames }),
+                    context: Some(self.context(question)),
                 };
                 let response: OneResponse = self.call(channel, hook, &request).await?;
                 let judged = judge(hook, resource, response.resource);
                 judged.map(Content::One).map_err(unusable)
             }
             Content::All(resources) => self.ask_about_all(channel, resources).await,
+        }
+    }
+
+    /// What it is told beside the resource.
+    fn context(&self, question: &Question) -> Context {
+        let Question::One { hostnames, custom, .. } = question else {
+            return Context::default();
+        };
+        Context {
+            hostnames: hostnames.iter().map(|name| name.to_string()).collect(),
+            resources: custom
+                .iter()
+                .flat_map(|custom| resources(&custom.resources, &self.resources))
+                .collect(),
+            policies: Vec::new(),
         }
     }
 

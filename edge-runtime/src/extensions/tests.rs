@@ -111,6 +111,7 @@ fn question() -> Question {
         hook: Hook::Cluster,
         resource: cluster.encode_to_vec().into(),
         hostnames: Box::default(),
+        custom: None,
     }
 }
 

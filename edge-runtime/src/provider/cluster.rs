@@ -10,7 +10,7 @@
 use crate::{
     backoff::Backoff,
     cluster::{
-        Api, Served,
+        Api, ReadKind, Served,
         fault::{Trouble, describe},
     },
     config::Cluster,
@@ -182,7 +182,7 @@ impl Provider {
     /// Starts and stops watches, so that all that is served and counts is watched, and nothing else.
     fn arrange(&mut self) {
         let namespaces = self.namespaces.names();
-        let kinds = self.served.kinds.keys().copied();
+        let kinds = self.served.kinds.keys();
         let wanted: BTreeSet<Source> = kinds.flat_map(|kind| sources(kind, namespaces.as_ref())).collect();
         let gone: Vec<Source> = self
             .running
@@ -310,7 +310,7 @@ impl Provider {
     }
 
     fn read(&mut self, key: ObjectKey, pause: Duration) {
-        if let Some(resource) = self.served.kinds.get(&key.kind) {
+        if let Some(resource) = self.served.resource_of(&key) {
             self.reads
                 .push(read(self.api.client(), key, resource.clone(), pause).boxed());
         }
@@ -407,7 +407,7 @@ impl Provider {
             return Some("the API server hasn't said yet which kinds it serves".into());
         }
         let all_namespaces = Source {
-            kind: Kind::Namespace,
+            kind: ReadKind::Known(Kind::Namespace),
             namespace: None,
         };
         if self.namespaces.is_selective() && !self.table.is_source_complete(&all_namespaces) {
@@ -433,7 +433,7 @@ async fn read(client: Client, key: ObjectKey, resource: ApiResource, pause: Dura
     time::sleep(pause).await;
     let objects: Objects<Arrived<false>> = Objects::namespaced_with(client, &key.namespace, &resource);
     let answer = match objects.get_opt(&key.name).await {
-        Ok(object) => Ok(object.map(|object| object.take(key.kind, &resource))),
+        Ok(object) => Ok(object.map(|object| object.take(&ReadKind::Known(key.kind), &resource))),
         Err(error) => Err(describe(&error)),
     };
     (key, answer)

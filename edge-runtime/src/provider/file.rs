@@ -16,7 +16,7 @@ use crate::{
 use edge_files::{Listing, Stamp, list};
 use edge_translate::{
     Change,
-    api::ObjectKey,
+    api::{CustomKind, ObjectKey},
     load::{Limits, LoadFinding, Severity, Source},
 };
 use std::{
@@ -46,10 +46,19 @@ use table::{Table, of_file};
 /// What this provider is called.
 pub const NAME: ProviderName = ProviderName("file");
 
-/// Follows the files below `paths` until asked to stop. After the first look it is synced, whatever was found; when
+/// What is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Files, and folders.
+    pub paths: Arc<[PathBuf]>,
+    /// Kinds beside ours.
+    pub custom: Arc<[CustomKind]>,
+}
+
+/// Follows the files that are wanted until asked to stop. After the first look it is synced, whatever was found; when
 /// something can't be read it says so, and again when everything can.
 pub async fn run(
-    mut paths: watch::Receiver<Arc<[PathBuf]>>,
+    mut wanted: watch::Receiver<Wanted>,
     world: mpsc::Sender<Input>,
     findings: watch::Sender<Findings>,
     mut stop: Stop,
@@ -61,7 +70,8 @@ pub async fn run(
     let mut since = Instant::now();
     let mut told = None;
     loop {
-        let roots = Arc::clone(&paths.borrow_and_update());
+        let Wanted { paths: roots, custom } = wanted.borrow_and_update().clone();
+        reader.follow_kinds(custom);
         let mut look;
         let waits = patience.waits(Instant::now());
         let looked_at = Arc::clone(&roots);
@@ -100,7 +110,7 @@ pub async fn run(
         loop {
             tokio::select! {
                 () = stop.requested() => return,
-                changed = paths.changed() => match changed {
+                changed = wanted.changed() => match changed {
                     Ok(()) => since = Instant::now(),
                     Err(_) => return,
                 },
@@ -168,6 +178,8 @@ struct Reader {
     parts: BTreeMap<PathBuf, Parts>,
     /// Watched paths that were folders at the last look that found them.
     folders: BTreeSet<PathBuf>,
+    /// Kinds beside ours that are read.
+    custom: Arc<[CustomKind]>,
 }
 
 /// What a look found.
@@ -196,6 +208,15 @@ impl Look {
 }
 
 impl Reader {
+    /// Where other kinds are wanted than before, every file may hold some that were left out.
+    fn follow_kinds(&mut self, custom: Arc<[CustomKind]>) {
+        if self.custom != custom {
+            self.custom = custom;
+            self.read.clear();
+            self.parts.clear();
+        }
+    }
+
     /// Lists everything and reads what changed. Takes a thread's time, hence by value: it runs on one of its own.
     fn look(mut self, roots: &[PathBuf], waits: &Waits) -> (Self, Look) {
         let mut listing = list(roots);
@@ -259,7 +280,7 @@ impl Reader {
 
     /// Reads a file. Says whether that is settled: what can't be read now may be readable later without having changed.
     fn read(&mut self, path: &Path, stamp: Stamp) -> bool {
-        let limits = Limits::default();
+        let limits = Limits::with_kinds(Arc::clone(&self.custom));
         let problem = match usize::try_from(stamp.len) {
             Ok(len) if len <= limits.bytes => match fs::read(path).map(String::from_utf8) {
                 Ok(Ok(text)) => {

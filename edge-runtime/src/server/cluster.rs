@@ -21,7 +21,7 @@ use crate::{
     world::Pace,
     xds_server::{AccountAuthorizer, Authorizer, ClientCertificates},
 };
-use edge_translate::{Feature, Settings};
+use edge_translate::{Feature, Settings, api::CustomKind};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::{Notify, watch};
@@ -94,6 +94,8 @@ pub(super) struct Running {
     statuses: Task,
     replicas: Task,
     injector: Option<Task>,
+    /// Kinds beside ours that are read.
+    custom: watch::Sender<Arc<[CustomKind]>>,
 }
 
 impl Running {
@@ -135,10 +137,17 @@ impl Running {
             metrics: Arc::clone(&hub.metrics),
         };
         let injector = inject_topology(&cluster, &api, hub);
+        let (custom, named) = watch::channel(Arc::clone(&cluster.custom));
         let (looking, electing, terms) = (api.clone(), api.clone(), cluster.election.clone());
         Self {
             discovery: Task::lasting("discovery", supervision, move |stop| {
-                discovery::run(looking.client(), Arc::clone(&served), Arc::clone(&again), stop)
+                discovery::run(
+                    looking.client(),
+                    named.clone(),
+                    Arc::clone(&served),
+                    Arc::clone(&again),
+                    stop,
+                )
             }),
             provider: Task::vital("cluster provider", supervision, |stop| {
                 provider::run(api, cluster, kinds, outputs, stop)
@@ -157,6 +166,7 @@ impl Running {
                 writer::run(sources, side, metrics, stop)
             }),
             injector,
+            custom,
         }
     }
 }
@@ -187,6 +197,9 @@ fn inject_topology(cluster: &Cluster, api: &Api, hub: &Hub) -> Option<Task> {
 impl Running {
     /// Brings what is running in line with changed settings.
     pub(super) fn follow(&self, old: &Cluster, new: &Cluster) {
+        if new.custom != old.custom {
+            self.custom.send_replace(Arc::clone(&new.custom));
+        }
         if let Some(message) = restart_for(&old.differences(new)) {
             tracing::warn!("{message}");
         }

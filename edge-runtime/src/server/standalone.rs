@@ -18,13 +18,7 @@ use crate::{
 };
 use edge_translate::Change;
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeSet,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::Instant};
 
 /// How long processes may take to stop. Each fleet's drain time bounds that already; this is for one that was set too
@@ -104,7 +98,7 @@ pub(super) struct Running {
     status: Task,
     files: Task,
     proxies: Option<HostTask>,
-    paths: watch::Sender<Arc<[PathBuf]>>,
+    wanted: watch::Sender<file::Wanted>,
     at_stop: AtStop,
     issuer: Issuer,
     xds: SocketAddr,
@@ -125,7 +119,7 @@ impl Running {
             folder,
             state,
         } = prepared;
-        let (paths, watched) = watch::channel(Arc::clone(&standalone.paths));
+        let (wanted, watched) = watch::channel(wanted(&standalone));
         let document = standalone.folders.state_home.join("status.yaml");
         if folder.is_some() {
             // The queue is empty yet, and this must come before the resources.
@@ -149,7 +143,7 @@ impl Running {
             status,
             files,
             proxies: None,
-            paths,
+            wanted,
             at_stop,
             issuer,
             xds,
@@ -160,8 +154,8 @@ impl Running {
 
     /// Brings what is running in line with changed settings.
     pub(super) async fn follow(&mut self, old: &Standalone, new: &Standalone, hub: &Hub) {
-        if new.paths != old.paths {
-            self.paths.send_replace(Arc::clone(&new.paths));
+        if wanted(new) != wanted(old) {
+            self.wanted.send_replace(wanted(new));
         }
         if new.folders != old.folders {
             tracing::warn!("configHome, stateHome and runtimeDir take effect at the next start");
@@ -252,6 +246,14 @@ impl Running {
 }
 
 /// Tells the world whether we run proxies on this machine, and which are ours.
+/// What the file provider reads.
+fn wanted(standalone: &Standalone) -> file::Wanted {
+    file::Wanted {
+        paths: Arc::clone(&standalone.paths),
+        custom: Arc::clone(&standalone.custom),
+    }
+}
+
 fn own_proxies(standalone: &Standalone) -> Input {
     Input::Proxies(match standalone.proxies {
         Proxies::Processes(_) => Some(host::own_proxies(&standalone.folders.runtime_dir)),

@@ -382,7 +382,7 @@ impl Writer {
 /// Objects of a kind in a namespace, if the kind is served.
 fn objects(cluster: &Cluster, key: &ObjectKey) -> Option<Objects<DynamicObject>> {
     let served = cluster.served.borrow().clone()?;
-    let resource = served.kinds.get(&key.kind)?;
+    let resource = served.resource_of(key)?;
     let client = cluster.api.client();
     Some(match &*key.namespace {
         "" => Objects::all_with(client, resource),

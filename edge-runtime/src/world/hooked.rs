@@ -9,14 +9,14 @@ use crate::{
     metrics::Gauge,
     state::{Extensions, KeptFrom, Refuser, Rejection, RejectionKey, Rejections, ServiceTerms, ServiceTls},
 };
-use edge_ir::FleetKey;
+use edge_ir::{Fleet, FleetKey};
 use edge_translate::{
     Settings, Translator,
     api::{Kind, Object, ObjectKey, SecretBytes, SecretRef},
     config::extension::{ExtensionManager, ExtensionTls},
 };
 use edge_xds::{
-    hooks::{Answers, Applied, Cause, Held, Hooked, Hooks, Outcome, QuestionKey},
+    hooks::{Answers, Applied, Cause, Held, Hooked, Hooks, Outcome, QuestionKey, Shown},
     snapshot::Snapshot,
 };
 use std::{
@@ -36,7 +36,7 @@ pub(super) struct Hooking {
     hooks: Hooks,
     answers: Answers,
     services: Arc<[ServiceTerms]>,
-    fleets: BTreeMap<FleetKey, Hooked>,
+    fleets: BTreeMap<FleetKey, (Hooked, ShownWith)>,
     held: Rejections,
     wait: Wait,
 }
@@ -51,14 +51,36 @@ enum Wait {
     Over,
 }
 
-/// What a fleet was lowered to, and what of that is served so far.
-type BuiltAndServed<'a> = (&'a Arc<Snapshot>, &'a Arc<Snapshot>);
+/// A fleet, what it was lowered to, and what of that is served so far.
+type BuiltAndServed<'a> = (&'a Arc<Fleet>, &'a Arc<Snapshot>, &'a Arc<Snapshot>);
+
+/// What services are shown beside the resources of a fleet, while it is the same.
+struct ShownWith {
+    fleet: Arc<Fleet>,
+    shown: Arc<Shown>,
+}
 
 /// What is to be served.
 pub(super) struct Served {
     pub(super) snapshots: Vec<(FleetKey, Arc<Snapshot>)>,
     /// Some service hasn't said anything yet.
     pub(super) must_wait: bool,
+}
+
+impl ShownWith {
+    fn new(fleet: &Arc<Fleet>) -> Self {
+        Self {
+            fleet: Arc::clone(fleet),
+            shown: Arc::new(Shown::of(fleet)),
+        }
+    }
+
+    fn renewed(self, fleet: &Arc<Fleet>) -> Self {
+        match Arc::ptr_eq(&self.fleet, fleet) {
+            true => self,
+            false => Self::new(fleet),
+        }
+    }
 }
 
 impl Hooking {
@@ -88,7 +110,7 @@ impl Hooking {
             answers,
             ..Self::new(settings)
         };
-        self.fleets.values_mut().for_each(Hooked::renew);
+        self.fleets.values_mut().for_each(|(hooked, _)| hooked.renew());
     }
 
     /// Takes what came of questions.
@@ -123,7 +145,7 @@ impl Hooking {
             self.services = Arc::default();
             return Served {
                 snapshots: fleets
-                    .map(|(key, (built, _))| (key.clone(), Arc::clone(built)))
+                    .map(|(key, (_, built, _))| (key.clone(), Arc::clone(built)))
                     .collect(),
                 must_wait: false,
             };
@@ -137,19 +159,22 @@ impl Hooking {
         self.held.clear();
         let mut before = std::mem::take(&mut self.fleets);
         let (mut looks, mut is_pending, mut must_wait) = (Vec::new(), false, false);
-        for (key, (built, served)) in fleets {
-            let mut hooked = before.remove(key).unwrap_or_else(|| Hooked::over(served));
+        for (key, (fleet, built, served)) in fleets {
+            let (mut hooked, shown) = match before.remove(key) {
+                Some((hooked, shown)) => (hooked, shown.renewed(fleet)),
+                None => (Hooked::over(served), ShownWith::new(fleet)),
+            };
             let Applied {
                 snapshot,
                 held,
                 is_pending: is_unanswered,
-            } = hooked.apply(built, &self.hooks, &mut self.answers);
+            } = hooked.apply(built, &shown.shown, &self.hooks, &mut self.answers);
             is_pending |= is_unanswered;
             let is_out_of_reach = |held: &Held| held.problem.cause == Cause::Unreachable;
             must_wait |= is_unanswered || held.iter().any(is_out_of_reach);
             self.held.extend(rejections(key, held));
             looks.push((key.clone(), Arc::clone(served), snapshot, is_unanswered));
-            self.fleets.insert(key.clone(), hooked);
+            self.fleets.insert(key.clone(), (hooked, shown));
         }
         self.answers.end();
         self.wait = self.next_wait(is_pending);

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::api::backend::Backend;
 use crate::api::backend_traffic::BackendTrafficPolicy;
 use crate::api::core::{ClusterTrustBundle, ConfigMap, EndpointSlice, Namespace, Service, ServiceImport};
+use crate::api::custom::CustomObject;
 use crate::api::edge_patch_policy::EdgePatchPolicy;
 use crate::api::edge_proxy::EdgeProxy;
 use crate::api::gateway::{Gateway, GatewayClass, ListenerSet};
@@ -44,30 +45,47 @@ macro_rules! kinds {
                 #[doc = concat!("`", $text, "`.")]
                 $variant,
             )+
+            /// One that the configuration names for extension services: of which kind an object is stands in its name.
+            Custom,
+            /// The same of a policy.
+            CustomPolicy,
         }
 
         impl Kind {
-            /// Every kind, in order.
+            /// Every kind of which we know what it says, in order.
             pub const ALL: &'static [Kind] = &[$(Kind::$variant),+];
 
             /// The kind as written in a resource.
             pub const fn as_str(self) -> &'static str {
-                match self { $(Kind::$variant => $text,)+ }
+                match self {
+                    $(Kind::$variant => $text,)+
+                    Kind::Custom => "custom resource",
+                    Kind::CustomPolicy => "custom policy",
+                }
             }
 
             /// The API group; empty for core kinds.
             pub const fn group(self) -> &'static str {
-                match self { $(Kind::$variant => $group,)+ }
+                match self {
+                    $(Kind::$variant => $group,)+
+                    Kind::Custom | Kind::CustomPolicy => "",
+                }
             }
 
             /// Versions understood, the one written first.
             pub const fn versions(self) -> &'static [&'static str] {
-                match self { $(Kind::$variant => $versions,)+ }
+                match self {
+                    $(Kind::$variant => $versions,)+
+                    Kind::Custom | Kind::CustomPolicy => &[],
+                }
             }
 
             /// Whether objects live in namespaces.
             pub const fn scope(self) -> Scope {
-                match self { $(Kind::$variant => Scope::$scope,)+ }
+                match self {
+                    $(Kind::$variant => Scope::$scope,)+
+                    Kind::Custom | Kind::CustomPolicy => Scope::Namespaced,
+                }
             }
         }
 
@@ -78,17 +96,28 @@ macro_rules! kinds {
                 #[doc = concat!("A ", $text, ".")]
                 $variant(Arc<$type>),
             )+
+            /// An object of a kind that the configuration names.
+            Custom(Arc<CustomObject>),
+            /// A policy of a kind that the configuration names.
+            CustomPolicy(Arc<CustomObject>),
         }
 
         impl Object {
             /// The kind.
             pub fn kind(&self) -> Kind {
-                match self { $(Object::$variant(_) => Kind::$variant,)+ }
+                match self {
+                    $(Object::$variant(_) => Kind::$variant,)+
+                    Object::Custom(_) => Kind::Custom,
+                    Object::CustomPolicy(_) => Kind::CustomPolicy,
+                }
             }
 
             /// Name, namespace, labels and the like.
             pub fn metadata(&self) -> &Metadata {
-                match self { $(Object::$variant(object) => &object.metadata,)+ }
+                match self {
+                    $(Object::$variant(object) => &object.metadata,)+
+                    Object::Custom(object) | Object::CustomPolicy(object) => &object.metadata,
+                }
             }
 
             /// Reads the object of a kind from any serde source; `place` completes its metadata.
@@ -103,11 +132,17 @@ macro_rules! kinds {
                         complete(&mut object.metadata);
                         Object::$variant(Arc::new(object))
                     })+
+                    Kind::Custom | Kind::CustomPolicy => {
+                        return Err(serde::de::Error::custom("only the configuration says which kind this is"));
+                    }
                 })
             }
 
             fn body(&self) -> Result<Value, serde_json::Error> {
-                match self { $(Object::$variant(object) => serde_json::to_value(&**object),)+ }
+                match self {
+                    $(Object::$variant(object) => serde_json::to_value(&**object),)+
+                    Object::Custom(object) | Object::CustomPolicy(object) => Ok((*object.value).clone()),
+                }
             }
         }
 
@@ -190,7 +225,7 @@ pub struct ObjectKey {
     pub kind: Kind,
     /// Namespace, or empty.
     pub namespace: Arc<str>,
-    /// Name.
+    /// Name; of a kind that the configuration names `<kind>.<group>/<name>`, for there are many such kinds.
     pub name: Arc<str>,
 }
 
@@ -203,10 +238,24 @@ impl ObjectKey {
             name: name.into(),
         }
     }
+
+    /// The name that the object has in the API.
+    pub fn own_name(&self) -> &str {
+        self.custom().map_or(&self.name, |(_, name)| name)
+    }
+
+    /// The kind as `<kind>.<group>` and the name, where the configuration names the kind.
+    pub fn custom(&self) -> Option<(&str, &str)> {
+        let is_custom = matches!(self.kind, Kind::Custom | Kind::CustomPolicy);
+        is_custom.then(|| self.name.split_once('/')).flatten()
+    }
 }
 
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((kind, name)) = self.custom() {
+            return write!(f, "{kind}/{}/{name}", self.namespace);
+        }
         match &*self.namespace {
             "" => write!(f, "{}/{}", self.kind, self.name),
             namespace => write!(f, "{}/{namespace}/{}", self.kind, self.name),
@@ -221,12 +270,26 @@ impl Object {
         ObjectKey {
             kind: self.kind(),
             namespace: metadata.namespace.clone(),
-            name: metadata.name.clone(),
+            name: match self {
+                Object::Custom(object) | Object::CustomPolicy(object) => object.key_name().into(),
+                _ => metadata.name.clone(),
+            },
+        }
+    }
+
+    /// The object of a kind that the configuration names, if it is one.
+    pub fn custom(&self) -> Option<&Arc<CustomObject>> {
+        match self {
+            Object::Custom(object) | Object::CustomPolicy(object) => Some(object),
+            _ => None,
         }
     }
 
     /// The object as JSON with `apiVersion` and `kind`, as it is shown and written; private data of Secrets included.
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
+        if self.custom().is_some() {
+            return self.body();
+        }
         let mut whole = Map::new();
         whole.insert("apiVersion".to_owned(), self.kind().api_version().into());
         whole.insert("kind".to_owned(), self.kind().as_str().into());

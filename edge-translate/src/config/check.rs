@@ -4,9 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::{DurationText, Quantity};
+use crate::api::text::{is_dns_label, is_dns_subdomain};
+use crate::api::{DurationText, Kind, Quantity};
 use crate::config::EdgeGateway;
-use crate::config::extension::{ExtensionManager, ExtensionRetry, ExtensionService, ExtensionTls, XdsHook};
+use crate::config::extension::{
+    ExtensionManager, ExtensionRetry, ExtensionService, ExtensionTls, GroupVersionKind, XdsHook, custom_kinds,
+};
 use crate::config::provider::{
     ClusterProvider, CustomProvider, DeployModeType, InfrastructureProvider, InfrastructureProviderType,
     LeaderElection, ProviderType, ResourceProvider, ResourceProviderType, WatchMode, WatchModeType,
@@ -303,6 +306,7 @@ fn extensions(config: &EdgeGateway, fault: Sink<'_>) {
         }
         check_manager(manager, &path, fault);
     }
+    check_kinds_of_all(config, fault);
 }
 
 fn check_manager(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
@@ -349,17 +353,76 @@ fn check_hooks(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
     }
 }
 
-/// Kinds of the service's own would be watched, and aren't yet: refused by name, for what refers to them would be closed.
+/// Objects of the kinds that a service names are shown to it where it is called: kinds without such a call would be read
+/// and shown to nobody, and what they are to keep out would come in.
 fn check_kinds(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
-    let kinds = [
-        ("resources", &manager.resources),
+    let unread = [
         ("policyResources", &manager.policy_resources),
         ("backendResources", &manager.backend_resources),
     ];
-    for (field, _) in kinds.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
+    for (field, _) in unread.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
         fault(
             &format!("{path}.{field}"),
             &format!("{path}.{field}: objects of other kinds can't be given to an extension yet; leave the field out"),
+        );
+    }
+    let path = format!("{path}.resources");
+    let hooks = manager.hooks.as_ref().and_then(|hooks| hooks.xds_translator.as_ref());
+    let is_called = hooks.is_some_and(|hooks| hooks.post.contains(&XdsHook::Route));
+    if !manager.resources.is_empty() && !is_called {
+        fault(
+            &path,
+            &format!("{path}: nobody would be shown objects of these kinds: name the hook Route under post"),
+        );
+    }
+    for (n, named) in manager.resources.iter().enumerate() {
+        check_kind(named, &format!("{path}.{n}"), fault);
+    }
+}
+
+fn check_kind(named: &GroupVersionKind, path: &str, fault: Sink<'_>) {
+    let fields = [
+        ("group", &named.group, is_dns_subdomain as fn(&str) -> bool),
+        ("version", &named.version, is_dns_label),
+        ("kind", &named.kind, is_word),
+    ];
+    for (field, text, is_valid) in fields {
+        if !is_valid(text) {
+            fault(
+                &format!("{path}.{field}"),
+                &format!("{path}.{field}: {text:?} can't be the {field} of a kind of yours"),
+            );
+        }
+    }
+    if Kind::of(&named.group, &named.kind).is_some() {
+        let known = format!(
+            "{path}: {} is a kind of {} that is read anyway",
+            named.kind, named.group
+        );
+        fault(path, &known);
+    }
+}
+
+/// Letters and digits.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
+/// Each kind at one version, in one role: objects are read once, and what they are to do must not depend on who asks.
+fn check_kinds_of_all(config: &EdgeGateway, fault: Sink<'_>) {
+    let kinds = custom_kinds(config.extensions());
+    for pair in kinds.windows(2).filter(|pair| {
+        let [a, b] = pair else { return false };
+        (&a.group, &a.kind) == (&b.group, &b.kind)
+    }) {
+        let path = match config.extension_manager {
+            Some(_) => "extensionManager",
+            None => "extensionManagers",
+        };
+        let (group, kind) = (&pair[0].group, &pair[0].kind);
+        fault(
+            path,
+            &format!("{path}: {kind} of {group} is named at several versions, or both as policy and not: name it once"),
         );
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
-use crate::api::{FqdnEndpoint, Fraction, IpEndpoint, SecretRef, UnixSocket};
+use crate::api::{CustomKind, CustomRole, FqdnEndpoint, Fraction, IpEndpoint, SecretRef, UnixSocket};
 
 /// An extension service and what it may do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -45,6 +45,34 @@ pub struct GroupVersionKind {
     pub version: Box<str>,
     /// Kind.
     pub kind: Box<str>,
+}
+
+impl GroupVersionKind {
+    /// Whether objects of a kind, at whatever version, are meant.
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        *self.group == *group && *self.kind == *kind
+    }
+}
+
+/// All kinds that services are shown objects of, sorted, each once.
+pub fn custom_kinds<'a>(managers: impl IntoIterator<Item = &'a ExtensionManager>) -> Vec<CustomKind> {
+    let of = |list: &'a [GroupVersionKind], role| {
+        list.iter().map(move |named| CustomKind {
+            group: named.group.clone(),
+            version: named.version.clone(),
+            kind: named.kind.clone(),
+            role,
+        })
+    };
+    let all = managers.into_iter().flat_map(|manager| {
+        of(&manager.resources, CustomRole::Resource)
+            .chain(of(&manager.policy_resources, CustomRole::Policy))
+            .chain(of(&manager.backend_resources, CustomRole::Resource))
+    });
+    let mut all: Vec<CustomKind> = all.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// When an extension service is called.

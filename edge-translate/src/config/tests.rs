@@ -234,8 +234,28 @@ fn what_an_extension_service_cannot_do_is_refused_by_name() {
     let cases = [
         (
             "",
-            "resources: [{group: a, version: b, kind: C}]",
-            "extensionManager.resources: objects of other kinds",
+            "resources: [{group: a.example, version: v1, kind: C}]",
+            "extensionManager.resources: nobody would be shown",
+        ),
+        (
+            "",
+            "resources: [{group: '', version: v1, kind: C}], hooks: {xdsTranslator: {post: [Route]}}",
+            "extensionManager.resources.0.group: \"\" can't be the group",
+        ),
+        (
+            "",
+            "resources: [{group: a.example, version: v1, kind: a/b}], hooks: {xdsTranslator: {post: [Route]}}",
+            "extensionManager.resources.0.kind: \"a/b\" can't be the kind",
+        ),
+        (
+            "",
+            "resources: [{group: gateway.edge, version: v1, kind: Backend}], hooks: {xdsTranslator: {post: [Route]}}",
+            "extensionManager.resources.0: Backend is a kind of gateway.edge that is read anyway",
+        ),
+        (
+            "",
+            "resources: [{group: a.example, version: v1, kind: C}, {group: a.example, version: v2, kind: C}], hooks: {xdsTranslator: {post: [Route]}}",
+            "extensionManager: C of a.example is named at several versions",
         ),
         (
             "",

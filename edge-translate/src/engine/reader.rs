@@ -9,7 +9,7 @@ use super::{
     value::Value,
 };
 use crate::{
-    api::{self, Kind, Object, Timestamp},
+    api::{self, CustomObject, Kind, LocalObjectRef, Object, Timestamp},
     fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
         Ancestor, BackendId, BackendPort, BackendSet, Context, ContextId, EndpointsId, Extension, ExtensionId,
@@ -162,6 +162,13 @@ impl<'a> Reader<'a> {
             self.reads.note(Key::Object(kind, id));
         }
         self.world.object(kind, id)
+    }
+
+    /// An object of a kind that the configuration names for extension services.
+    pub(crate) fn custom(&self, namespace: &str, reference: &LocalObjectRef) -> Option<&'a Arc<CustomObject>> {
+        let kind = self.settings().custom_kind(&reference.group, &reference.kind)?;
+        let id = self.id(namespace, &kind.key_name(&reference.name));
+        self.object(kind.kept_as(), id)?.custom()
     }
 
     /// The controller's settings.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::api::{Kind, Metadata, Object, ObjectKey, Scope};
+use crate::api::{CustomKind, CustomObject, CustomRole, Kind, Metadata, Object, ObjectKey, Scope};
 use crate::load::de::{Odd, Reader, Unknown, What};
 use crate::load::known::loses_a_condition;
 use crate::load::node::{Data, Entry, Node};
@@ -23,13 +23,16 @@ pub(crate) struct Read {
     pub(crate) remarks: Vec<Remark>,
 }
 
+/// The namespace of objects that name none, and kinds beside ours that are read.
+pub(crate) type Terms<'a> = (&'a Arc<str>, &'a [CustomKind]);
+
 /// What is said of a document that can't be a resource.
 pub(crate) const NO_RESOURCE: &str = "a document must be one resource: a mapping with apiVersion, kind and metadata";
 
 /// The objects of a tree: one, or the items of a list.
-pub(crate) fn objects(root: &Node<'_>, namespace: &Arc<str>, sink: &mut impl FnMut(&Node<'_>, Read)) {
+pub(crate) fn objects(root: &Node<'_>, terms: Terms<'_>, sink: &mut impl FnMut(&Node<'_>, Read)) {
     resources(root, &mut |resource: &Node<'_>| match resource.data {
-        Data::Map(_) => sink(resource, object(resource, namespace)),
+        Data::Map(_) => sink(resource, object(resource, terms)),
         _ => sink(resource, failed(resource.at, NO_RESOURCE)),
     });
 }
@@ -100,7 +103,7 @@ fn remark(severity: Severity, at: u32, message: impl Into<String>, object: Optio
 }
 
 /// Reads one resource; one that names no namespace gets the one given.
-pub(crate) fn object(root: &Node<'_>, namespace: &Arc<str>) -> Read {
+pub(crate) fn object(root: &Node<'_>, (namespace, kinds): Terms<'_>) -> Read {
     let required = |key: &str| match root.get(key) {
         None => Err(failed(
             root.at,
@@ -123,7 +126,15 @@ pub(crate) fn object(root: &Node<'_>, namespace: &Arc<str>) -> Read {
     let kind = match Kind::of(group, kind_text) {
         Some(kind) => kind,
         None => {
-            let message = unknown_kind(group, api_version, kind_text);
+            let mut known = kinds.iter().filter(|k| (&*k.group, &*k.kind) == (group, kind_text));
+            let message = match known.next() {
+                Some(kind) if *kind.version == *version => return custom(root, kind, namespace),
+                Some(kind) => format!(
+                    "kind {kind_text} is read at version {} of {group}, as the configuration says, and left out at {version}",
+                    kind.version
+                ),
+                None => unknown_kind(group, api_version, kind_text),
+            };
             return Read {
                 object: None,
                 remarks: vec![remark(Severity::Warning, kind_at, message, None)],
@@ -139,6 +150,33 @@ pub(crate) fn object(root: &Node<'_>, namespace: &Arc<str>) -> Read {
         remarks.push(remark(Severity::Warning, version_at, message, None));
     }
     typed(root, kind, namespace, remarks)
+}
+
+/// Reads an object of a kind that the configuration names.
+pub(crate) fn custom(root: &Node<'_>, kind: &CustomKind, namespace: &Arc<str>) -> Read {
+    let object = match CustomObject::read(kind, root.to_value(), namespace) {
+        Ok(object) => object,
+        Err(message) => return failed(root.at, message),
+    };
+    let fault = identity::fault(kind.kept_as(), root, &object.metadata);
+    let object = match kind.role {
+        CustomRole::Resource => Object::Custom(Arc::new(object)),
+        CustomRole::Policy => Object::CustomPolicy(Arc::new(object)),
+    };
+    let Some(fault) = fault else {
+        return Read {
+            object: Some(object),
+            remarks: Vec::new(),
+        };
+    };
+    Read {
+        remarks: vec![Remark {
+            severity: Severity::Error,
+            fault,
+            object: Some(object.key()),
+        }],
+        object: None,
+    }
 }
 
 fn unknown_kind(group: &str, api_version: &str, kind: &str) -> String {

@@ -5,7 +5,10 @@ use edge_ir::Origin;
 use std::sync::{Arc, LazyLock};
 
 /// Names of kinds in their order, shared: every piece of a fleet carries one.
-static KINDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| Kind::ALL.iter().map(|kind| kind.as_str().into()).collect());
+static KINDS: LazyLock<Vec<Arc<str>>> = LazyLock::new(|| {
+    let all = Kind::ALL.iter().chain(&[Kind::Custom, Kind::CustomPolicy]);
+    all.map(|kind| kind.as_str().into()).collect()
+});
 
 /// An object as an origin.
 pub(crate) fn origin(kind: Kind, namespace: Arc<str>, name: Arc<str>) -> Origin {

@@ -92,6 +92,14 @@ impl Tables {
         }
     }
 
+    /// Nothing of what was answered is known to hold still.
+    pub(super) fn ask_again(&mut self) {
+        for table in self.tables.values_mut() {
+            table.kept = None;
+            table.hosts.values_mut().for_each(|host| host.kept = None);
+        }
+    }
+
     /// All tables as they are served.
     pub(super) fn apply(&mut self, round: &mut Round<'_>, base: &Section) -> Vec<Arc<Entry>> {
         let mut before = std::mem::take(&mut self.tables);
@@ -210,16 +218,18 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn ask(&mut self, round: &mut Round<'_>, hook: Hook, resource: &Bytes) -> Stand {
-        let hostnames = match hook {
-            Hook::Route => self.hostnames.clone(),
-            _ => Box::default(),
-        };
-        let stand = round.ask(Question::One {
-            hook,
+    fn ask_of_route(&mut self, round: &mut Round<'_>, name: &str, resource: &Bytes) -> Stand {
+        let question = Question::One {
+            hook: Hook::Route,
             resource: resource.clone(),
-            hostnames,
-        });
+            hostnames: self.hostnames.clone(),
+            custom: round.shown.beside_route(name),
+        };
+        self.ask(round, question)
+    }
+
+    fn ask(&mut self, round: &mut Round<'_>, question: Question) -> Stand {
+        let stand = round.ask(question);
         match &stand {
             Stand::Taken(_, key) => self.keys.push(*key),
             Stand::Pending => (self.is_settled, self.is_pending) = (false, true),
@@ -308,7 +318,7 @@ impl Host {
             }
             let fields = split::fields(&field.value).unwrap_or_default();
             let name = split::text(&fields, ROUTE_NAME).unwrap_or_default();
-            let route = match work.ask(round, Hook::Route, &field.value) {
+            let route = match work.ask_of_route(round, name, &field.value) {
                 Stand::Taken(Answer::One(bytes), _) => {
                     answers.insert(name.into(), bytes.clone());
                     bytes
@@ -343,7 +353,13 @@ impl Host {
         if !round.hooks.hooks.contains(&Hook::VirtualHost) {
             return Some(message.clone());
         }
-        match work.ask(round, Hook::VirtualHost, message) {
+        let question = Question::One {
+            hook: Hook::VirtualHost,
+            resource: message.clone(),
+            hostnames: Box::default(),
+            custom: None,
+        };
+        match work.ask(round, question) {
             Stand::Taken(Answer::One(bytes), _) | Stand::Open(Answer::One(bytes)) => Some(bytes),
             Stand::Held(problem) => {
                 round.hold(ResourceType::Routes, &work.name, work.origins_of_host(), problem);

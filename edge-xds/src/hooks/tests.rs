@@ -45,7 +45,9 @@ impl Rig {
     fn look(&mut self, fleet: &Fleet) -> Applied {
         let built = self.lowering.lower(fleet);
         self.answers.begin();
-        let applied = self.hooked.apply(&built, &self.hooks, &mut self.answers);
+        let applied = self
+            .hooked
+            .apply(&built, &Arc::new(Shown::of(fleet)), &self.hooks, &mut self.answers);
         self.answers.end();
         applied
     }
@@ -476,4 +478,75 @@ fn a_service_that_comes_takes_nothing_from_what_is_served() {
         assert!(applied.is_pending);
         assert_eq!(leads(&table(&applied.snapshot).virtual_hosts[0]), led(&[("/x", "c0")]));
     }
+}
+
+/// The same route, with an object of this content.
+fn showing(route: &Arc<IrRoute>, json: &str) -> Arc<IrRoute> {
+    let object = edge_ir::CustomObject {
+        group: "a.example".into(),
+        kind: "Cache".into(),
+        namespace: "ns".into(),
+        name: "x".into(),
+        json: json.into(),
+    };
+    let custom = CustomObjects {
+        resources: vec![Arc::new(object)],
+        policies: Vec::new(),
+    };
+    let effect = edge_ir::RouteEffect {
+        custom: custom.shared(),
+        ..edge_ir::RouteEffect::clone(&route.effect)
+    };
+    Arc::new(IrRoute {
+        effect: Arc::new(effect),
+        ..IrRoute::clone(route)
+    })
+}
+
+#[test]
+fn a_route_is_asked_about_again_when_an_object_that_goes_with_it_is_another() {
+    let mut rig = Rig::new(&[Hook::Route, Hook::Cluster], &[]);
+    let with = |json: &str| {
+        let routes = [route("one", "/one", "a"), route("two", "/two", "a")];
+        let routes = vec![showing(&routes[0], json), Arc::clone(&routes[1])];
+        fleet(vec![host("a.example", routes)], &["a"])
+    };
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = Arc::clone(&told);
+    rig.says(move |question| {
+        if let Question::One {
+            hook: Hook::Route,
+            resource,
+            custom,
+            ..
+        } = question
+        {
+            let json = custom
+                .iter()
+                .flat_map(|custom| &custom.resources)
+                .map(|o| o.json.to_string());
+            let name = Route::decode(resource.clone()).unwrap().name;
+            seen.lock().unwrap().push((name, json.collect::<String>()));
+        }
+        Ok(same(question))
+    });
+    let mut asked = |fleet: &Fleet| {
+        rig.settle(fleet);
+        let asked: Vec<_> = told.lock().unwrap().drain(..).collect();
+        asked
+            .into_iter()
+            .map(|(name, json)| format!("{name} {json}"))
+            .collect::<Vec<_>>()
+    };
+    let mut first = asked(&with("{}"));
+    first.sort();
+    assert_eq!(first.len(), 2, "{first:?}");
+    assert!(first[0].contains("/one/") && first[0].ends_with(" {}"), "{first:?}");
+    assert!(first[1].contains("/two/") && first[1].ends_with(' '), "{first:?}");
+    assert_eq!(asked(&with("{}")), [""; 0], "nothing is another");
+    let again = asked(&with("{\"a\":1}"));
+    assert!(
+        again.len() == 1 && again[0].contains("/one/") && again[0].ends_with("{\"a\":1}"),
+        "{again:?}"
+    );
 }

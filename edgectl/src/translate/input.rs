@@ -89,14 +89,13 @@ fn text(name: String, bytes: Vec<u8>) -> Result<Text> {
 }
 
 /// Loads texts, in their order, as one input.
-pub fn load(texts: &[Text]) -> Loaded {
-    let limits = Limits::default();
+pub fn load(texts: &[Text], limits: &Limits) -> Loaded {
     load::merge_files(texts.iter().map(|text| {
         let source = Source {
             name: &text.name,
             text: &text.text,
         };
-        load::merge([load_text(&source, &limits)])
+        load::merge([load_text(&source, limits)])
     }))
 }
 
@@ -199,7 +198,7 @@ mod tests {
             fs::write(folder.path().join(name), text).unwrap();
         }
         let paths = ["b.yaml", "a.yaml"].map(|name| folder.path().join(name));
-        let loaded = load(&read(&paths).unwrap().texts);
+        let loaded = load(&read(&paths).unwrap().texts, &Limits::default());
         assert_eq!(loaded.objects.len(), 1);
         assert!(loaded.objects[0].file.ends_with("a.yaml"));
         let finding = loaded.findings[0].to_string();

@@ -18,6 +18,7 @@ use envoy_types::pb::{
 };
 use futures_util::future::BoxFuture;
 use prost::Message;
+use serde_json::Value;
 use std::{
     convert::Infallible,
     future::{Ready, ready},
@@ -35,7 +36,27 @@ use tonic::{
 use tonic_prost::ProstCodec;
 
 #[derive(Clone, PartialEq, Message)]
+struct ExtensionResource {
+    #[prost(bytes = "vec", tag = "1")]
+    unstructured_bytes: Vec<u8>,
+}
+
+impl ExtensionResource {
+    /// The name of the object, and what it says.
+    fn told(&self) -> Option<String> {
+        let object: Value = serde_json::from_slice(&self.unstructured_bytes).ok()?;
+        Some(format!(
+            "{}={}",
+            object["metadata"]["name"].as_str()?,
+            object["spec"]["says"].as_str()?
+        ))
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
 struct RouteContext {
+    #[prost(message, repeated, tag = "1")]
+    extension_resources: Vec<ExtensionResource>,
     #[prost(string, repeated, tag = "2")]
     hostnames: Vec<String>,
 }
@@ -137,7 +158,16 @@ impl Service {
         if says.refused.is_some_and(|name| route.name.contains(name)) {
             return Err(Status::new(Code::Internal, "nobody knows such routes"));
         }
-        let hostnames = request.post_route_context.unwrap_or_default().hostnames.join(",");
+        let context = request.post_route_context.unwrap_or_default();
+        let shown: Vec<String> = context
+            .extension_resources
+            .iter()
+            .filter_map(ExtensionResource::told)
+            .collect();
+        if !shown.is_empty() {
+            route.response_headers_to_add.push(header("x-shown", &shown.join(",")));
+        }
+        let hostnames = context.hostnames.join(",");
         if !says.by_route.is_empty() {
             let told = format!("{} {hostnames}", says.by_route);
             route.response_headers_to_add.push(header("x-by-route", &told));

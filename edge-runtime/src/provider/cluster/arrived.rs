@@ -4,10 +4,13 @@
 //! that object alone.
 
 use super::references::references;
-use crate::state::{Malformed, Seen};
+use crate::{
+    cluster::ReadKind,
+    state::{Malformed, Seen},
+};
 use edge_translate::{
     api::{Kind, Object, ObjectKey, ParentReference},
-    load::from_value,
+    load::{custom_from_value, from_value},
     status::has_status,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -117,20 +120,20 @@ impl<const PARTIAL: bool> Resource for Arrived<PARTIAL> {
 
 impl<const PARTIAL: bool> Arrived<PARTIAL> {
     /// Its identity, as an object of this kind.
-    pub(super) fn key(&self, kind: Kind) -> ObjectKey {
-        let text = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
-        ObjectKey::new(kind, text(&self.meta.namespace), text(&self.meta.name))
+    pub(super) fn key(&self, kind: &ReadKind) -> ObjectKey {
+        let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+        kind.key(&text(&self.meta.namespace), &text(&self.meta.name))
     }
 
     /// Reads it as an object of this kind.
-    pub(super) fn take(mut self, kind: Kind, resource: &ApiResource) -> Taken {
+    pub(super) fn take(mut self, kind: &ReadKind, resource: &ApiResource) -> Taken {
         let version: Box<str> = self.meta.resource_version.as_deref().unwrap_or_default().into();
         let key = self.key(kind);
-        let seen = self.take_status(kind, &version);
-        let is_unread = PARTIAL && kind != Kind::Namespace;
+        let seen = self.take_status(kind.kept_as(), &version);
+        let is_unread = PARTIAL && kind.kept_as() != Kind::Namespace;
         let (content, references) = match is_unread {
             true => (Content::Unread, Box::default()),
-            false => self.read(&key, resource),
+            false => self.read(&key, kind, resource),
         };
         Taken {
             key,
@@ -150,14 +153,18 @@ impl<const PARTIAL: bool> Arrived<PARTIAL> {
         })
     }
 
-    fn read(mut self, key: &ObjectKey, resource: &ApiResource) -> (Content, Box<[ObjectKey]>) {
+    fn read(mut self, key: &ObjectKey, kind: &ReadKind, resource: &ApiResource) -> (Content, Box<[ObjectKey]>) {
         let references = references(key, &self.value);
         let generation = self.value["metadata"]["generation"].as_i64().unwrap_or_default();
         let parents = parents(&self.value);
         // Items of a list don't say what they are, and of an object of which only the metadata came that is all it says.
         self.value["apiVersion"] = resource.api_version.as_str().into();
         self.value["kind"] = resource.kind.as_str().into();
-        match from_value(&self.value) {
+        let read = match kind {
+            ReadKind::Known(_) => from_value(&self.value),
+            ReadKind::Custom(kind) => custom_from_value(kind, &self.value).map(|object| (object, Vec::new())),
+        };
+        match read {
             Ok((object, remarks)) => {
                 for remark in remarks {
                     tracing::debug!(object = %key, "{}", remark.message);

@@ -2,7 +2,10 @@
 
 use super::arrived::{Arrived, Taken};
 use crate::{
-    cluster::watching::{Fault, Target, events},
+    cluster::{
+        ReadKind,
+        watching::{Fault, Target, events},
+    },
     metrics::{Counter, Metrics},
 };
 use edge_translate::api::{Kind, ObjectKey};
@@ -21,7 +24,7 @@ const CALM: Duration = Duration::from_secs(12);
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Source {
-    pub(super) kind: Kind,
+    pub(super) kind: ReadKind,
     /// Everywhere without.
     pub(super) namespace: Option<Arc<str>>,
 }
@@ -76,7 +79,7 @@ pub(super) enum News {
 pub(super) async fn follow(watch: Watch, out: mpsc::Sender<Signal>) {
     match watch.source.kind {
         // Of these it matters which there are; the contents of a few are asked for.
-        Kind::Secret | Kind::ConfigMap | Kind::Namespace => watch.run::<true>(out).await,
+        ReadKind::Known(Kind::Secret | Kind::ConfigMap | Kind::Namespace) => watch.run::<true>(out).await,
         _ => watch.run::<false>(out).await,
     }
 }
@@ -128,9 +131,9 @@ impl Watch {
         match event {
             Event::Init => News::Begin,
             Event::InitApply(object) | Event::Apply(object) => {
-                News::Put(Box::new(object.take(self.source.kind, &self.resource)))
+                News::Put(Box::new(object.take(&self.source.kind, &self.resource)))
             }
-            Event::Delete(object) => News::Gone(object.key(self.source.kind)),
+            Event::Delete(object) => News::Gone(object.key(&self.source.kind)),
             Event::InitDone => News::Complete,
         }
     }

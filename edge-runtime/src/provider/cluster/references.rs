@@ -29,7 +29,15 @@ pub(super) fn references(key: &ObjectKey, value: &Value) -> Box<[ObjectKey]> {
     let mut found = BTreeSet::new();
     if !matches!(
         key.kind,
-        Kind::Secret | Kind::ConfigMap | Kind::EndpointSlice | Kind::Service | Kind::Namespace | Kind::ReferenceGrant
+        Kind::Secret
+            | Kind::ConfigMap
+            | Kind::EndpointSlice
+            | Kind::Service
+            | Kind::Namespace
+            | Kind::ReferenceGrant
+            // What these say is for extension services alone.
+            | Kind::Custom
+            | Kind::CustomPolicy
     ) {
         walk(&key.namespace, "", value, &mut found);
     }

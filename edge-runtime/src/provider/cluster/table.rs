@@ -11,7 +11,10 @@ use super::{
     arrived::{Content, Taken},
     follow::{News, Source},
 };
-use crate::state::{Malformed, Sight};
+use crate::{
+    cluster::ReadKind,
+    state::{Malformed, Sight},
+};
 use edge_translate::{
     Change,
     api::{Kind, Object, ObjectKey, Scope},
@@ -283,7 +286,7 @@ impl Table {
     fn is_listed(&self, key: &ObjectKey) -> bool {
         let of = |namespace: Option<&Arc<str>>| {
             self.sources.get(&Source {
-                kind: key.kind,
+                kind: ReadKind::Known(key.kind),
                 namespace: namespace.cloned(),
             })
         };
@@ -391,15 +394,18 @@ impl Table {
 }
 
 /// The sources that a kind needs, given the namespaces that count; `None`: all.
-pub(super) fn sources(kind: Kind, namespaces: Option<&BTreeSet<Arc<str>>>) -> Vec<Source> {
+pub(super) fn sources(kind: &ReadKind, namespaces: Option<&BTreeSet<Arc<str>>>) -> Vec<Source> {
     match (kind.scope(), namespaces) {
         (Scope::Namespaced, Some(namespaces)) => namespaces
             .iter()
             .map(|namespace| Source {
-                kind,
+                kind: kind.clone(),
                 namespace: Some(Arc::clone(namespace)),
             })
             .collect(),
-        _ => vec![Source { kind, namespace: None }],
+        _ => vec![Source {
+            kind: kind.clone(),
+            namespace: None,
+        }],
     }
 }

@@ -5,6 +5,7 @@ use super::{
     follow::{News, Source},
     table::{Table, Turned, sources},
 };
+use crate::cluster::ReadKind;
 use edge_translate::{
     Change,
     api::{Kind, ObjectKey},
@@ -26,7 +27,10 @@ fn resource(kind: Kind) -> ApiResource {
 }
 
 fn source(kind: Kind) -> Source {
-    Source { kind, namespace: None }
+    Source {
+        kind: ReadKind::Known(kind),
+        namespace: None,
+    }
 }
 
 /// An object as it comes: its version and its spec, without words about what it is.
@@ -35,10 +39,10 @@ fn put(kind: Kind, name: &str, version: &str, mut value: Value) -> News {
     let taken = match kind {
         Kind::Secret | Kind::ConfigMap => serde_json::from_value::<Arrived<true>>(value)
             .unwrap()
-            .take(kind, &resource(kind)),
+            .take(&ReadKind::Known(kind), &resource(kind)),
         _ => serde_json::from_value::<Arrived<false>>(value)
             .unwrap()
-            .take(kind, &resource(kind)),
+            .take(&ReadKind::Known(kind), &resource(kind)),
     };
     News::Put(Box::new(taken))
 }
@@ -66,7 +70,7 @@ fn answer(name: &str, version: &str) -> super::arrived::Taken {
     });
     serde_json::from_value::<Arrived<false>>(value)
         .unwrap()
-        .take(Kind::Secret, &resource(Kind::Secret))
+        .take(&ReadKind::Known(Kind::Secret), &resource(Kind::Secret))
 }
 
 /// What a table says, in short.
@@ -216,7 +220,7 @@ fn what_is_not_read_is_dropped_on_arrival() {
         "Arrived(Some(\"r\"))",
         "contents are never shown"
     );
-    let taken = arrived.take(Kind::Gateway, &resource(Kind::Gateway));
+    let taken = arrived.take(&ReadKind::Known(Kind::Gateway), &resource(Kind::Gateway));
     let super::arrived::Content::Object(object) = taken.content else {
         panic!("{:?}", taken.content)
     };
@@ -232,7 +236,12 @@ fn what_is_not_read_is_dropped_on_arrival() {
 #[test]
 fn a_kind_is_watched_where_it_lives() {
     let namespaces = ["a".into(), "b".into()].into();
-    let names = |kind, some| -> Vec<String> { sources(kind, some).iter().map(ToString::to_string).collect() };
+    let names = |kind, some| -> Vec<String> {
+        sources(&ReadKind::Known(kind), some)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    };
     assert_eq!(names(Kind::Gateway, None), ["Gateway"]);
     assert_eq!(
         names(Kind::Gateway, Some(&namespaces)),

@@ -9,7 +9,7 @@ struct Rig {
     folder: tempfile::TempDir,
     world: mpsc::Receiver<Input>,
     findings: watch::Receiver<Findings>,
-    paths: watch::Sender<Arc<[PathBuf]>>,
+    wanted: watch::Sender<Wanted>,
     known: BTreeSet<String>,
     /// As it was told last.
     coverage: Option<Coverage>,
@@ -24,7 +24,10 @@ impl Rig {
     async fn start(prepare: impl FnOnce(&Path) -> Vec<PathBuf>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let roots = prepare(folder.path());
-        let (paths, receiver) = watch::channel(roots.into());
+        let (wanted, receiver) = watch::channel(Wanted {
+            paths: roots.into(),
+            custom: Arc::default(),
+        });
         let (sender, world) = mpsc::channel(16);
         let (found, findings) = watch::channel(Findings::default());
         let task = Task::spawn("files", |stop| run(receiver, sender, found, stop));
@@ -32,7 +35,7 @@ impl Rig {
             folder,
             world,
             findings,
-            paths,
+            wanted,
             known: BTreeSet::new(),
             coverage: None,
             _task: task,
@@ -163,7 +166,8 @@ async fn paths_may_come_later_and_change() {
     }
     fs::create_dir(rig.path("other")).unwrap();
     rig.write("other/b.yaml", &service("b"));
-    rig.paths.send_replace(Arc::from([rig.path("other")]));
+    let other = Arc::from([rig.path("other")]);
+    rig.wanted.send_modify(|wanted| wanted.paths = other);
     rig.expect(&["b"]).await;
 }
 
@@ -260,7 +264,8 @@ async fn a_watched_folder_that_vanishes_keeps_what_it_held() {
     rig.expect(&["more", "two"]).await;
     // The configuration is the place to say that a folder is not meant any more.
     fs::rename(rig.path("two"), rig.path("away")).unwrap();
-    rig.paths.send_replace([rig.path("one")].into());
+    let one = [rig.path("one")].into();
+    rig.wanted.send_modify(|wanted| wanted.paths = one);
     rig.expect(&[]).await;
 }
 

@@ -32,7 +32,9 @@ impl Rig {
             kind: "HTTPRoute".to_owned(),
             plural: "httproutes".to_owned(),
         };
-        served.kinds.insert(Kind::HttpRoute, resource);
+        served
+            .kinds
+            .insert(crate::cluster::ReadKind::Known(Kind::HttpRoute), resource);
         let mirror = Arc::new(Mirror::default());
         let cluster = Cluster {
             api: Api::of(Client::new(silent, "default")),

@@ -327,6 +327,7 @@ impl Binder<'_, '_> {
             request_headers: rule.request_headers.boxed(),
             response_headers: load_reports::beyond(rule.response_headers, &due.traffic).boxed(),
             filters: merged(rule.filters, due.filters()),
+            custom: rule.custom,
             origins: rule.origins,
         }
     }

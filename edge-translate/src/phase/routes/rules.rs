@@ -14,8 +14,9 @@ use crate::{
     },
 };
 use edge_ir::{
-    Cors, DirectResponse, FilterEffect, FilterId, FilterKind, ForwardedHost, Fraction, HeaderEdits, HostRewrite,
-    Origin, Origins, PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout, ValueMatch,
+    Cors, CustomObjects, DirectResponse, FilterEffect, FilterId, FilterKind, ForwardedHost, Fraction, HeaderEdits,
+    HostRewrite, Origin, Origins, PathRewrite, RetryPolicy, RouteAction, RouteFilters, RouteMatch, Session, Timeout,
+    ValueMatch,
 };
 use smallvec::SmallVec;
 use std::{collections::BTreeSet, sync::Arc};
@@ -91,6 +92,8 @@ pub(super) struct Rule {
     pub(super) response_headers: HeaderEdits,
     /// Filters that it uses.
     pub(super) filters: RouteFilters,
+    /// What extension services are shown with it.
+    pub(super) custom: Option<Arc<CustomObjects>>,
     /// The instances that it and its backends use.
     pub(super) instances: Vec<FilterKey>,
     /// The route and rule.
@@ -474,6 +477,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
             request_headers: HeaderEdits::default(),
             response_headers: HeaderEdits::default(),
             filters: RouteFilters::default(),
+            custom: None,
             instances: Vec::new(),
             origins,
         };
@@ -493,6 +497,7 @@ fn host_rule<'a, R: HostRule>(c: &mut Compilation<'a, '_>, rule: &'a R, origins:
         request_headers: filters.request_headers,
         response_headers: filters.response_headers,
         filters: filters_used,
+        custom: filters.custom.shared(),
         instances,
         origins,
     }

@@ -2,6 +2,7 @@
 
 use super::Plan;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 const WRITE_STATUS: [&str; 2] = ["patch", "update"];
@@ -10,7 +11,8 @@ const WRITE_STATUS: [&str; 2] = ["patch", "update"];
 pub(super) fn objects(plan: &Plan<'_>) -> Vec<Value> {
     let (release, prefix) = (&plan.release.name, plan.prefix());
     let own = plan.release.namespace.as_str();
-    let (resources, infrastructure) = (resources(), infrastructure(plan));
+    let (mut resources, infrastructure) = (resources(), infrastructure(plan));
+    resources.extend(custom(plan));
     let mut objects = Vec::new();
     match plan.watched() {
         Some(namespaces) => {
@@ -119,6 +121,16 @@ fn resources() -> Vec<Value> {
         json!({"apiGroups": ["gateway.networking.k8s.io"], "resources": statuses(&standard), "verbs": WRITE_STATUS}),
         rule("multicluster.x-k8s.io", &["serviceimports"], &READ),
     ]
+}
+
+/// Kinds that the configuration names for extension services. It knows no plurals, hence all of their groups.
+fn custom(plan: &Plan<'_>) -> impl Iterator<Item = Value> {
+    let config = plan.value("/config/edgeGateway");
+    let several = config["extensionManagers"].as_array().into_iter().flatten();
+    let managers = several.chain([&config["extensionManager"]]);
+    let kinds = managers.flat_map(|manager| manager["resources"].as_array().into_iter().flatten());
+    let groups: BTreeSet<&str> = kinds.filter_map(|kind| kind["group"].as_str()).collect();
+    groups.into_iter().map(|group| rule(group, &["*"], &READ))
 }
 
 /// What isn't in namespaces.

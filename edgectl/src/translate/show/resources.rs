@@ -36,6 +36,7 @@ fn place(kind: Kind) -> Option<Place> {
         Kind::EdgeExtensionPolicy => Place::List("edgeExtensionPolicies"),
         Kind::EdgePatchPolicy => Place::List("edgePatchPolicies"),
         Kind::Backend => Place::List("backends"),
+        Kind::CustomPolicy => Place::List("extensionServerPolicies"),
         Kind::HttpRouteFilter
         | Kind::ReferenceGrant
         | Kind::Namespace
@@ -44,7 +45,8 @@ fn place(kind: Kind) -> Option<Place> {
         | Kind::EndpointSlice
         | Kind::Secret
         | Kind::ConfigMap
-        | Kind::ClusterTrustBundle => return None,
+        | Kind::ClusterTrustBundle
+        | Kind::Custom => return None,
     })
 }
 

@@ -5,8 +5,11 @@ use super::super::{
     follow::{News, Signal, Source, Watch, follow},
 };
 use super::resource;
-use crate::{cluster::discovery, task::StopSource};
-use edge_translate::api::Kind;
+use crate::{
+    cluster::{ReadKind, discovery},
+    task::StopSource,
+};
+use edge_translate::api::{CustomKind, CustomRole, Kind};
 use http::{Request, Response, StatusCode};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
@@ -63,7 +66,7 @@ fn watch_routes(client: Client, streams_lists: bool) -> (mpsc::Receiver<Signal>,
     let (out, signals) = mpsc::channel(64);
     let watch = Watch {
         source: Source {
-            kind: Kind::HttpRoute,
+            kind: ReadKind::Known(Kind::HttpRoute),
             namespace: None,
         },
         number: 1,
@@ -232,6 +235,14 @@ async fn a_kind_that_is_installed_later_is_found_and_one_that_goes_is_missed() {
                     json!({ "name": "gateway.networking.k8s.io", "versions": versions }).to_string(),
                 )
             }
+            "/apis/sample.example.com" if state.load(Ordering::Relaxed) == 1 => {
+                let version = json!({ "groupVersion": "sample.example.com/v1", "version": "v1" });
+                (
+                    200,
+                    json!({ "name": "sample.example.com", "versions": [version] }).to_string(),
+                )
+            }
+            "/apis/sample.example.com/v1" => resources("caches", "Cache"),
             "/apis/gateway.networking.k8s.io/v1" => resources("httproutes", "HTTPRoute"),
             "/apis/gateway.networking.k8s.io/v1alpha2" => resources("tlsroutes", "TLSRoute"),
             _ => fault(404, "not found"),
@@ -240,21 +251,43 @@ async fn a_kind_that_is_installed_later_is_found_and_one_that_goes_is_missed() {
     let served = Arc::new(watch::Sender::new(None));
     let mut found = served.subscribe();
     let again = Arc::new(Notify::new());
+    let cache = CustomKind {
+        group: "sample.example.com".into(),
+        version: "v1".into(),
+        kind: "Cache".into(),
+        role: CustomRole::Resource,
+    };
+    let (_custom, named) = watch::channel([cache.clone()].into());
+    let cache = ReadKind::Custom(Arc::new(cache));
     let (_source, stop) = StopSource::new();
-    let _task = tokio::spawn(discovery::run(client, served, Arc::clone(&again), stop));
+    let _task = tokio::spawn(discovery::run(client, named, served, Arc::clone(&again), stop));
     for turn in 0..3 {
         found.changed().await.unwrap();
         let served = found.borrow_and_update().clone().unwrap();
         assert!(served.streams_lists);
-        let version = |kind| served.kinds.get(&kind).map(|resource| resource.version.clone());
+        let version = |kind| {
+            served
+                .kinds
+                .get(&ReadKind::Known(kind))
+                .map(|resource| resource.version.clone())
+        };
         changes.push((
             version(Kind::HttpRoute),
             version(Kind::TlsRoute),
             version(Kind::Secret).is_some(),
+            served
+                .resource_of(&cache.key("ns", "c"))
+                .map(|resource| resource.plural.clone()),
         ));
         installed.store((turn + 1) % 2, Ordering::Relaxed);
         again.notify_one();
     }
-    let there = (Some("v1".to_owned()), Some("v1alpha2".to_owned()), true);
-    assert_eq!(changes, [(None, None, true), there, (None, None, true)]);
+    let there = (
+        Some("v1".to_owned()),
+        Some("v1alpha2".to_owned()),
+        true,
+        Some("caches".to_owned()),
+    );
+    let nothing = (None, None, true, None);
+    assert_eq!(changes, [nothing.clone(), there, nothing]);
 }

@@ -3,7 +3,7 @@
 use super::resource;
 use crate::{
     cluster::{
-        Api, Served,
+        Api, ReadKind, Served,
         terms::{ClientLimits, Election},
     },
     config::{Cluster, Deploy, Scope},
@@ -180,7 +180,7 @@ fn served(kinds: &[(Kind, &str, &str)]) -> Arc<Served> {
             plural: (*plural).to_owned(),
             ..resource(*kind)
         };
-        served.kinds.insert(*kind, resource);
+        served.kinds.insert(ReadKind::Known(*kind), resource);
     }
     Arc::new(served)
 }
@@ -218,6 +218,7 @@ impl Rig {
             topology_injector: Feature::Disabled,
             rate_limit: None,
             secrets: [].into(),
+            custom: [].into(),
         };
         let api = Api::of(server.client());
         let kinds = Kinds {

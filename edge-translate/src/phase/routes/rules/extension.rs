@@ -1,4 +1,5 @@
-//! HTTPRouteFilters, which rules and backends refer to by filters of type ExtensionRef.
+//! What rules and backends refer to by filters of type ExtensionRef: HTTPRouteFilters, and objects that extension services
+//! know what to do about.
 
 use super::{
     Compilation, Effect, Share, admissible,
@@ -22,8 +23,35 @@ use edge_ir::{
 };
 use std::sync::Arc;
 
+/// Whether extension services say what the filter does that a reference names.
+fn is_of_services(c: &Compilation<'_, '_>, reference: &LocalObjectRef) -> bool {
+    // Nearly all such filters are our own, and need no look at the configuration.
+    Kind::of(&reference.group, &reference.kind).is_none()
+        && c.reader.settings().extensions.iter().any(|manager| {
+            let mut kinds = manager.resources.iter();
+            kinds.any(|kind| kind.is(&reference.group, &reference.kind))
+        })
+}
+
+/// Lets extension services be shown the object that a reference names.
+fn show(c: &mut Compilation<'_, '_>, reference: &LocalObjectRef, filters: &mut Filters) {
+    match c.reader.custom(c.namespace, reference) {
+        Some(object) => filters.custom.resources.push(Arc::clone(&object.content)),
+        None => {
+            let message = format!(
+                "Reference {}/{} not found for filter type: ExtensionRef",
+                c.namespace, reference.name
+            );
+            c.note(Effect::FilterUnresolved, "UnsupportedValue", message);
+        }
+    }
+}
+
 /// What an HTTPRouteFilter makes of the rule that refers to it.
 pub(super) fn apply(c: &mut Compilation<'_, '_>, reference: &LocalObjectRef, filters: &mut Filters) {
+    if is_of_services(c, reference) {
+        return show(c, reference, filters);
+    }
     let (id, filter) = match resolve(c, reference) {
         Ok(found) => found,
         Err((effect, message)) => return c.note(effect, "UnsupportedValue", message),
@@ -60,6 +88,10 @@ pub(super) fn apply_to_backend(
     of_single: &mut Rewrite,
     share: &mut Share,
 ) -> Result<(), Problem> {
+    if is_of_services(c, reference) {
+        let message = format!("{} is not supported within BackendRef", reference.kind);
+        return Err(Problem::new("UnsupportedRefValue", message));
+    }
     let (id, filter) = resolve(c, reference).map_err(|(_, message)| Problem::new("InvalidBackendFilters", message))?;
     let spec = &filter.spec;
     let rewrite = spec.url_rewrite.as_deref();

@@ -11,8 +11,8 @@ use crate::{
     status::sentence,
 };
 use edge_ir::{
-    Cors, DirectResponse, ForwardedHost, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite, Redirect,
-    RedirectPort, ValueMatch,
+    Cors, CustomObjects, DirectResponse, ForwardedHost, Fraction, HeaderEdit, HeaderEdits, HostRewrite, PathRewrite,
+    Redirect, RedirectPort, ValueMatch,
 };
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub(super) struct Filters {
     pub(super) resolved: Option<edge_ir::RouteFilter>,
     /// Conditions on cookies, unless one of them can't be told.
     pub(super) cookies: Option<Result<Vec<ValueMatch>, Unknown>>,
+    /// What extension services are shown.
+    pub(super) custom: CustomObjects,
     /// A urlRewrite of the route itself exists.
     has_url_rewrite: bool,
     /// A mirror exists, resolved or not.
