@@ -239,7 +239,7 @@ pub struct Forward {
     pub timeout: Option<Timeout>,
     /// When to try again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Box<RetryPolicy>>,
+    pub retry: Option<Arc<RetryPolicy>>,
     /// What becomes of the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_rewrite: Option<Box<PathRewrite>>,

@@ -14,7 +14,7 @@ use crate::{
     },
     settings::Settings,
 };
-use edge_ir::{AppProtocol, ClusterName, EndpointSetName, FilterSettings, PatchFailure, PortProtocol};
+use edge_ir::{AppProtocol, ClusterName, EndpointSetName, FilterSettings, PatchFailure, PortProtocol, RouteFilters};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 use std::{cell::RefCell, fmt::Write, sync::Arc};
@@ -234,6 +234,11 @@ impl World {
     /// What a policy says of traffic.
     pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
         self.decisions.borrow().traffic(id)
+    }
+
+    /// What the filters of policies do together for a route.
+    pub(crate) fn filters_of(&self, security: SecurityId, extension: ExtensionId, traffic: TrafficId) -> RouteFilters {
+        self.decisions.borrow_mut().filters_of(security, extension, traffic)
     }
 
     /// The number of the settings of a filter's instance.

@@ -24,7 +24,10 @@ use prost_reflect::{
 };
 use serde::{Serialize, Serializer, ser::Error};
 use serde_json::Value;
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    sync::{Arc, OnceLock},
+};
 pub(crate) use value::collect_types;
 
 /// How field names are written.
@@ -237,10 +240,10 @@ impl Codec {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let (header, elements) = match pieces {
-            [header, elements @ ..] => (header.bytes().as_ref(), elements),
-            [] => ([].as_slice(), pieces),
+            [header, elements @ ..] => (header.bytes(), elements),
+            [] => (Cow::Borrowed([].as_slice()), pieces),
         };
-        let header = self.named(type_url, header, Some(rename)).map_err(S::Error::custom)?;
+        let header = self.named(type_url, &header, Some(rename)).map_err(S::Error::custom)?;
         let message = write::Message {
             message: &header,
             options: &options(names),

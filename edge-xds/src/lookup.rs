@@ -104,7 +104,10 @@ pub fn with_matchers(table: &Body) -> Bytes {
     };
     let mut out = Vec::with_capacity(*len);
     for piece in pieces.iter() {
-        out.extend_from_slice(piece.with_matcher().unwrap_or(piece.bytes()));
+        match piece.with_matcher() {
+            Some(bytes) => out.extend_from_slice(bytes),
+            None => piece.copy_to(&mut out),
+        }
     }
     out.into()
 }

@@ -37,6 +37,7 @@ mod rewrite;
 mod route;
 pub(crate) mod secret;
 mod session;
+mod sharing;
 mod socket_options;
 mod stream;
 mod table;

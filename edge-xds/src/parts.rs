@@ -106,7 +106,7 @@ impl Parts {
     }
 
     fn put(&mut self, piece: &Piece) {
-        self.fields.extend_from_slice(piece.bytes());
+        piece.copy_to(&mut self.fields);
     }
 
     fn keep(&mut self, place: u32) {

@@ -12,6 +12,7 @@ mod owners;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use body::SharedBytes;
 pub use body::{Body, Piece};
 pub(crate) use owners::clusters_of;
 pub use owners::owners;

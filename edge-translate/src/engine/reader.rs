@@ -35,7 +35,7 @@ use crate::{
     settings::Settings,
     world::{Cover, World},
 };
-use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PatchFailure, PortProtocol};
+use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PatchFailure, PortProtocol, RouteFilters};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -445,6 +445,11 @@ impl<'a> Reader<'a> {
     /// What a policy says of traffic.
     pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
         self.world.traffic(id)
+    }
+
+    /// What the filters of policies do together for a route.
+    pub(crate) fn filters_of(&self, security: SecurityId, extension: ExtensionId, traffic: TrafficId) -> RouteFilters {
+        self.world.filters_of(security, extension, traffic)
     }
 
     /// The number of the settings of a filter's instance.

@@ -12,13 +12,16 @@ use super::{
 };
 use crate::fact::WantedModule;
 use edge_ir::{
-    AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilters, RouteTraffic,
-    Timeout, UpstreamSettings, ZonePreference,
+    AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilter, RouteFilters,
+    RouteTraffic, Timeout, UpstreamSettings, ZonePreference,
 };
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::{hash::Hash, sync::Arc};
+
+#[cfg(test)]
+mod tests;
 
 /// The number of a [`Context`]; by default no policy decides anything. Its order is that of first appearance: never let
 /// it decide anything that can be seen.
@@ -227,7 +230,7 @@ pub(crate) struct Traffic {
     /// Of the whole request, where a rule has no limit.
     pub(crate) timeout: Option<Timeout>,
     /// Of retries, where a rule says nothing.
-    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) retry: Option<Arc<RetryPolicy>>,
     /// Of what a route says besides.
     pub(crate) route: Option<Arc<RouteTraffic>>,
     /// Filters for requests and responses.
@@ -337,6 +340,8 @@ pub(crate) struct Decisions {
     variants: Numbered<Variant>,
     placements: Numbered<Placement>,
     filters: Numbered<FilterSettings>,
+    /// What the filters of policies do together, by who brings them.
+    together: FxHashMap<(SecurityId, ExtensionId, TrafficId), RouteFilters>,
     modules: Vec<Arc<WantedModule>>,
     module_numbers: FxHashMap<Arc<WantedModule>, ModuleId>,
 }
@@ -353,6 +358,7 @@ impl Decisions {
             variants,
             placements,
             filters,
+            together,
             modules,
             module_numbers: _,
         } = self;
@@ -364,6 +370,7 @@ impl Decisions {
             + variants.len()
             + placements.len()
             + filters.len()
+            + together.len()
             + modules.len()
     }
 
@@ -431,6 +438,38 @@ impl Decisions {
     /// What a policy says of traffic.
     pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
         self.traffic.value(id.0)
+    }
+
+    /// What the filters of policies do together for a route, sorted by id: ten thousand routes under the same policies
+    /// share one list.
+    pub(crate) fn filters_of(
+        &mut self,
+        security: SecurityId,
+        extension: ExtensionId,
+        traffic: TrafficId,
+    ) -> RouteFilters {
+        let by = (security, extension, traffic);
+        if let Some(known) = self.together.get(&by) {
+            return RouteFilters::clone(known);
+        }
+        let (security, extension, traffic) = (
+            self.security(security),
+            self.extension(extension),
+            self.traffic(traffic),
+        );
+        let lists = [&security.filters, &extension.filters, &traffic.filters].map(|filters| &filters.effects);
+        let mut some = lists.into_iter().filter(|list| !list.is_empty());
+        let all = match (some.next(), some.next()) {
+            (None, _) => return RouteFilters::default(),
+            (Some(only), None) => RouteFilters::clone(only),
+            _ => {
+                let mut all: Vec<&RouteFilter> = lists.into_iter().flat_map(|list| list.iter()).collect();
+                all.sort_by(|a, b| a.id.cmp(&b.id));
+                all.into_iter().cloned().collect()
+            }
+        };
+        self.together.insert(by, RouteFilters::clone(&all));
+        all
     }
 
     /// The number of a variant.
@@ -528,55 +567,5 @@ impl<T: Default + Eq + Hash> Numbered<T> {
     /// default would say that no policy decides anything, and open what is protected.
     fn value(&self, number: u32) -> Arc<T> {
         Arc::clone(&self.values[number as usize])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn passed_on() -> Variant {
-        Variant {
-            encryption: Encryption::Client,
-            ..Variant::default()
-        }
-    }
-
-    #[test]
-    fn equal_decisions_have_one_number_and_none_has_0() {
-        let mut decisions = Decisions::default();
-        assert_eq!(decisions.context_id(Context::default()), ContextId::default());
-        assert_eq!(decisions.variant_id(Variant::default()), VariantId::OWN);
-        let variant = decisions.variant_id(passed_on());
-        assert_ne!(variant, VariantId::OWN);
-        assert_eq!(decisions.variant_id(passed_on()), variant);
-        assert_eq!(*decisions.variant(variant), passed_on());
-        let context = Context {
-            decision: Decision {
-                variant,
-                ..Decision::default()
-            },
-            ..Context::default()
-        };
-        let id = decisions.context_id(context.clone());
-        assert_ne!(id, ContextId::default());
-        assert_eq!(*decisions.context(id), context);
-    }
-
-    #[test]
-    fn a_name_tells_what_is_set_and_nothing_else() {
-        let mut decisions = Decisions::default();
-        assert_eq!(decisions.suffix(VariantId::OWN), "");
-        let variant = decisions.variant_id(passed_on());
-        // The first 8 digits of `printf '{"encryption":"client"}' | sha256sum`: names outlive a version.
-        assert_eq!(decisions.suffix(variant), "~fb6ddc2d");
-    }
-
-    #[test]
-    #[should_panic(expected = "out of bounds")]
-    fn a_number_that_nobody_gave_out_is_not_taken_for_no_policy() {
-        let mut other = Decisions::default();
-        let variant = other.variant_id(passed_on());
-        Decisions::default().variant(variant);
     }
 }

@@ -195,7 +195,7 @@ fn cut(entry: &Entry) -> Option<(Arc<Piece>, Vec<Arc<Piece>>)> {
 
 /// The name and the fields of a host.
 fn opened(piece: &Piece) -> Option<(Box<str>, Vec<Field>)> {
-    let framed = split::fields(piece.bytes())?;
+    let framed = split::fields(&piece.contiguous())?;
     let fields = split::fields(&framed.first()?.value)?;
     let name = split::text(&fields, NAME)?.into();
     Some((name, fields))

@@ -204,7 +204,8 @@ impl Serialize for Elements<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(Some(self.rope.elements.len()))?;
         for piece in self.rope.elements {
-            let mut bytes = &piece.bytes()[..];
+            let whole = piece.bytes();
+            let mut bytes = &*whole;
             decode_key(&mut bytes).map_err(S::Error::custom)?;
             decode_varint(&mut bytes).map_err(S::Error::custom)?;
             let message = DynamicMessage::decode(self.kind.clone(), bytes).map_err(S::Error::custom)?;

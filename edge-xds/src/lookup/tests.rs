@@ -126,7 +126,7 @@ fn encoded(routes: &[(PathMatch, bool)]) -> Bytes {
         })
     };
     let routes = routes.iter().enumerate().map(route).collect();
-    encode_host_alone(&sample::host("a.example", routes)).bytes().clone()
+    encode_host_alone(&sample::host("a.example", routes)).contiguous()
 }
 
 fn text() -> impl Strategy<Value = String> {

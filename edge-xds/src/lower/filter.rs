@@ -59,6 +59,11 @@ pub(super) struct Place<'a> {
     pub(super) suffix: &'a str,
 }
 
+/// Whether what a filter does depends on where the route stands.
+pub(super) fn is_of_place(effect: &FilterEffect) -> bool {
+    matches!(effect, FilterEffect::RateLimit(_) | FilterEffect::GlobalRateLimit(_))
+}
+
 /// Writes the entry of a map from filter to its settings for a route.
 pub(super) fn put_effect(out: &mut Vec<u8>, field: u32, filter: &RouteFilter, place: Place<'_>) {
     let settings = match &filter.effect {

@@ -3,12 +3,17 @@
 //! A host is encoded once, framed as the repeated field of its table, and kept as a [`Piece`]. Of a host that changed,
 //! the routes that didn't are copied from its previous encoding.
 
-use super::{common::number, metadata::put_metadata, route, table::wire_name};
+use super::{
+    common::number,
+    metadata::put_metadata,
+    route,
+    sharing::{Draft, Sharing},
+    table::wire_name,
+};
 use crate::{
     snapshot::Piece,
     wire::{put_message, put_str},
 };
-use bytes::Bytes;
 use edge_ir::{HostStats, Route, RouteTable, VirtualHost};
 use envoy_types::pb::envoy::config::route::v3::{
     HeaderMatcher, RouteConfiguration, VirtualCluster, header_matcher::HeaderMatchSpecifier,
@@ -63,11 +68,12 @@ impl EncodedHost {
         Arc::ptr_eq(&self.host, host) || same_host(&self.host, host)
     }
 
-    fn route_bytes(&self, n: usize) -> Option<&[u8]> {
-        let bytes = self.piece.bytes();
+    /// Where the bytes of a route are.
+    fn route(&self, n: usize) -> Option<(&Piece, Range<usize>)> {
         let (start, end) = *self.routes.get(n)?;
-        let range: Range<usize> = bytes.len().checked_sub(start as usize)?..bytes.len().checked_sub(end as usize)?;
-        bytes.get(range)
+        let len = self.piece.len();
+        let range = len.checked_sub(start as usize)?..len.checked_sub(end as usize)?;
+        Some((&self.piece, range))
     }
 }
 
@@ -79,60 +85,81 @@ fn same_host(a: &VirtualHost, b: &VirtualHost) -> bool {
         && a.routes.iter().zip(&b.routes).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
 }
 
-/// Encodes a host, copying what it shares with its previous encoding. The buffer is scratch space.
-pub(super) fn encode_host(buffer: &mut Vec<u8>, host: &Arc<VirtualHost>, before: Option<&EncodedHost>) -> EncodedHost {
-    buffer.clear();
-    let is_alike = |before: &VirtualHost| {
-        (&before.name, &before.domain, before.port, before.limits) == (&host.name, &host.domain, host.port, host.limits)
-    };
-    let reusable = before.filter(|before| is_alike(&before.host));
-    let known: FxHashMap<*const Route, usize> = reusable
-        .map(|before| {
-            before
-                .host
+/// What encoding one host leaves for the next.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    /// Scratch space.
+    draft: Draft,
+    /// What many routes have in common.
+    sharing: Sharing,
+}
+
+impl Encoder {
+    /// Forgets what no route has any more.
+    pub(super) fn tidy(&mut self) {
+        self.sharing.tidy();
+    }
+
+    /// Encodes a host, copying what it shares with its previous encoding.
+    pub(super) fn encode(&mut self, host: &Arc<VirtualHost>, before: Option<&EncodedHost>) -> EncodedHost {
+        let Self { draft, sharing } = self;
+        draft.clear();
+        let reusable = before.filter(|before| is_alike(&before.host, host));
+        let known: FxHashMap<*const Route, usize> = reusable
+            .map(|before| (0..).zip(&before.host.routes))
+            .into_iter()
+            .flatten()
+            .map(|(n, route)| (Arc::as_ptr(route), n))
+            .collect();
+        let suffix = host_suffix(&host.domain);
+        let mut routes = Vec::with_capacity(host.routes.len());
+        let mut len = 0;
+        draft.put_message(TABLE_HOSTS, |draft| {
+            let begin = draft.bytes.len();
+            put_head(&mut draft.bytes, host, &suffix);
+            for route in &host.routes {
+                let start = draft.bytes.len();
+                let before = reusable.and_then(|before| before.route(*known.get(&Arc::as_ptr(route))?));
+                match before {
+                    Some((piece, range)) => draft.put_part(piece, range),
+                    None => draft.put_message(HOST_ROUTES, |draft| {
+                        route::put_route(draft, sharing, (host, &suffix), route);
+                    }),
+                }
+                routes.push((start - begin, draft.bytes.len() - begin));
+            }
+            len = draft.bytes.len() - begin;
+        });
+        let from_end = |(start, end)| (to_u32(len - start), to_u32(len - end));
+        EncodedHost {
+            host: Arc::clone(host),
+            piece: Arc::new(draft.piece()),
+            routes: routes.into_iter().map(from_end).collect(),
+            longest_body: host
                 .routes
                 .iter()
-                .enumerate()
-                .map(|(n, route)| (Arc::as_ptr(route), n))
-                .collect()
-        })
-        .unwrap_or_default();
-    let suffix = host_suffix(&host.domain);
-    let mut routes = Vec::with_capacity(host.routes.len());
-    let mut len = 0;
-    put_message(buffer, TABLE_HOSTS, |out| {
-        let begin = out.len();
-        put_str(out, HOST_NAME, &host.name);
-        put_str(out, HOST_DOMAINS, &host.domain);
-        if host.stats == HostStats::Own {
-            put_message(out, HOST_COUNTED, |out| {
-                out.extend(all_requests(&suffix).encode_to_vec())
-            });
+                .map(|route| route::body_len(route))
+                .max()
+                .unwrap_or(0),
         }
-        put_metadata(out, HOST_METADATA, &host.origins);
-        for route in &host.routes {
-            let start = out.len();
-            let copied = reusable.and_then(|before| before.route_bytes(*known.get(&Arc::as_ptr(route))?));
-            match copied {
-                Some(bytes) => out.extend_from_slice(bytes),
-                None => put_message(out, HOST_ROUTES, |out| route::put_route(out, host, &suffix, route)),
-            }
-            routes.push((start - begin, out.len() - begin));
-        }
-        len = out.len() - begin;
-    });
-    let from_end = |(start, end)| (to_u32(len - start), to_u32(len - end));
-    EncodedHost {
-        host: Arc::clone(host),
-        piece: Arc::new(Piece::new(Bytes::copy_from_slice(buffer))),
-        routes: routes.into_iter().map(from_end).collect(),
-        longest_body: host
-            .routes
-            .iter()
-            .map(|route| route::body_len(route))
-            .max()
-            .unwrap_or(0),
     }
+}
+
+/// Whether routes of a host would be encoded in the same way for another.
+fn is_alike(a: &VirtualHost, b: &VirtualHost) -> bool {
+    (&a.name, &a.domain, a.port, a.limits) == (&b.name, &b.domain, b.port, b.limits)
+}
+
+/// Writes everything of a host but its routes.
+fn put_head(out: &mut Vec<u8>, host: &VirtualHost, suffix: &str) {
+    put_str(out, HOST_NAME, &host.name);
+    put_str(out, HOST_DOMAINS, &host.domain);
+    if host.stats == HostStats::Own {
+        put_message(out, HOST_COUNTED, |out| {
+            out.extend(all_requests(suffix).encode_to_vec())
+        });
+    }
+    put_metadata(out, HOST_METADATA, &host.origins);
 }
 
 /// A host of more than 4 GiB can't be sent; an offset that is out of range is not copied from.

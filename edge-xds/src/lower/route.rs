@@ -9,11 +9,12 @@ use super::{
     matches::put_match,
     metadata::put_metadata,
     rewrite::{self, Lowered},
+    sharing::{Draft, Sharing},
 };
 use crate::wire::{put_generated, put_message, put_str, put_text, put_varint};
 use edge_ir::{
     BackendShare, Destination, DirectResponse, Forward, ForwardedHost, HeaderEdits, HostRewrite, Mirror, ResponseBody,
-    RetryPolicy, Route, RouteAction as Action, Timeout, VirtualHost,
+    RetryPolicy, Route, RouteAction as Action, RouteFilters, Timeout, VirtualHost,
 };
 use envoy_types::{
     pb::envoy::{
@@ -102,33 +103,44 @@ mod share {
 }
 
 /// Writes the fields of a route of a virtual host.
-pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str, route: &Route) {
+pub(super) fn put_route(
+    draft: &mut Draft,
+    sharing: &mut Sharing,
+    (host, host_suffix): (&VirtualHost, &str),
+    route: &Route,
+) {
     let effect = &*route.effect;
     let place = Place {
         host,
         route: &route.name,
         suffix: host_suffix,
     };
-    put_message(out, MATCH, |out| {
+    put_message(&mut draft.bytes, MATCH, |out| {
         put_match(out, &route.matches, traffic::method(&effect.action))
     });
     match &effect.action {
         Action::Forward(forward) if has_destination(forward) => {
-            put_message(out, ROUTE, |out| {
-                put_forward(out, forward, edits(&effect.request_headers), place)
+            draft.put_message(ROUTE, |draft| {
+                put_forward(draft, sharing, forward, edits(&effect.request_headers), place)
             });
         }
-        Action::Forward(_) => put_generated(out, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
-        Action::Redirect(redirect) => put_generated(out, REDIRECT, &rewrite::lower_redirect(redirect, host.port)),
-        Action::Respond(response) => put_generated(out, DIRECT_RESPONSE, &lower_response(response)),
+        Action::Forward(_) => put_generated(&mut draft.bytes, DIRECT_RESPONSE, &lower_response(&INTERNAL_ERROR)),
+        Action::Redirect(redirect) => {
+            put_generated(
+                &mut draft.bytes,
+                REDIRECT,
+                &rewrite::lower_redirect(redirect, host.port),
+            );
+        }
+        Action::Respond(response) => put_generated(&mut draft.bytes, DIRECT_RESPONSE, &lower_response(response)),
     }
+    let out = &mut draft.bytes;
     put_to_add(out, REQUEST_HEADERS_TO_ADD, edits(&effect.request_headers));
     put_to_add(out, RESPONSE_HEADERS_TO_ADD, edits(&effect.response_headers));
     put_to_remove(out, RESPONSE_HEADERS_TO_REMOVE, edits(&effect.response_headers));
     put_to_remove(out, REQUEST_HEADERS_TO_REMOVE, edits(&effect.request_headers));
-    for used in effect.filters.iter() {
-        filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used, place);
-    }
+    put_filters(draft, sharing, &effect.filters, place);
+    let out = &mut draft.bytes;
     // A string has the form of a message, and this one is put together in place.
     put_message(out, NAME, |out| {
         out.extend_from_slice(route.name.as_bytes());
@@ -137,6 +149,21 @@ pub(super) fn put_route(out: &mut Vec<u8>, host: &VirtualHost, host_suffix: &str
     });
     telemetry::put(out, effect);
     put_metadata(out, METADATA, &effect.origins);
+}
+
+/// Writes what filters do for a route.
+fn put_filters(draft: &mut Draft, sharing: &mut Sharing, filters: &RouteFilters, place: Place<'_>) {
+    let put = |out: &mut Vec<u8>| {
+        for used in filters.iter() {
+            filter::put_effect(out, TYPED_PER_FILTER_CONFIG, used, place);
+        }
+    };
+    let is_same_everywhere = !filters.is_empty() && !filters.iter().any(|used| filter::is_of_place(&used.effect));
+    let shared = is_same_everywhere.then(|| sharing.filters(filters, put)).flatten();
+    match shared {
+        Some(shared) => draft.put_shared(&shared),
+        None => put(&mut draft.bytes),
+    }
 }
 
 /// The edits of a rule.
@@ -165,7 +192,8 @@ fn has_destination(forward: &Forward) -> bool {
     }
 }
 
-fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits, place: Place<'_>) {
+fn put_forward(draft: &mut Draft, sharing: &mut Sharing, forward: &Forward, edits: &HeaderEdits, place: Place<'_>) {
+    let out = &mut draft.bytes;
     let not_found = put_destination(out, &forward.destination, place);
     let path = forward
         .path_rewrite
@@ -179,8 +207,13 @@ fn put_forward(out: &mut Vec<u8>, forward: &Forward, edits: &HeaderEdits, place:
         put_generated(out, action::TIMEOUT, &duration(timeout));
     }
     if let Some(retry) = &forward.retry {
-        put_generated(out, action::RETRY_POLICY, &lower_retry(retry));
+        let put = |out: &mut Vec<u8>| put_generated(out, action::RETRY_POLICY, &lower_retry(retry));
+        match sharing.retry(retry, put) {
+            Some(shared) => draft.put_shared(&shared),
+            None => put(&mut draft.bytes),
+        }
     }
+    let out = &mut draft.bytes;
     put_varint(out, action::CLUSTER_NOT_FOUND_RESPONSE_CODE, not_found as u32);
     traffic::put(out, forward.traffic.as_deref());
     for mirror in &forward.mirrors {

@@ -1,7 +1,7 @@
 //! Route tables as ropes of encoded hosts.
 
 use super::{
-    host::{EncodedHost, encode_header, encode_host},
+    host::{EncodedHost, Encoder, encode_header},
     seek,
 };
 use crate::snapshot::{Body, Entry, Piece, Section, Source};
@@ -42,8 +42,7 @@ pub(super) struct Tables {
     source: Arc<Vec<Arc<RouteTable>>>,
     tables: Vec<EncodedTable>,
     section: Option<Arc<Section>>,
-    /// Scratch space for encoding.
-    buffer: Vec<u8>,
+    encoder: Encoder,
 }
 
 /// An encoded table.
@@ -65,8 +64,9 @@ impl Tables {
         let mut tables = Vec::with_capacity(source.len());
         for table in source.iter() {
             let kept = seek(&mut before, &table.name, |before| &before.table.name);
-            tables.push(lower_table(&mut self.buffer, table, kept));
+            tables.push(lower_table(&mut self.encoder, table, kept));
         }
+        self.encoder.tidy();
         self.source = Arc::clone(source);
         self.tables = tables;
         let section = Section::new(self.tables.iter().map(|table| Arc::clone(&table.entry)).collect());
@@ -84,9 +84,9 @@ fn same_entries(a: &Section, b: &Section) -> bool {
 }
 
 /// Encodes what differs from the hosts before; keeps the entry if nothing does.
-fn lower_table(buffer: &mut Vec<u8>, table: &Arc<RouteTable>, before: Option<EncodedTable>) -> EncodedTable {
+fn lower_table(encoder: &mut Encoder, table: &Arc<RouteTable>, before: Option<EncodedTable>) -> EncodedTable {
     let Some(before) = before else {
-        let encoded = |host| encode_host(buffer, host, None);
+        let encoded = |host| encoder.encode(host, None);
         let hosts: Vec<_> = table.hosts.iter().map(encoded).collect();
         return assembled(table, hosts);
     };
@@ -111,7 +111,7 @@ fn lower_table(buffer: &mut Vec<u8>, table: &Arc<RouteTable>, before: Option<Enc
             Some(found) if found.is_for(host) => found,
             found => {
                 unchanged = false;
-                encode_host(buffer, host, found.as_ref())
+                encoder.encode(host, found.as_ref())
             }
         });
     }
@@ -160,7 +160,7 @@ pub(crate) fn replace_hosts(
     let (Source::Table(table), Body::Rope { pieces, .. }) = (&entry.source, &entry.body) else {
         return Arc::clone(entry);
     };
-    let mut buffer = Vec::new();
+    let mut encoder = Encoder::default();
     let mut hosts = Vec::with_capacity(table.hosts.len());
     let mut kept = Vec::with_capacity(pieces.len());
     kept.extend(pieces.first().cloned());
@@ -169,7 +169,7 @@ pub(crate) fn replace_hosts(
         kept.push(if Arc::ptr_eq(host, &other) {
             Arc::clone(piece)
         } else {
-            Arc::clone(encode_host(&mut buffer, &other, None).piece())
+            Arc::clone(encoder.encode(&other, None).piece())
         });
         hosts.push(other);
     }
@@ -189,5 +189,5 @@ pub(crate) fn replace_hosts(
 
 /// A host encoded as it stands in its table.
 pub(crate) fn encode_host_alone(host: &Arc<VirtualHost>) -> Arc<Piece> {
-    Arc::clone(encode_host(&mut Vec::new(), host, None).piece())
+    Arc::clone(Encoder::default().encode(host, None).piece())
 }

@@ -129,7 +129,7 @@ fn timeouts_retries_and_rewrites_are_lowered() {
     let route = lowered_route(|route| {
         let mut action = forward(Destination::Cluster("c".into()));
         action.timeout = Some(Timeout(1500));
-        action.retry = Some(Box::new(RetryPolicy {
+        action.retry = Some(Arc::new(RetryPolicy {
             retries: 2,
             triggers: Vec::new(),
             codes: vec![503],

@@ -6,22 +6,50 @@
 
 use crate::lookup;
 use bytes::Bytes;
-use std::sync::{Arc, OnceLock};
+use std::{
+    borrow::Cow,
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// A run of bytes and its hash.
+/// Bytes that stand in many pieces, and once in memory. Behind a thin pointer: each piece has several.
+pub(crate) type SharedBytes = Arc<Box<[u8]>>;
+
+/// A run of bytes and its hash. What other pieces have too may be shared with them.
 #[derive(Debug)]
 pub struct Piece {
-    bytes: Bytes,
+    /// What isn't shared, without gaps.
+    own: Bytes,
+    /// What is, in order.
+    shared: Box<[Insert]>,
     hash: u64,
     /// Its form for proxies that take large hosts as matchers, made when the first of them is sent it.
     with_matcher: OnceLock<Option<Bytes>>,
 }
 
-/// Equal bytes are equal, whatever was made of them.
+/// Shared bytes in a piece.
+#[derive(Debug, PartialEq, Eq)]
+struct Insert {
+    /// Where they stand in the piece.
+    at: u32,
+    /// How many of its own bytes stand ahead of them.
+    own: u32,
+    bytes: SharedBytes,
+}
+
+impl Insert {
+    fn end(&self) -> usize {
+        self.at as usize + self.bytes.len()
+    }
+}
+
+/// Equal bytes are equal, whatever was made of them, and whoever shares them.
 impl PartialEq for Piece {
     fn eq(&self, other: &Self) -> bool {
-        (self.hash, &self.bytes) == (other.hash, &other.bytes)
+        self.hash == other.hash
+            && self.len() == other.len()
+            && ((&self.own, &self.shared) == (&other.own, &other.shared) || self.bytes() == other.bytes())
     }
 }
 
@@ -30,25 +58,126 @@ impl Eq for Piece {}
 impl Piece {
     /// Hashes the bytes once.
     pub fn new(bytes: Bytes) -> Self {
-        let hash = xxh3_64(&bytes);
-        let with_matcher = OnceLock::new();
         Self {
-            bytes,
-            hash,
-            with_matcher,
+            hash: xxh3_64(&bytes),
+            own: bytes,
+            shared: Box::default(),
+            with_matcher: OnceLock::new(),
+        }
+    }
+
+    /// The same of bytes of which some are shared, by where they stand, in order.
+    pub(crate) fn sharing(bytes: &[u8], shared: Vec<(usize, SharedBytes)>) -> Self {
+        // What stands further back than this isn't shared: places take four bytes.
+        let shared = match u32::try_from(bytes.len()) {
+            Ok(_) => shared,
+            Err(_) => Vec::new(),
+        };
+        let all: usize = shared.iter().map(|(_, bytes)| bytes.len()).sum();
+        let mut own = Vec::with_capacity(bytes.len() - all);
+        let mut done = 0;
+        let inserted = |(at, shared): (usize, SharedBytes)| {
+            own.extend_from_slice(&bytes[done..at]);
+            done = at + shared.len();
+            Insert {
+                at: at as u32,
+                own: own.len() as u32,
+                bytes: shared,
+            }
+        };
+        let shared: Box<[Insert]> = shared.into_iter().map(inserted).collect();
+        own.extend_from_slice(&bytes[done..]);
+        Self {
+            hash: xxh3_64(bytes),
+            own: own.into(),
+            shared,
+            with_matcher: OnceLock::new(),
         }
     }
 
     /// As a large virtual host with a matcher instead of a list, if it is one.
     pub(crate) fn with_matcher(&self) -> Option<&Bytes> {
         self.with_matcher
-            .get_or_init(|| lookup::with_matcher(&self.bytes))
+            .get_or_init(|| lookup::with_matcher(&self.bytes()))
             .as_ref()
     }
 
-    /// The bytes.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
+    /// The bytes, in one run; copies only those that share some.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match self.shared.is_empty() {
+            true => Cow::Borrowed(&self.own),
+            false => {
+                let mut out = Vec::with_capacity(self.len());
+                self.copy_to(&mut out);
+                Cow::Owned(out)
+            }
+        }
+    }
+
+    /// The bytes as a handle of their own, which many may have.
+    pub(crate) fn contiguous(&self) -> Bytes {
+        match self.bytes() {
+            Cow::Borrowed(_) => self.own.clone(),
+            Cow::Owned(bytes) => bytes.into(),
+        }
+    }
+
+    /// The bytes, run by run.
+    pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
+        let mut done = 0;
+        let inserts = self.shared.iter().flat_map(move |insert| {
+            let ahead = done..insert.own as usize;
+            done = ahead.end;
+            [&self.own[ahead], &insert.bytes]
+        });
+        let rest = self.shared.last().map_or(0, |insert| insert.own as usize);
+        inserts.chain([&self.own[rest..]])
+    }
+
+    /// Appends all bytes.
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
+        self.runs().for_each(|run| out.extend_from_slice(run));
+    }
+
+    /// Appends some of the bytes, and says what of them is shared, by where it stands in them. Nothing shared may stand
+    /// partly in the range.
+    pub(crate) fn copy_part(
+        &self,
+        range: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> impl Iterator<Item = (usize, &SharedBytes)> {
+        let first = self.shared.partition_point(|insert| (insert.at as usize) < range.start);
+        let count = self.shared[first..].partition_point(|insert| (insert.at as usize) < range.end);
+        let ahead = first.checked_sub(1).map(|before| &self.shared[before]);
+        // Where in its own bytes a place is that stands behind so many shared ones.
+        let own = |at: usize, before: Option<&Insert>| match before {
+            Some(before) => before.own as usize + (at - before.end()),
+            None => at,
+        };
+        let mut done = own(range.start, ahead);
+        let within = &self.shared[first..first + count];
+        for insert in within {
+            out.extend_from_slice(&self.own[done..insert.own as usize]);
+            out.extend_from_slice(&insert.bytes);
+            done = insert.own as usize;
+        }
+        out.extend_from_slice(&self.own[done..own(range.end, within.last().or(ahead))]);
+        within
+            .iter()
+            .map(move |insert| (insert.at as usize - range.start, &insert.bytes))
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        let own_behind = |insert: &Insert| self.own.len() - insert.own as usize;
+        self.shared
+            .last()
+            .map_or(self.own.len(), |insert| insert.end() + own_behind(insert))
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Their hash.
@@ -74,7 +203,7 @@ pub enum Body {
 impl Body {
     /// A rope of pieces.
     pub fn rope(pieces: Arc<[Arc<Piece>]>) -> Self {
-        let len = pieces.iter().map(|piece| piece.bytes.len()).sum();
+        let len = pieces.iter().map(|piece| piece.len()).sum();
         Self::Rope { pieces, len }
     }
 
@@ -92,12 +221,12 @@ impl Body {
     }
 
     /// The bytes, run by run.
-    pub fn runs(&self) -> impl Iterator<Item = &Bytes> {
+    pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
         let (whole, pieces) = match self {
-            Self::Whole(bytes) => (Some(bytes), [].as_slice()),
+            Self::Whole(bytes) => (Some(&**bytes), [].as_slice()),
             Self::Rope { pieces, .. } => (None, &**pieces),
         };
-        whole.into_iter().chain(pieces.iter().map(|piece| &piece.bytes))
+        whole.into_iter().chain(pieces.iter().flat_map(|piece| piece.runs()))
     }
 
     /// Appends all bytes.
@@ -106,7 +235,7 @@ impl Body {
             Self::Whole(bytes) => out.extend_from_slice(bytes),
             Self::Rope { pieces, len } => {
                 out.reserve(*len);
-                pieces.iter().for_each(|piece| out.extend_from_slice(&piece.bytes));
+                pieces.iter().for_each(|piece| piece.copy_to(out));
             }
         }
     }

@@ -157,7 +157,7 @@ fn read(
         routing: routing(spec, problems),
         upstream: Arc::new(connection::upstream(spec, problems)),
         timeout: route::timeout(spec, problems),
-        retry: route::retry(spec, problems),
+        retry: route::retry(spec, problems).map(Arc::new),
         route: route::route(spec, problems),
         filters: filters::filters(reader, spec, sources, problems),
     }

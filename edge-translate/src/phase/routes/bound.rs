@@ -32,7 +32,7 @@ use crate::{
 };
 use edge_ir::{
     BackendShare, Destination, FilterKind, Forward, Mirror, Origins, RetryPolicy, Route, RouteAction, RouteEffect,
-    StreamProxy, StreamShare, Timeout,
+    RouteFilters, StreamProxy, StreamShare, Timeout,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -200,6 +200,8 @@ struct Due {
     traffic: Arc<Traffic>,
     security: Arc<Security>,
     extension: Arc<Extension>,
+    /// What filters of these do together.
+    together: RouteFilters,
 }
 
 impl Due {
@@ -241,6 +243,7 @@ impl Binder<'_, '_> {
             traffic: self.reader.traffic(traffic),
             security: self.reader.security(security),
             extension: self.reader.extension(extension),
+            together: self.reader.filters_of(security, extension, traffic),
         };
         let is_sealed = self.reader.variant(variant).encryption == Encryption::Nobody;
         let is_asked = |backend: BackendId| {
@@ -326,7 +329,10 @@ impl Binder<'_, '_> {
             action: self.action(rule.action, due),
             request_headers: rule.request_headers.boxed(),
             response_headers: load_reports::beyond(rule.response_headers, &due.traffic).boxed(),
-            filters: merged(rule.filters, due.filters()),
+            filters: match rule.filters.is_empty() {
+                true => RouteFilters::clone(&due.together),
+                false => merged(rule.filters, &due.together),
+            },
             custom: rule.custom,
             origins: rule.origins,
         }
@@ -383,8 +389,8 @@ impl Binder<'_, '_> {
         let retry = retry(rule.retry, rule.limits, &due.traffic);
         RouteAction::Forward(Forward {
             destination,
-            timeout: self.timeout(rule.limits, retry.as_ref(), &due.traffic),
-            retry: retry.map(Box::new),
+            timeout: self.timeout(rule.limits, retry.as_deref(), &due.traffic),
+            retry,
             path_rewrite: rule.path_rewrite.map(Box::new),
             host_rewrite: rule.host_rewrite,
             forwarded_host: rule.forwarded_host,
@@ -518,16 +524,18 @@ fn front(shares: impl Iterator<Item = (u32, u32)> + Clone) -> u32 {
 }
 
 /// When a request is tried again: what the rule says, else what the policy says, within the rule's limit for a try.
-fn retry(own: Retries, limits: Limits, traffic: &Traffic) -> Option<RetryPolicy> {
+fn retry(own: Retries, limits: Limits, traffic: &Traffic) -> Option<Arc<RetryPolicy>> {
     match own {
-        Retries::When(retry) => Some(retry),
+        Retries::When(retry) => Some(Arc::new(retry)),
         Retries::Never => None,
         Retries::Unsaid => {
-            let retry = traffic.retry.clone()?;
-            let one_try = limits.one_try.filter(|limit| limit.0 > 0);
-            Some(RetryPolicy {
-                per_try_timeout: one_try.or(retry.per_try_timeout),
-                ..retry
+            let retry = traffic.retry.as_ref()?;
+            Some(match limits.one_try.filter(|limit| limit.0 > 0) {
+                None => Arc::clone(retry),
+                one_try => Arc::new(RetryPolicy {
+                    per_try_timeout: one_try,
+                    ..RetryPolicy::clone(retry)
+                }),
             })
         }
     }

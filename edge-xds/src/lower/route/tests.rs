@@ -66,7 +66,7 @@ fn full_route() -> Route {
         invalid_weight: 7,
     });
     action.timeout = Some(Timeout(1500));
-    action.retry = Some(Box::new(RetryPolicy {
+    action.retry = Some(Arc::new(RetryPolicy {
         retries: 2,
         triggers: Vec::new(),
         codes: vec![503],
@@ -104,6 +104,13 @@ fn full_route() -> Route {
         }),
         ..route
     }
+}
+
+fn encoded(route: &Route) -> Vec<u8> {
+    let mut draft = Draft::default();
+    let host = sample::host("a.example", Vec::new());
+    put_route(&mut draft, &mut Sharing::default(), (&host, "a_example"), route);
+    draft.bytes
 }
 
 #[test]
@@ -155,9 +162,7 @@ fn routes_are_written_as_generated_types_write_them() {
         edited(&|r| r.matches.path = PathMatch::Regex("/a+".into())),
         edited(&|r| r.name = "n".repeat(20_000).into()),
     ] {
-        let host = sample::host("a.example", Vec::new());
-        let mut bytes = Vec::new();
-        put_route(&mut bytes, &host, "a_example", &route);
+        let bytes = encoded(&route);
         let generated = pb::Route::decode(&*bytes).unwrap();
         assert_eq!(generated.encode_to_vec(), bytes, "{route:?}");
     }
@@ -167,8 +172,7 @@ fn routes_are_written_as_generated_types_write_them() {
 fn a_route_names_every_instance_that_it_uses() {
     let mut route = full_route();
     Arc::make_mut(&mut route.effect).filters = Arc::new([cors(""), cors("securitypolicy/default/p")]);
-    let mut bytes = Vec::new();
-    put_route(&mut bytes, &sample::host("a.example", Vec::new()), "a_example", &route);
+    let bytes = encoded(&route);
     let settings = pb::Route::decode(&*bytes).unwrap().typed_per_filter_config;
     let mut names: Vec<_> = settings.keys().map(String::as_str).collect();
     names.sort_unstable();
