@@ -22,3 +22,4 @@ mod paths;
 mod proxied;
 mod sessions;
 mod signatures;
+mod tunnels;

@@ -187,15 +187,22 @@ async fn answer(inbound: &Rc<Inbound>, exchange: &Rc<Exchange>, mut reply: Reply
         inbound.end_exchange();
         return Next::Cut;
     }
-    exchange.complete();
-    let tunnel = exchange.tunnel.take().filter(|_| switches);
-    match (inbound.end_exchange(), tunnel) {
-        (true, Some(tunnel)) => Next::Switch(Switch {
+    let is_read = inbound.end_exchange();
+    // An exchange that becomes a tunnel is complete when that is.
+    if is_read
+        && switches
+        && let Some(tunnel) = exchange.tunnel.take()
+    {
+        return Next::Switch(Switch {
             tunnel: Box::new(tunnel),
             exchange: Rc::clone(exchange),
-        }),
-        (true, None) if keep_alive && !switches => Next::Request,
-        _ => Next::Close,
+        });
+    }
+    exchange.complete();
+    if is_read && keep_alive && !switches {
+        Next::Request
+    } else {
+        Next::Close
     }
 }
 

@@ -12,7 +12,9 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use crate::clock::{Kind, Timer};
+use crate::fault::Fault;
 use crate::http::exchange::Exchange;
+use crate::message::Protocol;
 use crate::transport::Transport;
 use crate::upstream::RequestGuard;
 use crate::upstream::limits::ConnectionGuard;
@@ -59,6 +61,7 @@ impl Tunnel {
             timer,
             idle,
             exchange,
+            ended: false,
         };
         let copied = async {
             exchange.took(early.len());
@@ -71,9 +74,15 @@ impl Tunnel {
             if let Poll::Ready(done) = copied.as_mut().poll(cx) {
                 return Poll::Ready(done.map(drop));
             }
-            watch.poll_expired(cx).map(|_| Err(io::ErrorKind::TimedOut.into()))
+            watch.poll_expired(cx).map(|kind| {
+                exchange.expire(kind, Some(guard.pool()));
+                Err(io::ErrorKind::TimedOut.into())
+            })
         })
         .await;
+        if ended.is_ok() {
+            exchange.complete();
+        }
         drop((guard, counted));
         ended
     }
@@ -86,12 +95,36 @@ struct Moving<'a> {
     idle: Option<Duration>,
     /// Counts them.
     exchange: &'a Exchange,
+    /// One side has ended.
+    ended: bool,
+}
+
+/// Who has nothing more to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Backend,
 }
 
 impl Moving<'_> {
     fn moved<T>(&self, polled: &Poll<io::Result<T>>) {
         if matches!(polled, Poll::Ready(Ok(_))) {
             self.timer.set(Kind::Idle, self.timer.clock().now(), self.idle);
+        }
+    }
+
+    /// For logs, whoever ends first has ended the tunnel. (A client in HTTP/2 only ends its direction.)
+    fn end(&mut self, side: Side) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        match side {
+            Side::Client if self.exchange.connection.protocol == Protocol::Http2 => {}
+            Side::Client => self.exchange.note(|record| record.fault(Fault::DownstreamReset)),
+            Side::Backend => self.exchange.note(|record| {
+                record.flag("UC");
+                record.details = "upstream_reset_after_response_started{connection_termination}".into();
+            }),
         }
     }
 }
@@ -101,7 +134,11 @@ impl AsyncRead for Moving<'_> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         self.moved(&polled);
-        self.exchange.took(buf.filled().len() - before);
+        let came = buf.filled().len() - before;
+        self.exchange.took(came);
+        if came == 0 && polled.is_ready() {
+            self.end(Side::Backend);
+        }
         polled
     }
 }
@@ -121,6 +158,7 @@ impl AsyncWrite for Moving<'_> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.end(Side::Client);
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }

@@ -82,9 +82,8 @@ pub(super) async fn run(
         (Some(switches), Some(receive)) => {
             let bytes = Bidirectional::new(receive, send, share);
             // Boxed: most streams never come here.
-            match Box::pin(switches.run(bytes, &[], &exchange)).await {
-                Ok(()) => exchange.complete(),
-                Err(error) => tracing::debug!(%error, "tunnel ended"),
+            if let Err(error) = Box::pin(switches.run(bytes, &[], &exchange)).await {
+                tracing::debug!(%error, "tunnel ended");
             }
         }
         _ => {
