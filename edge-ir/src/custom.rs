@@ -1,5 +1,6 @@
 //! Objects of kinds that only extension services know.
 
+use crate::Origin;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -36,4 +37,15 @@ impl CustomObjects {
     pub fn shared(self) -> Option<Arc<Self>> {
         (self != Self::default()).then(|| Arc::new(self))
     }
+}
+
+/// A policy of a kind that only extension services know, with the Gateway listeners that it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomPolicy {
+    /// The policy.
+    pub policy: Arc<CustomObject>,
+    /// Listeners, as the origins of sockets name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<Origin>,
 }

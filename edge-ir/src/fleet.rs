@@ -1,6 +1,9 @@
 //! One fleet: everything a set of identical proxies is configured with.
 
-use crate::{AccessLog, Cluster, EndpointSet, FleetKey, FleetTracing, IpFamily, Listener, Patch, RouteTable, Secret};
+use crate::{
+    AccessLog, Cluster, CustomPolicy, EndpointSet, FleetKey, FleetTracing, IpFamily, Listener, Patch, RouteTable,
+    Secret,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -30,6 +33,9 @@ pub struct Fleet {
     /// Changes to what all this is lowered to, in the order in which they apply.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub patches: Arc<Vec<Patch>>,
+    /// Policies for its Gateways that only extension services know, the oldest first.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub custom_policies: Arc<Vec<CustomPolicy>>,
 }
 
 impl Fleet {
@@ -44,6 +50,7 @@ impl Fleet {
             endpoints: Arc::default(),
             secrets: Arc::default(),
             patches: Arc::default(),
+            custom_policies: Arc::default(),
         }
     }
 }

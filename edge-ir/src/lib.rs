@@ -74,7 +74,7 @@ pub use cluster::{
     AppProtocol, Cluster, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth, EndpointSet,
     EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZonePreference, ZoneRouting,
 };
-pub use custom::{CustomObject, CustomObjects};
+pub use custom::{CustomObject, CustomObjects, CustomPolicy};
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{

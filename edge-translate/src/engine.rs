@@ -255,6 +255,9 @@ fn unit(reader: &Reader<'_>) -> Option<Value> {
         Key::ClientPolicy(id) => Value::ClientPolicy(Arc::new(phase::policies::client::policy(reader, id)?)),
         Key::TrafficPolicy(id) => Value::TrafficPolicy(Arc::new(phase::policies::traffic::policy(reader, id)?)),
         Key::Patches(fleet) => Value::Patches(Arc::new(phase::gateways::patches::patches(reader, fleet)?)),
+        Key::CustomPolicies(fleet) => {
+            Value::CustomPolicies(Arc::new(phase::policies::custom::over_fleet(reader, fleet)?))
+        }
         Key::Collectors(fleet) => Value::Collectors(Arc::new(phase::gateways::collectors::collectors(reader, fleet)?)),
         Key::BackendTls(port) => Value::BackendTls(phase::backends::backend_tls::backend_tls(reader, port)?),
         Key::ListenerViews(id) => Value::ListenerViews(Arc::new(phase::listeners::view::views(reader, id)?)),

@@ -87,7 +87,12 @@ pub enum Question {
         custom: Option<Arc<CustomObjects>>,
     },
     /// About all of a fleet.
-    All(Resources),
+    All {
+        /// The resources.
+        resources: Resources,
+        /// Policies for anything of it.
+        custom: Option<Arc<CustomObjects>>,
+    },
 }
 
 /// What tells questions apart: a hash of all that they hold.
@@ -112,22 +117,27 @@ impl Question {
                 add(&[*hook as u8]);
                 add(resource);
                 hostnames.iter().for_each(|name| add(name.as_bytes()));
-                if let Some(custom) = custom {
-                    for (role, objects) in [(b"r", &custom.resources), (b"p", &custom.policies)] {
-                        add(role);
-                        objects.iter().for_each(|object| add(object.json.as_bytes()));
-                    }
-                }
+                add_custom(custom.as_deref(), &mut add);
             }
-            Self::All(resources) => {
+            Self::All { resources, custom } => {
                 add(&[Hook::Translation as u8]);
                 for (kind, resources) in resources {
                     add(kind.type_url().as_bytes());
                     resources.iter().for_each(|resource| add(resource));
                 }
+                add_custom(custom.as_deref(), &mut add);
             }
         }
         QuestionKey(hasher.digest128())
+    }
+}
+
+/// Nothing, where nothing goes with a resource.
+fn add_custom(custom: Option<&CustomObjects>, add: &mut impl FnMut(&[u8])) {
+    let Some(custom) = custom else { return };
+    for (role, objects) in [(b"r", &custom.resources), (b"p", &custom.policies)] {
+        add(role);
+        objects.iter().for_each(|object| add(object.json.as_bytes()));
     }
 }
 
@@ -392,6 +402,7 @@ impl Hooked {
                 single.kept = None;
             }
             self.tables.ask_again();
+            self.whole.ask_again();
         }
         self.shown = Arc::clone(shown);
     }
@@ -506,7 +517,10 @@ impl Single {
             hook,
             resource: resource.clone(),
             hostnames: Box::default(),
-            custom: None,
+            custom: match hook {
+                Hook::HttpListener => round.shown.beside_listener(&entry.name),
+                _ => None,
+            },
         };
         match round.ask(question) {
             Stand::Taken(Answer::One(bytes), key) => {

@@ -202,5 +202,6 @@ pub(crate) fn fleet(hosts: Vec<Arc<VirtualHost>>, clusters: &[&str]) -> Fleet {
         endpoints: Arc::new(names.iter().map(|name| endpoints(name, &[3000])).collect()),
         secrets: Arc::new(Vec::new()),
         patches: Arc::default(),
+        custom_policies: Arc::default(),
     }
 }

@@ -106,14 +106,20 @@ imagePullSecrets:
 {{- $config := .Values.config.edgeGateway -}}
 {{- $managers := default list $config.extensionManagers -}}
 {{- with $config.extensionManager }}{{ $managers = append $managers . }}{{ end -}}
-{{- $groups := list -}}
+{{- $groups := list -}}{{- $policies := list -}}
 {{- range $managers }}
 {{- range .resources }}{{ $groups = append $groups .group }}{{ end -}}
+{{- range .policyResources }}{{ $groups = append $groups .group }}{{ $policies = append $policies .group }}{{ end -}}
 {{- end -}}
 {{- range $groups | uniq | sortAlpha }}
 - apiGroups: [{{ . }}]
   resources: ["*"]
   verbs: [get, list, watch]
+{{- end }}
+{{- range $policies | uniq | sortAlpha }}
+- apiGroups: [{{ . }}]
+  resources: ["*/status"]
+  verbs: [patch, update]
 {{- end }}
 {{- end -}}
 

@@ -5,7 +5,7 @@ mod service;
 
 use crate::{
     resources::route,
-    statuses::{route_says, wait_until_answered},
+    statuses::{policy_says, route_says, wait_until_answered},
 };
 use anyhow::{Context as _, Result, ensure};
 use e2e::{
@@ -270,4 +270,49 @@ pub(crate) fn a_service_is_shown_the_objects_that_routes_refer_to(plane: &DataPl
         config.replace(&kinds(&["Cache"]), &kinds(&["Cache", "Other"])),
     )?;
     wait_until_answered(&stack, "other.example.com", 200, ("x-shown", Some("far=x")))
+}
+
+/// A policy that only the service knows.
+fn policy(name: &str, says: &str, (kind, target): (&str, &str)) -> String {
+    format!(
+        "apiVersion: sample.example.com/v1\nkind: Limit\nmetadata: {{ name: {name} }}\nspec:\n  says: \"{says}\"\n  \
+         targetRefs: [{{ group: gateway.networking.k8s.io, kind: {kind}, name: {target} }}]\n---\n"
+    )
+}
+
+pub(crate) fn a_service_is_shown_policies_for_routes_and_listeners(plane: &DataPlane) -> Result<()> {
+    let service = Service::default();
+    let [port] = ports::free()?;
+    let _peer = service.start_on(port)?;
+    let kinds = "  policyResources: [{ group: sample.example.com, version: v1, kind: Limit }]\n";
+    let stack = Stack::start_at(site(port, &format!("{HOOKS}{kinds}"))?, plane)?;
+    stack.put("other.yaml", &named("other"))?;
+    let policies = |host: &str, told: Option<&str>| wait_until_answered(&stack, host, 200, ("x-policies", told));
+    policies("other.example.com", None)?;
+    stack.put("policies.yaml", &policy("one", "5", ("HTTPRoute", "other")))?;
+    policies("other.example.com", Some("one=5"))?;
+    policies(HOST, None)?;
+    let says = |name: &str| {
+        let found = wait_for("the status of the policy", PATIENCE, || {
+            let messages = policy_says(&stack.status()?, ["Limit", name, "Accepted", "True"]);
+            ensure!(messages.len() == 1, "it says {messages:?}");
+            Ok(Some(()))
+        });
+        found.map(drop).with_context(|| stack.logs())
+    };
+    says("one")?;
+
+    // The policy is another, the route is the same.
+    stack.put("policies.yaml", &policy("one", "7", ("HTTPRoute", "other")))?;
+    policies("other.example.com", Some("one=7"))?;
+
+    // One for the Gateway goes with its socket.
+    stack.put("more.yaml", &policy("all", "9", ("Gateway", "quickstart")))?;
+    says("all")?;
+    let found = wait_for("a listener with its policy", PATIENCE, || {
+        Ok((service.calls(" with all=9") > 0).then_some(()))
+    });
+    found.with_context(|| stack.logs())?;
+    stack.remove("policies.yaml")?;
+    policies("other.example.com", None)
 }

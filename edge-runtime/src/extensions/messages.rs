@@ -89,10 +89,10 @@ pub(super) struct AllResponse {
 }
 
 impl AllRequest {
-    pub(super) fn new(resources: &Resources) -> Self {
+    pub(super) fn new(resources: &Resources, context: Context) -> Self {
         let of = |kind| resources.get(&kind).cloned().unwrap_or_default();
         Self {
-            context: Some(Context::default()),
+            context: Some(context),
             clusters: of(ResourceType::Cluster),
             secrets: of(ResourceType::Secret),
             listeners: of(ResourceType::Listener),

@@ -38,6 +38,8 @@ struct Service {
     message_size: usize,
     /// Kinds whose objects it is shown where routes refer to them.
     resources: Box<[GroupVersionKind]>,
+    /// Kinds of policies that it is shown.
+    policies: Box<[GroupVersionKind]>,
     /// Or why it can't be spoken with.
     channel: Result<Channel, String>,
 }
@@ -58,7 +60,7 @@ impl Services {
     pub(super) async fn ask(&self, question: &Question, metrics: &Metrics) -> Outcome {
         let (hook, mut content) = match question {
             Question::One { hook, resource, .. } => (*hook, Content::One(resource.clone())),
-            Question::All(resources) => (Hook::Translation, Content::All(resources.clone())),
+            Question::All { resources, .. } => (Hook::Translation, Content::All(resources.clone())),
         };
         let mut problem = None;
         for service in self.0.iter().filter(|service| service.hooks.hooks.contains(&hook)) {
@@ -102,6 +104,7 @@ impl Service {
             tries: Tries::of(service.and_then(|service| service.retry.as_deref())),
             message_size: message_size(manager),
             resources: manager.resources.clone(),
+            policies: manager.policy_resources.clone(),
             channel: match service {
                 Some(service) => channel(service, terms.tls.as_ref()),
                 None => Err("has no address".to_owned()),
@@ -116,36 +119,55 @@ impl Service {
             Content::One(resource) => {
                 let request = OneRequest {
                     resource: Some(resource.clone()),
-                    context: Some(self.context(question)),
+                    context: Some(self.context(question, hook)),
                 };
                 let response: OneResponse = self.call(channel, hook, &request).await?;
                 let judged = judge(hook, resource, response.resource);
                 judged.map(Content::One).map_err(unusable)
             }
-            Content::All(resources) => self.ask_about_all(channel, resources).await,
+            Content::All(resources) => {
+                let context = self.context(question, hook);
+                self.ask_about_all(channel, resources, context).await
+            }
         }
     }
 
     /// What it is told beside the resource.
-    fn context(&self, question: &Question) -> Context {
-        let Question::One { hostnames, custom, .. } = question else {
-            return Context::default();
+    fn context(&self, question: &Question, hook: Hook) -> Context {
+        let (Question::One { custom, .. } | Question::All { custom, .. }) = question;
+        let (referred, policies) = match custom {
+            Some(custom) => (
+                resources(&custom.resources, &self.resources),
+                resources(&custom.policies, &self.policies),
+            ),
+            None => (Vec::new(), Vec::new()),
         };
-        Context {
-            hostnames: hostnames.iter().map(|name| name.to_string()).collect(),
-            resources: custom
-                .iter()
-                .flat_map(|custom| resources(&custom.resources, &self.resources))
-                .collect(),
-            policies: Vec::new(),
+        match (hook, question) {
+            (Hook::Route, Question::One { hostnames, .. }) => Context {
+                resources: referred,
+                hostnames: hostnames.iter().map(|name| name.to_string()).collect(),
+                policies,
+            },
+            // There policies are all that there is.
+            (Hook::HttpListener | Hook::Translation, _) => Context {
+                resources: policies,
+                ..Context::default()
+            },
+            _ => Context::default(),
         }
     }
 
     /// It is given the kinds that it asks for; what it adds to others is added.
-    async fn ask_about_all(&self, channel: &Channel, resources: &Resources) -> Result<Content, Problem> {
+    async fn ask_about_all(
+        &self,
+        channel: &Channel,
+        resources: &Resources,
+        context: Context,
+    ) -> Result<Content, Problem> {
         let given = resources.iter().filter(|(kind, _)| self.hooks.whole.contains(kind));
         let given: Resources = given.map(|(kind, all)| (*kind, all.clone())).collect();
-        let response: AllResponse = self.call(channel, Hook::Translation, &AllRequest::new(&given)).await?;
+        let request = AllRequest::new(&given, context);
+        let response: AllResponse = self.call(channel, Hook::Translation, &request).await?;
         let judged = judge_all(&given, response.into()).map_err(unusable)?;
         let mut all: BTreeMap<_, _> = resources.clone();
         for (kind, mut returned) in judged {

@@ -70,7 +70,7 @@ impl Document {
             self.is_changed |= shown.is_some();
             return;
         };
-        let names = [key.kind.as_str(), &*key.namespace, &*key.name].map(str::to_owned);
+        let names = [key.api_kind().1, &*key.namespace, key.own_name()].map(str::to_owned);
         let before = match &shown {
             Some(entry) => Some(entry.status()),
             None => self.earlier.remove(&names),
@@ -123,12 +123,13 @@ impl Document {
 impl Entry {
     fn new(key: &ObjectKey, status: Value) -> Self {
         let mut entry = Map::new();
-        entry.insert("apiVersion".into(), key.kind.api_version().into());
-        entry.insert("kind".into(), key.kind.as_str().into());
+        let (api_version, kind) = key.api_kind();
+        entry.insert("apiVersion".into(), api_version.into());
+        entry.insert("kind".into(), kind.into());
         if !key.namespace.is_empty() {
             entry.insert("namespace".into(), (*key.namespace).into());
         }
-        entry.insert("name".into(), (*key.name).into());
+        entry.insert("name".into(), key.own_name().into());
         entry.insert("status".into(), status);
         let list = Value::Array(vec![Value::Object(entry)]);
         Self {

@@ -149,7 +149,7 @@ impl Failure {
     fn new(key: &ObjectKey, error: &Error) -> Self {
         let reason = describe(error);
         let class = match error {
-            Error::Api(status) => format!("{} {}", status.code, key.kind),
+            Error::Api(status) => format!("{} {}", status.code, key.api_kind().1),
             _ => reason.clone(),
         };
         Self { class, reason }
@@ -398,12 +398,12 @@ async fn write(objects: Objects<DynamicObject>, key: ObjectKey, base: Arc<str>, 
         ..PatchParams::default()
     };
     let answer = objects
-        .patch_status(&key.name, &parameters, &Patch::Merge(&patch))
+        .patch_status(key.own_name(), &parameters, &Patch::Merge(&patch))
         .await;
     let outcome = match answer {
         Ok(object) => Outcome::Written(seen(&object)),
         Err(Error::Api(status)) if status.code == 404 => Outcome::Gone,
-        Err(Error::Api(status)) if status.code == 409 => match objects.get_opt(&key.name).await {
+        Err(Error::Api(status)) if status.code == 409 => match objects.get_opt(key.own_name()).await {
             Ok(Some(object)) => Outcome::Stale(seen(&object)),
             Ok(None) => Outcome::Gone,
             Err(error) => Outcome::Failed(Failure::new(&key, &error)),

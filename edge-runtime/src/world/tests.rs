@@ -242,7 +242,7 @@ async fn nothing_is_published_before_extension_services_have_answered() {
             answer: Some(Answer::One(resource.clone())),
             problem: None,
         },
-        Question::All(_) => panic!("nobody asked that"),
+        Question::All { .. } => panic!("nobody asked that"),
     })
     .await;
     rig.published.changed().await.unwrap();

@@ -239,6 +239,15 @@ impl ObjectKey {
         }
     }
 
+    /// `apiVersion` and `kind` as the API has them; of a kind that the configuration names the group alone, for the version
+    /// is no part of what an object is.
+    pub fn api_kind(&self) -> (String, &str) {
+        match self.custom().and_then(|(kind, _)| kind.split_once('.')) {
+            Some((kind, group)) => (group.to_owned(), kind),
+            None => (self.kind.api_version(), self.kind.as_str()),
+        }
+    }
+
     /// The name that the object has in the API.
     pub fn own_name(&self) -> &str {
         self.custom().map_or(&self.name, |(_, name)| name)

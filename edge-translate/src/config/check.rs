@@ -356,27 +356,35 @@ fn check_hooks(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
 /// Objects of the kinds that a service names are shown to it where it is called: kinds without such a call would be read
 /// and shown to nobody, and what they are to keep out would come in.
 fn check_kinds(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
-    let unread = [
-        ("policyResources", &manager.policy_resources),
-        ("backendResources", &manager.backend_resources),
-    ];
-    for (field, _) in unread.into_iter().filter(|(_, kinds)| !kinds.is_empty()) {
+    if !manager.backend_resources.is_empty() {
         fault(
-            &format!("{path}.{field}"),
-            &format!("{path}.{field}: objects of other kinds can't be given to an extension yet; leave the field out"),
+            &format!("{path}.backendResources"),
+            &format!("{path}.backendResources: backends of other kinds can't be used yet; leave the field out"),
         );
     }
-    let path = format!("{path}.resources");
     let hooks = manager.hooks.as_ref().and_then(|hooks| hooks.xds_translator.as_ref());
-    let is_called = hooks.is_some_and(|hooks| hooks.post.contains(&XdsHook::Route));
-    if !manager.resources.is_empty() && !is_called {
-        fault(
-            &path,
-            &format!("{path}: nobody would be shown objects of these kinds: name the hook Route under post"),
-        );
-    }
-    for (n, named) in manager.resources.iter().enumerate() {
-        check_kind(named, &format!("{path}.{n}"), fault);
+    let called = hooks.map(|hooks| &*hooks.post).unwrap_or_default();
+    let kinds = [
+        ("resources", &manager.resources, &[XdsHook::Route][..]),
+        (
+            "policyResources",
+            &manager.policy_resources,
+            &[XdsHook::HttpListener, XdsHook::Route, XdsHook::Translation],
+        ),
+    ];
+    for (field, kinds, shown_by) in kinds {
+        let path = format!("{path}.{field}");
+        if !kinds.is_empty() && !shown_by.iter().any(|hook| called.contains(hook)) {
+            let names: Vec<&str> = shown_by.iter().map(XdsHook::as_str).collect();
+            let names = names.join(" or ");
+            fault(
+                &path,
+                &format!("{path}: nobody would be shown objects of these kinds: name the hook {names} under post"),
+            );
+        }
+        for (n, named) in kinds.iter().enumerate() {
+            check_kind(named, &format!("{path}.{n}"), fault);
+        }
     }
 }
 

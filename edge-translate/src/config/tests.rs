@@ -259,13 +259,13 @@ fn what_an_extension_service_cannot_do_is_refused_by_name() {
         ),
         (
             "",
-            "policyResources: [{group: a, version: b, kind: C}]",
-            "extensionManager.policyResources: objects",
+            "policyResources: [{group: a.example, version: v1, kind: C}], hooks: {xdsTranslator: {post: [Cluster]}}",
+            "extensionManager.policyResources: nobody would be shown objects of these kinds: name the hook HTTPListener or Route or Translation",
         ),
         (
             "",
             "backendResources: [{group: a, version: b, kind: C}]",
-            "extensionManager.backendResources: objects",
+            "extensionManager.backendResources: backends",
         ),
         (
             "",

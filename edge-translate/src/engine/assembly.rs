@@ -12,8 +12,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    Cluster, ClusterName, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Patch, RouteTable,
-    RouteTableName, Secret, SecretName, VirtualHost,
+    Cluster, ClusterName, CustomPolicy, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Patch,
+    RouteTable, RouteTableName, Secret, SecretName, VirtualHost,
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -157,6 +157,7 @@ pub(super) struct FleetParts {
     pub(super) endpoints: SortedList<EndpointSet>,
     pub(super) infra: Option<Arc<Infra>>,
     patches: Arc<Vec<Patch>>,
+    custom_policies: Arc<Vec<CustomPolicy>>,
     /// The finished fleet, while nothing about it changed.
     built: Option<Arc<Fleet>>,
     state: State,
@@ -180,6 +181,12 @@ impl FleetParts {
     /// Replaces the patches.
     pub(super) fn change_patches(&mut self, now: Arc<Vec<Patch>>) {
         self.patches = now;
+        self.built = None;
+    }
+
+    /// Replaces the policies of extension services.
+    pub(super) fn change_custom_policies(&mut self, now: Arc<Vec<CustomPolicy>>) {
+        self.custom_policies = now;
         self.built = None;
     }
 
@@ -327,6 +334,7 @@ impl FleetParts {
             endpoints: Arc::clone(&self.endpoints.items),
             secrets: Arc::clone(&self.secrets.items),
             patches: Arc::clone(&self.patches),
+            custom_policies: Arc::clone(&self.custom_policies),
         });
         self.tables
             .retain(|_, table| table.built.is_some() || !table.hosts.items.is_empty());

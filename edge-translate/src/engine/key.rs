@@ -80,6 +80,8 @@ pub(crate) enum Key {
     TrafficPolicy(Id),
     /// What is changed of what a fleet's proxies are sent?
     Patches(FleetId),
+    /// Which policies of extension services are over a fleet's Gateways?
+    CustomPolicies(FleetId),
     /// Is this backend spoken to in TLS, and whom do we trust?
     BackendTls(BackendPort),
     /// What routes see of a Gateway.

@@ -158,6 +158,7 @@ units! {
         2 BackendTls(port) lives with { Subject::Port(port) };
         3 FleetShape(fleet) lives with { Subject::Fleet(fleet) };
         3 Patches(fleet) lives with { Subject::Fleet(fleet) };
+        3 CustomPolicies(fleet) lives with { Subject::Fleet(fleet) };
         3 ListenerViews(id) lives with { Subject::Object(Kind::Gateway, id) };
         3 Ready(port) lives with { Subject::Port(port) };
         4 Attach(route) lives with { Subject::Route(route) };

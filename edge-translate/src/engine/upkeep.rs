@@ -67,6 +67,7 @@ impl Translator {
                 self.keep_assembly(key, was, now);
             }
             Key::Patches(_)
+            | Key::CustomPolicies(_)
             | Key::Collectors(_)
             | Key::Cluster(..)
             | Key::Endpoints(..)
@@ -311,6 +312,13 @@ impl Translator {
                     _ => Arc::default(),
                 };
                 self.assembly.fleet(fleet).change_patches(patches);
+            }
+            Key::CustomPolicies(fleet) => {
+                let policies = match now {
+                    Some(Value::CustomPolicies(policies)) => Arc::clone(policies),
+                    _ => Arc::default(),
+                };
+                self.assembly.fleet(fleet).change_custom_policies(policies);
             }
             Key::Socket(id) => {
                 let socket = match now {

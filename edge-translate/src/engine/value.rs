@@ -18,7 +18,7 @@ use crate::{
     },
     status::Status,
 };
-use edge_ir::{EndpointSet, Infra, Patch, RouteTableName, VirtualHost};
+use edge_ir::{CustomPolicy, EndpointSet, Infra, Patch, RouteTableName, VirtualHost};
 use std::sync::Arc;
 
 /// The value of a unit; the variant is that of its key. Every node of the memo has room for the largest, so what is large
@@ -47,6 +47,8 @@ pub(crate) enum Value {
     TrafficPolicy(Arc<TrafficPolicy>),
     /// See [`phase::gateways::patches`](crate::phase::gateways::patches).
     Patches(Arc<Vec<Patch>>),
+    /// See [`phase::policies::custom`](crate::phase::policies::custom).
+    CustomPolicies(Arc<Vec<CustomPolicy>>),
     /// See [`phase::backends::backend_tls`](crate::phase::backends::backend_tls).
     BackendTls(BackendTls),
     /// What routes see of a Gateway.

@@ -9,6 +9,7 @@
 //! | `security` | what a SecurityPolicy says, in the same way |
 //! | `extension` | what an EdgeExtensionPolicy says, once for each policy, and what becomes of that where it is used |
 //! | `whereabouts` | whether it can be told where the clients of a listener are |
+//! | `custom` | whom policies are for that only extension services know |
 //! | `services` | the services that policies ask |
 //! | `secret_text` | the texts of Secrets that their filters name |
 //! | `text_match` | conditions on texts |
@@ -23,6 +24,7 @@
 
 pub(crate) mod attachment;
 pub(crate) mod client;
+pub(crate) mod custom;
 pub(crate) mod effective;
 pub(crate) mod extension;
 mod filter_list;

@@ -13,6 +13,7 @@ mod attached;
 mod backend;
 mod backend_tls_policy;
 mod class;
+mod custom_policy;
 mod edge_patch_policy;
 mod edge_proxy;
 mod fault;
@@ -54,6 +55,7 @@ fn by_kind(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<Status>> {
         Kind::EdgeProxy => edge_proxy::status(reader, id),
         Kind::EdgePatchPolicy => edge_patch_policy::status(reader, id),
         Kind::BackendTlsPolicy => backend_tls_policy::status(reader, id),
+        Kind::CustomPolicy => custom_policy::status(reader, id),
         kind if is_in_force(kind) => attached::status(reader, kind, id),
         _ => route::status(
             reader,
@@ -76,6 +78,7 @@ pub(crate) fn has_status(kind: Kind) -> bool {
             | Kind::EdgeProxy
             | Kind::EdgePatchPolicy
             | Kind::BackendTlsPolicy
+            | Kind::CustomPolicy
     );
     is_own || is_in_force(kind) || RouteKind::of(kind).is_some()
 }

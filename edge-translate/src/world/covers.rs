@@ -149,7 +149,7 @@ impl World {
             Vec::new()
         };
         for ((kind, id), policy) in turned {
-            if is_in_force(policy.kind) {
+            if is_in_force(policy.kind) || policy.kind == Kind::CustomPolicy {
                 // It says what becomes of each of its targets.
                 touched.units.push(Key::Status(policy.kind, policy.id));
             }

@@ -18,6 +18,8 @@ pub(crate) enum Written<'a> {
     Raw(&'a Value),
     /// As its type has it.
     Typed(PolicyTargets<'a>),
+    /// As it stands there, of a kind that names its targets and chooses none.
+    Naming(&'a Value),
 }
 
 /// Whether objects of a kind are policies with targets.
@@ -32,6 +34,7 @@ pub(crate) fn is_in_force(kind: Kind) -> bool {
 pub(crate) fn written(object: &Object) -> Option<Written<'_>> {
     match object {
         Object::BackendTrafficPolicy(policy) => Some(Written::Typed(policy.spec.targets())),
+        Object::CustomPolicy(policy) => Some(Written::Naming(&policy.value["spec"])),
         other => policy_of(other).map(|policy| Written::Raw(&policy.spec)),
     }
 }
@@ -40,7 +43,7 @@ impl<'a> Written<'a> {
     /// The targets that it names; kinds that we don't read are left out.
     pub(crate) fn named(self) -> SmallVec<[NamedTarget<'a>; 1]> {
         match self {
-            Self::Raw(spec) => named_targets(spec).collect(),
+            Self::Raw(spec) | Self::Naming(spec) => named_targets(spec).collect(),
             Self::Typed(targets) => targets.named.iter().chain(targets.single).filter_map(named).collect(),
         }
     }
@@ -55,6 +58,7 @@ impl<'a> Written<'a> {
         match self {
             Self::Raw(spec) => selectors(spec).collect(),
             Self::Typed(targets) => targets.chosen.iter().filter_map(chosen).collect(),
+            Self::Naming(_) => Vec::new(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What services are shown beside resources: objects of kinds that only they know.
 
-use edge_ir::{CustomObjects, Fleet};
+use edge_ir::{CustomObject, CustomObjects, CustomPolicy, Fleet, Listener, Origin};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What services are shown beside the resources of a fleet. It is kept apart from these, because what patches change has
@@ -9,6 +9,10 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Shown {
     /// By the name of the route, without the host that stands behind it on the wire.
     routes: BTreeMap<Arc<str>, Arc<CustomObjects>>,
+    /// By the name of the listener.
+    listeners: BTreeMap<Arc<str>, Arc<CustomObjects>>,
+    /// Policies for anything of the fleet.
+    all: Option<Arc<CustomObjects>>,
 }
 
 impl Shown {
@@ -16,12 +20,27 @@ impl Shown {
     pub fn of(fleet: &Fleet) -> Self {
         let hosts = fleet.route_tables.iter().flat_map(|table| table.hosts.iter());
         let routes = hosts.flat_map(|host| &host.routes);
-        let shown = routes.filter_map(|route| {
+        let routes = routes.filter_map(|route| {
             let custom = route.effect.custom.as_ref()?;
             Some((Arc::clone(&route.name), Arc::clone(custom)))
         });
+        let routes: BTreeMap<_, _> = routes.collect();
+        let listeners = fleet.listeners.iter().filter_map(|listener| {
+            let custom = policies(policies_for(&fleet.custom_policies, listener))?;
+            Some((listener.name.clone().into(), custom))
+        });
+        let of_gateways = fleet.custom_policies.iter().map(|custom| Arc::clone(&custom.policy));
+        let of_routes = routes.values().flat_map(|custom| custom.policies.iter().cloned());
+        let mut all: Vec<Arc<CustomObject>> = Vec::new();
+        for policy in of_gateways.chain(of_routes) {
+            if !all.contains(&policy) {
+                all.push(policy);
+            }
+        }
         Self {
-            routes: shown.collect(),
+            listeners: listeners.collect(),
+            all: policies(all),
+            routes,
         }
     }
 
@@ -35,4 +54,32 @@ impl Shown {
         let found = self.routes.get(own).or_else(|| self.routes.get(name));
         found.cloned()
     }
+
+    /// What goes with a listener.
+    pub(super) fn beside_listener(&self, name: &str) -> Option<Arc<CustomObjects>> {
+        self.listeners.get(name).cloned()
+    }
+
+    /// What goes with all of a fleet.
+    pub(super) fn beside_all(&self) -> Option<Arc<CustomObjects>> {
+        self.all.clone()
+    }
+}
+
+fn policies(policies: Vec<Arc<CustomObject>>) -> Option<Arc<CustomObjects>> {
+    let resources = Vec::new();
+    CustomObjects { resources, policies }.shared()
+}
+
+/// Policies for the Gateway listeners that share a socket.
+fn policies_for(all: &[CustomPolicy], socket: &Listener) -> Vec<Arc<CustomObject>> {
+    let is_same = |a: &Origin, b: &Origin| {
+        (&a.kind, &a.namespace, &a.name, &a.section) == (&b.kind, &b.namespace, &b.name, &b.section)
+    };
+    let is_for = |custom: &&CustomPolicy| {
+        let mut listeners = custom.listeners.iter();
+        listeners.any(|listener| socket.origins.iter().any(|origin| is_same(listener, origin)))
+    };
+    let meant = all.iter().filter(is_for);
+    meant.map(|custom| Arc::clone(&custom.policy)).collect()
 }

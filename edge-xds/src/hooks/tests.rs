@@ -106,7 +106,7 @@ fn problem(text: &str) -> Problem {
 fn same(question: &Question) -> Answer {
     match question {
         Question::One { resource, .. } => Answer::One(resource.clone()),
-        Question::All(resources) => Answer::All(resources.clone()),
+        Question::All { resources, .. } => Answer::All(resources.clone()),
     }
 }
 
@@ -377,7 +377,7 @@ fn a_service_that_may_fail_open_leaves_resources_as_they_are() {
 fn all_of_a_fleet_may_be_changed_and_stays_as_it_was_while_that_fails() {
     let mut rig = Rig::new(&[Hook::Translation], &[ResourceType::Cluster]);
     rig.says(|question| {
-        let Question::All(resources) = question else {
+        let Question::All { resources, .. } = question else {
             panic!("{question:?}")
         };
         assert_eq!(resources.keys().copied().collect::<Vec<_>>(), [ResourceType::Cluster]);

@@ -41,6 +41,11 @@ impl Whole {
         }
     }
 
+    /// What was answered isn't known to hold still.
+    pub(super) fn ask_again(&mut self) {
+        self.kept = None;
+    }
+
     pub(super) fn apply(&mut self, round: &mut Round<'_>, snapshot: Snapshot) -> Snapshot {
         if round.is_pending {
             // What is still to come would be asked about again.
@@ -49,7 +54,13 @@ impl Whole {
         let kept = self.kept.take().filter(|(base, ..)| is_same(base, &snapshot, round));
         let (question, known) = match kept {
             Some((_, question, said)) => (question, said),
-            None => (Question::All(encoded(&snapshot, round)), None),
+            None => {
+                let question = Question::All {
+                    resources: encoded(&snapshot, round),
+                    custom: round.shown.beside_all(),
+                };
+                (question, None)
+            }
         };
         let stand = round.ask(question.clone());
         let said = match &stand {

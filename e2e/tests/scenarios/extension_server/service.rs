@@ -59,6 +59,14 @@ struct RouteContext {
     extension_resources: Vec<ExtensionResource>,
     #[prost(string, repeated, tag = "2")]
     hostnames: Vec<String>,
+    #[prost(message, repeated, tag = "3")]
+    extension_policies: Vec<ExtensionResource>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListenerContext {
+    #[prost(message, repeated, tag = "1")]
+    extension_resources: Vec<ExtensionResource>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -79,6 +87,8 @@ struct HostRequest {
 struct ListenerRequest {
     #[prost(message, optional, tag = "1")]
     listener: Option<Listener>,
+    #[prost(message, optional, tag = "2")]
+    post_listener_context: Option<ListenerContext>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -167,6 +177,16 @@ impl Service {
         if !shown.is_empty() {
             route.response_headers_to_add.push(header("x-shown", &shown.join(",")));
         }
+        let policies: Vec<String> = context
+            .extension_policies
+            .iter()
+            .filter_map(ExtensionResource::told)
+            .collect();
+        if !policies.is_empty() {
+            route
+                .response_headers_to_add
+                .push(header("x-policies", &policies.join(",")));
+        }
         let hostnames = context.hostnames.join(",");
         if !says.by_route.is_empty() {
             let told = format!("{} {hostnames}", says.by_route);
@@ -193,6 +213,13 @@ impl Service {
     fn listener(&self, request: ListenerRequest) -> Result<ListenerRequest, Status> {
         let mut listener = request.listener.unwrap_or_default();
         let says = self.called(&format!("Listener {}", listener.name));
+        let context = request.post_listener_context.unwrap_or_default();
+        let policies: Vec<String> = context
+            .extension_resources
+            .iter()
+            .filter_map(ExtensionResource::told)
+            .collect();
+        self.called(&format!("{} with {}", listener.name, policies.join(",")));
         let chains = listener
             .filter_chains
             .iter_mut()
@@ -211,6 +238,7 @@ impl Service {
         }
         Ok(ListenerRequest {
             listener: Some(listener),
+            post_listener_context: None,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::{
             view::{ListenerView, ListenerViews},
         },
         namespace,
-        policies::{attachment::Held, effective},
+        policies::{attachment::Held, custom, effective},
     },
 };
 use edge_ir::RouteTableName;
@@ -31,6 +31,8 @@ pub(crate) struct Attachments {
     pub(crate) lost: Box<[Arc<ParentReference>]>,
     /// Those that hold it and its rules; mostly none.
     pub(crate) held: Option<Box<Held>>,
+    /// Policies over it that only extension services know.
+    pub(crate) custom: custom::OverRoute,
 }
 
 /// What came of one parentRef.
@@ -193,6 +195,7 @@ pub(crate) fn attach(reader: &Reader<'_>, route: RouteId) -> Option<Attachments>
         parents,
         lost,
         held: subject.held.boxed(),
+        custom: custom::over_route(reader, route),
     })
 }
 

@@ -110,7 +110,8 @@ pub(super) fn under(bindings: &Bindings, context: ContextId) -> Option<&Binding>
 /// Compiles a route and binds it; none when it doesn't exist.
 pub(crate) fn bound(reader: &Reader<'_>, route: RouteId) -> Option<Bound> {
     let attachments = reader.attachments(route)?;
-    let rules = rules::rules(reader, route)?;
+    let mut rules = rules::rules(reader, route)?;
+    rules.show(reader, &attachments.custom);
     let contexts = contexts(attachments);
     let mut names = RouteNames::new(route.kind, &rules.summary.seniority);
     // The last context takes what the others get copies of.

@@ -10,6 +10,7 @@ use crate::{
     name::{BackendId, BackendPort, FilterKey, RouteId, RouteKind, Sym},
     phase::{
         origin,
+        policies::custom,
         precedence::{Rank, Seniority},
     },
 };
@@ -384,6 +385,20 @@ impl<'a, 'r> Compilation<'a, 'r> {
                 generation: metadata.generation,
             },
             compiled,
+        }
+    }
+}
+
+impl Rules {
+    /// Lets extension services be shown policies with the rules that they are over.
+    pub(super) fn show(&mut self, reader: &Reader<'_>, over: &custom::OverRoute) {
+        let over = custom::of_route(reader, over);
+        if let Compiled::Http(rules) = &mut self.compiled
+            && !over.is_empty()
+        {
+            for rule in rules {
+                rule.custom = custom::with_policies(rule.custom.take(), rule.name, &over);
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
         .for_each(|target| subject.judge(target));
     let observed_generation = object.metadata().generation;
     if subject.ancestors.is_empty() {
-        let reasons = without_target(reader, kind, id, object);
+        let reasons = without_target(reader, policy, object, |target| may_target(kind, target));
         let body = StatusBody::Unattached(reasons);
         return Some(has_reasons(&body).then_some(Status {
             observed_generation,
@@ -134,18 +134,23 @@ pub(super) fn is_attached(reader: &Reader<'_>, policy: PolicyId) -> bool {
             .any(|target| hangs(target.kind, target.name))
 }
 
-fn has_reasons(body: &StatusBody) -> bool {
+pub(super) fn has_reasons(body: &StatusBody) -> bool {
     matches!(body, StatusBody::Unattached(reasons) if !reasons.is_empty())
 }
 
 /// Why a policy is for nothing.
-fn without_target(reader: &Reader<'_>, kind: Kind, id: Id, object: &Object) -> Vec<String> {
+pub(super) fn without_target(
+    reader: &Reader<'_>,
+    PolicyId { kind, id }: PolicyId,
+    object: &Object,
+    may_target: impl Fn(Kind) -> bool,
+) -> Vec<String> {
     let namespace = reader.text(id.namespace);
     let targets = world::written(object)
         .map(|written| written.named())
         .unwrap_or_default();
     let reasons = targets.into_iter().filter_map(|target| {
-        if !may_target(kind, target.kind) {
+        if !may_target(target.kind) {
             return Some(format!("spec.targetRefs: a {kind} can't be for a {}", target.kind));
         }
         let of = Id {
@@ -161,6 +166,17 @@ fn without_target(reader: &Reader<'_>, kind: Kind, id: Id, object: &Object) -> V
         })
     });
     reasons.collect()
+}
+
+/// That a target hasn't the part that a policy names.
+pub(super) fn missing_section(reader: &Reader<'_>, target: Target) -> Option<Condition> {
+    let section = target
+        .section
+        .filter(|section| !has_section(reader, target, *section))?;
+    let section = reader.text(section);
+    let (namespace, name) = (reader.text(target.id.namespace), reader.text(target.id.name));
+    let message = format!("No section name {section} found for {} {namespace}/{name}", target.kind);
+    Some(Condition::no("Accepted", "TargetNotFound", message))
 }
 
 impl Subject<'_, '_> {
@@ -182,7 +198,7 @@ impl Subject<'_, '_> {
         if ancestors.is_empty() {
             return;
         }
-        let refusal = self.missing_section(target).or_else(|| self.conflict(target));
+        let refusal = missing_section(self.reader, target).or_else(|| self.conflict(target));
         if let Some(refusal) = refusal {
             ancestors
                 .into_iter()
@@ -212,16 +228,6 @@ impl Subject<'_, '_> {
             Some(route) => self.under_parents(route),
             None => self.over_routes(target),
         }
-    }
-
-    fn missing_section(&self, target: Target) -> Option<Condition> {
-        let section = target
-            .section
-            .filter(|section| !has_section(self.reader, target, *section))?;
-        let section = self.reader.text(section);
-        let (namespace, name) = (self.reader.text(target.id.namespace), self.reader.text(target.id.name));
-        let message = format!("No section name {section} found for {} {namespace}/{name}", target.kind);
-        Some(Condition::no("Accepted", "TargetNotFound", message))
     }
 
     /// Whether an older policy holds the target.

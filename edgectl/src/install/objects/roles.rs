@@ -124,13 +124,18 @@ fn resources() -> Vec<Value> {
 }
 
 /// Kinds that the configuration names for extension services. It knows no plurals, hence all of their groups.
-fn custom(plan: &Plan<'_>) -> impl Iterator<Item = Value> {
+fn custom(plan: &Plan<'_>) -> Vec<Value> {
     let config = plan.value("/config/edgeGateway");
-    let several = config["extensionManagers"].as_array().into_iter().flatten();
-    let managers = several.chain([&config["extensionManager"]]);
-    let kinds = managers.flat_map(|manager| manager["resources"].as_array().into_iter().flatten());
-    let groups: BTreeSet<&str> = kinds.filter_map(|kind| kind["group"].as_str()).collect();
-    groups.into_iter().map(|group| rule(group, &["*"], &READ))
+    let groups = |field: &str| -> BTreeSet<&str> {
+        let several = config["extensionManagers"].as_array().into_iter().flatten();
+        let managers = several.chain([&config["extensionManager"]]);
+        let kinds = managers.flat_map(|manager| manager[field].as_array().into_iter().flatten());
+        kinds.filter_map(|kind| kind["group"].as_str()).collect()
+    };
+    let (resources, policies) = (groups("resources"), groups("policyResources"));
+    let read = resources.union(&policies).map(|group| rule(group, &["*"], &READ));
+    let written = policies.iter().map(|group| rule(group, &["*/status"], &WRITE_STATUS));
+    read.chain(written).collect()
 }
 
 /// What isn't in namespaces.
