@@ -77,6 +77,11 @@ pub(crate) fn with_policies(
 pub(crate) fn over_fleet(reader: &Reader<'_>, fleet: FleetId) -> Option<Vec<CustomPolicy>> {
     let members = reader.members(fleet);
     members.first()?;
+    let managers = &reader.settings().extensions;
+    if managers.iter().all(|manager| manager.policy_resources.is_empty()) {
+        // There are none, and policies of other kinds that come and go are no matter here.
+        return Some(Vec::new());
+    }
     let mut over: Vec<(Id, Option<Sym>, Id)> = Vec::new();
     for gateway in members.iter().copied() {
         let found = custom(reader.covers(Kind::Gateway, gateway));
