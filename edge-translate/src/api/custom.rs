@@ -74,6 +74,10 @@ impl PartialEq for CustomObject {
 impl CustomObject {
     /// Reads an object of a kind; in this namespace, where it names none.
     pub(crate) fn read(kind: &CustomKind, mut value: Value, namespace: &Arc<str>) -> Result<Self, String> {
+        if let Some(fields) = value["metadata"].as_object_mut() {
+            // What is null isn't there, as in objects of other kinds.
+            fields.retain(|_, field| !field.is_null());
+        }
         let mut metadata = Metadata::deserialize(&value["metadata"]).map_err(|error| format!("metadata: {error}"))?;
         if metadata.name.is_empty() {
             return Err("the field `metadata.name` is missing: give the resource a name".to_owned());
@@ -113,4 +117,36 @@ fn shown(mut value: Value) -> Value {
         metadata.remove("resourceVersion");
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_service_is_shown_what_the_author_wrote() {
+        let kind = CustomKind {
+            group: "a.example".into(),
+            version: "v1".into(),
+            kind: "Cache".into(),
+            role: CustomRole::Resource,
+        };
+        let value = json!({
+            "apiVersion": "a.example/v1", "kind": "Cache",
+            "metadata": {
+                "name": "x", "annotations": null, "labels": null, "generation": 3, "resourceVersion": "7", "managedFields": [],
+            },
+            "spec": { "seconds": 60, "none": null }, "status": { "x": 1 },
+        });
+        let read = CustomObject::read(&kind, value, &"ns".into()).unwrap();
+        assert_eq!(read.key_name(), "Cache.a.example/x");
+        let shown: Value = serde_json::from_str(&read.content.json).unwrap();
+        let expected = json!({
+            "apiVersion": "a.example/v1", "kind": "Cache",
+            "metadata": { "name": "x", "namespace": "ns", "generation": 3 },
+            "spec": { "seconds": 60, "none": null },
+        });
+        assert_eq!(shown, expected);
+    }
 }
