@@ -2,6 +2,7 @@
 //!
 //! The tests stand in `tests/`; `cargo xtask test --tier e2e` builds the programs and runs them.
 
+pub mod collector;
 pub mod golden;
 pub mod held;
 pub mod http;

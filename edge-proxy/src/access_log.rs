@@ -1,56 +1,79 @@
-//! Access logs: a line for each exchange that is over.
+//! Access logs: a line for each exchange, stream and session that is over.
 //!
 //! What: an exchange whose listener has logs keeps a [`Record`]; when it ends, each log whose filter takes it renders a
 //! line into a buffer of the worker, and a thread of its own writes what has gathered there ([`crate::log_files`]).
+//! Streams and sessions keep theirs in a [`StreamLog`]. What a service gathers waits in an outbox of the worker
+//! ([`crate::outbox`]) for the task that sends it.
 //! A request on a listener without logs costs one comparison.
 //! Deliberately absent: any wait of a worker for a file. What the writer can't take is dropped and counted.
 
+pub(crate) mod client;
 mod filter;
+mod otlp;
 pub(crate) mod record;
 mod render;
+mod service;
+pub(crate) mod stream;
 mod time;
 mod value;
 
+pub(crate) use client::{Client, Spoken};
 pub(crate) use record::Record;
+pub(crate) use stream::StreamLog;
 
 use http::{HeaderMap, StatusCode, Version};
+use prost::encoding::message;
 
 use crate::access_log::value::Entry;
-use crate::config::access_log::BodyFormat;
-use crate::connection::Connection;
-use crate::message::Protocol;
+use crate::config::access_log::{BodyFormat, Sink};
+use crate::local::Local;
 use crate::message::head::Head;
 
-/// Writes what the logs of an exchange's listener say of it.
-pub(crate) fn write(connection: &Connection, record: &Record) {
-    let entry = Entry { connection, record };
+/// Writes what its logs say of something that is over.
+pub(crate) fn write(worker: &Local, client: Client<'_>, record: &Record) {
+    let entry = Entry { client, record };
     for log in &record.logs.logs {
         if filter::takes(&log.filter, &entry) {
-            let worker = &connection.worker;
-            worker.log(&log.file, |line| render::line(&log.format, &entry, line));
+            tell(worker, &log.sink, &entry);
         }
+    }
+}
+
+fn tell(worker: &Local, sink: &Sink, entry: &Entry<'_>) {
+    // Entries of Envoy's service are field 1 of a message, records of OTLP field 2.
+    match sink {
+        Sink::File { format, file } => worker.log(file, |line| render::line(format, entry, line)),
+        Sink::HttpService { entries, collector } => worker.report(collector, |out| {
+            message::encode(1, &service::http(entries, entry), out);
+        }),
+        Sink::StreamService { collector } => worker.report(collector, |out| {
+            message::encode(1, &service::stream(entry), out);
+        }),
+        Sink::OpenTelemetry { format, collector } => worker.report(collector, |out| {
+            message::encode(2, &otlp::record(format, entry), out);
+        }),
     }
 }
 
 /// Writes the content of a response that takes the place of another one, of which status and fields are told.
 pub(crate) fn body(
     body: &BodyFormat,
-    connection: &Connection,
+    (worker, client): (&Local, Client<'_>),
     head: &Head,
     status: StatusCode,
     fields: &HeaderMap,
 ) -> Vec<u8> {
-    let now = connection.worker.clock.now();
+    let now = worker.clock.now();
     let mut record = Record::new(std::sync::Arc::clone(&body.logs), now, head.random);
     record.request(head);
     record.response(status, fields);
-    if connection.protocol == Protocol::Http1 {
+    if client.spoken == Spoken::Http1 {
         record.version = Some(Version::HTTP_11);
     }
     record.client = head.client;
     let mut content = Vec::new();
     let entry = Entry {
-        connection,
+        client,
         record: &record,
     };
     render::content(&body.format, &entry, &mut content);

@@ -14,6 +14,7 @@ mod access_log;
 pub mod balancing;
 mod client_address;
 pub mod cluster;
+mod collector;
 mod command;
 mod connection_limit;
 pub mod credential;
@@ -50,6 +51,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use ::http::HeaderName;
+use envoy_types::pb::envoy::config::core::v3::Node;
 
 pub use field::{At, Rejection, Rejections};
 pub use files::Files;
@@ -81,6 +83,8 @@ pub struct Context {
     pub credentials: Vec<credential::CredentialUse>,
     /// The cluster of the configuration server, which alone may ask for a credential.
     pub ads_cluster: Option<String>,
+    /// Who this proxy says it is.
+    pub node: Node,
     /// The proxies of the fleet, by the cluster that the bootstrap names for it.
     pub local: Option<Arc<LocalProxies>>,
 }
@@ -98,6 +102,7 @@ impl Context {
             databases: BTreeMap::new(),
             credentials: Vec::new(),
             ads_cluster: None,
+            node: Node::default(),
             local: None,
         }
     }

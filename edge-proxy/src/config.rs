@@ -11,6 +11,7 @@
 pub mod access;
 pub mod access_log;
 pub mod cluster;
+pub mod collector;
 pub mod connection_limit;
 pub mod endpoint;
 pub mod filter;

@@ -176,11 +176,6 @@ impl Connection {
         self.stats.cells(self.worker.index)
     }
 
-    /// The name of the listener that serves it.
-    pub(crate) fn listener_name(&self) -> Arc<str> {
-        Arc::clone(&self.terms.borrow().listener.name)
-    }
-
     /// The name of the chain that has accepted it.
     pub(crate) fn chain_name(&self) -> &str {
         &self.chain.name

@@ -29,6 +29,7 @@ mod local;
 pub mod log_files;
 pub mod logging;
 mod message;
+mod outbox;
 pub mod proxy_protocol;
 mod random;
 pub mod server;

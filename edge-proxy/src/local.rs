@@ -17,10 +17,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::Clock;
 use crate::config::access_log::LogFile;
+use crate::config::collector::Collector;
 use crate::config::table::RouteTable;
 use crate::config::{RouteTableId, Snapshot};
 use crate::http1::buffers::Buffers;
 use crate::log_files::buffers::LogBuffers;
+use crate::outbox::Outboxes;
 use crate::random::Random;
 use crate::shared::{Drain, Shared, SnapshotCache};
 use crate::stats::{ServerCells, WorkerIndex};
@@ -43,6 +45,8 @@ pub(crate) struct Local {
     pub(crate) buffers: Rc<Buffers>,
     /// Lines of access logs that are to be written.
     logs: LogBuffers,
+    /// Entries that are to be sent to services.
+    pub(crate) outboxes: Outboxes,
     /// Route tables that are no part of the configuration any more, for connections that leave with them.
     last_routes: RefCell<FxHashMap<RouteTableId, Arc<RouteTable>>>,
     cache: RefCell<SnapshotCache>,
@@ -76,6 +80,7 @@ impl Local {
             numbers: Numbers::default(),
             buffers: Rc::default(),
             logs: LogBuffers::default(),
+            outboxes: Outboxes::default(),
             last_routes: RefCell::default(),
             cache: RefCell::new(cache),
             pinned,
@@ -141,6 +146,11 @@ impl Local {
     /// Adds the line that `write` writes to a log.
     pub(crate) fn log(&self, file: &Arc<LogFile>, write: impl FnOnce(&mut Vec<u8>)) {
         self.logs.append(&self.shared.logs, self.server_cells(), file, write);
+    }
+
+    /// Adds the entry that `write` writes to what a service is sent.
+    pub(crate) fn report(&self, collector: &Arc<Collector>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.outboxes.put(self.server_cells(), collector, write);
     }
 
     /// Hands over the lines that there are.

@@ -96,6 +96,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     shared.flags.set_drain_time(Duration::from_secs(arguments.drain_time_s));
     let mut context = Context::new(Box::new(Disk), bootstrap.prefixed.clone(), workers);
     context.ads_cluster.clone_from(&bootstrap.ads_cluster);
+    context.node.clone_from(&bootstrap.node);
     let locality = bootstrap.node.locality.as_ref().map(place).unwrap_or_default();
     let local = bootstrap.local_cluster.as_deref();
     context.local = local.map(|cluster| Arc::new(LocalProxies::new(cluster, &locality)));

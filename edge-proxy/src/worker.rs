@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tokio::runtime::LocalOptions;
 
+use crate::calls::reports;
 use crate::config::Snapshot;
 use crate::config::listener::Listener;
 use crate::downstream::Clients;
@@ -53,6 +54,7 @@ impl Worker {
         let mut snapshot = shared.snapshot.clone();
         let clock = tokio::task::spawn_local(Rc::clone(&self.local.clock).drive());
         let logger = tokio::task::spawn_local(Rc::clone(&self.local).drive_logs());
+        let reporter = tokio::task::spawn_local(reports::drive(Rc::clone(&self.upstreams)));
         let sweeper = tokio::task::spawn_local(sweep(Rc::clone(&self.upstreams)));
         snapshot.mark_changed();
         sockets.mark_changed();
@@ -74,9 +76,11 @@ impl Worker {
             }
         }
         self.acceptors.stop();
+        reports::finish(&self.local).await;
         clock.abort();
         sweeper.abort();
         logger.abort();
+        reporter.abort();
     }
 
     /// False when it is time to return.

@@ -47,7 +47,7 @@ fn alike() -> Value {
     })
 }
 
-fn log(folder: &Path, name: &str, filter: Option<Value>, format: Option<Value>) -> Value {
+pub(crate) fn log(folder: &Path, name: &str, filter: Option<Value>, format: Option<Value>) -> Value {
     let mut log = json!({"name": name, "typed_config": {"@type": FILE, "path": folder.join(name)}});
     if let Some(filter) = filter {
         log["filter"] = filter;
@@ -182,13 +182,13 @@ fn silence() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-fn lines(folder: &Path, name: &str) -> Vec<String> {
+pub(crate) fn lines(folder: &Path, name: &str) -> Vec<String> {
     let text = fs::read_to_string(folder.join(name)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
 /// Every run of digits becomes one 0.
-fn without_numbers(text: &str) -> String {
+pub(crate) fn without_numbers(text: &str) -> String {
     let mut shape = String::new();
     for char in text.chars() {
         match char {

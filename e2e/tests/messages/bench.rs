@@ -88,7 +88,7 @@ impl Socket {
 
 /// A proxy with its backend.
 pub(crate) struct Bench {
-    _proxy: Process,
+    proxy: Process,
     _folder: TempDir,
     admin: SocketAddr,
     listeners: BTreeMap<&'static str, SocketAddr>,
@@ -148,20 +148,43 @@ impl Bench {
 
     /// The same, for each listener with fields of its own too.
     pub(crate) fn with_sockets(clusters: &[Value], plane: &DataPlane, prefix: &str, sockets: &[Socket]) -> Self {
+        let listeners: Vec<_> = sockets.iter().map(|socket| (socket.name, listener(socket))).collect();
+        let bench = Self::with_listeners(clusters, plane, prefix, &listeners);
+        for (name, address) in &bench.listeners {
+            let open = wait_for(&format!("listener {name}"), PATIENCE, || {
+                Ok(TcpStream::connect(address).ok())
+            });
+            if let Err(error) = open {
+                panic!("{error:#}; it printed:\n{}", bench.proxy.output());
+            }
+        }
+        bench
+    }
+
+    /// The same with listeners of any kind, which are given an address and a name. Nobody has connected to them.
+    pub(crate) fn with_listeners(
+        clusters: &[Value],
+        plane: &DataPlane,
+        prefix: &str,
+        settings: &[(&'static str, Value)],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports = ports::free::<32>().unwrap();
         let address = |index: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, ports[index]));
-        let listeners: BTreeMap<_, _> = sockets
-            .iter()
-            .enumerate()
-            .map(|(index, socket)| (socket.name, address(index)))
-            .collect();
-        let list: Vec<_> = sockets
-            .iter()
-            .map(|socket| listener(socket, listeners[socket.name]))
-            .collect();
-        let admin = address(sockets.len());
+        let (mut listeners, mut list) = (BTreeMap::new(), Vec::new());
+        for (index, (name, listener)) in settings.iter().enumerate() {
+            let mut listener = listener.clone();
+            listener["name"] = (*name).into();
+            listener["address"] = socket_address(address(index));
+            if listener.get("udp_listener_config").is_some() {
+                listener["address"]["socket_address"]["protocol"] = "UDP".into();
+            }
+            listeners.insert(*name, address(index));
+            list.push(listener);
+        }
+        let admin = address(settings.len());
         let bootstrap = json!({
+            "node": {"id": "bench", "cluster": "benches"},
             "admin": {"address": socket_address(admin)},
             "header_prefix": prefix,
             "static_resources": {"listeners": list, "clusters": clusters},
@@ -179,16 +202,15 @@ impl Bench {
             command.arg("--use-dynamic-base-id");
         }
         let proxy = Process::start("proxy", folder.path(), &mut command).unwrap();
-        for (name, address) in &listeners {
-            let open = wait_for(&format!("listener {name}"), PATIENCE, || {
-                Ok(TcpStream::connect(address).ok())
-            });
-            if let Err(error) = open {
-                panic!("{error:#}; it printed:\n{}", proxy.output());
-            }
+        let ready = wait_for("a proxy that is ready", PATIENCE, || {
+            let answer = http::send(admin, &Request::get("admin", "/ready"));
+            Ok(answer.ok().filter(|answer| answer.status == 200).map(drop))
+        });
+        if let Err(error) = ready {
+            panic!("{error:#}; it printed:\n{}", proxy.output());
         }
         Self {
-            _proxy: proxy,
+            proxy,
             _folder: folder,
             admin,
             listeners,
@@ -219,6 +241,12 @@ impl Bench {
         assert_eq!(http::send(self.admin, &order).unwrap().status, 200, "{path}");
     }
 
+    /// All statistics as text.
+    pub(crate) fn stats(&self) -> String {
+        let answer = http::send(self.admin, &Request::get("admin", "/stats")).unwrap();
+        String::from_utf8_lossy(&answer.body).into_owned()
+    }
+
     /// Where a listener listens.
     pub(crate) fn address(&self, listener: &str) -> SocketAddr {
         self.listeners[listener]
@@ -242,7 +270,7 @@ impl Bench {
     }
 }
 
-fn listener(socket: &Socket, address: SocketAddr) -> Value {
+fn listener(socket: &Socket) -> Value {
     let name = socket.name;
     let mut manager = json!({
         "@type": format!("{HTTP}.HttpConnectionManager"),
@@ -258,8 +286,6 @@ fn listener(socket: &Socket, address: SocketAddr) -> Value {
     let mut chain = socket.chain.clone();
     chain["filters"] = json!([{"name": "http", "typed_config": manager}]);
     let mut listener = socket.listener.clone();
-    listener["name"] = name.into();
-    listener["address"] = socket_address(address);
     listener["filter_chains"] = json!([chain]);
     listener
 }

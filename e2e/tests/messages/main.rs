@@ -20,6 +20,8 @@ mod methods;
 mod names;
 mod paths;
 mod proxied;
+mod services;
 mod sessions;
 mod signatures;
+mod streams;
 mod tunnels;

@@ -59,7 +59,10 @@ use protocols::{
     datagrams_reach_a_udp_backend, tls_is_passed_through_by_server_name, tls_is_terminated_for_a_tcp_backend,
 };
 use rejection::what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit;
-use telemetry::access_logs_go_where_an_edge_proxy_says;
+use telemetry::{
+    access_logs_go_where_an_edge_proxy_says, services_are_told_what_an_edge_proxy_says,
+    streams_are_logged_where_an_edge_proxy_says,
+};
 use traffic::{
     backends_that_fail_are_left_out, backends_that_fail_probes_are_left_out, faults_are_injected,
     filters_answer_rewrite_and_sign, long_requests_are_refused, requests_are_refused_while_too_few_succeed,
@@ -85,6 +88,8 @@ e2e::with_each_data_plane! {
     a_port_belongs_to_one_controller,
     what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit,
     access_logs_go_where_an_edge_proxy_says,
+    streams_are_logged_where_an_edge_proxy_says,
+    services_are_told_what_an_edge_proxy_says,
     users_need_a_password,
     clients_need_a_key,
     rules_decide_who_may_do_what,

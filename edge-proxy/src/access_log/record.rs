@@ -59,6 +59,17 @@ pub(crate) struct Record {
     pub(crate) received: u64,
     /// Content of the response.
     pub(crate) sent: u64,
+    /// What passed in a session of datagrams.
+    pub(crate) session: Option<Session>,
+}
+
+/// What a session of datagrams is known by beside the rest: its cluster, and what passed from the client and to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    pub(crate) datagrams_received: u64,
+    pub(crate) datagrams_sent: u64,
+    pub(crate) errors_sent: u64,
 }
 
 /// When something happened.
@@ -98,6 +109,8 @@ pub(crate) struct Upstream {
     pub(crate) host: Option<Arc<Host>>,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) protocol: Option<&'static str>,
+    /// There was a connection to it.
+    pub(crate) is_connected: bool,
     pub(crate) attempts: u32,
 }
 
@@ -129,6 +142,7 @@ impl Record {
             },
             received: 0,
             sent: 0,
+            session: None,
         }
     }
 
@@ -152,6 +166,7 @@ impl Record {
     pub(crate) fn sent_on(&mut self, lease: &Lease, now: Instant) {
         self.upstream.local = lease.local();
         self.upstream.protocol = Some(lease.protocol());
+        self.upstream.is_connected = true;
         self.times.sent = Some(now);
     }
 

@@ -23,7 +23,7 @@ pub(super) fn content(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
     }
 }
 
-fn text(pieces: &[Piece], absent: Absent, entry: &Entry<'_>, out: &mut Vec<u8>) {
+pub(super) fn text(pieces: &[Piece], absent: Absent, entry: &Entry<'_>, out: &mut Vec<u8>) {
     for piece in pieces {
         match piece {
             Piece::Text(text) => out.extend_from_slice(text.as_bytes()),

@@ -4,22 +4,20 @@
 
 use std::fmt::{Display, Write as _};
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use http::{HeaderValue, Version};
 
 use crate::access_log::record::Values;
-use crate::access_log::{Record, time};
-use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, Operator, Query};
+use crate::access_log::{Client, Record, Spoken, time};
+use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, OfSession, Operator, Query};
 use crate::config::endpoint::HostAddress;
-use crate::connection::Connection;
-use crate::message::Protocol;
 
 /// What a line may speak of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
-    pub(super) connection: &'a Connection,
+    pub(super) client: Client<'a>,
     pub(super) record: &'a Record,
 }
 
@@ -38,7 +36,7 @@ impl From<Option<()>> for Written {
 
 /// Writes a value.
 pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -> Written {
-    let Entry { connection, record } = entry;
+    let Entry { client, record } = entry;
     let upstream = &record.upstream;
     let written = match operator {
         Operator::Request(field) => record.request.as_ref().and_then(|request| {
@@ -70,7 +68,7 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
         Operator::Duration(from, to, per_second) => entry
             .between(*from, *to, *per_second)
             .and_then(|number| show(out, number)),
-        Operator::Protocol => put(out, entry.protocol()),
+        Operator::Protocol => entry.protocol().and_then(|protocol| put(out, protocol)),
         Operator::ResponseCode => show(out, record.status),
         Operator::ResponseCodeDetails => put_if(out, &record.details),
         Operator::ResponseFlags => put_names(out, record.flags.names().map(|(short, _)| short)),
@@ -90,11 +88,19 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
         Operator::UpstreamAttempts => show(out, upstream.attempts),
         Operator::UpstreamFailure => put_words(out, record.failure),
         Operator::Address(of, part) => address(out, entry, *of, *part),
-        Operator::ServerName => connection.server_name.as_deref().and_then(|name| put_if(out, name)),
-        Operator::ListenerName => put_if(out, &connection.listener_name()),
-        Operator::ChainName => put_if(out, connection.chain_name()),
-        Operator::LogType => put(out, "DownstreamEnd"),
+        Operator::ServerName => client.server_name.and_then(|name| put_if(out, name)),
+        Operator::ListenerName => put_if(out, client.listener),
+        Operator::ChainName => put_if(out, client.chain),
+        Operator::LogType => put(out, client.spoken.log_type()),
         Operator::Hostname => put(out, crate::local::hostname()),
+        Operator::Session(part) => record.session.as_ref().and_then(|session| match part {
+            OfSession::Cluster => session.cluster.as_ref().and_then(|cluster| put_if(out, &cluster.name)),
+            OfSession::BytesReceived => show(out, record.received),
+            OfSession::BytesSent => show(out, record.sent),
+            OfSession::DatagramsReceived => show(out, session.datagrams_received),
+            OfSession::DatagramsSent => show(out, session.datagrams_sent),
+            OfSession::ErrorsSent => show(out, session.errors_sent),
+        }),
         Operator::Nothing => None,
     };
     written.into()
@@ -119,11 +125,36 @@ impl Entry<'_> {
         }
     }
 
-    fn protocol(&self) -> &'static str {
-        match (self.connection.protocol, self.record.version) {
-            (Protocol::Http2, _) => "HTTP/2",
-            (Protocol::Http1, Some(Version::HTTP_10)) => "HTTP/1.0",
-            (Protocol::Http1, _) => "HTTP/1.1",
+    /// An address that is one of a socket, with IPv4 as such.
+    pub(super) fn socket(&self, of: AddressOf) -> Option<SocketAddr> {
+        let Self { client, record } = self;
+        let peer = client.ends.client;
+        let socket = match of {
+            AddressOf::Client => match record.client {
+                // Nobody says from which port.
+                Some(said) if said != peer.ip().to_canonical() => SocketAddr::new(said, 0),
+                _ => peer,
+            },
+            AddressOf::Peer => client.direct.client,
+            AddressOf::Local => client.ends.local,
+            AddressOf::DirectLocal => client.direct.local,
+            AddressOf::ToBackend => record.upstream.local?,
+            AddressOf::Connected if !record.upstream.is_connected => return None,
+            AddressOf::Backend | AddressOf::Connected => match &record.upstream.host.as_ref()?.address {
+                HostAddress::Socket(address) => *address,
+                HostAddress::Pipe(_) | HostAddress::Internal(_) => return None,
+            },
+        };
+        Some(SocketAddr::new(socket.ip().to_canonical(), socket.port()))
+    }
+
+    /// What was spoken with the client, where that is HTTP.
+    pub(super) fn protocol(&self) -> Option<&'static str> {
+        match (self.client.spoken, self.record.version) {
+            (Spoken::Http2, _) => Some("HTTP/2"),
+            (Spoken::Http1, Some(Version::HTTP_10)) => Some("HTTP/1.0"),
+            (Spoken::Http1, _) => Some("HTTP/1.1"),
+            (Spoken::Stream | Spoken::Datagrams | Spoken::Nothing, _) => None,
         }
     }
 }
@@ -186,40 +217,22 @@ fn put_field<'v>(out: &mut Vec<u8>, field: &FieldOf, value: impl Fn(Named) -> Op
 }
 
 fn address(out: &mut Vec<u8>, entry: &Entry<'_>, of: AddressOf, part: AddressPart) -> Option<()> {
-    let Entry { connection, record } = entry;
-    let socket = match of {
-        AddressOf::Client => match record.client {
-            // Nobody says from which port.
-            Some(client) if client != connection.peer.ip().to_canonical() => SocketAddr::new(client, 0),
-            _ => connection.peer,
-        },
-        AddressOf::Peer => connection.direct.client,
-        AddressOf::Local => connection.local,
-        AddressOf::DirectLocal => connection.direct.local,
-        AddressOf::ToBackend => record.upstream.local?,
-        AddressOf::Connected if record.upstream.protocol.is_none() => return None,
-        AddressOf::Backend | AddressOf::Connected => match &record.upstream.host.as_ref()?.address {
-            HostAddress::Socket(address) => *address,
-            HostAddress::Pipe(path) => {
-                return if part == AddressPart::Port {
-                    None
-                } else {
-                    show(out, path.display())
-                };
-            }
-            HostAddress::Internal(name) => {
-                return if part == AddressPart::Port {
-                    None
-                } else {
-                    put(out, name)
-                };
-            }
-        },
-    };
-    let ip: IpAddr = socket.ip().to_canonical();
+    let upstream = &entry.record.upstream;
+    if matches!(of, AddressOf::Backend) || (matches!(of, AddressOf::Connected) && upstream.is_connected) {
+        let text = match &upstream.host.as_ref()?.address {
+            HostAddress::Socket(_) => None,
+            _ if part == AddressPart::Port => return None,
+            HostAddress::Pipe(path) => show(out, path.display()),
+            HostAddress::Internal(name) => put(out, name),
+        };
+        if text.is_some() {
+            return text;
+        }
+    }
+    let socket = entry.socket(of)?;
     match part {
-        AddressPart::Whole => show(out, SocketAddr::new(ip, socket.port())),
-        AddressPart::WithoutPort => show(out, ip),
+        AddressPart::Whole => show(out, socket),
+        AddressPart::WithoutPort => show(out, socket.ip()),
         AddressPart::Port => show(out, socket.port()),
     }
 }

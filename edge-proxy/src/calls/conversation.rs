@@ -203,14 +203,19 @@ impl Conversation {
 
     /// Says a message.
     pub(crate) fn say(&self, message: &impl Message) {
+        self.say_encoded(&message.encode_to_vec());
+    }
+
+    /// Says a message that is encoded already.
+    pub(crate) fn say_encoded(&self, message: &[u8]) {
         if self.line.ended.borrow().is_some() {
             return;
         }
-        let length = message.encoded_len();
+        let length = message.len();
         let mut piece = BytesMut::with_capacity(PREFIX + length);
         piece.put_u8(0);
         piece.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-        piece.extend_from_slice(&message.encode_to_vec());
+        piece.extend_from_slice(message);
         self.line.unsaid.set(self.line.unsaid.get() + piece.len());
         self.line.outbox.borrow_mut().push_back(piece.freeze());
         self.line.wake_sender();

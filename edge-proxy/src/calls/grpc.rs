@@ -25,19 +25,29 @@ pub(crate) fn head(path: &'static str, authority: &HeaderValue) -> Head {
 
 /// Head and content of a call of one message.
 pub(crate) fn of(path: &'static str, authority: &HeaderValue, message: &impl Message) -> (Head, Bytes) {
+    (head(path, authority), framed(&message.encode_to_vec()))
+}
+
+/// An encoded message as content.
+pub(crate) fn framed(message: &[u8]) -> Bytes {
     // Length-prefixed, not compressed.
-    let mut body = BytesMut::with_capacity(message.encoded_len() + 5);
+    let mut body = BytesMut::with_capacity(message.len() + 5);
     body.put_u8(0);
-    body.put_u32(u32::try_from(message.encoded_len()).unwrap_or(u32::MAX));
-    body.extend_from_slice(&message.encode_to_vec());
-    (head(path, authority), body.freeze())
+    body.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    body.extend_from_slice(message);
+    body.freeze()
+}
+
+/// Whether a call has gone well.
+pub(crate) fn is_ok(told: &Told) -> bool {
+    let status = |fields: &HeaderMap| fields.get("grpc-status").map(|status| status.as_bytes() == b"0");
+    let is_ok = told.trailers.as_ref().and_then(status).or_else(|| status(&told.fields));
+    told.status == StatusCode::OK && is_ok == Some(true)
 }
 
 /// The message of an answer, if the call has gone well.
 pub(crate) fn message<M: Message + Default>(told: &Told) -> Option<M> {
-    let status = |fields: &HeaderMap| fields.get("grpc-status").map(|status| status.as_bytes() == b"0");
-    let is_ok = told.trailers.as_ref().and_then(status).or_else(|| status(&told.fields));
-    if told.status != StatusCode::OK || is_ok != Some(true) {
+    if !is_ok(told) {
         return None;
     }
     // A message that was compressed without our leave is none.

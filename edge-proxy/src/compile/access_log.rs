@@ -1,10 +1,11 @@
-//! Access logs of connection managers → [`AccessLogs`].
+//! Access logs of connection managers, proxies and listeners → [`AccessLogs`].
 //!
 //! A log that can't be written as it is meant (another sink, an operator or a filter that isn't known) is left out, and
 //! the proxy's own log says which and why: what is served doesn't depend on it.
 
 mod filter;
 mod format;
+mod service;
 
 use std::sync::Arc;
 
@@ -13,14 +14,17 @@ use envoy_types::pb::envoy::config::accesslog::v3::access_log::ConfigType;
 use envoy_types::pb::envoy::config::core::v3::SubstitutionFormatString;
 use envoy_types::pb::envoy::extensions::access_loggers::file::v3::FileAccessLog;
 use envoy_types::pb::envoy::extensions::access_loggers::file::v3::file_access_log::AccessLogFormat;
+use envoy_types::pb::envoy::extensions::access_loggers::grpc::v3::{HttpGrpcAccessLogConfig, TcpGrpcAccessLogConfig};
+use envoy_types::pb::envoy::extensions::access_loggers::open_telemetry::v3::OpenTelemetryAccessLogConfig;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::stderr_access_log::AccessLogFormat as StderrFormat;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::stdout_access_log::AccessLogFormat as StdoutFormat;
 use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::{StderrAccessLog, StdoutAccessLog};
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::HcmAccessLogOptions;
+use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
-use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, Format, Wanted};
+use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, Format, Sink, Wanted};
 
 /// Compiles a list of logs; `None` when there are none to be written.
 pub(super) fn access_logs(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -> Option<Arc<AccessLogs>> {
@@ -36,6 +40,21 @@ pub(super) fn access_logs(context: &mut Context, at: &At<'_>, list: &[ProtoLog])
         let logs = logs.into();
         Arc::new(AccessLogs { logs, wanted })
     })
+}
+
+/// Compiles the logs of a listener. Only connections that no chain is for are told of there: what becomes of all others
+/// is known to whoever serves them, so a log that wants them is left out.
+pub(super) fn unmatched(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -> Option<Arc<AccessLogs>> {
+    let (told, others): (Vec<_>, Vec<_>) = list.iter().enumerate().partition(|(_, message)| {
+        let filter = message.filter.as_ref();
+        filter.is_some_and(filter::is_of_unmatched)
+    });
+    for (index, _) in others {
+        let reason = at.index(index).error("is of connections that a filter chain is for");
+        tracing::warn!(%reason, "an access log is left out");
+    }
+    let told: Vec<_> = told.into_iter().map(|(_, message)| message.clone()).collect();
+    access_logs(context, at, &told)
 }
 
 /// Compiles the content of a response. It is made before the exchange is over, so only what is known of request, response
@@ -73,6 +92,10 @@ fn log(context: &mut Context, at: &At<'_>, message: &ProtoLog, wanted: &mut Want
         return Err(at.error(format!("access log {name:?} needs typed_config")));
     };
     let at_config = at.field("typed_config");
+    let filter = filter::filter(&at.field("filter"), filter.as_ref(), wanted)?;
+    if let Some(sink) = service(context, &at_config, config, wanted)? {
+        return Ok(AccessLog { filter, sink });
+    }
     let (path, format) = if is::<FileAccessLog>(config) {
         let message: FileAccessLog = unpack(&at_config, config)?;
         let format = of_file(&at_config, &message, wanted)?;
@@ -99,10 +122,25 @@ fn log(context: &mut Context, at: &At<'_>, message: &ProtoLog, wanted: &mut Want
         return Err(at_config.field("path").error("is required"));
     }
     Ok(AccessLog {
-        filter: filter::filter(&at.field("filter"), filter.as_ref(), wanted)?,
-        format,
-        file: context.scopes.log_file(&path),
+        filter,
+        sink: Sink::File {
+            format,
+            file: context.scopes.log_file(&path),
+        },
     })
+}
+
+/// A service that takes logs.
+fn service(context: &mut Context, at: &At<'_>, config: &Any, wanted: &mut Wanted) -> Result<Option<Sink>, Rejection> {
+    Ok(Some(if is::<HttpGrpcAccessLogConfig>(config) {
+        service::http(context, at, &unpack(at, config)?, wanted)?
+    } else if is::<TcpGrpcAccessLogConfig>(config) {
+        service::stream(context, at, &unpack(at, config)?)?
+    } else if is::<OpenTelemetryAccessLogConfig>(config) {
+        service::otlp(context, at, &unpack(at, config)?, wanted)?
+    } else {
+        return Ok(None);
+    }))
 }
 
 #[allow(deprecated)]
@@ -134,7 +172,6 @@ fn of_stream(
 mod tests {
     use envoy_types::pb::envoy::config::accesslog::v3::access_log_filter::FilterSpecifier;
     use envoy_types::pb::envoy::config::accesslog::v3::{AccessLogFilter, TraceableFilter};
-    use envoy_types::pb::google::protobuf::Any;
     use prost::{Message, Name};
 
     use super::*;
@@ -166,8 +203,11 @@ mod tests {
         ];
         let mut context = Context::new(Box::new(Disk), prefixed_headers("").unwrap(), 1);
         let logs = access_logs(&mut context, &At::root(), &[&others[..], &[known]].concat()).unwrap();
-        let paths: Vec<_> = logs.logs.iter().map(|log| log.file.path.to_str().unwrap()).collect();
-        assert_eq!(paths, ["/a"]);
+        let [log] = &logs.logs[..] else { panic!("{logs:?}") };
+        let Sink::File { file, .. } = &log.sink else {
+            panic!("{log:?}")
+        };
+        assert_eq!(file.path.to_str(), Some("/a"));
         assert!(access_logs(&mut context, &At::root(), &others).is_none());
     }
 }

@@ -112,6 +112,14 @@ pub(super) fn manager(
     })
 }
 
+/// Traces decide nothing: they are left out, and the proxy's log says so.
+pub(super) fn tell_of_traces(at: &At<'_>, message: &HttpConnectionManager) {
+    if message.tracing.is_some() {
+        let reason = at.unsupported("tracing");
+        tracing::warn!(%reason, "traces are left out");
+    }
+}
+
 /// Deadlines; the last two are of the end of a connection: to drain, and to close after the last response. The first
 /// two are of a stream that stands still: at any time, and when only the client's reading is missing.
 fn timeouts(

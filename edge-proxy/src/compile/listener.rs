@@ -31,13 +31,14 @@ use crate::compile::credential::CredentialUse;
 use crate::compile::field::{At, Rejection, deadline, fields, is, number, truth, type_name, unpack};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::tls::{self, DownstreamTlsSpec};
-use crate::compile::{http, proxy_protocol, socket_options, stream};
+use crate::compile::{access_log, http, proxy_protocol, socket_options, stream};
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
+use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::listener::{
     DualStack, FilterChain, FilterChains, HttpManager, ListenAddress, Listener, Network, ProxyProtocol, RouteSource,
-    SocketProtocol,
+    SocketProtocol, log_clusters,
 };
 use crate::config::socket::SocketOptions;
 use crate::config::stream::UdpProxy;
@@ -53,6 +54,7 @@ pub struct ListenerSpec {
     chains: Vec<ChainSpec>,
     udp: Option<Arc<UdpProxy>>,
     proxy_protocol: Option<ProxyProtocol>,
+    unmatched_logs: Option<Arc<AccessLogs>>,
     inspects_tls: bool,
     per_connection_buffer_limit: usize,
     handshake_timeout: Duration,
@@ -80,11 +82,11 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
     fields!(at, message => ProtoListener {
         name, address, additional_addresses, filter_chains, default_filter_chain, per_connection_buffer_limit_bytes,
         listener_filters, listener_filters_timeout, bind_to_port, bypass_overload_manager, use_original_dst,
-        stat_prefix, ignore_global_conn_limit, udp_listener_config, socket_options;
+        stat_prefix, ignore_global_conn_limit, udp_listener_config, socket_options, access_log;
         // Socket tuning, observation, and drain_type: every listener here drains on removal and on failed health.
         ignore stats_matcher, per_connection_buffer_high_watermark_timeout, metadata, drain_type,
                continue_on_listener_filters_timeout, tcp_fast_open_queue_length, traffic_direction,
-               connection_balance_config, reuse_port, enable_reuse_port, access_log, tcp_backlog_size,
+               connection_balance_config, reuse_port, enable_reuse_port, tcp_backlog_size,
                max_connections_to_accept_per_socket_event, enable_mptcp;
         refuse tcp_keepalive, fcds_config, filter_chain_matcher, deprecated_v1, transparent, freebind, api_listener,
                listener_specifier
@@ -126,6 +128,7 @@ pub fn listener(context: &mut Context, message: &ProtoListener) -> Result<Listen
         chains: serves.chains,
         udp: serves.udp,
         proxy_protocol: serves.proxy_protocol,
+        unmatched_logs: access_log::unmatched(context, &at.field("access_log"), access_log),
         inspects_tls: serves.inspects_tls,
         per_connection_buffer_limit: number(per_connection_buffer_limit_bytes.as_ref()).unwrap_or(1 << 20) as usize,
         handshake_timeout: deadline(
@@ -409,6 +412,7 @@ fn network(context: &mut Context, at: &At<'_>, filter: &Filter) -> Result<Networ
         return Ok(Network::Tcp(Arc::new(proxy)));
     }
     let manager: HttpConnectionManager = unpack(&at_config, config)?;
+    http::tell_of_traces(&at_config, &manager);
     http::manager(context, &at_config, &manager).map(|manager| Network::Http(Arc::new(manager)))
 }
 
@@ -470,7 +474,9 @@ impl ListenerSpec {
         });
         let filters = self.managers().flat_map(|manager| manager.filters.clusters());
         let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
-        streams.flatten().chain(filters).chain(datagrams)
+        let networks = self.chains.iter().map(|chain| &chain.network);
+        let logs = log_clusters(networks, self.udp.as_ref(), self.unmatched_logs.as_ref());
+        streams.flatten().chain(filters).chain(datagrams).chain(logs)
     }
 
     /// Adds the secrets. Chains that are the same as in `previous` keep their identity, so that their connections
@@ -520,6 +526,7 @@ impl ListenerSpec {
             },
             udp: self.udp.clone(),
             proxy_protocol: self.proxy_protocol.clone(),
+            unmatched_logs: self.unmatched_logs.clone(),
             inspects_tls: self.inspects_tls,
             per_connection_buffer_limit: self.per_connection_buffer_limit,
             handshake_timeout: self.handshake_timeout,

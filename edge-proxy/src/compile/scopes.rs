@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
+use crate::config::ClusterId;
 use crate::config::access_log::LogFile;
+use crate::config::collector::Collector;
 use crate::config::endpoint::HostAddress;
 use crate::stats::{ClusterStats, HostStats, HttpStats, ListenerStats, TcpStats, UdpStats};
 
@@ -20,6 +22,7 @@ pub struct Scopes {
     udp: FxHashMap<Arc<str>, Weak<UdpStats>>,
     hosts: FxHashMap<(Arc<str>, HostAddress), Weak<HostStats>>,
     logs: FxHashMap<PathBuf, Weak<LogFile>>,
+    collectors: FxHashMap<(ClusterId, Box<[u8]>), Weak<Collector>>,
 }
 
 impl Scopes {
@@ -34,6 +37,7 @@ impl Scopes {
             udp: FxHashMap::default(),
             hosts: FxHashMap::default(),
             logs: FxHashMap::default(),
+            collectors: FxHashMap::default(),
         }
     }
 
@@ -80,6 +84,12 @@ impl Scopes {
     /// The file that logs are written into.
     pub fn log_file(&mut self, path: &str) -> Arc<LogFile> {
         find(&mut self.logs, path.into(), || LogFile { path: path.into() })
+    }
+
+    /// The service of a log: one for all logs that are configured alike, so that they share what waits and its stream.
+    pub(super) fn collector(&mut self, collector: Collector, message: &[u8]) -> Arc<Collector> {
+        let key = (collector.cluster, message.into());
+        find(&mut self.collectors, key, || collector)
     }
 
     /// Counters of one host.

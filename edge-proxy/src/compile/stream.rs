@@ -7,13 +7,13 @@ use envoy_types::pb::envoy::config::listener::v3::UdpListenerConfig;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy as ProtoTcp;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{
-    ClusterSpecifier, WeightedCluster,
+    ClusterSpecifier, TcpAccessLogOptions, WeightedCluster,
 };
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::UdpProxyConfig;
 use envoy_types::pb::envoy::extensions::filters::udp::udp_proxy::v3::udp_proxy_config::RouteSpecifier;
 
-use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, fields, number};
+use crate::compile::{Context, access_log};
 use crate::config::ClusterId;
 use crate::config::stream::{ClusterShares, FlowRoute, TcpProxy, UdpProxy};
 
@@ -32,14 +32,20 @@ const LARGEST_DATAGRAM: usize = 65_535;
 /// Compiles a TCP proxy.
 pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Result<TcpProxy, Rejection> {
     fields!(at, message => ProtoTcp {
-        stat_prefix, idle_timeout, max_connect_attempts, max_downstream_connection_duration, cluster_specifier;
-        // Observation, and check_drain_close: streams are never told to end early, as in Envoy by default.
-        ignore access_log, access_log_flush_interval, flush_access_log_on_connected, access_log_options,
-               check_drain_close;
-        refuse on_demand, metadata_match, downstream_idle_timeout, upstream_idle_timeout, backoff_options, hash_policy,
+        stat_prefix, idle_timeout, max_connect_attempts, max_downstream_connection_duration, cluster_specifier,
+        access_log, access_log_options;
+        // Streams are never told to end early, as in Envoy by default.
+        ignore check_drain_close;
+        refuse access_log_flush_interval, flush_access_log_on_connected, on_demand, metadata_match, downstream_idle_timeout, upstream_idle_timeout, backoff_options, hash_policy,
                tunneling_config, max_downstream_connection_duration_jitter_percentage, proxy_protocol_tlvs,
                proxy_protocol_tlv_merge_policy, upstream_connect_mode, max_early_data_bytes
     });
+    if let Some(message) = access_log_options {
+        let at = at.field("access_log_options");
+        fields!(at, message => TcpAccessLogOptions {
+            ; ignore; refuse access_log_flush_interval, flush_access_log_on_connected, flush_access_log_on_start
+        });
+    }
     Ok(TcpProxy {
         shares: shares(context, at, cluster_specifier.as_ref())?,
         idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), Some(TCP_IDLE))?,
@@ -49,6 +55,7 @@ pub(super) fn tcp(context: &mut Context, at: &At<'_>, message: &ProtoTcp) -> Res
             None,
         )?,
         max_connect_attempts: number(max_connect_attempts.as_ref()).unwrap_or(1).max(1),
+        access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
         stats: context.scopes.tcp(stat_prefix),
     })
 }
@@ -87,16 +94,22 @@ pub(super) fn udp(
     max_downstream_datagram: usize,
 ) -> Result<UdpProxy, Rejection> {
     fields!(at, message => UdpProxyConfig {
-        stat_prefix, idle_timeout, upstream_socket_config, route_specifier;
-        ignore access_log, proxy_access_log, access_log_options;
-        refuse use_original_src_ip, hash_policies, use_per_packet_load_balancing, session_filters, tunneling_config
+        stat_prefix, idle_timeout, upstream_socket_config, route_specifier, access_log;
+        // Told in the log of this proxy, if there are any.
+        ignore proxy_access_log;
+        refuse access_log_options, use_original_src_ip, hash_policies, use_per_packet_load_balancing, session_filters, tunneling_config
     });
+    if !message.proxy_access_log.is_empty() {
+        let reason = at.unsupported("proxy_access_log");
+        tracing::warn!(%reason, "an access log is left out");
+    }
     let max_upstream_datagram = max_datagram(&at.field("upstream_socket_config"), upstream_socket_config.as_ref())?;
     Ok(UdpProxy {
         route: route(context, at, route_specifier.as_ref())?,
         idle_timeout: deadline(&at.field("idle_timeout"), idle_timeout.as_ref(), Some(UDP_IDLE))?,
         max_downstream_datagram,
         max_upstream_datagram,
+        access_logs: access_log::access_logs(context, &at.field("access_log"), access_log),
         stats: context.scopes.udp(stat_prefix),
     })
 }

@@ -2,17 +2,19 @@
 //!
 //! What: formats are taken apart ahead of time, and everything that all logs of a listener want to know of a message's
 //! fields is listed once in [`Wanted`], so that a request costs a look for each of those fields and nothing else.
-//! Deliberately absent: services that take logs over the network (the compiler rejects them by name).
+//! Services that take logs over the network are [`Collector`]s.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::HeaderName;
 
+use crate::config::ClusterId;
+use crate::config::collector::Collector;
 use crate::config::header::HeaderCondition;
 use crate::config::route::Fraction;
 
-/// The logs of a connection manager; at least one.
+/// The logs of a connection manager, a proxy of streams or datagrams, or a listener; at least one.
 #[derive(Debug)]
 pub struct AccessLogs {
     /// Each for itself.
@@ -35,10 +37,100 @@ pub struct BodyFormat {
 pub struct AccessLog {
     /// Which requests it tells of.
     pub filter: Filter,
-    /// What it tells.
-    pub format: Format,
-    /// Where it goes.
-    pub file: Arc<LogFile>,
+    /// What it tells, and whom.
+    pub sink: Sink,
+}
+
+/// What a log tells, and whom.
+#[derive(Debug)]
+pub enum Sink {
+    /// Lines in a file.
+    File {
+        /// What they say.
+        format: Format,
+        /// Where they go.
+        file: Arc<LogFile>,
+    },
+    /// Envoy's access log service, with entries of HTTP.
+    HttpService {
+        /// What they say beside the usual.
+        entries: Box<HttpEntries>,
+        /// Who gathers them.
+        collector: Arc<Collector>,
+    },
+    /// The same with entries of connections.
+    StreamService {
+        /// Who gathers them.
+        collector: Arc<Collector>,
+    },
+    /// Records of OTLP.
+    OpenTelemetry {
+        /// What they say.
+        format: Box<OtlpFormat>,
+        /// Who gathers them.
+        collector: Arc<Collector>,
+    },
+}
+
+impl Sink {
+    /// The service, if it is one.
+    pub fn collector(&self) -> Option<&Arc<Collector>> {
+        match self {
+            Self::File { .. } => None,
+            Self::HttpService { collector, .. }
+            | Self::StreamService { collector }
+            | Self::OpenTelemetry { collector, .. } => Some(collector),
+        }
+    }
+}
+
+impl AccessLogs {
+    /// Every cluster that is told something.
+    pub fn clusters(&self) -> impl Iterator<Item = ClusterId> {
+        let collectors = self.logs.iter().filter_map(|log| log.sink.collector());
+        collectors.map(|collector| collector.cluster)
+    }
+}
+
+/// Where the fields are that entries of Envoy's access log service have: places in the lists of [`Wanted`].
+#[derive(Debug)]
+pub struct HttpEntries {
+    /// `user-agent`
+    pub user_agent: usize,
+    /// `referer`
+    pub referer: usize,
+    /// `x-forwarded-for`
+    pub forwarded_for: usize,
+    /// `x-request-id`
+    pub request_id: usize,
+    /// The path before it was rewritten.
+    pub original_path: usize,
+    /// More fields of requests, by their names.
+    pub request_headers: Box<[(Box<str>, usize)]>,
+    /// Of responses.
+    pub response_headers: Box<[(Box<str>, usize)]>,
+    /// Of their trailers.
+    pub response_trailers: Box<[(Box<str>, usize)]>,
+}
+
+/// What a record of OTLP says.
+#[derive(Debug)]
+pub struct OtlpFormat {
+    /// Its body, if it has one.
+    pub body: Option<OtlpValue>,
+    /// Its attributes.
+    pub attributes: Box<[(Box<str>, OtlpValue)]>,
+}
+
+/// A value in a record of OTLP.
+#[derive(Debug)]
+pub enum OtlpValue {
+    /// A text with values in it.
+    Text(Box<[Piece]>),
+    /// A list.
+    List(Box<[OtlpValue]>),
+    /// Pairs.
+    Map(Box<[(Box<str>, OtlpValue)]>),
 }
 
 /// A file that lines are appended to. All logs with one path share it.
@@ -207,6 +299,8 @@ pub enum Operator {
     LogType,
     /// `%HOSTNAME%`
     Hostname,
+    /// `%DYNAMIC_METADATA(udp.proxy.session:…)%`
+    Session(OfSession),
     /// What nothing in this proxy sets: `%CONNECTION_TERMINATION_DETAILS%`, metadata and state of filters that it
     /// doesn't have.
     Nothing,
@@ -223,8 +317,25 @@ impl Operator {
                 | Self::BytesSent
                 | Self::UpstreamAttempts
                 | Self::Address(_, AddressPart::Port)
-        )
+        ) || matches!(self, Self::Session(of) if *of != OfSession::Cluster)
     }
+}
+
+/// What is known of a session of datagrams, under Envoy's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfSession {
+    /// `cluster_name`
+    Cluster,
+    /// `bytes_received`
+    BytesReceived,
+    /// `bytes_sent`
+    BytesSent,
+    /// `datagrams_received`
+    DatagramsReceived,
+    /// `datagrams_sent`
+    DatagramsSent,
+    /// `errors_sent`
+    ErrorsSent,
 }
 
 /// A field of a message.

@@ -36,6 +36,8 @@ pub struct Listener {
     pub udp: Option<Arc<UdpProxy>>,
     /// What connections begin with, if a proxy stands before this one.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// What is written of connections that no chain is for, if anything.
+    pub unmatched_logs: Option<Arc<AccessLogs>>,
     /// True when a chain needs the server name of the TLS client hello.
     pub inspects_tls: bool,
     /// How much may be buffered for one connection, in bytes.
@@ -126,8 +128,27 @@ impl Listener {
         let filters = chains.iter().filter_map(|chain| chain.network.http());
         let filters = filters.flat_map(|manager| manager.filters.clusters());
         let datagrams = self.udp.iter().flat_map(|proxy| proxy.route.clusters());
-        streams.flatten().chain(filters).chain(datagrams).collect()
+        let networks = chains.iter().map(|chain| &chain.network);
+        let logs = log_clusters(networks, self.udp.as_ref(), self.unmatched_logs.as_ref());
+        streams.flatten().chain(filters).chain(datagrams).chain(logs).collect()
     }
+}
+
+/// Every cluster that the logs of a listener tell something.
+pub(crate) fn log_clusters<'a>(
+    networks: impl Iterator<Item = &'a Network>,
+    udp: Option<&'a Arc<UdpProxy>>,
+    unmatched: Option<&'a Arc<AccessLogs>>,
+) -> impl Iterator<Item = ClusterId> {
+    let logs = networks.filter_map(|network| match network {
+        Network::Http(manager) => manager.access_logs.as_ref(),
+        Network::Tcp(proxy) | Network::Passthrough(proxy) => proxy.access_logs.as_ref(),
+    });
+    let others = udp
+        .and_then(|proxy| proxy.access_logs.as_ref())
+        .into_iter()
+        .chain(unmatched);
+    logs.chain(others).flat_map(|logs| logs.clusters())
 }
 
 impl FilterChains {

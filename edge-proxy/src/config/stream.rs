@@ -9,6 +9,7 @@ use std::time::Duration;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::config::ClusterId;
+use crate::config::access_log::AccessLogs;
 use crate::stats::{TcpStats, UdpStats};
 
 /// What a chain does with its connections when it does not speak HTTP.
@@ -22,6 +23,8 @@ pub struct TcpProxy {
     pub max_duration: Option<Duration>,
     /// How many hosts are tried, at least 1.
     pub max_connect_attempts: u32,
+    /// What is written of connections, if anything.
+    pub access_logs: Option<Arc<AccessLogs>>,
     /// The `tcp.<stat_prefix>.` counters.
     pub stats: Arc<TcpStats>,
 }
@@ -83,6 +86,8 @@ pub struct UdpProxy {
     pub max_downstream_datagram: usize,
     /// Larger datagrams of backends are dropped.
     pub max_upstream_datagram: usize,
+    /// What is written of sessions, if anything.
+    pub access_logs: Option<Arc<AccessLogs>>,
     /// The `udp.<stat_prefix>.` counters.
     pub stats: Arc<UdpStats>,
 }

@@ -35,6 +35,13 @@ impl Deref for Manager {
     }
 }
 
+impl Manager {
+    /// The name of the listener that it is of.
+    pub(crate) fn listener_name(&self) -> &str {
+        &self.0.listener.name
+    }
+}
+
 impl Connection {
     /// Takes over what the configuration says about it now. Costs a comparison when that was done already.
     pub(crate) fn follow(&self, snapshot: &Snapshot) {

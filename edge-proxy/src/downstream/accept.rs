@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -19,12 +19,15 @@ use tokio::task::JoinHandle;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 use tracing::{debug, warn};
 
+use crate::access_log::stream::About;
+use crate::access_log::{Spoken, StreamLog};
 use crate::config::access::Facts;
 use crate::config::connection_limit::Place;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::connection::Accepted;
 use crate::connection::peer::PeerCertificate;
 use crate::downstream::recorded::Recorded;
+use crate::downstream::tcp::Arrived;
 use crate::downstream::{Clients, proxied, serve, tcp, udp};
 use crate::local::Local;
 use crate::message::Protocol;
@@ -198,14 +201,14 @@ async fn connect(
 ) -> io::Result<()> {
     let worker = &clients.worker;
     stream.set_nodelay(true)?;
-    let local = stream.local_addr()?;
+    let (local, accepted) = (stream.local_addr()?, worker.clock.now());
     let cells = listener.stats.cells(worker.index);
     cells.downstream_pre_cx_active.inc();
     // Boxed: only needed until the connection speaks HTTP, and large.
     let direct = Ends { client: peer, local };
     let chosen = tokio::time::timeout(
         listener.handshake_timeout,
-        Box::pin(open(worker, listener, stream, direct)),
+        Box::pin(open(worker, listener, stream, (direct, accepted))),
     );
     let chosen = chosen.await;
     cells.downstream_pre_cx_active.dec();
@@ -213,18 +216,35 @@ async fn connect(
         cells.downstream_pre_cx_timeout.inc();
         return Err(io::ErrorKind::TimedOut.into());
     };
-    let Some((
-        Chosen {
-            chain,
-            transport,
-            hello,
-            server_name,
-        },
+    match chosen? {
+        Some((chosen, ends)) => serve_chosen(clients, listener, chosen, (ends, direct), accepted).await,
+        None => Ok(()),
+    }
+}
+
+/// Serves a connection whose chain is known: whom it is for, and its own ends.
+async fn serve_chosen(
+    clients: &Rc<Clients>,
+    listener: &Arc<Listener>,
+    chosen: Chosen,
+    (ends, direct): (Ends, Ends),
+    accepted: Instant,
+) -> io::Result<()> {
+    let Chosen {
+        chain,
+        transport,
+        hello,
+        server_name,
+    } = chosen;
+    let (worker, peer) = (&clients.worker, direct.client);
+    let log = stream_log(worker, &chain, accepted, || About {
+        listener: Arc::clone(listener),
+        chain: Arc::clone(&chain.name),
         ends,
-    )) = chosen?
-    else {
-        return Ok(());
-    };
+        direct,
+        server_name: server_name.clone(),
+        spoken: Spoken::Stream,
+    });
     let Some(_place) = place(&chain).await else {
         return Ok(());
     };
@@ -247,7 +267,8 @@ async fn connect(
         Network::Http(http) => Arc::clone(http),
         // Boxed: HTTP connections need not have room for it.
         Network::Tcp(proxy) | Network::Passthrough(proxy) => {
-            return Box::pin(tcp::serve(clients, listener, proxy, transport, (hello, ends))).await;
+            let arrived = Arrived { hello, ends, log };
+            return Box::pin(tcp::serve(clients, listener, proxy, transport, arrived)).await;
         }
     };
     let Some((protocol, replay, transport)) = spoken(worker, &http, transport).await? else {
@@ -282,6 +303,20 @@ async fn spoken(
     }
 }
 
+/// What is written of a connection whose bytes are handed on, if anything.
+fn stream_log(
+    worker: &Rc<Local>,
+    chain: &FilterChain,
+    accepted: Instant,
+    about: impl FnOnce() -> About,
+) -> Option<Box<StreamLog>> {
+    let logs = match &chain.network {
+        Network::Http(_) => None,
+        Network::Tcp(proxy) | Network::Passthrough(proxy) => proxy.access_logs.as_ref(),
+    };
+    logs.map(|logs| Box::new(StreamLog::new(worker, logs, about(), accepted)))
+}
+
 /// A place within the limits of a chain; `None`, once a client has waited long enough, when there is none.
 async fn place(chain: &FilterChain) -> Option<Place> {
     match Place::take(&chain.limits) {
@@ -296,10 +331,10 @@ async fn place(chain: &FilterChain) -> Option<Place> {
 
 /// Reads what comes before HTTP and other bytes: whom the connection is for, and whose chain it takes.
 async fn open(
-    worker: &Local,
+    worker: &Rc<Local>,
     listener: &Arc<Listener>,
     mut stream: TcpStream,
-    direct: Ends,
+    (direct, accepted): (Ends, Instant),
 ) -> io::Result<Option<(Chosen, Ends)>> {
     let ends = match &listener.proxy_protocol {
         None => direct,
@@ -310,8 +345,32 @@ async fn open(
                 .unwrap_or(direct)
         }
     };
-    let chosen = choose(worker, listener, stream).await?;
-    Ok(chosen.map(|chosen| (chosen, ends)))
+    match choose(worker, listener, stream).await? {
+        Ok(chosen) => Ok(Some((chosen, ends))),
+        Err(Unmatched { server_name }) => {
+            listener.stats.cells(worker.index).no_filter_chain_match.inc();
+            if let Some(logs) = &listener.unmatched_logs {
+                let about = About {
+                    listener: Arc::clone(listener),
+                    chain: "".into(),
+                    ends,
+                    direct,
+                    server_name,
+                    spoken: Spoken::Nothing,
+                };
+                StreamLog::new(worker, logs, about, accepted).note(|record| {
+                    record.flag("NR");
+                    record.details = "filter_chain_not_found".into();
+                });
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// No chain is for a connection.
+struct Unmatched {
+    server_name: Option<Arc<str>>,
 }
 
 /// A connection whose chain is known.
@@ -337,7 +396,7 @@ fn protocol_of(http: &HttpManager, transport: &Transport) -> Option<Protocol> {
     }
 }
 
-async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Option<Chosen>> {
+async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> io::Result<Result<Chosen, Unmatched>> {
     let cells = listener.stats.cells(worker.index);
     let default = listener.chain_for(None);
     let speaks_tls = match default {
@@ -349,11 +408,10 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         let takes_cleartext =
             |chain: &&Arc<FilterChain>| chain.tls.is_none() && !matches!(chain.network, Network::Passthrough(_));
         let Some(chain) = default.filter(takes_cleartext) else {
-            cells.no_filter_chain_match.inc();
-            return Ok(None);
+            return Ok(Err(Unmatched { server_name: None }));
         };
         let chain = Arc::clone(chain);
-        return Ok(Some(Chosen {
+        return Ok(Ok(Chosen {
             chain,
             transport: Transport::Tcp(stream),
             hello: Bytes::new(),
@@ -367,8 +425,7 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         .server_name()
         .map(|name| Arc::from(name.to_ascii_lowercase()));
     let Some(chain) = listener.chain_for(server_name.as_deref()).cloned() else {
-        cells.no_filter_chain_match.inc();
-        return Ok(None);
+        return Ok(Err(Unmatched { server_name }));
     };
     let (transport, hello) = match (&chain.tls, &chain.network) {
         (Some(tls), _) => {
@@ -383,11 +440,10 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
             (Transport::Tcp(stream), seen)
         }
         (None, Network::Http(_)) => {
-            cells.no_filter_chain_match.inc();
-            return Ok(None);
+            return Ok(Err(Unmatched { server_name }));
         }
     };
-    Ok(Some(Chosen {
+    Ok(Ok(Chosen {
         chain,
         transport,
         hello,

@@ -9,6 +9,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tracing::debug;
 
+use crate::access_log::{Record, StreamLog};
 use crate::clock::{Kind, Timer};
 use crate::config::endpoint::HostId;
 use crate::config::listener::Listener;
@@ -32,18 +34,28 @@ use crate::upstream::{Apart, RequestGuard, Upstreams, connect, report};
 /// Bytes of a direction that wait to be written, at most; less when the listener allows less.
 const BUFFER: usize = 16 * 1024;
 
-/// Serves a connection with these ends to its last byte. `hello` was read of it already, to find out its server name.
+/// What came with a connection.
+pub(super) struct Arrived {
+    /// Was read of it already, to find out its server name.
+    pub(super) hello: Bytes,
+    /// Whom it is for.
+    pub(super) ends: Ends,
+    /// What is written of it, if anything.
+    pub(super) log: Option<Box<StreamLog>>,
+}
+
+/// Serves a connection to its last byte.
 pub(super) async fn serve(
     clients: &Clients,
     listener: &Listener,
     proxy: &TcpProxy,
     client: Transport,
-    (hello, ends): (Bytes, Ends),
+    Arrived { hello, ends, log }: Arrived,
 ) -> io::Result<()> {
-    let worker = &clients.worker;
+    let (worker, log) = (&clients.worker, log.as_deref());
     let cells = proxy.stats.cells(worker.index);
     cells.downstream_cx_total.inc();
-    let Some(backend) = open(&clients.upstreams, proxy, ends).await else {
+    let Some(backend) = open(&clients.upstreams, proxy, ends, log).await else {
         return Ok(());
     };
     let now = worker.clock.now();
@@ -58,6 +70,7 @@ pub(super) async fn serve(
         written: &cells.downstream_cx_tx_bytes_total,
         timer: &timer,
         idle: proxy.idle_timeout,
+        log,
     };
     let mut upstream = Metered {
         io: backend.transport,
@@ -66,6 +79,7 @@ pub(super) async fn serve(
         written: &upstream_cells.upstream_cx_tx_bytes_total,
         timer: &timer,
         idle: proxy.idle_timeout,
+        log: None,
     };
     let size = listener.per_connection_buffer_limit.clamp(1, BUFFER);
     let copying = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut upstream, size, size);
@@ -80,6 +94,9 @@ pub(super) async fn serve(
         Err(Over::ListenerGone) => Ok(()),
         Err(Over::TooOld) => {
             cells.max_downstream_connection_duration.inc();
+            if let Some(log) = log {
+                log.note(|record| record.flag("DT"));
+            }
             Ok(())
         }
         Err(Over::Idle) => {
@@ -157,19 +174,27 @@ struct Backend {
 }
 
 /// Opens a connection to a host of one of the clusters; `None`, counted, when there is none to be had.
-async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends) -> Option<Backend> {
+async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends, log: Option<&StreamLog>) -> Option<Backend> {
     let worker = &upstreams.worker;
+    let note = |tell: &dyn Fn(&mut Record)| {
+        if let Some(log) = log {
+            log.note(tell);
+        }
+    };
     let snapshot = worker.snapshot();
     let cluster = proxy.shares.pick(worker.random.next());
     let Some(entry) = cluster.and_then(|id| snapshot.cluster(id)) else {
         proxy.stats.cells(worker.index).downstream_cx_no_route.inc();
+        note(&|record| record.flag("NC"));
         return None;
     };
+    note(&|record| record.upstream.cluster = Some(Arc::clone(&entry.cluster)));
     let cells = entry.cluster.stats.cells(worker.index);
     let mut tried: SmallVec<[HostId; 4]> = SmallVec::new();
     for _ in 0..proxy.max_connect_attempts {
         if !may_connect(&entry.cluster, worker.shared.workers) {
             cells.upstream_cx_overflow.inc();
+            note(&|record| record.flag("UO"));
             return None;
         }
         // As many draws as there are hosts give each a chance to be found.
@@ -181,14 +206,23 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends) -> Option<Bac
         };
         let Some(host) = upstreams.balancers.pick(entry, &worker.random, choice) else {
             cells.upstream_cx_none_healthy.inc();
+            note(&|record| record.flag("UH"));
             return None;
         };
+        note(&|record| {
+            record.upstream.attempts += 1;
+            record.upstream.host = Some(Arc::clone(host));
+        });
         tried.push(host.id);
         let pool = upstreams.pool(entry, host, Apart::default());
         let request = RequestGuard::new(&pool);
         match connect::stream(worker, &pool, ends).await {
             Ok((transport, open)) => {
                 report::connected(&entry.cluster, host);
+                note(&|record| {
+                    record.upstream.local = transport.local();
+                    record.upstream.is_connected = true;
+                });
                 return Some(Backend {
                     transport,
                     request,
@@ -197,11 +231,16 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends) -> Option<Bac
             }
             Err(fault) => {
                 report::failed(&entry.cluster, host, fault);
+                note(&|record| {
+                    record.flag("UF");
+                    record.failure = fault.transport_failure();
+                });
                 debug!(cluster = %entry.cluster.name, host = ?host.address, ?fault, "no stream");
             }
         }
     }
     cells.upstream_cx_connect_attempts_exceeded.inc();
+    note(&|record| record.flag("URX"));
     None
 }
 
@@ -214,6 +253,8 @@ struct Metered<'a> {
     written: &'a Counter,
     timer: &'a Timer,
     idle: Option<Duration>,
+    /// Of the client's side.
+    log: Option<&'a StreamLog>,
 }
 
 impl Metered<'_> {
@@ -233,7 +274,11 @@ impl AsyncRead for Metered<'_> {
             Poll::Ready(Ok(()))
         };
         if polled.is_ready() {
-            self.read.add((buf.filled().len() - before) as u64);
+            let count = (buf.filled().len() - before) as u64;
+            self.read.add(count);
+            if let Some(log) = self.log {
+                log.note(|record| record.received += count);
+            }
             self.moved();
         }
         polled
@@ -245,6 +290,9 @@ impl AsyncWrite for Metered<'_> {
         let polled = Pin::new(&mut self.io).poll_write(cx, buf);
         if let Poll::Ready(Ok(count)) = &polled {
             self.written.add(*count as u64);
+            if let Some(log) = self.log {
+                log.note(|record| record.sent += *count as u64);
+            }
             self.moved();
         }
         polled

@@ -241,7 +241,12 @@ impl Exchange {
         record.sent = self.sent.get();
         record.times.read = arrival.read_at(self.started);
         record.times.over = self.connection.worker.clock.now();
-        access_log::write(&self.connection, &record);
+        let (connection, manager) = (&self.connection, self.connection.manager());
+        access_log::write(
+            &connection.worker,
+            access_log::Client::of(connection, &manager),
+            &record,
+        );
     }
 
     /// How long the request has run.

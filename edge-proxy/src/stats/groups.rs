@@ -236,6 +236,10 @@ cells! {
         gauge total_listeners_draining = "listener_manager.total_listeners_draining";
         counter access_log_buffered = "filesystem.write_buffered";
         counter access_log_dropped = "filesystem.write_dropped";
+        counter service_logs_written = "access_logs.grpc_access_log.logs_written";
+        counter service_logs_dropped = "access_logs.grpc_access_log.logs_dropped";
+        counter otlp_logs_written = "access_logs.open_telemetry_access_log.logs_written";
+        counter otlp_logs_dropped = "access_logs.open_telemetry_access_log.logs_dropped";
         counter listener_added = "listener_manager.listener_added";
         counter listener_modified = "listener_manager.listener_modified";
         counter listener_removed = "listener_manager.listener_removed";

@@ -73,6 +73,15 @@ pub(super) fn filter(at: &At<'_>, message: Option<&AccessLogFilter>, wanted: &mu
     })
 }
 
+/// Whether only connections that no filter chain is for are taken.
+pub(super) fn is_of_unmatched(message: &AccessLogFilter) -> bool {
+    match &message.filter_specifier {
+        Some(FilterSpecifier::ResponseFlagFilter(message)) => message.flags == ["NR"],
+        Some(FilterSpecifier::AndFilter(message)) => message.filters.iter().any(is_of_unmatched),
+        _ => false,
+    }
+}
+
 fn filters(at: &At<'_>, list: &[AccessLogFilter], wanted: &mut Wanted) -> Result<Box<[Filter]>, Rejection> {
     let at = at.field("filters");
     let filters = list.iter().enumerate();

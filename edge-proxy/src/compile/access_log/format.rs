@@ -1,8 +1,8 @@
 //! Formats of logs: texts and JSON documents with command operators.
 
-use envoy_types::pb::envoy::config::core::v3::SubstitutionFormatString;
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format as Kind;
+use envoy_types::pb::envoy::config::core::v3::{SubstitutionFormatString, TypedExtensionConfig};
 use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
@@ -10,7 +10,8 @@ use crate::compile::command::{self, Command, FieldNames};
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::template::header_field;
 use crate::config::access_log::{
-    Absent, AddressOf, AddressPart, FieldOf, Format, Json, Moment, Named, Operator, Piece, Query, TimePart, Wanted,
+    Absent, AddressOf, AddressPart, FieldOf, Format, Json, Moment, Named, OfSession, Operator, Piece, Query, TimePart,
+    Wanted,
 };
 use crate::config::header::HeaderField;
 
@@ -19,6 +20,9 @@ const DEFAULT: &str = "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PAT
     %RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% %DURATION% %RESP(X-ENVOY-UPSTREAM-SERVICE-TIME)% \
     \"%REQ(X-FORWARDED-FOR)%\" \"%REQ(USER-AGENT)%\" \"%REQ(X-REQUEST-ID)%\" \"%REQ(:AUTHORITY)%\" \
     \"%UPSTREAM_HOST%\"\n";
+
+/// Where a proxy of datagrams keeps what it knows of a session.
+const SESSION: &str = "udp.proxy.session:";
 
 /// How `%START_TIME%` is written when nothing says how.
 const DEFAULT_TIME: &str = "%Y-%m-%dT%H:%M:%S.%3fZ";
@@ -51,16 +55,7 @@ pub(super) fn substitution(
         ignore content_type, json_format_options;
         refuse
     });
-    for (index, formatter) in formatters.iter().enumerate() {
-        // Its one operator is known without.
-        if formatter.name != "envoy.formatter.req_without_query" {
-            let list = at.field("formatters");
-            let name = &formatter.name;
-            return Err(list
-                .index(index)
-                .error(format!("formatter {name:?} is not supported by this proxy")));
-        }
-    }
+    self::formatters(at, formatters)?;
     let absent = match omit_empty_values {
         true => Absent::Omitted,
         false => Absent::Shown,
@@ -86,6 +81,21 @@ pub(super) fn substitution(
         )),
         None => Err(at.error("a format is required")),
     }
+}
+
+/// Extensions that operators come from.
+pub(super) fn formatters(at: &At<'_>, list: &[TypedExtensionConfig]) -> Result<(), Rejection> {
+    let at = at.field("formatters");
+    for (index, formatter) in list.iter().enumerate() {
+        // Its one operator is known without.
+        if formatter.name != "envoy.formatter.req_without_query" {
+            let name = &formatter.name;
+            return Err(at
+                .index(index)
+                .error(format!("formatter {name:?} is not supported by this proxy")));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a piece can be written while the exchange goes on.
@@ -149,7 +159,8 @@ fn value(at: &At<'_>, message: &Value, wanted: &mut Wanted) -> Result<Json, Reje
     })
 }
 
-fn pieces(at: &At<'_>, text: &str, wanted: &mut Wanted) -> Result<Vec<Piece>, Rejection> {
+/// Texts with operators.
+pub(super) fn pieces(at: &At<'_>, text: &str, wanted: &mut Wanted) -> Result<Vec<Piece>, Rejection> {
     let cut = command::pieces(at, text)?.into_iter();
     let pieces = cut.map(|piece| match piece {
         command::Piece::Text(plain) => Ok(Piece::Text(plain)),
@@ -173,7 +184,8 @@ fn operator(at: &At<'_>, command: Command<'_>, wanted: &mut Wanted) -> Result<Op
         ("TRAILER" | "RESPONSE_TRAILER", Some(argument)) => {
             Operator::Trailer(field(argument, Query::Kept, &mut wanted.trailers)?)
         }
-        // Nothing in this proxy has any.
+        ("DYNAMIC_METADATA", Some(argument)) if argument.starts_with(SESSION) => of_session(argument),
+        // Nothing else in this proxy has any.
         ("DYNAMIC_METADATA" | "FILTER_STATE" | "UPSTREAM_FILTER_STATE", Some(_)) => Operator::Nothing,
         (_, _) if !command.tail.is_empty() => return Err(unknown()),
         ("START_TIME", format) => Operator::StartTime(time(at, format.unwrap_or(DEFAULT_TIME))?),
@@ -181,6 +193,19 @@ fn operator(at: &At<'_>, command: Command<'_>, wanted: &mut Wanted) -> Result<Op
         ("COMMON_DURATION", Some(argument)) => common_duration(argument).ok_or_else(unknown)?,
         (name, None) => plain(name).or_else(|| address(name)).ok_or_else(unknown)?,
         _ => return Err(unknown()),
+    })
+}
+
+/// What a proxy of datagrams knows of a session.
+fn of_session(argument: &str) -> Operator {
+    Operator::Session(match argument.strip_prefix(SESSION) {
+        Some("cluster_name") => OfSession::Cluster,
+        Some("bytes_received") => OfSession::BytesReceived,
+        Some("bytes_sent") => OfSession::BytesSent,
+        Some("datagrams_received") => OfSession::DatagramsReceived,
+        Some("datagrams_sent") => OfSession::DatagramsSent,
+        Some("errors_sent") => OfSession::ErrorsSent,
+        _ => return Operator::Nothing,
     })
 }
 

@@ -14,12 +14,16 @@ use tokio::net::UdpSocket;
 use tokio::task::AbortHandle;
 use tracing::debug;
 
+use crate::access_log::record::Session as Passed;
+use crate::access_log::stream::About;
+use crate::access_log::{Spoken, StreamLog};
 use crate::clock::{Kind, Timer};
 use crate::config::Snapshot;
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::{Host, HostAddress, HostId};
 use crate::config::stream::UdpProxy;
 use crate::downstream::udp::{BATCH, Sessions};
+use crate::proxy_protocol::Ends;
 use crate::stats::{ClusterCells, UdpCells, WorkerIndex};
 use crate::upstream::Apart;
 use crate::upstream::balance::Choice;
@@ -44,6 +48,8 @@ struct Path {
     proxy: Arc<UdpProxy>,
     cluster: Arc<Cluster>,
     host: Arc<Host>,
+    /// What is written of it, if anything.
+    log: Option<StreamLog>,
 }
 
 impl Session {
@@ -82,6 +88,18 @@ impl Session {
         own.downstream_sess_total.inc();
         own.downstream_sess_active.inc();
         let pool = upstreams.pool(entry, host, Apart::default());
+        let log = log(sessions, snapshot, proxy, client);
+        if let Some(log) = &log {
+            log.note(|record| {
+                record.upstream.host = Some(Arc::clone(host));
+                record.upstream.local = socket.local_addr().ok();
+                record.upstream.is_connected = true;
+                record.session = Some(Passed {
+                    cluster: Some(Arc::clone(cluster)),
+                    ..Passed::default()
+                });
+            });
+        }
         let path = Rc::new(Path {
             worker: worker.index,
             client,
@@ -90,6 +108,7 @@ impl Session {
             proxy: Arc::clone(proxy),
             cluster: Arc::clone(cluster),
             host: Arc::clone(host),
+            log,
         });
         let answers = tokio::task::spawn_local(answers(Rc::downgrade(sessions), Rc::clone(&path)));
         Some(Self {
@@ -105,6 +124,10 @@ impl Session {
         path.moved();
         path.own_cells().downstream_sess_rx_datagrams.inc();
         path.own_cells().downstream_sess_rx_bytes.add(datagram.len() as u64);
+        path.note(|received, _, passed| {
+            passed.datagrams_received += 1;
+            *received += datagram.len() as u64;
+        });
         let cells = path.cells();
         // Past the runtime, which does not know yet that a new socket can be written to.
         match SockRef::from(&path.socket).send(datagram) {
@@ -143,6 +166,16 @@ impl Path {
         self.cluster.stats.cells(self.worker)
     }
 
+    /// Tells the log, if there is one, by what was received and sent so far.
+    fn note(&self, tell: impl FnOnce(&mut u64, &mut u64, &mut Passed)) {
+        if let Some(log) = &self.log {
+            log.note(|record| {
+                let passed = record.session.get_or_insert_default();
+                tell(&mut record.received, &mut record.sent, passed);
+            });
+        }
+    }
+
     fn moved(&self) {
         self.timer
             .set(Kind::Idle, self.timer.clock().now(), self.proxy.idle_timeout);
@@ -172,12 +205,35 @@ impl Path {
                 Ok(()) => {
                     self.own_cells().downstream_sess_tx_datagrams.inc();
                     self.own_cells().downstream_sess_tx_bytes.add(length as u64);
+                    self.note(|_, sent, passed| {
+                        passed.datagrams_sent += 1;
+                        *sent += length as u64;
+                    });
                 }
-                Err(_) => self.own_cells().downstream_sess_tx_errors.inc(),
+                Err(_) => {
+                    self.own_cells().downstream_sess_tx_errors.inc();
+                    self.note(|_, _, passed| passed.errors_sent += 1);
+                }
             }
         }
         ControlFlow::Continue(())
     }
+}
+
+/// What is written of a session.
+fn log(sessions: &Sessions, snapshot: &Snapshot, proxy: &UdpProxy, client: SocketAddr) -> Option<StreamLog> {
+    let (logs, worker) = (proxy.access_logs.as_ref()?, &sessions.worker);
+    let local = sessions.socket.local_addr().ok()?;
+    let ends = Ends { client, local };
+    let about = About {
+        listener: Arc::clone(snapshot.listeners.get(&sessions.name)?),
+        chain: "".into(),
+        ends,
+        direct: ends,
+        server_name: None,
+        spoken: Spoken::Datagrams,
+    };
+    Some(StreamLog::new(worker, logs, about, worker.clock.now()))
 }
 
 /// Hands answers back until the session has stood still for too long. It does not keep the sessions: they end it.

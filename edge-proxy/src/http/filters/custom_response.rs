@@ -85,7 +85,9 @@ impl<'a> Replacing<'a> {
                 let audience = kept.as_ref().map_or(Audience::Http, |kept| kept.audience);
                 let body = body.as_ref().map(|body| {
                     let connection = &exchange.connection;
-                    access_log::body(body, connection, head, view.status, view.fields)
+                    let manager = connection.manager();
+                    let about = (&*connection.worker, access_log::Client::of(connection, &manager));
+                    access_log::body(body, about, head, view.status, view.fields)
                 });
                 let status = status.unwrap_or(view.status);
                 let mut answer = local_reply::text(status, body.unwrap_or_default().into(), None, audience);

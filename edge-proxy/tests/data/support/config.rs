@@ -202,6 +202,7 @@ pub(crate) fn listener(chains: FilterChains) -> Arc<Listener> {
         chains,
         udp: None,
         proxy_protocol: None,
+        unmatched_logs: None,
         inspects_tls: false,
         per_connection_buffer_limit: 32 * 1024,
         handshake_timeout: Duration::from_secs(10),
