@@ -75,6 +75,12 @@ fn with_policies(out: &mut impl Write) -> Result<()> {
             millis(from_scratch(&world_with(1_000, each)))
         )?;
     }
+    let alike = world::yaml(1_000) + &world::alike(1_000);
+    writeln!(
+        out,
+        "| from scratch with a BackendTrafficPolicy and a SecurityPolicy on each route that all say the same | 1000 | {:.1} ms |",
+        millis(from_scratch(&alike))
+    )?;
     for (what, place) in [("one route", Where::Route(4_711)), ("all routes", Where::Gateway)] {
         writeln!(
             out,

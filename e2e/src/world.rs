@@ -3,7 +3,7 @@
 
 mod policies;
 
-pub use policies::{Where, policies, policy};
+pub use policies::{Where, alike, policies, policy};
 
 use std::fmt::Write;
 

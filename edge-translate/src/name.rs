@@ -5,8 +5,10 @@
 //! is names that people choose (namespaces, Gateways, routes, Services, hostnames); generated names that come and go, such
 //! as those of EndpointSlices, stay out.
 
+mod alike;
 mod context;
 mod id;
+mod numbered;
 mod outside;
 mod placement;
 mod set;

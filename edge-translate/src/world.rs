@@ -4,21 +4,25 @@
 //! touches nothing.
 
 use crate::{
-    api::{self, EndpointSlice, Kind, Object, ObjectKey, ReferenceGrant, Timestamp},
+    api::{self, EndpointSlice, Kind, Object, ObjectKey, ParentReference, ReferenceGrant, Timestamp},
     engine::{key::Key, unit::Subject},
     fact::{Fetched, FoundModule, MachinePort},
     name::{
-        BackendId, BackendKind, BackendPort, BackendSets, Context, ContextId, Decisions, EndpointsId, Extension,
-        ExtensionId, FilterSettingsId, FleetId, Id, InstanceId, Interner, ModuleId, Placement, PlacementId,
-        PolicyInstance, Security, SecurityId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        Ancestor, BackendId, BackendKind, BackendPort, BackendSets, Decisions, EndpointsId, FleetId, Id, Interner,
+        ModuleId, Placement, PlacementId, Sym, Target, VariantId,
     },
     settings::Settings,
 };
-use edge_ir::{AppProtocol, ClusterName, EndpointSetName, FilterSettings, PatchFailure, PortProtocol, RouteFilters};
+use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PatchFailure, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{cell::RefCell, fmt::Write, sync::Arc};
+use std::{
+    cell::{RefCell, RefMut},
+    fmt::Write,
+    sync::Arc,
+};
 
+mod ancestors;
 mod covers;
 mod outside;
 mod places;
@@ -46,7 +50,7 @@ pub(crate) struct Touched {
     /// What appeared, changed or went.
     pub(crate) subjects: SmallVec<[Subject; 2]>,
     /// Units for which something is another that nobody else asks for.
-    pub(crate) units: SmallVec<[Key; 1]>,
+    pub(crate) units: SmallVec<[Key; 2]>,
     /// An object that was there is another, or gone.
     pub(crate) replaced: bool,
 }
@@ -78,6 +82,8 @@ pub(crate) struct World {
     sets: RefCell<BackendSets>,
     /// Names of clusters, each made once however many routes use it.
     cluster_names: RefCell<FxHashMap<BackendId, ClusterName>>,
+    /// Ancestors of policies as statuses write them.
+    parent_references: RefCell<FxHashMap<Ancestor, Arc<ParentReference>>>,
     settings: Arc<Settings>,
     objects: FxHashMap<(Kind, Id), Object>,
     grants: FxHashMap<Sym, ByName<ReferenceGrant>>,
@@ -106,6 +112,7 @@ impl World {
             decisions: RefCell::default(),
             sets: RefCell::default(),
             cluster_names: RefCell::default(),
+            parent_references: RefCell::default(),
             settings: Arc::new(settings),
             objects: FxHashMap::default(),
             grants: FxHashMap::default(),
@@ -147,9 +154,10 @@ impl World {
         }
     }
 
-    /// How much was numbered: names, decisions, and names of clusters.
+    /// How much was numbered: names, decisions, and names of clusters and ancestors.
     pub(crate) fn numbers(&self) -> usize {
-        self.names.borrow().len() + self.decisions.borrow().len() + self.cluster_names.borrow().len()
+        let written = self.cluster_names.borrow().len() + self.parent_references.borrow().len();
+        self.names.borrow().len() + self.decisions.borrow().len() + written
     }
 
     /// The controller's settings.
@@ -191,84 +199,9 @@ impl World {
         }
     }
 
-    /// The number of a context.
-    pub(crate) fn context_id(&self, context: Context) -> ContextId {
-        self.decisions.borrow_mut().context_id(context)
-    }
-
-    /// The number of an instance that policies ask for.
-    pub(crate) fn instance_id(&self, instance: PolicyInstance) -> InstanceId {
-        self.decisions.borrow_mut().instance_id(instance)
-    }
-
-    /// The instance behind a number.
-    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
-        self.decisions.borrow().instance(id)
-    }
-
-    /// The number of what policies extend requests by.
-    pub(crate) fn extension_id(&self, extension: Extension) -> ExtensionId {
-        self.decisions.borrow_mut().extension_id(extension)
-    }
-
-    /// What policies extend requests by.
-    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
-        self.decisions.borrow().extension(id)
-    }
-
-    /// The number of what a policy says of security.
-    pub(crate) fn security_id(&self, security: Security) -> SecurityId {
-        self.decisions.borrow_mut().security_id(security)
-    }
-
-    /// What a policy says of security.
-    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
-        self.decisions.borrow().security(id)
-    }
-
-    /// The number of what a policy says of traffic.
-    pub(crate) fn traffic_id(&self, traffic: Traffic) -> TrafficId {
-        self.decisions.borrow_mut().traffic_id(traffic)
-    }
-
-    /// What a policy says of traffic.
-    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
-        self.decisions.borrow().traffic(id)
-    }
-
-    /// What the filters of policies do together for a route.
-    pub(crate) fn filters_of(&self, security: SecurityId, extension: ExtensionId, traffic: TrafficId) -> RouteFilters {
-        self.decisions.borrow_mut().filters_of(security, extension, traffic)
-    }
-
-    /// The number of the settings of a filter's instance.
-    pub(crate) fn filter_settings_id(&self, settings: FilterSettings) -> FilterSettingsId {
-        self.decisions.borrow_mut().filter_settings_id(settings)
-    }
-
-    /// The settings of a filter's instance.
-    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
-        self.decisions.borrow().filter_settings(id)
-    }
-
-    /// What tells an instance of a filter by its settings.
-    pub(crate) fn filter_settings_name(&self, id: FilterSettingsId) -> String {
-        self.decisions.borrow().filter_settings_name(id)
-    }
-
-    /// The context behind a number.
-    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
-        self.decisions.borrow().context(id)
-    }
-
-    /// The number of a variant.
-    pub(crate) fn variant_id(&self, variant: Variant) -> VariantId {
-        self.decisions.borrow_mut().variant_id(variant)
-    }
-
-    /// The variant behind a number.
-    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
-        self.decisions.borrow().variant(id)
+    /// What policies decide.
+    pub(crate) fn decisions(&self) -> RefMut<'_, Decisions> {
+        self.decisions.borrow_mut()
     }
 
     /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in
@@ -317,7 +250,7 @@ impl World {
 
     /// What stands behind the name of a cluster for what a context changes about it.
     pub(crate) fn variant_suffix(&self, variant: VariantId) -> String {
-        self.decisions.borrow().suffix(variant)
+        self.decisions.borrow_mut().suffix(variant).to_owned()
     }
 
     fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
@@ -336,7 +269,8 @@ impl World {
             AppProtocol::Http1 => "",
             AppProtocol::Http2 => "/http2",
         };
-        let variant = self.decisions.borrow().suffix(backend.variant);
+        let mut decisions = self.decisions.borrow_mut();
+        let variant = decisions.suffix(backend.variant);
         // Every backend has one, and the formatter would take ten times as long.
         let mut text = String::with_capacity(kind.word().len() + namespace.len() + name.len() + variant.len() + 24);
         text.push_str(kind.word());
@@ -348,7 +282,7 @@ impl World {
             // Writing to a String can't fail.
             let _ = write!(text, "/{port}");
         }
-        for part in [transport, protocol, &*variant] {
+        for part in [transport, protocol, variant] {
             text.push_str(part);
         }
         text.into()

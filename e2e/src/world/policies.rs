@@ -75,6 +75,46 @@ pub fn policy(place: Where, version: Version) -> String {
     text
 }
 
+/// A BackendTrafficPolicy and a SecurityPolicy on each route that all say the same, as teams do who copy them.
+pub fn alike(routes: usize) -> String {
+    let mut text = String::new();
+    for place in (0..routes).map(Where::Route) {
+        push(&mut text, "BackendTrafficPolicy", place, ALIKE_TRAFFIC);
+        push(&mut text, "SecurityPolicy", place, ALIKE_SECURITY);
+    }
+    text
+}
+
+const ALIKE_TRAFFIC: &str = "  timeout:
+    http:
+      requestTimeout: 5s
+  retry:
+    numRetries: 3
+    retryOn:
+      triggers:
+      - connect-failure
+  loadBalancer:
+    type: RoundRobin
+  circuitBreaker:
+    maxConnections: 1000
+";
+
+const ALIKE_SECURITY: &str = "  cors:
+    allowOrigins:
+    - https://www.example.com
+    allowMethods:
+    - GET
+    - POST
+    maxAge: 10m
+  authorization:
+    defaultAction: Deny
+    rules:
+    - action: Allow
+      principal:
+        clientCIDRs:
+        - 10.0.0.0/8
+";
+
 fn security(place: Where) -> String {
     let third = place.number() % 250;
     format!(

@@ -24,7 +24,7 @@ cluster_settings! {
 }
 
 /// Retries.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
     /// How often.
@@ -42,7 +42,7 @@ pub struct Retry {
 }
 
 /// After what a request is tried again.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryOn {
     /// Named conditions.
@@ -54,7 +54,7 @@ pub struct RetryOn {
 }
 
 /// Limits of one try.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PerRetry {
     /// Its time.
@@ -66,7 +66,7 @@ pub struct PerRetry {
 }
 
 /// The wait between tries.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackOff {
     /// Shortest; 100 ms when absent.
@@ -78,7 +78,7 @@ pub struct BackOff {
 }
 
 /// PROXY header for the backend.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyProtocol {
     /// Its version.
@@ -94,7 +94,7 @@ open_enum! {
 }
 
 /// TCP keepalive.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpKeepalive {
     /// Unanswered probes until a connection is dead.
@@ -109,7 +109,7 @@ pub struct TcpKeepalive {
 }
 
 /// Limits of a backend.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitBreaker {
     /// Connections.
@@ -136,7 +136,7 @@ pub struct CircuitBreaker {
 }
 
 /// Limits of one endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PerEndpointLimits {
     /// Connections.
@@ -145,7 +145,7 @@ pub struct PerEndpointLimits {
 }
 
 /// Retries as a share of the requests.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryBudget {
     /// The share.
@@ -156,7 +156,7 @@ pub struct RetryBudget {
 }
 
 /// Time limits towards a backend.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeout {
     /// Of connections.
@@ -168,7 +168,7 @@ pub struct Timeout {
 }
 
 /// Time limits of connections.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpTimeout {
     /// For connecting; 10 s when absent.
@@ -177,7 +177,7 @@ pub struct TcpTimeout {
 }
 
 /// Time limits of requests.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpTimeout {
     /// Idle connection; 1 h when absent.
@@ -198,7 +198,7 @@ pub struct HttpTimeout {
 }
 
 /// Buffers and preconnecting.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendConnection {
     /// Soft limit of buffers; 32 KiB when absent.
@@ -213,7 +213,7 @@ pub struct BackendConnection {
 }
 
 /// Connections ahead of need.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconnect {
     /// For each endpoint.
@@ -225,7 +225,7 @@ pub struct Preconnect {
 }
 
 /// Name resolution.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dns {
     /// How often; 30 s when absent.
@@ -251,7 +251,7 @@ open_enum! {
 }
 
 /// HTTP/2.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Http2Settings {
     /// Window of a stream; 64 KiB when absent.
@@ -280,7 +280,7 @@ open_enum! {
 }
 
 /// Pings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Http2Keepalive {
     /// Time between pings.

@@ -7,7 +7,7 @@ use crate::api::route_filter::one;
 use crate::api::text::{DurationText, is_default, open_enum};
 
 /// Active and passive health checks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheck {
     /// Probes.
@@ -22,7 +22,7 @@ pub struct HealthCheck {
 }
 
 /// Probes of an endpoint.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActiveHealthCheck {
     /// Time for an answer.
@@ -69,7 +69,7 @@ open_enum! {
 }
 
 /// A probe by HTTP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpHealthCheck {
     /// Host header.
@@ -95,7 +95,7 @@ pub struct HttpHealthCheck {
 }
 
 /// Bytes of a probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheckPayload {
     /// Which member is set.
@@ -117,7 +117,7 @@ open_enum! {
 }
 
 /// A probe by TCP.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TcpHealthCheck {
     /// What is sent; connecting is enough when absent.
@@ -129,7 +129,7 @@ pub struct TcpHealthCheck {
 }
 
 /// A probe by gRPC.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GrpcHealthCheck {
     /// The service; the whole server when absent.
@@ -138,7 +138,7 @@ pub struct GrpcHealthCheck {
 }
 
 /// Another place for probes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheckOverrides {
     /// Port.
@@ -147,7 +147,7 @@ pub struct HealthCheckOverrides {
 }
 
 /// Lessons from traffic.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PassiveHealthCheck {
     /// Counts local and remote errors apart.

@@ -7,7 +7,7 @@ use crate::api::string_map::StringMap;
 use crate::api::text::{DurationText, is_default, open_enum};
 
 /// How an endpoint is chosen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadBalancer {
     /// Algorithm.
@@ -45,7 +45,7 @@ open_enum! {
 }
 
 /// What is hashed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsistentHash {
     /// Which member is set.
@@ -80,7 +80,7 @@ open_enum! {
 }
 
 /// A header or parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamedField {
     /// Its name.
@@ -88,7 +88,7 @@ pub struct NamedField {
 }
 
 /// A cookie that is hashed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HashCookie {
     /// Its name.
@@ -102,7 +102,7 @@ pub struct HashCookie {
 }
 
 /// Weights from load reports.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendUtilization {
     /// Reports ignored at first; 10 s when absent.
@@ -129,7 +129,7 @@ pub struct BackendUtilization {
 }
 
 /// Load reports by a stream of their own.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutOfBandReporting {
     /// How often.
@@ -144,7 +144,7 @@ pub struct OutOfBandReporting {
 }
 
 /// The client names the endpoint.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointOverride {
     /// Where its address is, first hit wins.
@@ -153,7 +153,7 @@ pub struct EndpointOverride {
 }
 
 /// Where the address of an endpoint is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointOverrideSource {
     /// A header.
@@ -162,7 +162,7 @@ pub struct EndpointOverrideSource {
 }
 
 /// New endpoints begin slowly.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlowStart {
     /// How long.
@@ -170,7 +170,7 @@ pub struct SlowStart {
 }
 
 /// Traffic by zones.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneAware {
     /// The proxy's own zone first.
@@ -182,7 +182,7 @@ pub struct ZoneAware {
 }
 
 /// The proxy's own zone first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreferLocalZone {
     /// Nothing else.
@@ -197,7 +197,7 @@ pub struct PreferLocalZone {
 }
 
 /// Only the proxy's own zone.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForceLocalZone {
     /// Endpoints needed for it.
@@ -206,7 +206,7 @@ pub struct ForceLocalZone {
 }
 
 /// The weight of a zone.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WeightedZone {
     /// The zone.

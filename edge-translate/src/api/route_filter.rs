@@ -98,7 +98,7 @@ backend_ref! {
 }
 
 /// A share.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fraction {
     /// Part.

@@ -143,6 +143,12 @@ impl<'a, K: MemoKey, V: PartialEq> Reads<'a, K, V> {
         self.memo.node(id)?.value.as_ref()
     }
 
+    /// How much was read so far.
+    pub(crate) fn count(&self) -> usize {
+        let seen = self.seen.borrow();
+        seen.known.len() + seen.new.len()
+    }
+
     fn see(&self, key: K) -> Option<NodeId> {
         let id = self.memo.find(&key);
         let mut seen = self.seen.borrow_mut();

@@ -9,13 +9,12 @@ use super::{
     value::Value,
 };
 use crate::{
-    api::{self, CustomObject, Kind, LocalObjectRef, Object, Timestamp},
+    api::{self, CustomObject, Kind, LocalObjectRef, Object, ParentReference, Timestamp},
     fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
-        Ancestor, BackendId, BackendPort, BackendSet, Context, ContextId, EndpointsId, Extension, ExtensionId,
-        FilterKey, FilterOwner, FilterSettingsId, FleetId, HostId, Id, InstanceId, ListenerId, OutsideService,
-        Placement, PlacementId, PolicyId, PolicyInstance, RouteId, RouteKind, Security, SecurityId, SetMember,
-        SocketId, Sym, Target, Traffic, TrafficId, Variant, VariantId,
+        Ancestor, BackendId, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
+        ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember, SocketId, Sym,
+        Target,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -35,9 +34,13 @@ use crate::{
     settings::Settings,
     world::{Cover, World},
 };
-use edge_ir::{ClusterName, EndpointSetName, FilterId, FilterSettings, PatchFailure, PortProtocol, RouteFilters};
+use edge_ir::{ClusterName, EndpointSetName, FilterId, PatchFailure, PortProtocol};
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+mod decided;
+
+pub(crate) use decided::Reading;
 
 /// The only way from a unit to the world and to other units.
 pub(crate) struct Reader<'a> {
@@ -397,81 +400,6 @@ impl<'a> Reader<'a> {
         self.faults.of(kind, id)
     }
 
-    /// The number of what policies decide. Numbers are no input: they change for nobody.
-    pub(crate) fn context_id(&self, context: Context) -> ContextId {
-        self.world.context_id(context)
-    }
-
-    /// What a number of a context stands for.
-    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
-        self.world.context(id)
-    }
-
-    /// The number of an instance that policies ask for.
-    pub(crate) fn instance_id(&self, instance: PolicyInstance) -> InstanceId {
-        self.world.instance_id(instance)
-    }
-
-    /// The instance behind a number.
-    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
-        self.world.instance(id)
-    }
-
-    /// The number of what policies extend requests by.
-    pub(crate) fn extension_id(&self, extension: Extension) -> ExtensionId {
-        self.world.extension_id(extension)
-    }
-
-    /// What policies extend requests by.
-    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
-        self.world.extension(id)
-    }
-
-    /// The number of what a policy says of security.
-    pub(crate) fn security_id(&self, security: Security) -> SecurityId {
-        self.world.security_id(security)
-    }
-
-    /// What a policy says of security.
-    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
-        self.world.security(id)
-    }
-
-    /// The number of what a policy says of traffic.
-    pub(crate) fn traffic_id(&self, traffic: Traffic) -> TrafficId {
-        self.world.traffic_id(traffic)
-    }
-
-    /// What a policy says of traffic.
-    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
-        self.world.traffic(id)
-    }
-
-    /// What the filters of policies do together for a route.
-    pub(crate) fn filters_of(&self, security: SecurityId, extension: ExtensionId, traffic: TrafficId) -> RouteFilters {
-        self.world.filters_of(security, extension, traffic)
-    }
-
-    /// The number of the settings of a filter's instance.
-    pub(crate) fn filter_settings_id(&self, settings: FilterSettings) -> FilterSettingsId {
-        self.world.filter_settings_id(settings)
-    }
-
-    /// The settings of a filter's instance.
-    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
-        self.world.filter_settings(id)
-    }
-
-    /// The number of what changes about a cluster.
-    pub(crate) fn variant_id(&self, variant: Variant) -> VariantId {
-        self.world.variant_id(variant)
-    }
-
-    /// What a number of a variant stands for.
-    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
-        self.world.variant(id)
-    }
-
     /// The set of some backends. Sets are no input: what is in one never changes.
     pub(crate) fn backend_set(&self, members: Vec<SetMember>) -> BackendPort {
         self.world.backend_set(members)
@@ -532,10 +460,15 @@ impl<'a> Reader<'a> {
                 Some(of) => Arc::clone(&of.instance.id.owner),
                 None => Arc::default(),
             },
-            Some(FilterOwner::Settings(settings)) => self.world.filter_settings_name(settings).into(),
+            Some(FilterOwner::Settings(settings)) => self.world.decisions().filter_settings_name(settings).into(),
             Some(FilterOwner::Part(part)) => part.into(),
         };
         FilterId { kind: key.kind, owner }
+    }
+
+    /// An ancestor of a policy as it is written down.
+    pub(crate) fn parent_reference(&self, ancestor: Ancestor) -> Arc<ParentReference> {
+        self.world.parent_reference(ancestor)
     }
 
     /// The word for a name.

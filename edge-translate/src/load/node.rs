@@ -91,17 +91,22 @@ impl<'a> Node<'a> {
             },
             Value::String(text) => Data::Text(Cow::Borrowed(text)),
             Value::Array(items) => Data::Seq(items.iter().map(Node::from_value).collect()),
-            Value::Object(map) => Data::Map(
-                map.iter()
-                    .map(|(key, value)| Entry {
-                        at: 0,
-                        key: Cow::Borrowed(key),
-                        value: Node::from_value(value),
-                    })
-                    .collect(),
-            ),
+            Value::Object(map) => return Node::from_fields(map),
         };
         Node { at: 0, data }
+    }
+
+    /// The same of a mapping with these fields.
+    pub(crate) fn from_fields(fields: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Self {
+        let entries = fields.into_iter().map(|(key, value)| Entry {
+            at: 0,
+            key: Cow::Borrowed(key),
+            value: Node::from_value(value),
+        });
+        Node {
+            at: 0,
+            data: Data::Map(entries.collect()),
+        }
     }
 
     /// The same data as JSON.

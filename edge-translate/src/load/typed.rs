@@ -32,9 +32,19 @@ impl Mistyped {
 /// Reads free JSON as a type. Null members count as absent, and a field that the type doesn't know is passed over: the
 /// reader of the document has told of it. A number isn't text here, as for an API server.
 pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, Mistyped> {
-    let node = Node::from_value(value);
+    of_node(&Node::from_value(value))
+}
+
+/// The same of a mapping with these fields.
+pub(crate) fn typed_fields<'a, T: DeserializeOwned>(
+    fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
+) -> Result<T, Mistyped> {
+    of_node(&Node::from_fields(fields))
+}
+
+fn of_node<T: DeserializeOwned>(node: &Node<'_>) -> Result<T, Mistyped> {
     let odd = RefCell::new(Vec::new());
-    let read = T::deserialize(Reader::new(&node, &odd)).map_err(|error| Mistyped {
+    let read = T::deserialize(Reader::new(node, &odd)).map_err(|error| Mistyped {
         path: error.place.map(|(_, path)| path).unwrap_or_default(),
         message: error.message,
     })?;

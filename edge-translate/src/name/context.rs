@@ -8,9 +8,14 @@
 
 use super::{
     BackendId, FilterKey, Id, OutsideService, Placement, Sym,
+    alike::Alike,
+    numbered::Numbered,
     placement::{hashed, is_default},
 };
-use crate::fact::WantedModule;
+use crate::{
+    api::{BackendTrafficPolicy, Generic},
+    fact::WantedModule,
+};
 use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilter, RouteFilters,
     RouteTraffic, Timeout, UpstreamSettings, ZonePreference,
@@ -18,7 +23,7 @@ use edge_ir::{
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::{hash::Hash, sync::Arc};
+use std::{cell::OnceCell, sync::Arc};
 
 #[cfg(test)]
 mod tests;
@@ -328,6 +333,15 @@ fn settings_name(settings: &FilterSettings) -> String {
     }
 }
 
+/// What is made of a variant once, however many clusters have it.
+#[derive(Debug, Default)]
+struct Made {
+    /// What tells its clusters from those of the backend itself.
+    suffix: OnceCell<String>,
+    /// What it says of endpoints.
+    placement: OnceCell<PlacementId>,
+}
+
 /// The numbers of all contexts and variants that there were. Like names they only grow, by each new decision, until the
 /// engine begins anew.
 #[derive(Debug, Default)]
@@ -338,10 +352,18 @@ pub(crate) struct Decisions {
     security: Numbered<Security>,
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
+    /// What was made of each variant, by its number.
+    made: Vec<Made>,
+    /// Variants of what policies of traffic say, by who encrypts and under which name clusters are counted.
+    of_traffic: FxHashMap<(Encryption, Option<Arc<str>>, TrafficId), VariantId>,
     placements: Numbered<Placement>,
     filters: Numbered<FilterSettings>,
     /// What the filters of policies do together, by who brings them.
     together: FxHashMap<(SecurityId, ExtensionId, TrafficId), RouteFilters>,
+    /// What policies of traffic say that depends on nothing else.
+    pub(crate) traffic_alike: Alike<BackendTrafficPolicy, TrafficId>,
+    /// The same of security.
+    pub(crate) security_alike: Alike<Generic, SecurityId>,
     modules: Vec<Arc<WantedModule>>,
     module_numbers: FxHashMap<Arc<WantedModule>, ModuleId>,
 }
@@ -356,9 +378,13 @@ impl Decisions {
             security,
             traffic,
             variants,
+            made: _,
+            of_traffic: _,
             placements,
             filters,
             together,
+            traffic_alike,
+            security_alike,
             modules,
             module_numbers: _,
         } = self;
@@ -371,6 +397,8 @@ impl Decisions {
             + placements.len()
             + filters.len()
             + together.len()
+            + traffic_alike.len()
+            + security_alike.len()
             + modules.len()
     }
 
@@ -477,6 +505,40 @@ impl Decisions {
         VariantId(self.variants.number(variant))
     }
 
+    /// The number of what a policy of traffic changes about clusters.
+    pub(crate) fn variant_of(
+        &mut self,
+        encryption: Encryption,
+        stat_name: Option<&Arc<str>>,
+        traffic: TrafficId,
+    ) -> VariantId {
+        let by = (encryption, stat_name.cloned(), traffic);
+        if let Some(known) = self.of_traffic.get(&by) {
+            return *known;
+        }
+        let traffic = self.traffic(traffic);
+        let id = self.variant_id(Variant {
+            encryption,
+            load_balancing: traffic.load_balancing.clone(),
+            placement: Arc::clone(&traffic.placement),
+            zone_preference: traffic.zone_preference,
+            routing: traffic.routing,
+            upstream: Arc::clone(&traffic.upstream),
+            stat_name: stat_name.cloned(),
+        });
+        self.of_traffic.insert(by, id);
+        id
+    }
+
+    /// What was made of a variant before.
+    fn made(&mut self, id: VariantId) -> &Made {
+        let place = id.0 as usize;
+        if self.made.len() <= place {
+            self.made.resize_with(self.variants.len(), Made::default);
+        }
+        &self.made[place]
+    }
+
     /// The variant behind a number.
     pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
         self.variants.value(id.0)
@@ -487,8 +549,12 @@ impl Decisions {
         if variant == VariantId::OWN {
             return PlacementId::OWN;
         }
-        let placement = Arc::clone(&self.variant(variant).placement);
-        PlacementId(self.placements.number(Placement::clone(&placement)))
+        if let Some(known) = self.made(variant).placement.get() {
+            return *known;
+        }
+        let placement = Placement::clone(&self.variant(variant).placement);
+        let id = PlacementId(self.placements.number(placement));
+        *self.made(variant).placement.get_or_init(|| id)
     }
 
     /// What is said of endpoints.
@@ -520,52 +586,11 @@ impl Decisions {
     }
 
     /// What a variant adds to the name of a cluster.
-    pub(crate) fn suffix(&self, id: VariantId) -> String {
-        match id {
-            VariantId::OWN => String::new(),
-            id => self.variant(id).suffix(),
+    pub(crate) fn suffix(&mut self, id: VariantId) -> &str {
+        if id == VariantId::OWN {
+            return "";
         }
-    }
-}
-
-/// Values with numbers from 1; 0 is the default value.
-#[derive(Debug)]
-struct Numbered<T> {
-    values: Vec<Arc<T>>,
-    numbers: FxHashMap<Arc<T>, u32>,
-}
-
-impl<T: Default> Default for Numbered<T> {
-    fn default() -> Self {
-        Self {
-            values: vec![Arc::default()],
-            numbers: FxHashMap::default(),
-        }
-    }
-}
-
-impl<T: Default + Eq + Hash> Numbered<T> {
-    fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    fn number(&mut self, value: T) -> u32 {
-        if value == T::default() {
-            return 0;
-        }
-        if let Some(number) = self.numbers.get(&value) {
-            return *number;
-        }
-        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-        let value = Arc::new(value);
-        self.values.push(Arc::clone(&value));
-        self.numbers.insert(value, number);
-        number
-    }
-
-    /// Numbers come from here alone. One that doesn't is a bug, which costs the unit that has it (`engine/faults`): the
-    /// default would say that no policy decides anything, and open what is protected.
-    fn value(&self, number: u32) -> Arc<T> {
-        Arc::clone(&self.values[number as usize])
+        let variant = self.variant(id);
+        self.made(id).suffix.get_or_init(|| variant.suffix())
     }
 }

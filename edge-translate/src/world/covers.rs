@@ -36,7 +36,7 @@ type Target = (Kind, Id);
 #[derive(Default)]
 pub(super) struct Covers {
     /// Over each object that has any, sorted.
-    over: FxHashMap<Target, SmallVec<[Cover; 1]>>,
+    over: FxHashMap<Target, SmallVec<[Cover; 2]>>,
     /// The other end.
     policies: FxHashMap<PolicyId, Pointing>,
     /// Policies that choose among objects of a kind, in a namespace or in every one.
@@ -45,11 +45,27 @@ pub(super) struct Covers {
     candidates: BTreeSet<Target>,
 }
 
-/// What a policy points at.
+/// What a policy points at. Nearly every policy names one object, which takes no allocation.
 #[derive(Default)]
 struct Pointing {
     selectors: Vec<Selector>,
-    covers: BTreeSet<(Target, Cover)>,
+    /// What it names, sorted.
+    named: SmallVec<[(Target, Cover); 1]>,
+    /// What it chooses, which may be all there is.
+    chosen: BTreeSet<(Target, Cover)>,
+}
+
+impl Pointing {
+    fn covers(&self) -> impl Iterator<Item = &(Target, Cover)> {
+        self.named.iter().chain(&self.chosen)
+    }
+
+    fn has(&self, cover: &(Target, Cover)) -> bool {
+        match cover.1.is_chosen {
+            true => self.chosen.contains(cover),
+            false => self.named.contains(cover),
+        }
+    }
 }
 
 impl Covers {
@@ -120,9 +136,9 @@ impl World {
         self.covers.over.get(&(kind, id)).map_or(&[], |over| over)
     }
 
-    /// What a policy is over, parts of objects included, sorted.
+    /// What a policy is over, parts of objects included, in no order.
     pub(crate) fn covered_by(&self, policy: PolicyId) -> impl Iterator<Item = (Kind, Id, Option<Sym>)> {
-        let covers = self.covers.policies.get(&policy).into_iter().flat_map(|p| &p.covers);
+        let covers = self.covers.policies.get(&policy).into_iter().flat_map(Pointing::covers);
         covers.map(|((kind, id), cover)| (*kind, *id, cover.section))
     }
 
@@ -140,13 +156,13 @@ impl World {
         } else if is_choosable(kind) {
             let (was, now) = (labels(was), labels(now));
             match was == now {
-                true => Vec::new(),
+                true => SmallVec::new(),
                 false => self.turn_candidate((kind, id), now.as_ref()),
             }
         } else if was.or(now).and_then(written).is_some() {
             self.turn_policy(PolicyId { kind, id }, now.and_then(written))
         } else {
-            Vec::new()
+            SmallVec::new()
         };
         for ((kind, id), policy) in turned {
             if is_in_force(policy.kind) || policy.kind == Kind::CustomPolicy {
@@ -161,42 +177,41 @@ impl World {
     }
 
     /// Takes what a policy points at; returns the objects for which that makes a difference.
-    fn turn_policy(&mut self, policy: PolicyId, now: Option<Written<'_>>) -> Vec<(Target, PolicyId)> {
+    fn turn_policy(&mut self, policy: PolicyId, now: Option<Written<'_>>) -> SmallVec<[(Target, PolicyId); 1]> {
         let was = self.covers.policies.remove(&policy).unwrap_or_default();
-        let now = now.map(|written| self.pointing(policy, written, &was));
-        let nothing = BTreeSet::new();
-        let covers = now.as_ref().map_or(&nothing, |now| &now.covers);
-        let mut turned = Vec::new();
-        for (target, cover) in was.covers.difference(covers) {
-            self.covers.remove(*target, *cover);
-            turned.push(*target);
+        let pointing = now.map(|written| self.pointing(policy, written, &was));
+        let is_here = pointing.is_some();
+        let now = pointing.unwrap_or_default();
+        let mut turned: SmallVec<[(Target, PolicyId); 1]> = SmallVec::new();
+        for cover @ (target, of) in was.covers() {
+            if !now.has(cover) {
+                self.covers.remove(*target, *of);
+                turned.push((*target, policy));
+            }
         }
-        for (target, cover) in covers.difference(&was.covers) {
-            self.covers.add(*target, *cover);
-            turned.push(*target);
+        for cover @ (target, of) in now.covers() {
+            if !was.has(cover) {
+                self.covers.add(*target, *of);
+                turned.push((*target, policy));
+            }
         }
         self.covers.note_chooser(policy, &was.selectors, Presence::Gone);
-        if let Some(now) = now {
-            self.covers.note_chooser(policy, &now.selectors, Presence::Here);
+        self.covers.note_chooser(policy, &now.selectors, Presence::Here);
+        if is_here {
             self.covers.policies.insert(policy, now);
         }
         turned.sort_unstable();
         turned.dedup();
-        turned.into_iter().map(|target| (target, policy)).collect()
+        turned
     }
 
     fn pointing(&self, policy: PolicyId, written: Written<'_>, was: &Pointing) -> Pointing {
         let selectors = written.selectors();
-        let mut covers: BTreeSet<_> = match was.selectors == selectors {
-            true => was
-                .covers
-                .iter()
-                .filter(|(_, cover)| cover.is_chosen)
-                .copied()
-                .collect(),
+        let chosen = match was.selectors == selectors {
+            true => was.chosen.clone(),
             false => self.choose(policy, &selectors),
         };
-        covers.extend(written.named().into_iter().map(|target| {
+        let named = written.named().into_iter().map(|target| {
             let id = Id {
                 namespace: policy.id.namespace,
                 name: self.sym(target.name),
@@ -207,8 +222,15 @@ impl World {
                 is_chosen: false,
             };
             ((target.kind, id), cover)
-        }));
-        Pointing { selectors, covers }
+        });
+        let mut named: SmallVec<[(Target, Cover); 1]> = named.collect();
+        named.sort_unstable();
+        named.dedup();
+        Pointing {
+            selectors,
+            named,
+            chosen,
+        }
     }
 
     /// What selectors choose among all objects.
@@ -230,7 +252,7 @@ impl World {
     }
 
     /// Takes the labels of an object, or that it is gone.
-    fn turn_candidate(&mut self, target: Target, labels: Option<&StringMap>) -> Vec<(Target, PolicyId)> {
+    fn turn_candidate(&mut self, target: Target, labels: Option<&StringMap>) -> SmallVec<[(Target, PolicyId); 1]> {
         match labels {
             Some(_) => self.covers.candidates.insert(target),
             None => self.covers.candidates.remove(&target),
@@ -249,17 +271,17 @@ impl World {
             .covers
             .choosers_of(target)
             .partition(|policy| labels.is_some_and(|labels| is_chosen(*policy, labels)));
-        let mut turned = Vec::new();
+        let mut turned = SmallVec::new();
         for policy in choosers {
             let pointing = self.covers.policies.get_mut(&policy);
-            if pointing.is_some_and(|p| p.covers.insert((target, choosing(policy)))) {
+            if pointing.is_some_and(|p| p.chosen.insert((target, choosing(policy)))) {
                 self.covers.add(target, choosing(policy));
                 turned.push((target, policy));
             }
         }
         for policy in others {
             let pointing = self.covers.policies.get_mut(&policy);
-            if pointing.is_some_and(|p| p.covers.remove(&(target, choosing(policy)))) {
+            if pointing.is_some_and(|p| p.chosen.remove(&(target, choosing(policy)))) {
                 self.covers.remove(target, choosing(policy));
                 turned.push((target, policy));
             }
@@ -273,14 +295,14 @@ impl World {
         namespace: Sym,
         was: Option<&StringMap>,
         now: Option<&StringMap>,
-    ) -> Vec<(Target, PolicyId)> {
+    ) -> SmallVec<[(Target, PolicyId); 1]> {
         let everywhere = self.covers.choosers.iter().filter(|((_, within), _)| within.is_none());
         let concerned = everywhere.filter(|((kind, _), policies)| {
             let mut selectors = policies.iter().flat_map(|policy| self.covers.selectors_of(*policy));
             selectors.any(|s| s.kind == *kind && s.looks_into(was) != s.looks_into(now))
         });
         let kinds: BTreeSet<Kind> = concerned.map(|((kind, _), _)| *kind).collect();
-        let mut turned = Vec::new();
+        let mut turned = SmallVec::new();
         for kind in kinds {
             let there: Vec<Id> = self.covers.candidates(kind, Some(namespace)).collect();
             for id in there {

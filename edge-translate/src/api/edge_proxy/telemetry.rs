@@ -119,7 +119,7 @@ open_enum! {
 }
 
 /// A file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileSink {
     /// Its path.
@@ -307,7 +307,7 @@ open_enum! {
 }
 
 /// Events of active health checks.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheckLog {
     /// Where they go; standard output when empty.
@@ -319,7 +319,7 @@ pub struct HealthCheckLog {
 }
 
 /// Where events of health checks go.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthCheckLogSink {
     /// Which member is set.

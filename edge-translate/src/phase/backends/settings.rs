@@ -84,6 +84,9 @@ pub(crate) fn in_context(reader: &Reader<'_>, backend: BackendId, variant: Varia
     }
     let asked = reader.variant(variant);
     let changed = settings(reader, backend.port, &asked).ok()?;
+    if asked.encryption == Encryption::default() {
+        return Some(BackendId { variant, ..backend });
+    }
     // Who encrypts makes no difference to a backend that is spoken to in clear.
     let plain = Variant {
         encryption: Encryption::default(),

@@ -86,7 +86,7 @@ struct Holders {
 
 /// Who holds a target, by kind of policy; kinds of which nobody does are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Held(SmallVec<[(Kind, Holders); 1]>);
+pub(crate) struct Held(SmallVec<[(Kind, Holders); 2]>);
 
 impl Held {
     fn by(&self, policy: Kind) -> Option<&Holders> {
@@ -142,10 +142,13 @@ impl Held {
     }
 }
 
+/// What decides who holds an object, or a part of it: kind of policy, part, age, and the policy.
+type Claim<'a> = (Kind, Option<Sym>, &'a Seniority, Id);
+
 /// Who holds an object. Of a route for its attachment alone, which everybody else asks (`Reader::covers`).
 pub(crate) fn held(reader: &Reader<'_>, target: Kind, id: Id) -> Held {
     let covers = reader.covers(target, id);
-    let mut claims: Vec<(Kind, Option<Sym>, &Seniority, Id)> = covers
+    let mut claims: SmallVec<[Claim<'_>; 4]> = covers
         .filter(|cover| may_target(cover.policy.kind, target))
         .filter_map(|cover| {
             // From what is read of it, so that an edit which changes nothing of that wakes no route.

@@ -28,7 +28,7 @@ use crate::{
     api::{self, Kind, Protocol, TlsMode},
     engine::reader::Reader,
     name::{
-        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, Treatment, Variant,
+        Context, ContextId, Decision, Encryption, Extending, Id, PolicyId, Protection, RouteId, TrafficId, Treatment,
         VariantId,
     },
     phase::{backends::defaults, gateways::telemetry, listeners::fleet::ListenerState},
@@ -192,7 +192,7 @@ fn protection(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Protect
 fn extending(reader: &Reader<'_>, policy: Id, inherited: &Inherited) -> Extending {
     let parent = inherited.policy(Kind::EdgeExtensionPolicy);
     match extension::under(reader, policy, parent) {
-        Some(draft) => draft.settle(reader, inherited.allowed.as_deref()).extending,
+        Some(draft) => draft.extending(reader, inherited.allowed.as_deref()),
         None => Extending::Refused,
     }
 }
@@ -203,25 +203,11 @@ fn variant(
     stat_name: Option<&Arc<str>>,
     treatment: Treatment,
 ) -> VariantId {
-    let asked = match treatment {
-        Treatment::Traffic(traffic) => {
-            let traffic = reader.traffic(traffic);
-            Variant {
-                load_balancing: traffic.load_balancing.clone(),
-                placement: Arc::clone(&traffic.placement),
-                zone_preference: traffic.zone_preference,
-                routing: traffic.routing,
-                upstream: Arc::clone(&traffic.upstream),
-                ..Variant::default()
-            }
-        }
-        Treatment::Refused => Variant::default(),
+    let traffic = match treatment {
+        Treatment::Traffic(traffic) => traffic,
+        Treatment::Refused => TrafficId::default(),
     };
-    reader.variant_id(Variant {
-        encryption,
-        stat_name: stat_name.cloned(),
-        ..asked
-    })
+    reader.variant_of(encryption, stat_name, traffic)
 }
 
 /// What a policy for each kind decides, and what is inherited where there is none.

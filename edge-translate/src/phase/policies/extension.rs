@@ -5,17 +5,23 @@
 //! closes what the policy covers where it doesn't; the status tells of it either way. Numbers in the names of filters keep
 //! the order of the entries.
 
-use super::{filter_list::FilterList, merge, traffic::Problems, written::homed};
+use super::{
+    filter_list::FilterList,
+    merge,
+    policy::Standing,
+    traffic::Problems,
+    written::{homed, is_free, own_fields},
+};
 use crate::{
     api::{Generic, Kind, MergeType, Object},
     engine::reader::Reader,
     load::typed::typed,
-    name::{BackendId, BackendPort, Extending, Extension, Id, OutsideService, Streams},
+    name::{BackendId, BackendPort, Extending, Extension, ExtensionId, Id, OutsideService, Streams},
     phase::{backends::set, precedence::Seniority},
 };
 use edge_ir::{FilterEffect, FilterInstance};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 
 mod allowed;
@@ -45,6 +51,8 @@ pub(crate) struct Draft {
     /// What is wrong with it as a whole: it is closed.
     faults: Vec<String>,
     entries: Vec<Entry>,
+    /// What it is where all entries run, if that is the same in every fleet: made once, however many routes it covers.
+    whole: Option<ExtensionId>,
 }
 
 /// An entry of a list.
@@ -106,18 +114,14 @@ struct Run {
     outside: Option<OutsideService>,
 }
 
-/// What becomes of what a policy covers, and what is wrong with it.
-pub(crate) struct Settled {
-    pub(crate) extending: Extending,
-    pub(crate) fault: Option<Arc<str>>,
-    /// What it waits for, and what becomes of requests until then; none where something is wrong with it.
-    pub(crate) awaited: Option<Arc<str>>,
-}
-
 /// Reads a policy; none when it doesn't exist.
 pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<ExtensionPolicy> {
     let object = object(reader, id)?;
-    let draft = draft(reader, &owner(object), &object.spec["mergeType"], &homed(object));
+    let (owner, merge_type) = (owner(object), &object.spec["mergeType"]);
+    let draft = match is_free(object) {
+        true => draft(reader, &owner, merge_type, own_fields(object)),
+        false => draft(reader, &owner, merge_type, &homed(object)),
+    };
     let readable = draft.entries.iter().filter_map(|entry| entry.read.as_ref().ok());
     let mut asked: Vec<BackendPort> = readable
         .filter_map(|read| match read {
@@ -167,7 +171,12 @@ fn owner(policy: &Generic) -> String {
 /// Most entries of a list.
 const MOST: usize = 16;
 
-fn draft(reader: &Reader<'_>, owner: &str, merge_type: &Value, fields: &Map<String, Value>) -> Draft {
+fn draft<'a>(
+    reader: &Reader<'_>,
+    owner: &str,
+    merge_type: &Value,
+    fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
+) -> Draft {
     let mut draft = Draft::default();
     let is_known = merge_type.is_null() || ["StrategicMerge", "JSONMerge"].iter().any(|known| merge_type == known);
     if !is_known {
@@ -205,6 +214,7 @@ fn draft(reader: &Reader<'_>, owner: &str, merge_type: &Value, fields: &Map<Stri
             });
         }
     }
+    draft.whole = draft.whole(reader);
     draft
 }
 
@@ -264,47 +274,78 @@ impl Place<'_> {
 }
 
 impl Draft {
-    /// What becomes of it in a fleet.
-    pub(crate) fn settle(&self, reader: &Reader<'_>, allowed: Option<&Allowed>) -> Settled {
-        let none = Allowed::default();
-        let allowed = allowed.unwrap_or(&none);
-        let mut faults: Vec<&str> = self.faults.iter().map(|fault| &**fault).collect();
-        let mut is_closed = !faults.is_empty();
+    /// What it is where all entries run; none where that depends on the fleet.
+    fn whole(&self, reader: &Reader<'_>) -> Option<ExtensionId> {
+        let nowhere_else = Allowed::default();
+        let settled = |entry: &Entry| {
+            let read = entry.read.as_ref().ok().filter(|read| read.is_settled())?;
+            read.run(&nowhere_else).ok()
+        };
+        let runs: Vec<Run> = self.entries.iter().map(settled).collect::<Option<_>>()?;
+        self.faults.is_empty().then(|| self.of_runs(reader, runs))
+    }
+
+    fn of_runs(&self, reader: &Reader<'_>, runs: Vec<Run>) -> ExtensionId {
         let mut filters = FilterList::new(reader);
         let mut backends = Vec::new();
-        let mut found = Vec::new();
-        let mut awaited: Vec<Arc<str>> = Vec::new();
+        for run in runs {
+            filters.instance(run.instance, run.outside.into_iter().collect(), FilterEffect::On);
+            backends.extend(run.backend);
+        }
+        reader.extension_id(Extension {
+            filters: filters.finish(),
+            backends: backends.into(),
+            streams: self.streams(),
+        })
+    }
+
+    /// What becomes of requests in a fleet.
+    pub(crate) fn extending(&self, reader: &Reader<'_>, allowed: Option<&Allowed>) -> Extending {
+        let none = Allowed::default();
+        let allowed = allowed.unwrap_or(&none);
+        let runs = |entry: &Entry| entry.judge(reader, allowed).is_ok();
+        if let Some(whole) = self.whole
+            && self.entries.iter().all(runs)
+        {
+            return Extending::Policy(whole);
+        }
+        if !self.faults.is_empty() {
+            return Extending::Refused;
+        }
+        let mut runs = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
             match entry.run(reader, allowed) {
-                Ok(run) => {
-                    filters.instance(run.instance, run.outside.into_iter().collect(), FilterEffect::On);
-                    backends.extend(run.backend);
-                }
-                Err(idle) => {
-                    is_closed |= entry.missing == Missing::Refused;
-                    match idle {
-                        Idle::Faulty(why) => found.push(why),
-                        Idle::Waiting(what) => awaited.push(what),
-                    }
-                }
+                Ok(run) => runs.push(run),
+                Err(_) if entry.missing == Missing::Refused => return Extending::Refused,
+                Err(_) => {}
             }
         }
-        faults.extend(found.iter().map(|fault| &**fault));
-        let extending = match is_closed {
-            true => Extending::Refused,
-            false => Extending::Policy(reader.extension_id(Extension {
-                filters: filters.finish(),
-                backends: backends.into(),
-                streams: self.streams(),
-            })),
-        };
-        let until_then = match is_closed {
-            true => "Until then requests are answered 500.",
-            false => "Until then requests go on without it.",
-        };
+        Extending::Policy(self.of_runs(reader, runs))
+    }
+
+    /// How it stands in a fleet: what is wrong with it, or what it waits for and what becomes of requests until then.
+    pub(crate) fn standing(&self, reader: &Reader<'_>, allowed: Option<&Allowed>) -> Standing {
+        let none = Allowed::default();
+        let allowed = allowed.unwrap_or(&none);
+        let mut found: Vec<Arc<str>> = Vec::new();
+        let mut awaited: Vec<Arc<str>> = Vec::new();
+        let mut until_then = "Until then requests go on without it.";
+        for entry in &self.entries {
+            let Err(idle) = entry.judge(reader, allowed) else {
+                continue;
+            };
+            if entry.missing == Missing::Refused {
+                until_then = "Until then requests are answered 500.";
+            }
+            match idle {
+                Idle::Faulty(why) => found.push(why),
+                Idle::Waiting(what) => awaited.push(what),
+            }
+        }
+        let own = self.faults.iter().map(|fault| &**fault);
+        let faults: Vec<&str> = own.chain(found.iter().map(|fault| &**fault)).collect();
         let is_waiting = faults.is_empty() && !awaited.is_empty();
-        Settled {
-            extending,
+        Standing {
             fault: (!faults.is_empty()).then(|| faults.join("\n").into()),
             awaited: is_waiting.then(|| format!("{} {until_then}", awaited.join("\n")).into()),
         }
@@ -320,36 +361,64 @@ impl Draft {
     }
 }
 
-impl Entry {
-    /// What runs it, or why nothing can.
-    fn run(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<Run, Idle> {
-        let alone = |instance| Run {
-            instance,
+impl Run {
+    fn alone(instance: &FilterInstance) -> Self {
+        Self {
+            instance: instance.clone(),
             backend: None,
             outside: None,
-        };
-        match self.read.as_ref().map_err(Arc::clone)? {
-            Read::Processor { instance, backend } => match set::refusal(reader, backend.port) {
-                Some(why) => Err(Idle::Faulty(format!("ExtProc: {why}").into())),
-                None => Ok(Run {
-                    backend: Some(*backend),
-                    ..alone(instance.clone())
-                }),
-            },
-            Read::Script { instance, checked } => {
-                checked.judge(reader, allowed)?;
-                Ok(alone(instance.clone()))
-            }
-            Read::Wasm(instance) => Ok(alone(instance.clone())),
-            Read::Awaited(what) => Err(Idle::Waiting(Arc::clone(what))),
-            Read::Native(wanted) => {
+        }
+    }
+}
+
+impl Read {
+    /// Whether it is the same in every fleet that lets it run.
+    fn is_settled(&self) -> bool {
+        match self {
+            Self::Processor { .. } | Self::Script { .. } | Self::Wasm(_) => true,
+            Self::Awaited(_) | Self::Native(_) => false,
+        }
+    }
+
+    /// What runs it in a fleet that lets it.
+    fn run(&self, allowed: &Allowed) -> Result<Run, Idle> {
+        match self {
+            Self::Processor { instance, backend } => Ok(Run {
+                backend: Some(*backend),
+                ..Run::alone(instance)
+            }),
+            Self::Script { instance, .. } | Self::Wasm(instance) => Ok(Run::alone(instance)),
+            Self::Awaited(what) => Err(Idle::Waiting(Arc::clone(what))),
+            Self::Native(wanted) => {
                 let (instance, outside) = wanted.among(allowed)?;
                 Ok(Run {
                     outside,
-                    ..alone(instance)
+                    ..Run::alone(&instance)
                 })
             }
         }
+    }
+}
+
+impl Entry {
+    /// Whether it runs in a fleet.
+    fn judge(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<(), Idle> {
+        match self.read.as_ref().map_err(Arc::clone)? {
+            Read::Processor { backend, .. } => match set::refusal(reader, backend.port) {
+                Some(why) => Err(Idle::Faulty(format!("ExtProc: {why}").into())),
+                None => Ok(()),
+            },
+            Read::Script { checked, .. } => Ok(checked.judge(reader, allowed)?),
+            Read::Wasm(_) => Ok(()),
+            Read::Awaited(what) => Err(Idle::Waiting(Arc::clone(what))),
+            Read::Native(wanted) => Ok(wanted.among(allowed).map(drop)?),
+        }
+    }
+
+    /// What runs it in a fleet, or why nothing can.
+    fn run(&self, reader: &Reader<'_>, allowed: &Allowed) -> Result<Run, Idle> {
+        self.judge(reader, allowed)?;
+        self.read.as_ref().map_err(Arc::clone)?.run(allowed)
     }
 }
 

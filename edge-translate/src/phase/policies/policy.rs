@@ -59,38 +59,58 @@ pub(crate) fn merges(reader: &Reader<'_>, policy: PolicyId) -> bool {
     matches!(how, Some(MergeType::StrategicMerge | MergeType::JsonMerge))
 }
 
-/// Why a policy, merged into that of a parent if it merges with one, is invalid under a Gateway; none where it is valid.
-pub(crate) fn fault(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, gateway: Id) -> Option<Arc<str>> {
-    match policy.kind {
-        Kind::BackendTrafficPolicy => traffic::under(reader, policy.id, parent)?.err(),
-        Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
-            Ok(security) => security::fault_of_backends(reader, security),
-            Err(Unsettled::Invalid(why)) => Some(why),
-            Err(Unsettled::Waiting(_)) => None,
-        },
-        Kind::EdgeExtensionPolicy => {
-            let allowed = Allowed::of(reader, gateway);
-            let draft = extension::under(reader, policy.id, parent)?;
-            draft.settle(reader, allowed.as_deref()).fault
+/// How a policy stands under a Gateway.
+#[derive(Default)]
+pub(crate) struct Standing {
+    /// Why it is invalid; none where it is valid.
+    pub(crate) fault: Option<Arc<str>>,
+    /// What it waits for, and what becomes of requests until then; none where it is in force or invalid.
+    pub(crate) awaited: Option<Arc<str>>,
+}
+
+impl Standing {
+    fn of(settled: Result<(), Arc<str>>) -> Self {
+        Self {
+            fault: settled.err(),
+            awaited: None,
         }
-        Kind::ClientTrafficPolicy => reader.client_policy(policy.id)?.settled.clone().err(),
-        _ => None,
     }
 }
 
-/// What a policy, merged into that of a parent if it merges with one, waits for under a Gateway, and what becomes of
-/// requests until then; none where it is in force or invalid.
-pub(crate) fn awaited(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, gateway: Id) -> Option<Arc<str>> {
-    match policy.kind {
-        Kind::SecurityPolicy => match security::under(reader, policy.id, parent)? {
-            Err(Unsettled::Waiting(what)) => Some(format!("{what} Until then requests are answered 500.").into()),
-            Ok(_) | Err(Unsettled::Invalid(_)) => None,
-        },
+/// How a policy, merged into that of a parent if it merges with one, stands under a Gateway.
+pub(crate) fn standing(reader: &Reader<'_>, policy: PolicyId, parent: Option<Id>, gateway: Id) -> Standing {
+    let standing = match policy.kind {
+        Kind::BackendTrafficPolicy => {
+            let settled = traffic::under(reader, policy.id, parent);
+            settled.map(|settled| Standing::of(settled.map(drop)))
+        }
+        Kind::SecurityPolicy => {
+            let settled = security::under(reader, policy.id, parent);
+            settled.map(|settled| of_security(reader, settled))
+        }
         Kind::EdgeExtensionPolicy => {
-            let allowed = Allowed::of(reader, gateway);
-            let draft = extension::under(reader, policy.id, parent)?;
-            draft.settle(reader, allowed.as_deref()).awaited
+            let draft = extension::under(reader, policy.id, parent);
+            draft.map(|draft| draft.standing(reader, Allowed::of(reader, gateway).as_deref()))
+        }
+        Kind::ClientTrafficPolicy => {
+            let policy = reader.client_policy(policy.id);
+            policy.map(|policy| Standing::of(policy.settled.as_ref().map(drop).map_err(Arc::clone)))
         }
         _ => None,
+    };
+    standing.unwrap_or_default()
+}
+
+fn of_security(reader: &Reader<'_>, settled: security::Settled) -> Standing {
+    match settled {
+        Ok(security) => Standing {
+            fault: security::fault_of_backends(reader, security),
+            awaited: None,
+        },
+        Err(Unsettled::Invalid(why)) => Standing::of(Err(why)),
+        Err(Unsettled::Waiting(what)) => Standing {
+            fault: None,
+            awaited: Some(format!("{what} Until then requests are answered 500.").into()),
+        },
     }
 }

@@ -5,17 +5,27 @@
 //! field; what it covers is closed then. The object is kept as it was written (`world/policies` finds its targets in
 //! that), so that no slip makes a guard disappear.
 
-use super::{filter_list::FilterList, merge, traffic::Problems, written::homed};
+use super::{
+    filter_list::FilterList,
+    merge,
+    traffic::Problems,
+    written::{homed, is_free, own_fields},
+};
 use crate::{
     api::{Generic, Kind, MergeType, Object, security::SecuritySettings},
-    engine::reader::Reader,
-    load::typed::typed,
+    engine::reader::{Reader, Reading},
+    load::typed::typed_fields,
     name::{BackendId, BackendPort, Id, Security, SecurityId, Streams},
     phase::{backends::set, precedence::Seniority, routes::is_token},
 };
 use edge_ir::{AccessCondition, AccessRules, FilterEffect, FilterKind, PlaceCondition, PlaceFact};
-use serde_json::{Map, Value};
-use std::{collections::BTreeSet, sync::Arc};
+use rustc_hash::FxHasher;
+use serde_json::Value;
+use std::{
+    collections::BTreeSet,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 mod authorization;
 mod browsers;
@@ -54,7 +64,7 @@ pub(crate) struct SecurityPolicy {
 /// Reads a policy; none when it doesn't exist.
 pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<SecurityPolicy> {
     let object = object(reader, id)?;
-    let (settled, mut asked) = settle(reader, &owner(object), &object.spec["mergeType"], homed(object));
+    let (settled, mut asked) = alone(reader, object);
     asked.sort_unstable();
     asked.dedup();
     Some(SecurityPolicy {
@@ -63,6 +73,36 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<SecurityPolicy> {
         settled,
         asked: asked.into(),
     })
+}
+
+/// What a policy says by itself. One that refers to nothing says the same wherever it stands, so that of a thousand
+/// copies one is read.
+fn alone(reader: &Reader<'_>, object: &Arc<Generic>) -> (Settled, Vec<BackendPort>) {
+    let hash = hash_of(own_fields(object));
+    let is_alike = |other: &Generic| own_fields(object).eq(own_fields(other)) && has_same_merge(object, other);
+    if let Some(known) = reader.security_alike(hash, is_alike) {
+        return (Ok(known), Vec::new());
+    }
+    let (owner, merge_type) = (owner(object), &object.spec["mergeType"]);
+    if !is_free(object) {
+        return settle(reader, &owner, merge_type, &homed(object));
+    }
+    let (read, (settled, asked)) = reader.reading(|| settle(reader, &owner, merge_type, own_fields(object)));
+    if let (Reading::Nothing, Ok(security)) = (read, &settled) {
+        reader.keep_security(hash, object, *security);
+    }
+    (settled, asked)
+}
+
+/// A merge of a kind that nobody knows makes a policy invalid.
+fn has_same_merge(one: &Generic, other: &Generic) -> bool {
+    one.spec["mergeType"] == other.spec["mergeType"]
+}
+
+fn hash_of<'a>(fields: impl Iterator<Item = (&'a String, &'a Value)>) -> u64 {
+    let mut hasher = FxHasher::default();
+    fields.for_each(|field| field.hash(&mut hasher));
+    hasher.finish()
 }
 
 /// What a policy says under that of a parent, if it merges with one.
@@ -75,10 +115,10 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
     let mut both = homed(below);
     merge::lay(&mut both, homed(above), how);
     let owner = format!("{}+{}", owner(above), owner(below));
-    Some(settle(reader, &owner.into(), &Value::Null, both).0)
+    Some(settle(reader, &owner.into(), &Value::Null, &both).0)
 }
 
-fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Generic> {
+fn object<'a>(reader: &Reader<'a>, id: Id) -> Option<&'a Arc<Generic>> {
     match reader.object(Kind::SecurityPolicy, id)? {
         Object::SecurityPolicy(policy) => Some(policy),
         _ => None,
@@ -91,11 +131,11 @@ fn owner(policy: &Generic) -> Arc<str> {
 }
 
 /// What fields say, and the backends that are asked then.
-fn settle(
+fn settle<'a>(
     reader: &Reader<'_>,
     owner: &Arc<str>,
     merge_type: &Value,
-    fields: Map<String, Value>,
+    fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
 ) -> (Settled, Vec<BackendPort>) {
     let mut problems = Problems::default();
     let is_known = merge_type.is_null() || ["StrategicMerge", "JSONMerge"].iter().any(|known| merge_type == known);
@@ -111,7 +151,7 @@ fn settle(
         waits: Vec::new(),
         places: Box::default(),
     };
-    let read = typed::<SecuritySettings>(&Value::Object(fields));
+    let read = typed_fields::<SecuritySettings>(fields);
     let streams = match read {
         Ok(settings) => guard(reader, owner, &settings, &mut guards, &mut problems),
         Err(error) => {
@@ -214,13 +254,24 @@ fn asked_of_places(rules: &AccessRules) -> Box<[PlaceFact]> {
 
 /// What becomes of connections whose requests nobody reads. Only scripts in browsers ask who may send what from where.
 fn streams(settings: &SecuritySettings, rules: Option<Arc<AccessRules>>) -> Streams {
-    let others = SecuritySettings {
-        cors: None,
-        csrf: None,
-        authorization: None,
-        ..settings.clone()
-    };
-    if others != SecuritySettings::default() {
+    let SecuritySettings {
+        cors: _,
+        csrf: _,
+        authorization: _,
+        api_key_auth,
+        basic_auth,
+        jwt,
+        oidc,
+        ext_auth,
+    } = settings;
+    let others = [
+        api_key_auth.is_some(),
+        basic_auth.is_some(),
+        jwt.is_some(),
+        oidc.is_some(),
+        ext_auth.is_some(),
+    ];
+    if others.contains(&true) {
         return Streams::Closed("Only authorization is supported for TCP (routes/listeners).".into());
     }
     let Some(rules) = rules else {

@@ -11,7 +11,7 @@ use crate::{
         BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity, RoutingType,
         cluster_settings::ClusterSettings,
     },
-    engine::reader::Reader,
+    engine::reader::{Reader, Reading},
     load::typed::typed,
     name::{Id, Routing, Traffic, TrafficId, Variant},
     phase::precedence::Seniority,
@@ -19,6 +19,7 @@ use crate::{
 use edge_ir::{Fraction, RetryPolicy, Timeout};
 use std::{fmt::Display, sync::Arc};
 
+mod alike;
 mod balancing;
 mod connection;
 mod filters;
@@ -52,8 +53,25 @@ pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<TrafficPolicy> {
     Some(TrafficPolicy {
         seniority: Seniority::of(&object.metadata),
         merge: spec.merge_type.clone(),
-        settled: settle(reader, spec, Sources::alone(object)),
+        settled: alone(reader, object),
     })
+}
+
+/// What a policy says by itself.
+fn alone(reader: &Reader<'_>, object: &Arc<BackendTrafficPolicy>) -> Settled {
+    let settle = || settle(reader, &object.spec, Sources::alone(object));
+    let Some(hash) = alike::hash(&object.spec) else {
+        return settle();
+    };
+    let known = reader.traffic_alike(hash, |other| alike::is_alike(&object.spec, &other.spec));
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let (reading, settled) = reader.reading(settle);
+    if let (Reading::Nothing, Ok(traffic)) = (reading, &settled) {
+        reader.keep_traffic(hash, object, *traffic);
+    }
+    settled
 }
 
 /// What a policy says under that of a parent, if it merges with one.

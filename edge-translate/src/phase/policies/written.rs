@@ -36,6 +36,31 @@ pub(super) fn homed(policy: &Generic) -> Map<String, Value> {
     fields
 }
 
+/// Whether a policy refers to nothing, so that it says the same wherever it stands.
+pub(super) fn is_free(policy: &Generic) -> bool {
+    policy.spec.is_object() && !refers(&policy.spec)
+}
+
+/// What a policy says besides what it is for, as it stands there.
+pub(super) fn own_fields(policy: &Generic) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = policy.spec.as_object().into_iter().flatten();
+    fields.filter(|(field, _)| !merge::OWN.contains(&field.as_str()))
+}
+
+fn refers(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            let mut bound = fields.iter().filter(|(name, _)| !FREE.contains(&name.as_str()));
+            bound.any(|(name, value)| match value {
+                Value::Object(_) | Value::Array(_) => REFERENCES.contains(&name.as_str()) || refers(value),
+                _ => false,
+            })
+        }
+        Value::Array(list) => list.iter().any(refers),
+        _ => false,
+    }
+}
+
 fn settle(value: &mut Value, home: &str) {
     match value {
         Value::Object(fields) => {

@@ -5,8 +5,8 @@
 //! policies on routes, so that the policy of a Gateway with ten thousand routes looks at those alone that have their own.
 
 use super::{
-    ancestor::{order, written},
-    target::{Target, ancestors_of, has_section},
+    ancestor::order,
+    target::{Target, ancestors_of, has_section, targets},
     warning,
 };
 use crate::{
@@ -18,13 +18,16 @@ use crate::{
         listeners::{fleet::ListenerState, listener_set},
         policies::{
             attachment::{self, Held, may_target},
-            extension, policy, security,
+            extension,
+            policy::{self, Standing},
+            security,
         },
     },
     status::{Condition, ParentStatus, Status, StatusBody},
     world,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use smallvec::SmallVec;
+use std::{borrow::Cow, sync::Arc};
 
 mod deprecated;
 mod ineffective;
@@ -47,7 +50,8 @@ struct Said {
 struct Subject<'a, 'r> {
     reader: &'r Reader<'a>,
     policy: PolicyId,
-    ancestors: BTreeMap<Ancestor, Said>,
+    /// Each once; nearly every policy has one.
+    ancestors: SmallVec<[(Ancestor, Said); 1]>,
 }
 
 /// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.
@@ -57,14 +61,11 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     let mut subject = Subject {
         reader,
         policy,
-        ancestors: BTreeMap::new(),
+        ancestors: SmallVec::new(),
     };
-    let targets = reader
-        .covered_by(policy)
-        .map(|(kind, id, section)| Target { kind, id, section });
-    targets
-        .filter(|target| may_target(kind, target.kind))
-        .for_each(|target| subject.judge(target));
+    for target in targets(reader, policy, |target| may_target(kind, target)) {
+        subject.judge(target);
+    }
     let observed_generation = object.metadata().generation;
     if subject.ancestors.is_empty() {
         let reasons = without_target(reader, policy, object, |target| may_target(kind, target));
@@ -80,10 +81,15 @@ pub(super) fn status(reader: &Reader<'_>, kind: Kind, id: Id) -> Option<Option<S
     };
     let entry = |(ancestor, said): (Ancestor, Said)| {
         let warning = warned(warning.clone(), &said.without_http3);
-        let conditions = [said.accepted, said.overridden, said.merged, said.programmed, warning];
+        let others = [said.overridden, said.merged, said.programmed, warning];
+        let mut conditions = Vec::with_capacity(1 + others.iter().flatten().count());
+        conditions.extend(said.accepted);
+        for other in others.into_iter().flatten() {
+            conditions.push(other);
+        }
         ParentStatus {
-            parent: Arc::new(written(reader, ancestor)),
-            conditions: conditions.into_iter().flatten().collect(),
+            parent: reader.parent_reference(ancestor),
+            conditions,
         }
     };
     let mut ancestors: Vec<_> = subject.ancestors.into_iter().map(entry).collect();
@@ -181,7 +187,12 @@ pub(super) fn missing_section(reader: &Reader<'_>, target: Target) -> Option<Con
 
 impl Subject<'_, '_> {
     fn said(&mut self, ancestor: Ancestor) -> &mut Said {
-        self.ancestors.entry(ancestor).or_default()
+        let known = self.ancestors.iter().position(|(known, _)| *known == ancestor);
+        let place = known.unwrap_or_else(|| {
+            self.ancestors.push((ancestor, Said::default()));
+            self.ancestors.len() - 1
+        });
+        &mut self.ancestors[place].1
     }
 
     fn accept(&mut self, ancestor: Ancestor, accepted: Condition) {
@@ -210,15 +221,15 @@ impl Subject<'_, '_> {
         let without_http3 = self.without_http3(target);
         for ancestor in ancestors {
             let gateway = gateway_of(self.reader, ancestor);
-            let invalid = gateway.and_then(|gateway| self.invalid(None, gateway));
-            let accepted = invalid
+            let standing = gateway.map(|gateway| self.standing(None, gateway)).unwrap_or_default();
+            let accepted = standing
+                .fault
+                .map(invalid)
                 .or_else(|| unfit.clone())
                 .or_else(|| self.unplaced(target, ancestor))
                 .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
             self.accept(ancestor, accepted);
-            if let Some(gateway) = gateway {
-                self.awaits(ancestor, None, gateway);
-            }
+            self.awaits(ancestor, standing.awaited);
             self.said(ancestor).without_http3.extend_from_slice(&without_http3);
             if let Some(overridden) = &overridden {
                 self.said(ancestor).overridden = Some(overridden.clone());
@@ -250,17 +261,14 @@ impl Subject<'_, '_> {
         Some(Condition::no("Accepted", "Conflicted", message))
     }
 
-    /// Why the policy, merged into that of a parent if there is one, is invalid.
-    fn invalid(&self, parent: Option<Id>, gateway: Id) -> Option<Condition> {
-        let fault = policy::fault(self.reader, self.policy, parent, gateway)?;
-        Some(Condition::no("Accepted", "Invalid", fault.to_string()))
+    /// How the policy, merged into that of a parent if there is one, stands under a Gateway.
+    fn standing(&self, parent: Option<Id>, gateway: Id) -> Standing {
+        policy::standing(self.reader, self.policy, parent, gateway)
     }
 
-    /// Says what the policy, merged into that of a parent if there is one, waits for.
-    fn awaits(&mut self, ancestor: Ancestor, parent: Option<Id>, gateway: Id) {
-        let Some(what) = policy::awaited(self.reader, self.policy, parent, gateway) else {
-            return;
-        };
+    /// Says what the policy waits for, if it does.
+    fn awaits(&mut self, ancestor: Ancestor, awaited: Option<Arc<str>>) {
+        let Some(what) = awaited else { return };
         let pending = Condition::no("Programmed", "Pending", what.to_string());
         self.said(ancestor).programmed.get_or_insert(pending);
     }
@@ -355,11 +363,12 @@ impl Subject<'_, '_> {
                     section: Some(listener.name),
                     ..Ancestor::object(kind, id)
                 };
-                let invalid = self.invalid(Some(above), listener.gateway);
-                if let Some(invalid) = invalid.or_else(|| self.unplaced_at(view, Some(above))) {
-                    self.accept(ancestor, invalid);
+                let standing = self.standing(Some(above), listener.gateway);
+                let fault = standing.fault.map(invalid);
+                if let Some(refusal) = fault.or_else(|| self.unplaced_at(view, Some(above))) {
+                    self.accept(ancestor, refusal);
                 }
-                self.awaits(ancestor, Some(above), listener.gateway);
+                self.awaits(ancestor, standing.awaited);
                 let message = format!("Merged with policy {}", self.name_of(above));
                 self.said(ancestor).merged = Some(Condition::yes("Merged", "Merged", message));
             }
@@ -395,13 +404,19 @@ fn gateway_of(reader: &Reader<'_>, ancestor: Ancestor) -> Option<Id> {
     }
 }
 
+/// That a policy is invalid.
+fn invalid(fault: Arc<str>) -> Condition {
+    Condition::no("Accepted", "Invalid", fault.to_string())
+}
+
 /// Who holds a target. What a route says of itself stands with its attachments.
-fn held(reader: &Reader<'_>, target: Target) -> Held {
+fn held<'a>(reader: &Reader<'a>, target: Target) -> Cow<'a, Held> {
     match target.route() {
         Some(route) => {
             let attachments = reader.attachments(route);
-            attachments.and_then(|a| a.held.as_deref()).cloned().unwrap_or_default()
+            let held = attachments.and_then(|a| a.held.as_deref());
+            held.map_or_else(Cow::default, Cow::Borrowed)
         }
-        None => attachment::held(reader, target.kind, target.id),
+        None => Cow::Owned(attachment::held(reader, target.kind, target.id)),
     }
 }

@@ -1,9 +1,6 @@
 //! BackendTLSPolicy, under each parent whose routes lead to what it covers, and each policy that asks it.
 
-use super::{
-    ancestor::{order, written},
-    attached,
-};
+use super::{ancestor::order, attached};
 use crate::{
     api::{BackendTlsPolicy, Kind, PolicyTargetRef},
     engine::reader::Reader,
@@ -18,10 +15,7 @@ use crate::{
     status::{Condition, ParentStatus, Status, StatusBody},
 };
 use smallvec::SmallVec;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The status of a policy; nothing to say while no route of ours leads to what it covers.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
@@ -47,7 +41,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let found = backend_tls::authorities(reader, &Holder::of_policy(policy));
     let resolved = resolved_refs(&found);
     let entry = |(ancestor, rival): (Ancestor, Option<String>)| ParentStatus {
-        parent: Arc::new(written(reader, ancestor)),
+        parent: reader.parent_reference(ancestor),
         conditions: vec![accepted(rival, &found, &refusals), resolved.clone()],
     };
     let mut ancestors: Vec<_> = ancestors.into_iter().map(entry).collect();

@@ -1,9 +1,9 @@
 //! Policies of kinds that only extension services know: whether they are for somebody of ours.
 
 use super::{
-    ancestor::{order, written},
+    ancestor::order,
     attached::{has_reasons, missing_section, without_target},
-    target::{Target, ancestors_of},
+    target::{ancestors_of, targets},
 };
 use crate::{
     api::Kind,
@@ -12,7 +12,7 @@ use crate::{
     phase::policies::custom::may_target,
     status::{Condition, ParentStatus, Status, StatusBody},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// The status of a policy; nothing to say while none of its targets hangs under a Gateway of ours.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
@@ -20,11 +20,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
     let object = reader.object(kind, id)?;
     let policy = PolicyId { kind, id };
     let mut said: BTreeMap<Ancestor, Condition> = BTreeMap::new();
-    for (kind, id, section) in reader.covered_by(policy) {
-        if !may_target(kind) {
-            continue;
-        }
-        let target = Target { kind, id, section };
+    for target in targets(reader, policy, may_target) {
         let accepted = missing_section(reader, target)
             .unwrap_or_else(|| Condition::yes("Accepted", "Accepted", "Policy has been accepted."));
         for ancestor in ancestors_of(reader, target) {
@@ -44,7 +40,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         }));
     }
     let entries = said.into_iter().map(|(ancestor, accepted)| ParentStatus {
-        parent: Arc::new(written(reader, ancestor)),
+        parent: reader.parent_reference(ancestor),
         conditions: vec![accepted],
     });
     let mut ancestors: Vec<_> = entries.collect();

@@ -25,7 +25,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         return Some(None);
     };
     let ancestors = vec![ParentStatus {
-        parent: Arc::new(ancestor),
+        parent: ancestor,
         conditions,
     }];
     let body = StatusBody::Ancestors {
@@ -39,7 +39,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
 }
 
 /// What a policy hangs under, and what is said of it there.
-fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Option<(ParentReference, Vec<Condition>)> {
+fn judged(reader: &Reader<'_>, id: Id, policy: &EdgePatchPolicy) -> Option<(Arc<ParentReference>, Vec<Condition>)> {
     let target = &policy.spec.target_ref;
     let gateway = Id {
         namespace: id.namespace,
@@ -70,7 +70,7 @@ fn of_class(
     id: Id,
     policy: &EdgePatchPolicy,
     class: Sym,
-) -> Option<(ParentReference, Vec<Condition>)> {
+) -> Option<(Arc<ParentReference>, Vec<Condition>)> {
     let judged = reader.class(class).map(|class| &**class);
     let merge = match judged {
         Some(Class::Foreign) => return None,

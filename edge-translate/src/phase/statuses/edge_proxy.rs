@@ -15,7 +15,6 @@ use crate::{
     },
     status::{Condition, ParentStatus, Status, StatusBody},
 };
-use std::sync::Arc;
 
 /// The status of an EdgeProxy; none inside when nobody of ours names it.
 pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
@@ -36,7 +35,7 @@ pub(super) fn status(reader: &Reader<'_>, id: Id) -> Option<Option<Status>> {
         .proxy_users(id)
         .filter(|(kind, user)| is_ours(reader, *kind, *user));
     let under = |(kind, user)| ParentStatus {
-        parent: Arc::new(ancestor::whole(reader, kind, user)),
+        parent: ancestor::whole(reader, kind, user),
         conditions: match shares_a_fleet(reader, kind, user) {
             true => vec![Condition::no("Accepted", "InvalidParameters", format!("It {NO_SAY}."))],
             false => conditions.clone(),

@@ -3,9 +3,10 @@
 use crate::{
     api::{Kind, Listener, Protocol},
     engine::reader::Reader,
-    name::{Ancestor, Id, RouteId, RouteKind, Sym},
+    name::{Ancestor, Id, PolicyId, RouteId, RouteKind, Sym},
     phase::{gateways::gateway::Gateway, listeners::listener_set},
 };
+use smallvec::SmallVec;
 
 /// A target of a policy.
 #[derive(Clone, Copy)]
@@ -39,6 +40,27 @@ impl Target {
             _ => false,
         }
     }
+}
+
+/// What a policy is for, of the kinds that it may be for; in order of name, because the first word that isn't good stays.
+pub(super) fn targets(
+    reader: &Reader<'_>,
+    policy: PolicyId,
+    may_target: impl Fn(Kind) -> bool,
+) -> SmallVec<[Target; 1]> {
+    let covered = reader.covered_by(policy);
+    let mut targets: SmallVec<[Target; 1]> = covered
+        .filter(|(kind, ..)| may_target(*kind))
+        .map(|(kind, id, section)| Target { kind, id, section })
+        .collect();
+    if targets.len() > 1 {
+        let text = |sym| reader.text(sym);
+        targets.sort_by_cached_key(|target| {
+            let Target { kind, id, section } = *target;
+            (kind, text(id.namespace), text(id.name), section.map(text))
+        });
+    }
+    targets
 }
 
 /// What a target hangs under: a Gateway or ListenerSet is its own ancestor, a route has one for each parent that is

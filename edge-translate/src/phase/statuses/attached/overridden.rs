@@ -21,18 +21,29 @@ pub(super) fn plural(kind: Kind) -> &'static str {
     }
 }
 
-/// What a policy is replaced for; each in order of name.
+/// What a policy is replaced for, in no order and as often as that is found.
 #[derive(Default)]
 struct Scopes {
-    gateway_listeners: BTreeSet<String>,
-    sets: BTreeSet<String>,
-    set_listeners: BTreeSet<String>,
-    routes: BTreeSet<String>,
-    rules: BTreeSet<String>,
+    gateway_listeners: Vec<String>,
+    sets: Vec<String>,
+    set_listeners: Vec<String>,
+    routes: Vec<String>,
+    rules: Vec<String>,
+}
+
+/// Names in their order, each once.
+fn listed(mut names: Vec<String>) -> String {
+    names.sort_unstable();
+    names.dedup();
+    names.join(" ")
 }
 
 /// The condition of a policy that others replace for a part of a target; none where nobody does.
 pub(super) fn condition(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Option<Condition> {
+    if target.route().is_some() && target.section.is_some() {
+        // There is nothing narrower.
+        return None;
+    }
     let scopes = scopes(reader, policy, target);
     if policy.kind == Kind::ClientTrafficPolicy {
         return of_clients(scopes);
@@ -47,7 +58,7 @@ pub(super) fn condition(reader: &Reader<'_>, policy: PolicyId, target: Target) -
     let written: Vec<String> = lists
         .into_iter()
         .filter(|(_, names)| !names.is_empty())
-        .map(|(scope, names)| format!("{scope}: [{}]", names.into_iter().collect::<Vec<_>>().join(" ")))
+        .map(|(scope, names)| format!("{scope}: [{}]", listed(names)))
         .collect();
     (!written.is_empty()).then(|| {
         let message = format!(
@@ -62,7 +73,11 @@ pub(super) fn condition(reader: &Reader<'_>, policy: PolicyId, target: Target) -
 /// A policy for clients is for listeners alone.
 fn of_clients(scopes: Scopes) -> Option<Condition> {
     let lists = [scopes.gateway_listeners, scopes.sets, scopes.set_listeners];
-    let sections: Vec<String> = lists.into_iter().flatten().collect();
+    let sections: Vec<String> = lists
+        .into_iter()
+        .map(listed)
+        .filter(|names| !names.is_empty())
+        .collect();
     (!sections.is_empty()).then(|| {
         let message = format!(
             "There are existing {} that are overriding these sections [{}]",
@@ -92,7 +107,7 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
             for set in reader.listener_sets(target.id) {
                 let name = name(reader, set);
                 if held(reader, whole(Kind::ListenerSet, set)).whole(policy.kind).is_some() {
-                    scopes.sets.insert(name.clone());
+                    scopes.sets.push(name.clone());
                 }
                 let listeners = parts(Kind::ListenerSet, set)
                     .into_iter()
@@ -108,9 +123,9 @@ fn scopes(reader: &Reader<'_>, policy: PolicyId, target: Target) -> Scopes {
     for below in below.filter(|below| below.policy != policy && !merges(reader, below.policy)) {
         let route = name(reader, below.route.id);
         match below.rule {
-            None => scopes.routes.insert(route),
-            Some(rule) => scopes.rules.insert(format!("{route}/{}", reader.text(rule))),
-        };
+            None => scopes.routes.push(route),
+            Some(rule) => scopes.rules.push([&*route, "/", &*reader.text(rule)].concat()),
+        }
     }
     scopes
 }
@@ -162,5 +177,5 @@ fn below<'r>(reader: &'r Reader<'_>, kind: Kind, target: Target) -> impl Iterato
 }
 
 fn name(reader: &Reader<'_>, id: Id) -> String {
-    format!("{}/{}", reader.text(id.namespace), reader.text(id.name))
+    [&*reader.text(id.namespace), "/", &*reader.text(id.name)].concat()
 }
