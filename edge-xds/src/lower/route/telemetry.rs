@@ -1,14 +1,16 @@
 //! Traces and metrics of a route.
 
-use super::super::common::fractional;
 use super::{STAT_PREFIX, TRACING};
 use crate::wire::{put_generated, put_text};
-use edge_ir::{Origin, RouteAction, RouteEffect, RouteTracing, TagValue};
+use edge_ir::{Fraction, Origin, RouteAction, RouteEffect, RouteTracing, TagValue};
 use envoy_types::pb::envoy::{
     config::route::v3::Tracing,
-    r#type::tracing::v3::{
-        CustomTag,
-        custom_tag::{Environment, Header, Literal, Type},
+    r#type::{
+        tracing::v3::{
+            CustomTag,
+            custom_tag::{Environment, Header, Literal, Type},
+        },
+        v3::{FractionalPercent, fractional_percent::DenominatorType},
     },
 };
 
@@ -31,12 +33,21 @@ pub(super) fn put(out: &mut Vec<u8>, effect: &RouteEffect) {
 
 fn lower(tracing: &RouteTracing) -> Tracing {
     Tracing {
-        client_sampling: tracing.client_sampling.map(fractional),
-        random_sampling: tracing.random_sampling.map(fractional),
-        overall_sampling: tracing.overall_sampling.map(fractional),
+        client_sampling: tracing.client_sampling.map(share),
+        random_sampling: tracing.random_sampling.map(share),
+        overall_sampling: tracing.overall_sampling.map(share),
         custom_tags: tracing.tags.iter().map(|(name, value)| tag(name, value)).collect(),
         operation: tracing.server_span.as_deref().unwrap_or_default().to_owned(),
         upstream_operation: tracing.client_span.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+/// A share of requests. Envoy draws a number below 10,000 from a request's id and compares it with the numerator, so that
+/// millionths would be a hundred times as many.
+fn share(Fraction(millionths): Fraction) -> FractionalPercent {
+    FractionalPercent {
+        numerator: (millionths + 50) / 100,
+        denominator: DenominatorType::TenThousand.into(),
     }
 }
 
