@@ -283,9 +283,8 @@ impl Timer {
             return;
         }
         let queued = self.entry.queued.get();
-        let place = earliest.min(self.clock.horizon());
         if queued == 0 || queued > earliest {
-            self.clock.enqueue(&self.entry, place);
+            self.clock.enqueue(&self.entry, earliest.min(self.clock.horizon()));
         }
     }
 

@@ -8,6 +8,8 @@
 mod ending;
 #[path = "ads/floods.rs"]
 mod floods;
+#[path = "ads/idle.rs"]
+mod idle;
 #[path = "ads/memory.rs"]
 mod memory;
 #[path = "ads/support.rs"]

@@ -8,7 +8,6 @@
 mod reply;
 
 use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -142,7 +141,8 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     parts.version = version;
     parts.headers = headers;
     let exchange = Exchange::begin(connection);
-    let mut serving = pin!(crate::http::serve(Rc::clone(&exchange), parts, body));
+    // In memory of its own, which a connection that waits for its next request does not keep.
+    let mut serving = Box::pin(crate::http::serve(Rc::clone(&exchange), parts, body));
     let response = poll_fn(|cx| {
         match connection.poll_command(cx) {
             Command::Serve => {}
@@ -155,6 +155,7 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
         inbound.poll_gone(cx).map(|()| None)
     })
     .await;
+    drop(serving);
     let Some(response) = response else { return Next::Cut };
     answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
 }

@@ -73,6 +73,8 @@ struct Seen {
     underscore: bool,
     prefixed: bool,
     forwarded_for: bool,
+    forwarded_proto: bool,
+    request_id: bool,
     client_cert: bool,
     cookie: bool,
 }
@@ -91,6 +93,8 @@ fn scan(headers: &HeaderMap, prefix: &str) -> Seen {
             "upgrade" => seen.upgrade = true,
             "expect" => seen.expect = true,
             "x-forwarded-for" => seen.forwarded_for = true,
+            "x-forwarded-proto" => seen.forwarded_proto = true,
+            "x-request-id" => seen.request_id = true,
             "x-forwarded-client-cert" => seen.client_cert = true,
             "cookie" => seen.cookie = true,
             _ => {
@@ -246,6 +250,23 @@ fn check_count(connection: &Connection, headers: &HeaderMap) -> Result<(), Fault
     Ok(())
 }
 
+/// What can be in a host with its port (RFC 3986 §3.2.2).
+const IN_HOST: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        table[byte] = (byte as u8).is_ascii_graphic();
+        byte += 1;
+    }
+    let not = *b"/\\@?#\"<>^`{|}";
+    let mut at = 0;
+    while at < not.len() {
+        table[not[at] as usize] = false;
+        at += 1;
+    }
+    table
+};
+
 /// RFC 9112 §3.2: exactly one Host, which an absolute request target overrides. RFC 9113 §8.3.1: `:authority` wins.
 fn take_authority(head: &mut Head, authority: Option<&http::uri::Authority>, version: Version) -> Result<(), Fault> {
     let mut hosts = head.headers.get_all(header::HOST).iter();
@@ -260,12 +281,8 @@ fn take_authority(head: &mut Head, authority: Option<&http::uri::Authority>, ver
         (None, Some(host)) => host.clone(),
         (None, None) => return Err(Fault::BadRequest),
     };
-    // What can't be in a host (RFC 3986 §3.2.2) must not reach routing or the backend.
-    if value
-        .as_bytes()
-        .iter()
-        .any(|byte| !byte.is_ascii_graphic() || b"/\\@?#\"<>^`{|}".contains(byte))
-    {
+    // What can't be in a host must not reach routing or the backend.
+    if !value.as_bytes().iter().all(|byte| IN_HOST[usize::from(*byte)]) {
         return Err(Fault::BadRequest);
     }
     head.authority = value;

@@ -74,7 +74,7 @@ fn framing(out: &mut Vec<u8>, encoder: BodyEncoder) {
     }
 }
 
-fn fields(out: &mut Vec<u8>, headers: &HeaderMap, skip: impl Fn(&header::HeaderName) -> bool) {
+fn fields(out: &mut Vec<u8>, headers: &HeaderMap, mut skip: impl FnMut(&header::HeaderName) -> bool) {
     for (name, value) in headers {
         if !skip(name) {
             field(out, name.as_str().as_bytes(), value.as_bytes());
@@ -157,14 +157,19 @@ pub(crate) fn response_head(
     out.extend_from_slice(b"\r\n");
     // A status without content has no length (RFC 9110 §8.6); the answers to HEAD and 304 may tell that of another.
     let tells_length = encoder == BodyEncoder::Absent && !status.is_informational() && status != StatusCode::NO_CONTENT;
+    let mut has_date = false;
     fields(out, headers, |name| match *name {
+        header::DATE => {
+            has_date = true;
+            false
+        }
         header::CONTENT_LENGTH => !tells_length,
         header::TRANSFER_ENCODING => true,
         header::CONNECTION => stay != Stay::Switch,
         _ => false,
     });
     framing(out, encoder);
-    if !headers.contains_key(header::DATE) {
+    if !has_date {
         out.extend_from_slice(date);
     }
     match stay {

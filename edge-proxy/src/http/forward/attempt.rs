@@ -278,7 +278,8 @@ impl<'a> Forwarding<'a> {
         self.exchange.timer.clear(Kind::PerTry);
         self.exchange.note(|record| record.details = "via_upstream".into());
         let pool = guard.pool();
-        let asks_to_leave = {
+        // Only hosts that are probed can be left out.
+        let asks_to_leave = pool.cluster.health.check.is_some() && {
             let name = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;
             response.headers().contains_key(name)
         };

@@ -25,7 +25,7 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
     let may_be_internal;
     if settings.use_remote_address {
         may_be_internal = !seen.forwarded_for;
-        if hops > 0 {
+        if hops > 0 && seen.forwarded_for {
             head.client = forwarded(&head.headers, hops - 1);
         }
         if !settings.skip_xff_append {
@@ -37,6 +37,10 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
         }
     } else {
         let found = match &settings.detection {
+            None if !seen.forwarded_for => Found {
+                client: None,
+                is_trusted: true,
+            },
             None => Found {
                 client: forwarded(&head.headers, hops),
                 is_trusted: forwarded(&head.headers, 1).is_none(),
@@ -45,14 +49,7 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
         };
         head.client = found.client;
         may_be_internal = found.is_trusted;
-        match head.headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes) {
-            Some(b"https") => head.scheme = "https",
-            Some(b"http") => head.scheme = "http",
-            _ => {
-                head.headers
-                    .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
-            }
-        }
+        take_scheme(head, seen);
     }
     if let SchemeOverride::Fixed(scheme) = manager.scheme {
         head.scheme = scheme;
@@ -88,10 +85,26 @@ pub(super) fn identify(connection: &Connection, head: &mut Head, seen: &Seen, no
         }
     }
     let id = manager.request_id;
-    if id.generate && ((edge && !id.preserve_external) || !has_one_request_id(&head.headers)) {
+    if id.generate && ((edge && !id.preserve_external) || !(seen.request_id && has_one_request_id(&head.headers))) {
         head.headers.insert(X_REQUEST_ID, connection.worker.random.uuid());
     }
     Ok(())
+}
+
+/// What a proxy before this one says that the client spoke, which the backend is told.
+fn take_scheme(head: &mut Head, seen: &Seen) {
+    let told = match seen.forwarded_proto {
+        true => head.headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes),
+        false => None,
+    };
+    match told {
+        Some(b"https") => head.scheme = "https",
+        Some(b"http") => head.scheme = "http",
+        _ => {
+            head.headers
+                .insert(X_FORWARDED_PROTO, HeaderValue::from_static(head.scheme));
+        }
+    }
 }
 
 /// Where a client was found.
