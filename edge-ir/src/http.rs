@@ -1,8 +1,8 @@
 //! Virtual hosts and routes.
 
 use crate::{
-    ClusterName, CustomObjects, Domain, GuardSet, Origins, RetryPolicy, RouteFilters, RouteTableName, RouteTraffic,
-    Told,
+    ClusterName, CustomObjects, Domain, GuardSet, List, Origins, RetryPolicy, RouteFilters, RouteTableName,
+    RouteTraffic, Told,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct RouteTable {
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub guards: GuardSet,
     /// Virtual hosts, sorted by name. Their domains are disjoint.
-    pub hosts: Arc<Vec<Arc<VirtualHost>>>,
+    pub hosts: List<Arc<VirtualHost>>,
     /// The Gateway listeners that share this table.
     pub origins: Origins,
 }

@@ -24,7 +24,7 @@
 //! }
 //! let host = r#"{"name": "www", "domain": "www.example.com", "port": 80, "routes": [], "origins": []}"#;
 //! let host: VirtualHost = serde_json::from_str(host)?;
-//! let table = RouteTable { name: "infra/gw/http".into(), guards: Default::default(), hosts: Arc::new(vec![Arc::new(host)]), origins: [].into() };
+//! let table = RouteTable { name: "infra/gw/http".into(), guards: Default::default(), hosts: vec![Arc::new(host)].into(), origins: [].into() };
 //! assert_eq!(hosts(&table).into_values().sum::<usize>(), 0);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -45,6 +45,7 @@ mod filter;
 mod fleet;
 mod http;
 mod infra;
+mod list;
 mod listener;
 mod login;
 mod metrics;
@@ -99,6 +100,7 @@ pub use infra::{
     BootstrapPatch, HostProcess, Infra, JsonPatchOperation, Owner, Placement, PortProtocol, ProxySettings, ServicePort,
     StringMap, label, pod_port,
 };
+pub use list::{Chunk, List};
 pub use listener::{
     Carrier, CertificateName, CertificateNameKind, ClientCertificates, ClientValidation, DownstreamTls, FilterChain,
     HttpManager, IpFamily, Listener, Network, Resumption, ServerNames, StreamProxy, StreamShare, TlsVersion,

@@ -312,8 +312,8 @@ impl Serialize for Resource<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (url, names) = (self.kind.type_url(), Names::Camel);
         let renamed = || dashed(&self.entry.name);
-        if let (ResourceType::Routes, Body::Rope { pieces, .. }) = (self.kind, &self.entry.body) {
-            return self.codec.serialize_rope(url, pieces, names, &renamed(), serializer);
+        if let (ResourceType::Routes, Body::Rope(rope)) = (self.kind, &self.entry.body) {
+            return self.codec.serialize_rope(url, rope, names, &renamed(), serializer);
         }
         let body = self.entry.body.contiguous();
         match self.kind {

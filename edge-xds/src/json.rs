@@ -16,7 +16,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use crate::snapshot::Piece;
+use crate::snapshot::Rope;
 use envoy_types::pb::google::protobuf::Any;
 use prost::{Message, Name};
 use prost_reflect::{
@@ -24,10 +24,7 @@ use prost_reflect::{
 };
 use serde::{Serialize, Serializer, ser::Error};
 use serde_json::Value;
-use std::{
-    borrow::Cow,
-    sync::{Arc, OnceLock},
-};
+use std::{borrow::Cow, sync::OnceLock};
 pub(crate) use value::collect_types;
 
 /// How field names are written.
@@ -234,21 +231,22 @@ impl Codec {
     pub fn serialize_rope<S: Serializer>(
         &self,
         type_url: &str,
-        pieces: &[Arc<Piece>],
+        rope: &Rope,
         names: Names,
         rename: &str,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let (header, elements) = match pieces {
-            [header, elements @ ..] => (header.bytes(), elements),
-            [] => (Cow::Borrowed([].as_slice()), pieces),
-        };
+        let mut elements = rope.pieces();
+        let header = elements
+            .next()
+            .map_or(Cow::Borrowed([].as_slice()), |header| header.bytes());
         let header = self.named(type_url, &header, Some(rename)).map_err(S::Error::custom)?;
         let message = write::Message {
             message: &header,
             options: &options(names),
             names,
         };
+        let elements = elements.collect();
         let fields = write::Rope { message, elements };
         value::Typed { type_url, fields }.serialize(serializer)
     }

@@ -99,11 +99,11 @@ impl HostForm {
 
 /// A route table with its large hosts as matchers; as it is if it has none. What was patched stays as it was patched.
 pub fn with_matchers(table: &Body) -> Bytes {
-    let Body::Rope { pieces, len } = table else {
+    let Body::Rope(rope) = table else {
         return table.contiguous();
     };
-    let mut out = Vec::with_capacity(*len);
-    for piece in pieces.iter() {
+    let mut out = Vec::with_capacity(rope.len());
+    for piece in rope.pieces() {
         match piece.with_matcher() {
             Some(bytes) => out.extend_from_slice(bytes),
             None => piece.copy_to(&mut out),

@@ -8,7 +8,7 @@
 
 use crate::{
     lower::seek,
-    snapshot::{Body, Entry, Piece, Source},
+    snapshot::{Body, Entry, Piece, Rope, Source},
 };
 use bytes::Bytes;
 use edge_ir::{RouteTable, VirtualHost};
@@ -47,17 +47,23 @@ pub struct Part {
 }
 
 /// What turns one version of a table into another; `None` if they aren't tables in pieces. Costs a comparison of
-/// pointers for each host that stays.
+/// pointers for each chunk that stays at either end, and for each host between those.
 pub fn between(base: &Entry, target: &Entry) -> Option<RouteTableParts> {
     let (before, after) = (Pieces::of(base)?, Pieces::of(target)?);
-    let mut before = (0..).zip(before.hosts()).peekable();
+    let same = before.rope.same_ends(after.rope);
+    let n_between = |pieces: &Pieces<'_>| pieces.table.hosts.len() - same.ahead - same.behind;
+    let (old, new) = (n_between(&before), n_between(&after));
     let mut parts = Parts::new(after.header);
-    for (host, piece) in after.hosts() {
-        match seek(&mut before, &host.name, |(_, (host, _))| &host.name) {
-            Some((place, (_, known))) if Arc::ptr_eq(known, piece) || known == piece => parts.keep(place),
+    parts.keep(0, same.ahead);
+    let old_hosts = before.hosts().skip(same.ahead).take(old);
+    let mut old_hosts = (same.ahead..).zip(old_hosts).peekable();
+    for (host, piece) in after.hosts().skip(same.ahead).take(new) {
+        match seek(&mut old_hosts, &host.name, |(_, (host, _))| &host.name) {
+            Some((place, (_, known))) if Arc::ptr_eq(known, piece) || known == piece => parts.keep(place, 1),
             _ => parts.put(piece),
         }
     }
+    parts.keep(same.ahead + old, same.behind);
     Some(RouteTableParts {
         base: base.version_text(),
         parts: parts.end(),
@@ -67,22 +73,21 @@ pub fn between(base: &Entry, target: &Entry) -> Option<RouteTableParts> {
 /// A table as it was encoded.
 struct Pieces<'a> {
     table: &'a RouteTable,
+    rope: &'a Rope,
     header: &'a Arc<Piece>,
-    hosts: &'a [Arc<Piece>],
 }
 
 impl<'a> Pieces<'a> {
     fn of(entry: &'a Entry) -> Option<Self> {
-        let (Source::Table(table), Body::Rope { pieces, .. }) = (&entry.source, &entry.body) else {
+        let (Source::Table(table), Body::Rope(rope)) = (&entry.source, &entry.body) else {
             return None;
         };
-        let (header, hosts) = pieces.split_first()?;
-        let pieces = Self { table, header, hosts };
-        (hosts.len() == table.hosts.len()).then_some(pieces)
+        let header = rope.pieces().next()?;
+        (rope.count() == table.hosts.len() + 1).then_some(Self { table, rope, header })
     }
 
     fn hosts(&self) -> impl Iterator<Item = (&'a Arc<VirtualHost>, &'a Arc<Piece>)> + use<'a> {
-        self.table.hosts.iter().zip(self.hosts)
+        self.table.hosts.iter().zip(self.rope.pieces().skip(1))
     }
 }
 
@@ -109,12 +114,17 @@ impl Parts {
         piece.copy_to(&mut self.fields);
     }
 
-    fn keep(&mut self, place: u32) {
+    fn keep(&mut self, place: usize, count: usize) {
+        // A table of more hosts than that can't be sent at all.
+        let [place, count] = [place, count].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        if count == 0 {
+            return;
+        }
         if !self.fields.is_empty() || self.from + self.count != place {
             self.next();
             self.from = place;
         }
-        self.count += 1;
+        self.count += count;
     }
 
     fn next(&mut self) {
@@ -146,9 +156,8 @@ pub(crate) mod tests {
         assert_eq!(parts.base, base.version_text());
         let hosts: Vec<_> = Pieces::of(base)
             .unwrap()
-            .hosts
-            .iter()
-            .map(|piece| piece.bytes())
+            .hosts()
+            .map(|(_, piece)| piece.bytes())
             .collect();
         let mut out = Vec::new();
         for part in &parts.parts {

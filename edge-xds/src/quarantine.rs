@@ -146,8 +146,7 @@ fn is_in_table(entry: &Entry, held: &Held) -> bool {
     let Source::Table(table) = &entry.source else {
         return false;
     };
-    let found = table.hosts.binary_search_by(|host| (*host.name).cmp(&held.host));
-    let host = found.ok().and_then(|found| table.hosts.get(found));
+    let host = table.hosts.find_by(|host| (*host.name).cmp(&held.host));
     host.is_some_and(|host| match &held.rule {
         Some(rule) => rule_fingerprint(host, rule) == Some(held.fingerprint),
         None => host_fingerprint(host) == held.fingerprint,

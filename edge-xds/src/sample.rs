@@ -66,7 +66,7 @@ pub(crate) fn table(name: &str, mut hosts: Vec<Arc<VirtualHost>>) -> Arc<RouteTa
     Arc::new(RouteTable {
         name: name.into(),
         guards: GuardSet::default(),
-        hosts: Arc::new(hosts),
+        hosts: hosts.into(),
         origins: origins("Gateway", "gw"),
     })
 }

@@ -12,8 +12,8 @@ mod owners;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use body::SharedBytes;
-pub use body::{Body, Piece};
+pub use body::{Body, Piece, Rope};
+pub(crate) use body::{PieceChunk, SharedBytes};
 pub(crate) use owners::clusters_of;
 pub use owners::owners;
 

@@ -1,7 +1,8 @@
 //! Fleets put together from their pieces, in place: what didn't change stays the same allocation.
 //!
 //! Pieces arrive one by one and in any order while units run; [`SortedList`] collects them and merges them into the
-//! list in one pass, so that a first translation sorts once and an edit costs one copy of a list of pointers.
+//! list in one pass, so that a first translation sorts once and an edit costs one copy of a list of pointers. Virtual
+//! hosts are so many that their list is in chunks ([`SortedChunks`]), and an edit copies the chunks that it touches.
 
 use super::value::PlacedHost;
 use crate::{
@@ -12,8 +13,8 @@ use crate::{
     },
 };
 use edge_ir::{
-    Cluster, ClusterName, CustomPolicy, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, Listener, Patch,
-    RouteTable, RouteTableName, Secret, SecretName, VirtualHost,
+    Chunk, Cluster, ClusterName, CustomPolicy, EndpointSet, Fleet, FleetKey, FleetSettings, Infra, List, Listener,
+    Patch, RouteTable, RouteTableName, Secret, SecretName, VirtualHost,
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, sync::Arc};
@@ -82,35 +83,119 @@ impl<T: Named> SortedList<T> {
         if self.pending.is_empty() {
             return false;
         }
-        let mut pending = std::mem::take(&mut self.pending);
-        pending.sort_by(|a, b| a.name().cmp(b.name()));
-        let mut merged: Vec<Arc<T>> = Vec::with_capacity(self.items.len() + pending.len());
-        let mut rest = self.items.as_slice();
-        let mut changed = false;
-        for steps in pending.chunk_by(|a, b| a.name() == b.name()) {
-            let name = steps[0].name();
-            let new = steps.iter().rev().find_map(|step| match step {
-                Step::Here(item) => Some(item),
-                Step::Gone(_) => None,
-            });
-            let (earlier, later) = rest.split_at(rank(rest, name));
-            merged.extend_from_slice(earlier);
-            let before = later.first().filter(|item| item.name() == name);
-            rest = &later[usize::from(before.is_some())..];
-            match (before, new) {
-                (Some(before), Some(new)) if before == new => merged.push(Arc::clone(before)),
-                (before, new) => {
-                    changed |= before.is_some() || new.is_some();
-                    merged.extend(new.cloned());
-                }
-            }
-        }
-        merged.extend_from_slice(rest);
-        if changed {
+        let merged = merge(&self.items, &sorted(std::mem::take(&mut self.pending)));
+        let changed = merged.is_some();
+        if let Some(merged) = merged {
             self.items = Arc::new(merged);
         }
         changed
     }
+}
+
+/// Steps by name, those of one name in the order in which they came.
+fn sorted<T: Named>(mut pending: Vec<Step<T>>) -> Vec<Step<T>> {
+    pending.sort_by(|a, b| a.name().cmp(b.name()));
+    pending
+}
+
+/// A sorted list with what is pending, sorted, merged into it; none if that makes no difference.
+fn merge<T: Named>(items: &[Arc<T>], pending: &[Step<T>]) -> Option<Vec<Arc<T>>> {
+    let mut merged: Vec<Arc<T>> = Vec::with_capacity(items.len() + pending.len());
+    let mut rest = items;
+    let mut changed = false;
+    for steps in pending.chunk_by(|a, b| a.name() == b.name()) {
+        let name = steps[0].name();
+        let new = steps.iter().rev().find_map(|step| match step {
+            Step::Here(item) => Some(item),
+            Step::Gone(_) => None,
+        });
+        let (earlier, later) = rest.split_at(rank(rest, name));
+        merged.extend_from_slice(earlier);
+        let before = later.first().filter(|item| item.name() == name);
+        rest = &later[usize::from(before.is_some())..];
+        match (before, new) {
+            (Some(before), Some(new)) if before == new => merged.push(Arc::clone(before)),
+            (before, new) => {
+                changed |= before.is_some() || new.is_some();
+                merged.extend(new.cloned());
+            }
+        }
+    }
+    merged.extend_from_slice(rest);
+    changed.then_some(merged)
+}
+
+/// [`SortedList`] for what is so many that the list is in chunks.
+struct SortedChunks<T> {
+    items: List<Arc<T>>,
+    pending: Vec<Step<T>>,
+}
+
+impl<T> Default for SortedChunks<T> {
+    fn default() -> Self {
+        Self {
+            items: List::default(),
+            pending: Vec::new(),
+        }
+    }
+}
+
+impl<T: Named> SortedChunks<T> {
+    /// Replaces a piece; its name may change.
+    fn change(&mut self, was: Option<Arc<T>>, now: Option<Arc<T>>) {
+        self.pending.extend(was.map(Step::Gone));
+        self.pending.extend(now.map(Step::Here));
+    }
+
+    /// Merges what is pending; says whether the list differs.
+    fn settle(&mut self) -> bool {
+        if self.pending.is_empty() {
+            return false;
+        }
+        let pending = sorted(std::mem::take(&mut self.pending));
+        // Where nearly all is new, the list is cut anew.
+        let merged = match pending.len() > self.items.len() {
+            true => {
+                let all: Vec<_> = self.items.iter().cloned().collect();
+                merge(&all, &pending).map(List::from)
+            }
+            false => merge_chunks(&self.items, &pending),
+        };
+        let changed = merged.is_some();
+        if let Some(merged) = merged {
+            self.items = merged;
+        }
+        changed
+    }
+}
+
+/// [`merge`] for a list in chunks, of which those stay that nothing pending falls into.
+fn merge_chunks<T: Named>(list: &List<Arc<T>>, mut pending: &[Step<T>]) -> Option<List<Arc<T>>> {
+    let mut merged: Vec<Chunk<Arc<T>>> = Vec::with_capacity(list.chunks().len() + 1);
+    let mut rest = list.chunks();
+    let mut changed = false;
+    while let Some(step) = pending.first() {
+        let is_ahead = |chunk: &Chunk<Arc<T>>| chunk.first().is_some_and(|first| first.name() <= step.name());
+        let ahead = rest.partition_point(is_ahead);
+        let (before, later) = rest.split_at(ahead.saturating_sub(1));
+        merged.extend_from_slice(before);
+        let Some((chunk, behind)) = later.split_first() else {
+            break;
+        };
+        let next = behind.first().and_then(|chunk| chunk.first());
+        let is_here = |step: &Step<T>| next.is_none_or(|next| step.name() < next.name());
+        let (steps, others) = pending.split_at(pending.partition_point(is_here));
+        match merge(chunk, steps) {
+            Some(all) => {
+                changed = true;
+                merged.extend(List::cut(&all));
+            }
+            None => merged.push(Arc::clone(chunk)),
+        }
+        (rest, pending) = (behind, others);
+    }
+    merged.extend_from_slice(rest);
+    changed.then(|| List::of_chunks(merged))
 }
 
 /// How many pieces of a sorted list come before a name. It looks further and further ahead: an edit reads a few names of
@@ -129,7 +214,7 @@ fn rank<T: Named>(items: &[Arc<T>], name: &str) -> usize {
 /// A table of virtual hosts on its way.
 #[derive(Default)]
 struct Table {
-    hosts: SortedList<VirtualHost>,
+    hosts: SortedChunks<VirtualHost>,
     /// The finished table, while nothing about it changed.
     built: Option<Arc<RouteTable>>,
 }
@@ -320,7 +405,7 @@ impl FleetParts {
                 Arc::new(RouteTable {
                     name: name.clone(),
                     guards: frame.guards.clone(),
-                    hosts: Arc::clone(&table.hosts.items),
+                    hosts: table.hosts.items.clone(),
                     origins: Arc::clone(&frame.origins),
                 })
             }))
@@ -431,3 +516,6 @@ impl Assembly {
         (self.published.clone(), self.infra.clone())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,11 @@ pub(crate) fn touched(before: &Fleets, after: &Fleets) -> Touched {
         for table in old.route_tables.iter() {
             let name = &table.name;
             match new.route_tables.iter().find(|t| t.name == *name) {
-                Some(now) => list(key, &table.hosts, &now.hosts, |h| &h.name, &mut touched.hosts),
+                Some(now) if table.hosts.is_same(&now.hosts) => {}
+                Some(now) => {
+                    let [old, new] = [table, now].map(|table| Arc::new(table.hosts.iter().cloned().collect()));
+                    list(key, &old, &new, |h| &h.name, &mut touched.hosts);
+                }
                 None => touched.hosts.push(format!("{key} table {name}")),
             }
         }

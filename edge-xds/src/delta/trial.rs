@@ -348,11 +348,7 @@ fn parts_in_question(table: &RouteTable, holds: &Holds) -> (Vec<Part>, Vec<Part>
         },
         Holds::Nothing | Holds::Something => None,
     };
-    let before = |host: &VirtualHost| {
-        let hosts = &known?.hosts;
-        let found = hosts.binary_search_by(|before| before.name.cmp(&host.name)).ok()?;
-        hosts.get(found)
-    };
+    let before = |host: &VirtualHost| known?.hosts.find_by(|before| before.name.cmp(&host.name));
     let mut rules = BTreeSet::new();
     let mut hosts = Vec::new();
     for host in table.hosts.iter() {

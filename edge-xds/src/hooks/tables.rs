@@ -124,17 +124,18 @@ impl Table {
         let Some((header, pieces)) = cut(entry) else {
             return Arc::clone(entry);
         };
-        let hosts: &[Arc<VirtualHost>] = match &entry.source {
-            Source::Table(table) if table.hosts.len() == pieces.len() => &table.hosts,
-            _ => &[],
+        let mut hosts = match &entry.source {
+            Source::Table(table) if table.hosts.len() == pieces.len() => Some(table.hosts.iter()),
+            _ => None,
         };
         let mut before = std::mem::take(&mut self.hosts);
         let (mut keys, mut is_settled) = (Vec::new(), true);
         let mut served = vec![header];
-        for (n, piece) in pieces.iter().enumerate() {
+        for piece in &pieces {
+            let ir = hosts.as_mut().and_then(Iterator::next);
             let Some((name, fields)) = opened(piece) else { continue };
             let mut host = before.remove(&*name).unwrap_or_default();
-            let mut work = Work::new(&fields, &name, hosts.get(n), &entry.origins);
+            let mut work = Work::new(&fields, &name, ir, &entry.origins);
             served.push(host.apply(round, &mut work, piece));
             is_settled &= work.is_settled;
             keys.append(&mut work.keys);
@@ -143,7 +144,7 @@ impl Table {
         let is_other = served[1..].iter().zip(&pieces).any(|(a, b)| !Arc::ptr_eq(a, b));
         let result = match is_other || served.len() != pieces.len() + 1 {
             true => {
-                let body = Body::rope(served.into());
+                let body = Body::rope(served);
                 Arc::new(Entry::new(Arc::clone(&entry.name), body, Arc::clone(&entry.origins)))
             }
             false => Arc::clone(entry),
@@ -179,9 +180,9 @@ fn routes_of(host: &[Field]) -> BTreeMap<Box<str>, Bytes> {
 
 /// A table as its header and its hosts, each as a field.
 fn cut(entry: &Entry) -> Option<(Arc<Piece>, Vec<Arc<Piece>>)> {
-    if let (Body::Rope { pieces, .. }, Source::Table(_)) = (&entry.body, &entry.source) {
-        let (header, hosts) = pieces.split_first()?;
-        return Some((Arc::clone(header), hosts.to_vec()));
+    if let (Body::Rope(rope), Source::Table(_)) = (&entry.body, &entry.source) {
+        let mut pieces = rope.pieces().cloned();
+        return Some((pieces.next()?, pieces.collect()));
     }
     let (mut header, mut hosts) = (Vec::new(), Vec::new());
     for field in split::fields(&entry.body.contiguous())? {

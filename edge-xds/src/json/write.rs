@@ -153,7 +153,7 @@ impl<'a> Message<'a> {
 /// in front.
 pub(super) struct Rope<'a> {
     pub(super) message: Message<'a>,
-    pub(super) elements: &'a [Arc<Piece>],
+    pub(super) elements: Vec<&'a Arc<Piece>>,
 }
 
 impl Serialize for Rope<'_> {
@@ -203,7 +203,7 @@ struct Elements<'a> {
 impl Serialize for Elements<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(Some(self.rope.elements.len()))?;
-        for piece in self.rope.elements {
+        for piece in &self.rope.elements {
             let whole = piece.bytes();
             let mut bytes = &*whole;
             decode_key(&mut bytes).map_err(S::Error::custom)?;

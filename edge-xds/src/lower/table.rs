@@ -4,8 +4,9 @@ use super::{
     host::{EncodedHost, Encoder, encode_header},
     seek,
 };
-use crate::snapshot::{Body, Entry, Piece, Section, Source};
-use edge_ir::{GuardSet, RouteTable, RouteTableName, VirtualHost};
+use crate::snapshot::{Body, Entry, Piece, PieceChunk, Rope, Section, Source};
+use edge_ir::{Chunk, GuardSet, RouteTable, RouteTableName, VirtualHost};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The name of a table on the wire: its own, with a digest of the guards that it is for behind, where there are any.
@@ -49,9 +50,30 @@ pub(super) struct Tables {
 #[derive(Debug)]
 struct EncodedTable {
     table: Arc<RouteTable>,
-    /// In the order of the table.
-    hosts: Vec<EncodedHost>,
+    /// In the order of the table, one for each chunk of its hosts.
+    chunks: Vec<EncodedChunk>,
     entry: Arc<Entry>,
+}
+
+/// An encoded chunk of hosts.
+#[derive(Debug)]
+struct EncodedChunk {
+    source: Chunk<Arc<VirtualHost>>,
+    hosts: Vec<EncodedHost>,
+    pieces: Arc<PieceChunk>,
+    /// Length of the longest body that one of its routes answers with.
+    longest_body: usize,
+}
+
+impl EncodedChunk {
+    fn new(source: &Chunk<Arc<VirtualHost>>, hosts: Vec<EncodedHost>) -> Self {
+        Self {
+            source: Arc::clone(source),
+            pieces: Arc::new(PieceChunk::new(hosts.iter().map(|host| Arc::clone(host.piece())))),
+            longest_body: hosts.iter().map(EncodedHost::longest_body).max().unwrap_or(0),
+            hosts,
+        }
+    }
 }
 
 impl Tables {
@@ -86,68 +108,75 @@ fn same_entries(a: &Section, b: &Section) -> bool {
 /// Encodes what differs from the hosts before; keeps the entry if nothing does.
 fn lower_table(encoder: &mut Encoder, table: &Arc<RouteTable>, before: Option<EncodedTable>) -> EncodedTable {
     let Some(before) = before else {
-        let encoded = |host| encoder.encode(host, None);
-        let hosts: Vec<_> = table.hosts.iter().map(encoded).collect();
-        return assembled(table, hosts);
+        let chunks = table.hosts.chunks().iter();
+        let encoded = chunks.map(|chunk| {
+            let hosts = chunk.iter().map(|host| encoder.encode(host, None));
+            EncodedChunk::new(chunk, hosts.collect())
+        });
+        return assembled(table, encoded.collect());
     };
     if Arc::ptr_eq(&before.table, table) {
         return before;
     }
     let EncodedTable {
         table: old,
-        mut hosts,
+        chunks,
         entry,
     } = before;
-    // What is the same at both ends stays where it is and isn't looked at: of ten thousand hosts an edit leaves nearly all.
-    let same = same_ends(&old.hosts, &table.hosts);
-    let behind = hosts.split_off(old.hosts.len() - same.behind);
-    let between = hosts.split_off(same.ahead);
-    let others = &table.hosts[same.ahead..table.hosts.len() - same.behind];
-    let mut unchanged = between.len() == others.len();
-    let mut kept = between.into_iter().peekable();
-    for host in others {
-        let found = seek(&mut kept, &host.name, |kept| &kept.host().name);
-        hosts.push(match found {
-            Some(found) if found.is_for(host) => found,
-            found => {
-                unchanged = false;
-                encoder.encode(host, found.as_ref())
-            }
-        });
-    }
-    hosts.extend(behind);
+    // A chunk that is there again isn't looked into: of ten thousand hosts an edit leaves nearly all.
+    let (kept, others) = same_chunks(chunks, table.hosts.chunks());
+    let mut others = others.into_iter().flat_map(|chunk| chunk.hosts).peekable();
+    let mut unchanged = old.hosts.len() == table.hosts.len();
+    let chunks = kept.into_iter().zip(table.hosts.chunks()).map(|(kept, source)| {
+        kept.unwrap_or_else(|| {
+            let hosts = source
+                .iter()
+                .map(|host| match seek(&mut others, &host.name, |other| &other.host().name) {
+                    Some(found) if found.is_for(host) => found,
+                    found => {
+                        unchanged = false;
+                        encoder.encode(host, found.as_ref())
+                    }
+                });
+            EncodedChunk::new(source, hosts.collect())
+        })
+    });
+    let chunks: Vec<EncodedChunk> = chunks.collect();
     if unchanged && (&old.name, &old.guards, &old.origins) == (&table.name, &table.guards, &table.origins) {
         let table = Arc::clone(table);
-        return EncodedTable { table, hosts, entry };
+        return EncodedTable { table, chunks, entry };
     }
-    assembled(table, hosts)
+    assembled(table, chunks)
 }
 
-/// How many elements two lists share at both ends.
-struct SameEnds {
-    ahead: usize,
-    behind: usize,
+/// What is there of each chunk of a list, and what is left, in order.
+fn same_chunks(
+    before: Vec<EncodedChunk>,
+    now: &[Chunk<Arc<VirtualHost>>],
+) -> (Vec<Option<EncodedChunk>>, Vec<EncodedChunk>) {
+    let place = |chunk: &Chunk<Arc<VirtualHost>>| Arc::as_ptr(chunk).cast::<Arc<VirtualHost>>();
+    let places: FxHashMap<_, usize> = now.iter().map(place).zip(0..).collect();
+    let mut kept: Vec<Option<EncodedChunk>> = now.iter().map(|_| None).collect();
+    let mut others = Vec::new();
+    for chunk in before {
+        match places.get(&place(&chunk.source)).and_then(|n| kept.get_mut(*n)) {
+            Some(there) => *there = Some(chunk),
+            None => others.push(chunk),
+        }
+    }
+    (kept, others)
 }
 
-fn same_ends<T>(a: &[Arc<T>], b: &[Arc<T>]) -> SameEnds {
-    let is_same = |(a, b): &(&Arc<T>, &Arc<T>)| Arc::ptr_eq(a, b);
-    let ahead = a.iter().zip(b).take_while(is_same).count();
-    let (a, b) = (&a[ahead..], &b[ahead..]);
-    let behind = a.iter().rev().zip(b.iter().rev()).take_while(is_same).count();
-    SameEnds { ahead, behind }
-}
-
-fn assembled(table: &Arc<RouteTable>, hosts: Vec<EncodedHost>) -> EncodedTable {
-    let longest_body = hosts.iter().map(EncodedHost::longest_body).max().unwrap_or(0);
-    let header: Arc<Piece> = Arc::new(encode_header(table, longest_body));
-    let pieces = std::iter::once(header)
-        .chain(hosts.iter().map(|host| Arc::clone(host.piece())))
-        .collect();
+fn assembled(table: &Arc<RouteTable>, chunks: Vec<EncodedChunk>) -> EncodedTable {
+    let longest_body = chunks.iter().map(|chunk| chunk.longest_body).max().unwrap_or(0);
+    let header = PieceChunk::new([Arc::new(encode_header(table, longest_body))]);
+    let pieces = std::iter::once(Arc::new(header)).chain(chunks.iter().map(|chunk| Arc::clone(&chunk.pieces)));
     let name = wire_name(&table.name, &table.guards);
-    let entry = Entry::new(name, Body::rope(pieces), Arc::clone(&table.origins));
+    let body = Body::Rope(Rope::of_chunks(pieces.collect()));
+    let entry = Entry::new(name, body, Arc::clone(&table.origins));
     EncodedTable {
         table: Arc::clone(table),
-        hosts,
+        chunks,
         entry: Arc::new(entry.made_from(Source::Table(Arc::clone(table)))),
     }
 }
@@ -157,14 +186,15 @@ pub(crate) fn replace_hosts(
     entry: &Arc<Entry>,
     replacement: impl Fn(&Arc<VirtualHost>) -> Option<Arc<VirtualHost>>,
 ) -> Arc<Entry> {
-    let (Source::Table(table), Body::Rope { pieces, .. }) = (&entry.source, &entry.body) else {
+    let (Source::Table(table), Body::Rope(rope)) = (&entry.source, &entry.body) else {
         return Arc::clone(entry);
     };
     let mut encoder = Encoder::default();
     let mut hosts = Vec::with_capacity(table.hosts.len());
-    let mut kept = Vec::with_capacity(pieces.len());
-    kept.extend(pieces.first().cloned());
-    for (host, piece) in table.hosts.iter().zip(pieces.iter().skip(1)) {
+    let mut pieces = rope.pieces();
+    let mut kept = Vec::with_capacity(rope.count());
+    kept.extend(pieces.next().cloned());
+    for (host, piece) in table.hosts.iter().zip(pieces) {
         let Some(other) = replacement(host) else { continue };
         kept.push(if Arc::ptr_eq(host, &other) {
             Arc::clone(piece)
@@ -174,16 +204,12 @@ pub(crate) fn replace_hosts(
         hosts.push(other);
     }
     let table = RouteTable {
-        hosts: Arc::new(hosts),
+        hosts: hosts.into(),
         name: table.name.clone(),
         guards: table.guards.clone(),
         origins: Arc::clone(&table.origins),
     };
-    let replaced = Entry::new(
-        Arc::clone(&entry.name),
-        Body::rope(kept.into()),
-        Arc::clone(&entry.origins),
-    );
+    let replaced = Entry::new(Arc::clone(&entry.name), Body::rope(kept), Arc::clone(&entry.origins));
     Arc::new(replaced.made_from(Source::Table(Arc::new(table))))
 }
 

@@ -5,8 +5,8 @@ use crate::{
     snapshot::diff,
 };
 use edge_ir::{
-    BackendShare, Destination, DirectResponse, Forward, HeaderEdit, HeaderEdits, PathRewrite, RetryPolicy, Route,
-    RouteAction, RouteTable, Timeout, VirtualHost,
+    BackendShare, Chunk, Destination, DirectResponse, Forward, HeaderEdit, HeaderEdits, List, PathRewrite, RetryPolicy,
+    Route, RouteAction, RouteTable, Timeout, VirtualHost,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -474,6 +474,43 @@ proptest! {
             world.apply(edit);
             let fleet = world.fleet();
             prop_assert_eq!(lowering.lower(&fleet), lower(&fleet));
+        }
+    }
+
+    /// The same for a table of many hosts, whose list keeps the chunks that an edit doesn't touch, however it is cut.
+    #[test]
+    fn chunks_leave_no_trace(
+        history in prop::collection::vec(prop::collection::vec((0..330u16, prop::option::of(0..3u8)), 1..5), 1..6),
+    ) {
+        let host = |n: u16, path: u8| {
+            let route = sample::route(&format!("r{n}"), &format!("/p{path}"), "c0");
+            sample::host(&format!("h{n:04}.example"), vec![route])
+        };
+        let mut hosts: std::collections::BTreeMap<u16, Arc<VirtualHost>> = (0..300).map(|n| (n, host(n, 0))).collect();
+        let mut chunks: std::collections::BTreeMap<u16, Chunk<Arc<VirtualHost>>> = Default::default();
+        let mut lowering = Lowering::new();
+        for edits in std::iter::once(&Vec::new()).chain(&history) {
+            for (n, path) in edits {
+                match path {
+                    Some(path) => hosts.insert(*n, host(*n, *path)),
+                    None => hosts.remove(n),
+                };
+                chunks.remove(&(n / 70));
+            }
+            for (n, there) in [0..70, 70..140, 140..210, 210..280, 280..350].into_iter().enumerate() {
+                let cut = || hosts.range(there).map(|(_, host)| Arc::clone(host)).collect();
+                chunks.entry(n as u16).or_insert_with(cut);
+            }
+            let all: Vec<_> = hosts.values().cloned().collect();
+            let anew = sample::fleet(all.clone(), &[]);
+            let mut fleet = anew.clone();
+            fleet.route_tables = Arc::new(vec![Arc::new(RouteTable {
+                hosts: List::of_chunks(chunks.values().cloned()),
+                ..RouteTable::clone(&anew.route_tables[0])
+            })]);
+            prop_assert_eq!(&fleet, &anew);
+            let (edited, anew) = (lowering.lower(&fleet), lower(&anew));
+            prop_assert_eq!(edited.section(ResourceType::Routes), anew.section(ResourceType::Routes));
         }
     }
 }

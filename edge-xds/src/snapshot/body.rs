@@ -186,32 +186,133 @@ impl Piece {
     }
 }
 
+/// Pieces that make a message when put together, in chunks: a rope that differs in one of ten thousand pieces has the
+/// other chunks of the one before.
+#[derive(Clone, Debug)]
+pub struct Rope {
+    chunks: Arc<[Arc<PieceChunk>]>,
+    count: usize,
+    len: usize,
+}
+
+/// A run of pieces.
+#[derive(Debug)]
+pub(crate) struct PieceChunk {
+    pieces: Box<[Arc<Piece>]>,
+    /// Their length in all.
+    len: usize,
+    /// Their hashes behind each other: that of a rope is made of these, without a look at its pieces.
+    hashes: Box<[u8]>,
+}
+
+impl PieceChunk {
+    /// Of pieces in order.
+    pub(crate) fn new(pieces: impl IntoIterator<Item = Arc<Piece>>) -> Self {
+        let pieces: Box<[Arc<Piece>]> = pieces.into_iter().collect();
+        Self {
+            len: pieces.iter().map(|piece| piece.len()).sum(),
+            hashes: pieces.iter().flat_map(|piece| piece.hash.to_le_bytes()).collect(),
+            pieces,
+        }
+    }
+}
+
+/// How many pieces two ropes share.
+pub(crate) struct SameEnds {
+    /// Ahead of what differs.
+    pub(crate) ahead: usize,
+    /// Behind it.
+    pub(crate) behind: usize,
+}
+
+impl Rope {
+    /// Chunks in order.
+    pub(crate) fn of_chunks(chunks: Arc<[Arc<PieceChunk>]>) -> Self {
+        Self {
+            count: chunks.iter().map(|chunk| chunk.pieces.len()).sum(),
+            len: chunks.iter().map(|chunk| chunk.len).sum(),
+            chunks,
+        }
+    }
+
+    /// How many pieces two ropes share in whole chunks at both ends, behind a first piece that each has by itself.
+    pub(crate) fn same_ends(&self, other: &Self) -> SameEnds {
+        fn rest(rope: &Rope) -> &[Arc<PieceChunk>] {
+            match rope.chunks.split_first() {
+                Some((first, rest)) if first.pieces.len() == 1 => rest,
+                _ => &[],
+            }
+        }
+        let (a, b) = (rest(self), rest(other));
+        let is_same = |(a, b): &(&Arc<PieceChunk>, &Arc<PieceChunk>)| Arc::ptr_eq(a, b);
+        let ahead = a.iter().zip(b).take_while(is_same).count();
+        let (ahead, a, b) = (&a[..ahead], &a[ahead..], &b[ahead..]);
+        let behind = a.iter().rev().zip(b.iter().rev()).take_while(is_same).count();
+        let count = |chunks: &[Arc<PieceChunk>]| chunks.iter().map(|chunk| chunk.pieces.len()).sum();
+        SameEnds {
+            ahead: count(ahead),
+            behind: count(&a[a.len() - behind..]),
+        }
+    }
+
+    /// The pieces in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &Arc<Piece>> + Clone {
+        self.chunks.iter().flat_map(|chunk| chunk.pieces.iter())
+    }
+
+    /// How many pieces there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// How pieces are cut into chunks tells nothing.
+impl PartialEq for Rope {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |(a, b): (&Arc<Piece>, &Arc<Piece>)| Arc::ptr_eq(a, b) || a == b;
+        Arc::ptr_eq(&self.chunks, &other.chunks)
+            || ((self.count, self.len) == (other.count, other.len) && self.pieces().zip(other.pieces()).all(is_same))
+    }
+}
+
+impl Eq for Rope {}
+
+impl FromIterator<Arc<Piece>> for Rope {
+    fn from_iter<I: IntoIterator<Item = Arc<Piece>>>(pieces: I) -> Self {
+        Self::of_chunks([Arc::new(PieceChunk::new(pieces))].into())
+    }
+}
+
 /// An encoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// In one run.
     Whole(Bytes),
     /// In pieces that make the message when put together.
-    Rope {
-        /// The pieces in order.
-        pieces: Arc<[Arc<Piece>]>,
-        /// Their length in all.
-        len: usize,
-    },
+    Rope(Rope),
 }
 
 impl Body {
     /// A rope of pieces.
-    pub fn rope(pieces: Arc<[Arc<Piece>]>) -> Self {
-        let len = pieces.iter().map(|piece| piece.len()).sum();
-        Self::Rope { pieces, len }
+    pub fn rope(pieces: impl IntoIterator<Item = Arc<Piece>>) -> Self {
+        Self::Rope(pieces.into_iter().collect())
     }
 
     /// Length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Whole(bytes) => bytes.len(),
-            Self::Rope { len, .. } => *len,
+            Self::Rope(rope) => rope.len,
         }
     }
 
@@ -222,20 +323,21 @@ impl Body {
 
     /// The bytes, run by run.
     pub fn runs(&self) -> impl Iterator<Item = &[u8]> {
-        let (whole, pieces) = match self {
-            Self::Whole(bytes) => (Some(&**bytes), [].as_slice()),
-            Self::Rope { pieces, .. } => (None, &**pieces),
+        let (whole, rope) = match self {
+            Self::Whole(bytes) => (Some(&**bytes), None),
+            Self::Rope(rope) => (None, Some(rope)),
         };
-        whole.into_iter().chain(pieces.iter().flat_map(|piece| piece.runs()))
+        let pieces = rope.into_iter().flat_map(Rope::pieces);
+        whole.into_iter().chain(pieces.flat_map(|piece| piece.runs()))
     }
 
     /// Appends all bytes.
     pub fn copy_to(&self, out: &mut Vec<u8>) {
         match self {
             Self::Whole(bytes) => out.extend_from_slice(bytes),
-            Self::Rope { pieces, len } => {
-                out.reserve(*len);
-                pieces.iter().for_each(|piece| piece.copy_to(out));
+            Self::Rope(rope) => {
+                out.reserve(rope.len);
+                rope.pieces().for_each(|piece| piece.copy_to(out));
             }
         }
     }
@@ -244,7 +346,7 @@ impl Body {
     pub fn contiguous(&self) -> Bytes {
         match self {
             Self::Whole(bytes) => bytes.clone(),
-            Self::Rope { .. } => {
+            Self::Rope(_) => {
                 let mut out = Vec::new();
                 self.copy_to(&mut out);
                 out.into()
@@ -257,9 +359,9 @@ impl Body {
     pub fn version(&self) -> u64 {
         let hash = match self {
             Self::Whole(bytes) => xxh3_64(bytes),
-            Self::Rope { pieces, .. } => {
+            Self::Rope(rope) => {
                 let mut hasher = Xxh3Default::new();
-                pieces.iter().for_each(|piece| hasher.update(&piece.hash.to_le_bytes()));
+                rope.chunks.iter().for_each(|chunk| hasher.update(&chunk.hashes));
                 hasher.digest()
             }
         };

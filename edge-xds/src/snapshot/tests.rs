@@ -44,12 +44,8 @@ fn equal_content_is_no_change() {
 #[test]
 fn a_rope_reads_as_its_pieces_and_its_version_depends_on_each() {
     let rope = |parts: &[&'static str]| {
-        Body::rope(
-            parts
-                .iter()
-                .map(|part| Arc::new(Piece::new(Bytes::from_static(part.as_bytes()))))
-                .collect(),
-        )
+        let piece = |part: &&'static str| Arc::new(Piece::new(Bytes::from_static(part.as_bytes())));
+        Body::rope(parts.iter().map(piece))
     };
     let body = rope(&["ab", "c", "de"]);
     assert_eq!(body.contiguous(), "abcde");
