@@ -7,6 +7,7 @@
 //! A request on a listener without logs costs one comparison.
 //! Deliberately absent: any wait of a worker for a file. What the writer can't take is dropped and counted.
 
+mod call;
 pub(crate) mod client;
 mod filter;
 mod otlp;
@@ -18,21 +19,21 @@ mod time;
 mod value;
 
 pub(crate) use client::{Client, Spoken};
-pub(crate) use record::Record;
+pub(crate) use record::{Heads, Record, Values, values};
 pub(crate) use stream::StreamLog;
+pub(crate) use value::{Entry, Fields};
 
 use http::{HeaderMap, StatusCode, Version};
 use prost::encoding::message;
 
-use crate::access_log::value::Entry;
-use crate::config::access_log::{BodyFormat, Sink};
+use crate::config::access_log::{Absent, BodyFormat, Piece, Sink};
 use crate::local::Local;
 use crate::message::head::Head;
 
 /// Writes what its logs say of something that is over.
 pub(crate) fn write(worker: &Local, client: Client<'_>, record: &Record) {
-    let entry = Entry { client, record };
-    for log in &record.logs.logs {
+    let entry = Entry::of(client, record);
+    for log in record.logs.iter().flat_map(|logs| &logs.logs) {
         if filter::takes(&log.filter, &entry) {
             tell(worker, &log.sink, &entry);
         }
@@ -55,6 +56,13 @@ fn tell(worker: &Local, sink: &Sink, entry: &Entry<'_>) {
     }
 }
 
+/// A text about something that is over; what isn't there is left out.
+pub(crate) fn text(pieces: &[Piece], entry: &Entry<'_>) -> Vec<u8> {
+    let mut text = Vec::new();
+    render::text(pieces, Absent::Omitted, entry, &mut text);
+    text
+}
+
 /// Writes the content of a response that takes the place of another one, of which status and fields are told.
 pub(crate) fn body(
     body: &BodyFormat,
@@ -64,7 +72,7 @@ pub(crate) fn body(
     fields: &HeaderMap,
 ) -> Vec<u8> {
     let now = worker.clock.now();
-    let mut record = Record::new(std::sync::Arc::clone(&body.logs), now, head.random);
+    let mut record = Record::new(Some(std::sync::Arc::clone(&body.logs)), now, head.random);
     record.request(head);
     record.response(status, fields);
     if client.spoken == Spoken::Http1 {
@@ -72,10 +80,7 @@ pub(crate) fn body(
     }
     record.client = head.client;
     let mut content = Vec::new();
-    let entry = Entry {
-        client,
-        record: &record,
-    };
+    let entry = Entry::of(client, &record);
     render::content(&body.format, &entry, &mut content);
     content
 }

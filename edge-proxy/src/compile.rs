@@ -5,7 +5,7 @@
 //! The law: every field of a message is named in its module, either used, or listed as *ignored* (it can't change
 //! who is served what, or how safely) or as *refused* (a value in it rejects the resource). The lists are patterns
 //! without `..`, so a field that a newer API adds is a compile error here, never a silent gap.
-//! What is ignored everywhere: tracing, statistics matchers, metadata, socket tuning that only affects
+//! What is ignored everywhere: statistics matchers, metadata, socket tuning that only affects
 //! speed, and runtime keys (the default value next to them is used).
 //! Deliberately absent: anything about when a resource becomes active; that is [`crate::xds::assembly`]'s.
 
@@ -41,6 +41,7 @@ mod socket_options;
 mod stream;
 pub mod template;
 pub mod tls;
+mod tracing;
 pub mod verify;
 
 #[cfg(test)]
@@ -152,6 +153,8 @@ pub fn prefixed_headers(prefix: &str) -> Result<PrefixedHeaders, Rejection> {
         upstream_rq_timeout_ms: name("upstream-rq-timeout-ms")?,
         upstream_rq_per_try_timeout_ms: name("upstream-rq-per-try-timeout-ms")?,
         overloaded: name("overloaded")?,
+        force_trace: name("force-trace")?,
+        downstream_service_cluster: name("downstream-service-cluster")?,
         immediate_health_check_fail: name("immediate-health-check-fail")?,
         degraded: name("degraded")?,
         upstream_healthchecked_cluster: name("upstream-healthchecked-cluster")?,

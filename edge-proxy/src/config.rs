@@ -19,11 +19,13 @@ pub mod hashing;
 pub mod header;
 pub mod health;
 pub mod listener;
+pub mod request_id;
 pub mod route;
 pub mod socket;
 pub mod stream;
 pub mod table;
 pub mod tls;
+pub mod tracing;
 pub mod zones;
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ use crate::clock::{Kind, Timer};
 use crate::config::access::Facts;
 use crate::config::listener::{FilterChain, HttpManager, Listener};
 use crate::connection::budget::Budget;
-use crate::connection::peer::PeerCertificate;
+use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::http1::buffers::LARGE_READ;
 use crate::local::Local;
 use crate::message::Protocol;
@@ -90,7 +90,9 @@ pub(crate) struct Connection {
     /// What is spoken.
     pub(crate) protocol: Protocol,
     /// What the client has shown of itself, and was accepted.
-    pub(crate) certificate: Option<Box<PeerCertificate>>,
+    pub(crate) certificate: Option<Rc<PeerCertificate>>,
+    /// What was agreed on in TLS.
+    pub(crate) agreed: Option<Agreed>,
     /// The transport, once HTTP/2 has let go of it.
     pub(crate) leftover: RefCell<Option<Transport>>,
     timer: Timer,
@@ -112,7 +114,8 @@ pub(crate) struct Accepted {
     pub(crate) direct: Ends,
     pub(crate) server_name: Option<Arc<str>>,
     pub(crate) protocol: Protocol,
-    pub(crate) certificate: Option<Box<PeerCertificate>>,
+    pub(crate) certificate: Option<Rc<PeerCertificate>>,
+    pub(crate) agreed: Option<Agreed>,
 }
 
 impl Connection {
@@ -127,6 +130,7 @@ impl Connection {
             server_name,
             protocol,
             certificate,
+            agreed,
         } = accepted;
         let Ends { client: peer, local } = ends;
         let worker = Rc::clone(&upstreams.worker);
@@ -156,6 +160,7 @@ impl Connection {
             server_name,
             protocol,
             certificate,
+            agreed,
             leftover: RefCell::new(None),
             timer,
             active: Cell::new(0),

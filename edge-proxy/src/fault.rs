@@ -149,6 +149,13 @@ impl Fault {
         }
     }
 
+    /// Why a backend's stream ended before its response, in Envoy's words; empty where none did.
+    pub(crate) fn reset_reason(self) -> &'static str {
+        let reason = self.verdict().body.split_once("reset reason: ");
+        let reason = reason.map_or("", |(_, reason)| reason);
+        reason.split_once(',').map_or(reason, |(reason, _)| reason)
+    }
+
     /// The table.
     #[rustfmt::skip]
     pub(crate) fn verdict(self) -> Verdict {

@@ -92,13 +92,17 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
             refuse(&connection, &head, refusal)
         }
     };
+    if let Some(trace) = noted.trace().filter(|_| echo.request_id.is_some()) {
+        // It says by now whether the request is traced.
+        echo.request_id.clone_from(&trace.request_id);
+    }
     let mut response = egress::finish(&connection, response, echo);
     if asks_for_tunnel && connection.protocol == Protocol::Http1 && response.status() != StatusCode::SWITCHING_PROTOCOLS
     {
         // What came behind the head was for the other protocol: there is no telling where a request begins.
         close_after(&mut response);
     }
-    noted.note(|record| record.response(response.status(), response.headers()));
+    noted.responds(response.status(), response.headers());
     response
 }
 

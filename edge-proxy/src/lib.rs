@@ -37,6 +37,7 @@ pub mod shared;
 mod socket_options;
 pub mod sockets;
 pub mod stats;
+mod traces;
 mod transport;
 mod upstream;
 pub mod vitals;

@@ -129,6 +129,8 @@ pub(crate) fn counted<'a>(cells: &'a ServerCells, form: &Form) -> Counted<'a> {
     let (written, dropped) = match form {
         Form::HttpLogs { .. } | Form::StreamLogs { .. } => (&cells.service_logs_written, &cells.service_logs_dropped),
         Form::OtlpLogs { .. } => (&cells.otlp_logs_written, &cells.otlp_logs_dropped),
+        Form::OtlpSpans { .. } => (&cells.otlp_spans_sent, &cells.otlp_spans_dropped),
+        Form::ZipkinSpans { .. } => (&cells.zipkin_spans_sent, &cells.zipkin_spans_dropped),
     };
     Counted { written, dropped }
 }

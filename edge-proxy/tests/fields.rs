@@ -32,8 +32,8 @@ Made from the program by `EDGE_UPDATE=1 cargo test -p edge-proxy --test fields`.
 edge-proxy takes Envoy's v3 messages apart by patterns that name every field. A field is read; or a value in it makes the
 proxy refuse the whole resource, by the path of the field; or it is of no effect, because what it says changes neither who
 is served what nor how safely. Of fields that are read, some values may be refused in the same way. Messages that
-are not listed (types of filters, of balancing) are refused by their name; an access log of a kind that isn't known is left
-out, and the proxy's log says so.
+are not listed (types of filters, of balancing) are refused by their name; an access log, a tracer or a tag of spans of a
+kind that isn't known is left out, and the proxy's log says so.
 
 Where a field leaves a form to the proxy, it is Envoy's, but for one: tokens in the cookies of logins (`OAuth2Config`) are
 sealed with AES-256-GCM, under a key made of the HMAC secret, where Envoy has AES-256-CBC. So neither proxy opens the tokens

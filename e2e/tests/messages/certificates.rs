@@ -163,7 +163,7 @@ impl Clients {
     }
 
     /// What a client with this certificate gets.
-    fn ask(
+    pub(crate) fn ask(
         &self,
         bench: &Bench,
         listener: &str,

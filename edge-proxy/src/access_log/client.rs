@@ -1,5 +1,6 @@
 //! Whom an exchange, a stream or a session was with, and on what.
 
+use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::connection::{Connection, Manager};
 use crate::message::Protocol;
 use crate::proxy_protocol::Ends;
@@ -13,6 +14,10 @@ pub(crate) struct Client<'a> {
     pub(crate) direct: Ends,
     /// The server name of the client hello.
     pub(crate) server_name: Option<&'a str>,
+    /// The certificate that the client has shown.
+    pub(crate) certificate: Option<&'a PeerCertificate>,
+    /// What was agreed on in TLS.
+    pub(crate) agreed: Option<Agreed>,
     /// The listener's name.
     pub(crate) listener: &'a str,
     /// The chain's name.
@@ -28,6 +33,8 @@ impl<'a> Client<'a> {
             ends: connection.ends(),
             direct: connection.direct,
             server_name: connection.server_name.as_deref(),
+            certificate: connection.certificate.as_deref(),
+            agreed: connection.agreed,
             listener: manager.listener_name(),
             chain: connection.chain_name(),
             spoken: match connection.protocol {

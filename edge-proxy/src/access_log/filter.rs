@@ -1,5 +1,6 @@
 //! Whether a log tells of an exchange.
 
+use crate::access_log::call;
 use crate::access_log::value::Entry;
 use crate::config::access_log::{Filter, Moment};
 
@@ -20,6 +21,12 @@ pub(super) fn takes(filter: &Filter, entry: &Entry<'_>) -> bool {
             .is_some_and(|request| request.holds & (1 << at) != 0),
         Filter::Share(fraction) => fraction.takes(record.random),
         Filter::NotHealthCheck => !record.health_check,
+        Filter::GrpcStatus {
+            statuses,
+            exclude,
+            fields,
+        } => statuses.contains(&call::status(fields, entry)) != *exclude,
+        Filter::Metadata(condition, otherwise) => condition.judges(&record.metadata).unwrap_or(*otherwise),
         Filter::All(filters) => filters.iter().all(|filter| takes(filter, entry)),
         Filter::Any(filters) => filters.iter().any(|filter| takes(filter, entry)),
     }

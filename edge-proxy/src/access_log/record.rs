@@ -12,7 +12,8 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use smallvec::SmallVec;
 
-use crate::config::access_log::{AccessLogs, Flags};
+use crate::config::access::Metadata;
+use crate::config::access_log::{AccessLogs, Flags, Wanted};
 use crate::config::cluster::Cluster;
 use crate::config::endpoint::Host;
 use crate::fault::Fault;
@@ -25,8 +26,10 @@ pub(crate) type Values = SmallVec<[Option<HeaderValue>; 8]>;
 /// What is known of an exchange.
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// Who wants to know.
-    pub(crate) logs: Arc<AccessLogs>,
+    /// The logs that want to know, if there are any.
+    pub(crate) logs: Option<Arc<AccessLogs>>,
+    /// The heads as they are, where more than logs wants to know.
+    pub(crate) heads: Option<Box<Heads>>,
     /// The request, once there is one that makes sense.
     pub(crate) request: Option<Request>,
     /// Its version; unset for HTTP/2.
@@ -59,8 +62,23 @@ pub(crate) struct Record {
     pub(crate) received: u64,
     /// Content of the response.
     pub(crate) sent: u64,
+    /// What filters have found out.
+    pub(crate) metadata: Metadata,
+    /// The ids of the trace and the span that it is part of.
+    pub(crate) trace: Option<(u128, u64)>,
     /// What passed in a session of datagrams.
     pub(crate) session: Option<Session>,
+}
+
+/// The fields of an exchange.
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    /// Of the request.
+    pub(crate) request: HeaderMap,
+    /// Of the response.
+    pub(crate) response: HeaderMap,
+    /// Of its trailers.
+    pub(crate) trailers: HeaderMap,
 }
 
 /// What a session of datagrams is known by beside the rest: its cluster, and what passed from the client and to it.
@@ -116,9 +134,10 @@ pub(crate) struct Upstream {
 
 impl Record {
     /// Of an exchange that begins.
-    pub(crate) fn new(logs: Arc<AccessLogs>, now: Instant, random: u64) -> Self {
+    pub(crate) fn new(logs: Option<Arc<AccessLogs>>, now: Instant, random: u64) -> Self {
         Self {
             logs,
+            heads: None,
             request: None,
             version: None,
             client: None,
@@ -142,13 +161,36 @@ impl Record {
             },
             received: 0,
             sent: 0,
+            metadata: Metadata::new(),
+            trace: None,
             session: None,
         }
     }
 
+    /// Of an exchange that has begun earlier, and no log is told of.
+    pub(crate) fn late(begun: Instant, now: Instant) -> Self {
+        let mut record = Self::new(None, begun, 0);
+        record.times.calendar -= now.saturating_duration_since(begun);
+        record
+    }
+
+    /// Keeps heads as they are from now on.
+    pub(crate) fn keep(&mut self, head: &Head) {
+        self.heads = Some(Box::default());
+        self.client = head.client;
+        self.request(head);
+    }
+
+    fn wanted(&self) -> &Wanted {
+        self.logs.as_ref().map_or(Wanted::NOTHING, |logs| &logs.wanted)
+    }
+
     /// Takes the head of the request as it is now.
     pub(crate) fn request(&mut self, head: &Head) {
-        let wanted = &self.logs.wanted;
+        if let Some(heads) = &mut self.heads {
+            heads.request = head.headers.clone();
+        }
+        let wanted = self.wanted();
         let view = head.view();
         let conditions = wanted.conditions.iter().enumerate();
         let holds = conditions.filter(|(_, condition)| condition.holds(&view));
@@ -173,12 +215,18 @@ impl Record {
     /// Takes the head of the response as the client gets it.
     pub(crate) fn response(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = status.as_u16();
-        self.response = values(&self.logs.wanted.response, headers);
+        self.response = values(&self.wanted().response, headers);
+        if let Some(heads) = &mut self.heads {
+            heads.response = headers.clone();
+        }
     }
 
     /// Takes the trailers of the response.
     pub(crate) fn trailers(&mut self, trailers: &HeaderMap) {
-        self.trailers = values(&self.logs.wanted.trailers, trailers);
+        self.trailers = values(&self.wanted().trailers, trailers);
+        if let Some(heads) = &mut self.heads {
+            heads.trailers = trailers.clone();
+        }
     }
 
     /// Something went wrong.
@@ -197,6 +245,7 @@ impl Record {
     }
 }
 
-fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
+/// The values of fields.
+pub(crate) fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
     names.iter().map(|name| headers.get(name).cloned()).collect()
 }

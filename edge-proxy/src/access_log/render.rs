@@ -1,7 +1,7 @@
 //! Lines.
 
 use crate::access_log::value::{self, Entry, Written, escape};
-use crate::config::access_log::{Absent, Format, Json, Piece};
+use crate::config::access_log::{Absent, Format, Json, Operator, Piece};
 
 /// Writes a line.
 pub(super) fn line(format: &Format, entry: &Entry<'_>, out: &mut Vec<u8>) {
@@ -40,6 +40,11 @@ pub(super) fn text(pieces: &[Piece], absent: Absent, entry: &Entry<'_>, out: &mu
 fn json(document: &Json, absent: Absent, entry: &Entry<'_>, out: &mut Vec<u8>) -> Written {
     match document {
         Json::Literal(text) => out.extend_from_slice(text.as_bytes()),
+        Json::Value(Operator::Metadata(path, None)) if path.find(&entry.record.metadata).is_some_and(is_typed) => {
+            // What isn't a text keeps its type.
+            let value = path.find(&entry.record.metadata);
+            out.extend_from_slice(value.map(ToString::to_string).unwrap_or_default().as_bytes());
+        }
         Json::Value(operator) => {
             let start = out.len();
             let quoted = !operator.is_number();
@@ -90,6 +95,10 @@ fn json(document: &Json, absent: Absent, entry: &Entry<'_>, out: &mut Vec<u8>) -
         }
     }
     Written::Something
+}
+
+fn is_typed(value: &serde_json::Value) -> bool {
+    !value.is_string()
 }
 
 /// Writes an element behind others that began at `start`; nothing of one that has nothing to say.

@@ -1,7 +1,6 @@
 //! Entries for Envoy's access log service.
 //!
-//! Deliberately absent: sizes of heads and bytes on the wire, version and ciphers of TLS, certificates, metadata and state
-//! of filters, and when a byte was the first or last one in a direction, where nothing here keeps it.
+//! Deliberately absent: sizes of heads and bytes on the wire, the proxy's own certificate, metadata and state of filters, and when a byte was the first or last one in a direction, where nothing here keeps it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,6 +11,9 @@ use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{Address, Pipe, RequestMethod, SocketAddress};
 use envoy_types::pb::envoy::data::accesslog::v3::response_flags::Unauthorized;
 use envoy_types::pb::envoy::data::accesslog::v3::response_flags::unauthorized::Reason;
+use envoy_types::pb::envoy::data::accesslog::v3::tls_properties::certificate_properties::SubjectAltName;
+use envoy_types::pb::envoy::data::accesslog::v3::tls_properties::certificate_properties::subject_alt_name::San;
+use envoy_types::pb::envoy::data::accesslog::v3::tls_properties::{CertificateProperties, TlsVersion};
 use envoy_types::pb::envoy::data::accesslog::v3::{
     AccessLogCommon, AccessLogType, ConnectionProperties, HttpAccessLogEntry, HttpRequestProperties,
     HttpResponseProperties, ResponseFlags, TcpAccessLogEntry, TlsProperties, http_access_log_entry::HttpVersion,
@@ -19,11 +21,12 @@ use envoy_types::pb::envoy::data::accesslog::v3::{
 use envoy_types::pb::google::protobuf::{Duration, Timestamp, UInt32Value};
 use http::HeaderValue;
 
-use crate::access_log::Spoken;
 use crate::access_log::record::Values;
 use crate::access_log::value::Entry;
-use crate::config::access_log::{AddressOf, Flags, HttpEntries, Moment};
+use crate::access_log::{Client, Spoken};
+use crate::config::access_log::{AddressOf, Flags, HttpEntries, Moment, PeerPart};
 use crate::config::endpoint::HostAddress;
+use crate::connection::peer::PeerCertificate;
 
 /// Of an exchange.
 pub(super) fn http(wanted: &HttpEntries, entry: &Entry<'_>) -> HttpAccessLogEntry {
@@ -95,7 +98,7 @@ fn request(wanted: &HttpEntries, entry: &Entry<'_>) -> HttpRequestProperties {
 }
 
 fn common(entry: &Entry<'_>) -> AccessLogCommon {
-    let Entry { client, record } = entry;
+    let Entry { client, record, .. } = entry;
     let upstream = &record.upstream;
     let since = |moment| entry.between(Moment::Begun, moment, 1_000_000_000).map(duration);
     let socket = |of| entry.socket(of).map(address);
@@ -103,10 +106,7 @@ fn common(entry: &Entry<'_>) -> AccessLogCommon {
         downstream_remote_address: socket(AddressOf::Client),
         downstream_local_address: socket(AddressOf::Local),
         downstream_direct_remote_address: socket(AddressOf::Peer),
-        tls_properties: client.server_name.map(|name| TlsProperties {
-            tls_sni_hostname: name.to_owned(),
-            ..TlsProperties::default()
-        }),
+        tls_properties: tls(client),
         start_time: Some(timestamp(record.times.calendar)),
         time_to_last_rx_byte: since(Moment::RequestRead),
         time_to_first_upstream_tx_byte: since(Moment::Sent),
@@ -133,6 +133,44 @@ fn common(entry: &Entry<'_>) -> AccessLogCommon {
         .into(),
         ..AccessLogCommon::default()
     }
+}
+
+/// What was spoken below; nothing of what isn't TLS, and of TLS that stays closed only the name.
+fn tls(client: &Client<'_>) -> Option<TlsProperties> {
+    if client.agreed.is_none() && client.server_name.is_none() {
+        return None;
+    }
+    let version = client.agreed.map(|agreed| match agreed.version_name() {
+        Some("TLSv1.2") => TlsVersion::TlSv12,
+        Some("TLSv1.3") => TlsVersion::TlSv13,
+        _ => TlsVersion::VersionUnspecified,
+    });
+    let names = |certificate: &PeerCertificate| {
+        let split = |part| {
+            certificate
+                .says(part)
+                .into_iter()
+                .flat_map(|all| all.split(',').map(str::to_owned).collect::<Vec<_>>())
+        };
+        let name = |san| SubjectAltName { san: Some(san) };
+        let uris = split(PeerPart::Uris).map(|uri| name(San::Uri(uri)));
+        CertificateProperties {
+            subject_alt_name: uris
+                .chain(split(PeerPart::Hosts).map(|host| name(San::Dns(host))))
+                .collect(),
+            subject: certificate.says(PeerPart::Subject).unwrap_or_default(),
+            issuer: certificate.says(PeerPart::Issuer).unwrap_or_default(),
+        }
+    };
+    Some(TlsProperties {
+        tls_version: version.unwrap_or_default().into(),
+        tls_cipher_suite: client.agreed.map(|agreed| UInt32Value {
+            value: u16::from(agreed.suite).into(),
+        }),
+        tls_sni_hostname: client.server_name.unwrap_or_default().to_owned(),
+        peer_certificate_properties: client.certificate.map(names),
+        ..TlsProperties::default()
+    })
 }
 
 fn text(value: &HeaderValue) -> String {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use crate::access_log::{self, Client, Record, Spoken};
 use crate::config::access_log::AccessLogs;
 use crate::config::listener::Listener;
+use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::local::Local;
 use crate::proxy_protocol::Ends;
 
@@ -28,13 +29,15 @@ pub(crate) struct About {
     pub(crate) ends: Ends,
     pub(crate) direct: Ends,
     pub(crate) server_name: Option<Arc<str>>,
+    pub(crate) certificate: Option<Rc<PeerCertificate>>,
+    pub(crate) agreed: Option<Agreed>,
     pub(crate) spoken: Spoken,
 }
 
 impl StreamLog {
     /// Of something that has begun then.
     pub(crate) fn new(worker: &Rc<Local>, logs: &Arc<AccessLogs>, about: About, begun: Instant) -> Self {
-        let mut record = Record::new(Arc::clone(logs), begun, worker.random.next());
+        let mut record = Record::new(Some(Arc::clone(logs)), begun, worker.random.next());
         record.times.calendar -= worker.clock.now().saturating_duration_since(begun);
         Self {
             worker: Rc::clone(worker),
@@ -56,6 +59,8 @@ impl Drop for StreamLog {
             ends: about.ends,
             direct: about.direct,
             server_name: about.server_name.as_deref(),
+            certificate: about.certificate.as_deref(),
+            agreed: about.agreed,
             listener: &about.listener.name,
             chain: &about.chain,
             spoken: about.spoken,

@@ -9,16 +9,33 @@ use std::time::Instant;
 
 use http::{HeaderValue, Version};
 
-use crate::access_log::record::Values;
-use crate::access_log::{Client, Record, Spoken, time};
+use crate::access_log::{Client, Record, Spoken, call, time};
 use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, OfSession, Operator, Query};
 use crate::config::endpoint::HostAddress;
+use crate::connection::peer::{Agreed, PeerCertificate};
 
 /// What a line may speak of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a> {
-    pub(super) client: Client<'a>,
-    pub(super) record: &'a Record,
+pub(crate) struct Entry<'a> {
+    /// Whom it was with.
+    pub(crate) client: Client<'a>,
+    /// What is known of it.
+    pub(crate) record: &'a Record,
+    /// The status of the response, 0 before.
+    pub(crate) status: u16,
+    /// Fields, in the places that whoever asks knows them by.
+    pub(crate) fields: Fields<'a>,
+}
+
+/// The values of fields.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a> {
+    /// Of the request.
+    pub(crate) request: &'a [Option<HeaderValue>],
+    /// Of the response.
+    pub(crate) response: &'a [Option<HeaderValue>],
+    /// Of its trailers.
+    pub(crate) trailers: &'a [Option<HeaderValue>],
 }
 
 /// Whether there was a value.
@@ -36,7 +53,7 @@ impl From<Option<()>> for Written {
 
 /// Writes a value.
 pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -> Written {
-    let Entry { client, record } = entry;
+    let Entry { client, record, .. } = entry;
     let upstream = &record.upstream;
     let written = match operator {
         Operator::Request(field) => record.request.as_ref().and_then(|request| {
@@ -46,21 +63,21 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
                 Named::Authority => Some(request.authority.as_bytes()),
                 Named::Scheme => Some(request.scheme.as_bytes()),
                 Named::Status => None,
-                Named::Field(at) => value_at(&request.values, at),
+                Named::Field(at) => value_at(entry.fields.request, at),
             };
             put_field(out, field, named)
         }),
         Operator::Response(field) => {
             let mut status = [0; 3];
-            let digits = status_text(record.status, &mut status);
+            let digits = status_text(entry.status, &mut status);
             put_field(out, field, |named| match named {
                 Named::Status => digits,
-                Named::Field(at) => value_at(&record.response, at),
+                Named::Field(at) => value_at(entry.fields.response, at),
                 _ => None,
             })
         }
         Operator::Trailer(field) => put_field(out, field, |named| match named {
-            Named::Field(at) => value_at(&record.trailers, at),
+            Named::Field(at) => value_at(entry.fields.trailers, at),
             _ => None,
         }),
         Operator::StartTime(parts) => time::write(out, parts, record.times.calendar),
@@ -69,7 +86,7 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             .between(*from, *to, *per_second)
             .and_then(|number| show(out, number)),
         Operator::Protocol => entry.protocol().and_then(|protocol| put(out, protocol)),
-        Operator::ResponseCode => show(out, record.status),
+        Operator::ResponseCode => show(out, entry.status),
         Operator::ResponseCodeDetails => put_if(out, &record.details),
         Operator::ResponseFlags => put_names(out, record.flags.names().map(|(short, _)| short)),
         Operator::ResponseFlagsLong => put_names(out, record.flags.names().map(|(_, long)| long)),
@@ -101,12 +118,68 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             OfSession::DatagramsSent => show(out, session.datagrams_sent),
             OfSession::ErrorsSent => show(out, session.errors_sent),
         }),
-        Operator::Nothing => None,
+        other => more(other, entry, out),
     };
     written.into()
 }
 
-impl Entry<'_> {
+/// Values of what filters have found out, of calls, of TLS and of traces.
+fn more(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -> Option<()> {
+    let Entry { client, record, .. } = entry;
+    match operator {
+        Operator::Metadata(path, most) => path
+            .find(&record.metadata)
+            .and_then(|value| put_value(out, value, *most)),
+        Operator::GrpcStatus(form, fields) => call::write(*form, fields, entry, out),
+        Operator::TlsVersion => client
+            .agreed
+            .and_then(Agreed::version_name)
+            .and_then(|name| put(out, name)),
+        Operator::TlsCipher => client
+            .agreed
+            .and_then(Agreed::suite_name)
+            .and_then(|name| put(out, name)),
+        Operator::Peer(part) => client
+            .certificate
+            .and_then(|certificate| certificate.says(*part))
+            .and_then(|said| put(out, &said)),
+        Operator::PeerFrom(parts) => client
+            .certificate
+            .and_then(PeerCertificate::validity)
+            .and_then(|(from, _)| time::write(out, parts, from)),
+        Operator::PeerUntil(parts) => client
+            .certificate
+            .and_then(PeerCertificate::validity)
+            .and_then(|(_, until)| time::write(out, parts, until)),
+        Operator::TraceId => record.trace.and_then(|(trace, _)| match trace >> 64 {
+            // An id of one half, as Zipkin has.
+            0 => show(out, format_args!("{trace:016x}")),
+            _ => show(out, format_args!("{trace:032x}")),
+        }),
+        Operator::SpanId => record
+            .trace
+            .and_then(|(_, span)| show(out, format_args!("{span:016x}"))),
+        // `Nothing`; the others are known above.
+        _ => None,
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Of something that logs are told of.
+    pub(super) fn of(client: Client<'a>, record: &'a Record) -> Self {
+        let request = record.request.as_ref();
+        Self {
+            client,
+            record,
+            status: record.status,
+            fields: Fields {
+                request: request.map_or(&[], |request| &request.values),
+                response: &record.response,
+                trailers: &record.trailers,
+            },
+        }
+    }
+
     /// The time between two moments; `None` when one of them never came.
     pub(super) fn between(&self, from: Moment, to: Moment, per_second: u32) -> Option<u64> {
         let (from, to) = (self.moment(from)?, self.moment(to)?);
@@ -126,8 +199,8 @@ impl Entry<'_> {
     }
 
     /// An address that is one of a socket, with IPv4 as such.
-    pub(super) fn socket(&self, of: AddressOf) -> Option<SocketAddr> {
-        let Self { client, record } = self;
+    pub(crate) fn socket(&self, of: AddressOf) -> Option<SocketAddr> {
+        let Self { client, record, .. } = self;
         let peer = client.ends.client;
         let socket = match of {
             AddressOf::Client => match record.client {
@@ -149,7 +222,7 @@ impl Entry<'_> {
     }
 
     /// What was spoken with the client, where that is HTTP.
-    pub(super) fn protocol(&self) -> Option<&'static str> {
+    pub(crate) fn protocol(&self) -> Option<&'static str> {
         match (self.client.spoken, self.record.version) {
             (Spoken::Http2, _) => Some("HTTP/2"),
             (Spoken::Http1, Some(Version::HTTP_10)) => Some("HTTP/1.0"),
@@ -174,6 +247,17 @@ fn put_words(out: &mut Vec<u8>, text: &str) -> Option<()> {
     (!text.is_empty()).then(|| out.extend(word))
 }
 
+/// A text as it is, anything else as JSON.
+fn put_value(out: &mut Vec<u8>, value: &serde_json::Value, most: Option<usize>) -> Option<()> {
+    let start = out.len();
+    match value.as_str() {
+        Some(text) => put(out, text)?,
+        None => serde_json::to_writer(&mut *out, value).ok()?,
+    }
+    out.truncate(start + most.unwrap_or(usize::MAX - start));
+    Some(())
+}
+
 /// Writing to memory can't fail.
 fn show(out: &mut Vec<u8>, value: impl Display) -> Option<()> {
     write!(out, "{value}").ok()
@@ -194,7 +278,7 @@ fn put_names<'a>(out: &mut Vec<u8>, names: impl Iterator<Item = &'a str>) -> Opt
     Some(())
 }
 
-fn value_at(values: &Values, at: usize) -> Option<&[u8]> {
+fn value_at(values: &[Option<HeaderValue>], at: usize) -> Option<&[u8]> {
     values.get(at)?.as_ref().map(HeaderValue::as_bytes)
 }
 

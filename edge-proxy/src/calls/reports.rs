@@ -10,11 +10,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method, header};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use crate::calls::ask::{Question, ask};
 use crate::calls::conversation::Conversation;
 use crate::calls::grpc;
+use crate::config::Snapshot;
 use crate::config::collector::{Collector, Form};
 use crate::local::Local;
 use crate::message::head::Head;
@@ -104,18 +107,65 @@ async fn attempt(
         Form::HttpLogs { identifier } => say(upstreams, collector, talk, (identifier, 2), entries).await,
         Form::StreamLogs { identifier } => say(upstreams, collector, talk, (identifier, 3), entries).await,
         Form::OtlpLogs { resource } => {
-            let head = head(collector, "/opentelemetry.proto.collector.logs.v1.LogsService/Export");
-            let question = Question {
-                cluster: collector.cluster,
-                head,
-                body: grpc::framed(&otlp(resource, entries)),
-                timeout: Some(collector.timeout),
-                is_call: true,
-            };
-            let told = ask(upstreams, &snapshot, question, None).await;
-            told.is_ok_and(|told| grpc::is_ok(&told))
+            let path = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+            export(upstreams, &snapshot, collector, path, &otlp(resource, &[], entries)).await
         }
+        Form::OtlpSpans { resource, scope } => {
+            let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+            export(upstreams, &snapshot, collector, path, &otlp(resource, scope, entries)).await
+        }
+        Form::ZipkinSpans { target } => post(upstreams, &snapshot, collector, target, entries).await,
     }
+}
+
+/// Makes a call of one message.
+async fn export(
+    upstreams: &Rc<Upstreams>,
+    snapshot: &Snapshot,
+    collector: &Collector,
+    path: &'static str,
+    message: &[u8],
+) -> bool {
+    let question = Question {
+        cluster: collector.cluster,
+        head: head(collector, path),
+        body: grpc::framed(message),
+        timeout: Some(collector.timeout),
+        is_call: true,
+    };
+    let told = ask(upstreams, snapshot, question, None).await;
+    told.is_ok_and(|told| grpc::is_ok(&told))
+}
+
+/// Posts entries, each of which has a comma behind it, as a list in JSON.
+async fn post(
+    upstreams: &Rc<Upstreams>,
+    snapshot: &Snapshot,
+    collector: &Collector,
+    target: &PathAndQuery,
+    entries: &[u8],
+) -> bool {
+    let mut head = Head {
+        method: Method::POST,
+        authority: collector.authority.clone(),
+        target: target.clone(),
+        ..Head::empty()
+    };
+    let json = HeaderValue::from_static("application/json");
+    head.headers.insert(header::CONTENT_TYPE, json);
+    let mut body = BytesMut::with_capacity(entries.len() + 2);
+    body.put_u8(b'[');
+    body.put_slice(entries.strip_suffix(b",").unwrap_or(entries));
+    body.put_u8(b']');
+    let question = Question {
+        cluster: collector.cluster,
+        head,
+        body: body.freeze(),
+        timeout: Some(collector.timeout),
+        is_call: false,
+    };
+    let told = ask(upstreams, snapshot, question, None).await;
+    told.is_ok_and(|told| told.status.is_success())
 }
 
 fn head(collector: &Collector, path: &'static str) -> Head {
@@ -176,12 +226,16 @@ fn has_ended(talk: &Conversation) -> bool {
     false
 }
 
-/// `ExportLogsServiceRequest` and its like: one resource, one scope without a name, and entries that are fields of it.
-fn otlp(resource: &[u8], entries: &[u8]) -> BytesMut {
-    let (mut scope, mut of_resource, mut request) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
-    scope.extend_from_slice(entries);
+/// `ExportLogsServiceRequest` and its like: one resource, one scope, which may have no name, and entries that are fields
+/// of it.
+fn otlp(resource: &[u8], scope: &[u8], entries: &[u8]) -> BytesMut {
+    let (mut scoped, mut of_resource, mut request) = (BytesMut::new(), BytesMut::new(), BytesMut::new());
+    if !scope.is_empty() {
+        put(1, scope, &mut scoped);
+    }
+    scoped.extend_from_slice(entries);
     put(1, resource, &mut of_resource);
-    put(2, &scope, &mut of_resource);
+    put(2, &scoped, &mut of_resource);
     put(1, &of_resource, &mut request);
     request
 }

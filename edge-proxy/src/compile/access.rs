@@ -181,6 +181,11 @@ fn sourced(at: &At<'_>, message: &SourcedMetadata) -> Result<Condition, Rejectio
 }
 
 fn metadata(at: &At<'_>, message: &MetadataMatcher) -> Result<Condition, Rejection> {
+    metadata_condition(at, message).map(|condition| Condition::Metadata(Box::new(condition)))
+}
+
+/// Compiles a condition on what filters have found out.
+pub(super) fn metadata_condition(at: &At<'_>, message: &MetadataMatcher) -> Result<MetadataCondition, Rejection> {
     fields!(at, message => MetadataMatcher { filter, path, value, invert; ignore; refuse });
     let list = at.field("path");
     let steps = path.iter().enumerate().map(|(index, step)| match &step.segment {
@@ -191,12 +196,12 @@ fn metadata(at: &At<'_>, message: &MetadataMatcher) -> Result<Condition, Rejecti
     let Some(value) = value else {
         return Err(at_value.error("is required"));
     };
-    Ok(Condition::Metadata(Box::new(MetadataCondition {
+    Ok(MetadataCondition {
         filter: filter.as_str().into(),
         path: steps.collect::<Result<_, _>>()?,
         test: test(&at_value, value)?,
         invert: *invert,
-    })))
+    })
 }
 
 fn test(at: &At<'_>, message: &ValueMatcher) -> Result<ValueTest, Rejection> {

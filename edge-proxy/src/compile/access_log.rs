@@ -22,9 +22,11 @@ use envoy_types::pb::envoy::extensions::access_loggers::stream::v3::{StderrAcces
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::HcmAccessLogOptions;
 use envoy_types::pb::google::protobuf::Any;
 
+pub(super) use format::Words;
+
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
-use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, Format, Sink, Wanted};
+use crate::config::access_log::{AccessLog, AccessLogs, BodyFormat, Format, Piece, Sink, Wanted};
 
 /// Compiles a list of logs; `None` when there are none to be written.
 pub(super) fn access_logs(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -> Option<Arc<AccessLogs>> {
@@ -59,9 +61,13 @@ pub(super) fn unmatched(context: &mut Context, at: &At<'_>, list: &[ProtoLog]) -
 
 /// Compiles the content of a response. It is made before the exchange is over, so only what is known of request, response
 /// and connection then can be said.
-pub(super) fn body(at: &At<'_>, message: &SubstitutionFormatString) -> Result<BodyFormat, Rejection> {
+pub(super) fn body(
+    context: &Context,
+    at: &At<'_>,
+    message: &SubstitutionFormatString,
+) -> Result<BodyFormat, Rejection> {
     let mut wanted = Wanted::default();
-    let format = format::substitution(at, message, &mut wanted)?;
+    let format = format::substitution(at, message, &mut Words::of(context, &mut wanted))?;
     let Format::Text(pieces, _) = &format else {
         return Err(at.unsupported("json_format"));
     };
@@ -73,6 +79,11 @@ pub(super) fn body(at: &At<'_>, message: &SubstitutionFormatString) -> Result<Bo
         wanted,
     });
     Ok(BodyFormat { format, logs })
+}
+
+/// A text about an exchange that is over, in something else than a log.
+pub(super) fn text(at: &At<'_>, text: &str, words: &mut Words<'_>) -> Result<Box<[Piece]>, Rejection> {
+    format::pieces(at, text, words).map(Into::into)
 }
 
 /// Lines before the end of an exchange are not written.
@@ -96,24 +107,19 @@ fn log(context: &mut Context, at: &At<'_>, message: &ProtoLog, wanted: &mut Want
     if let Some(sink) = service(context, &at_config, config, wanted)? {
         return Ok(AccessLog { filter, sink });
     }
+    let words = &mut Words::of(context, wanted);
     let (path, format) = if is::<FileAccessLog>(config) {
         let message: FileAccessLog = unpack(&at_config, config)?;
-        let format = of_file(&at_config, &message, wanted)?;
+        let format = of_file(&at_config, &message, words)?;
         (message.path, format)
     } else if is::<StdoutAccessLog>(config) {
         let message: StdoutAccessLog = unpack(&at_config, config)?;
         let format = message.access_log_format.map(|StdoutFormat::LogFormat(format)| format);
-        (
-            "/dev/stdout".to_owned(),
-            of_stream(&at_config, format.as_ref(), wanted)?,
-        )
+        ("/dev/stdout".to_owned(), of_stream(&at_config, format.as_ref(), words)?)
     } else if is::<StderrAccessLog>(config) {
         let message: StderrAccessLog = unpack(&at_config, config)?;
         let format = message.access_log_format.map(|StderrFormat::LogFormat(format)| format);
-        (
-            "/dev/stderr".to_owned(),
-            of_stream(&at_config, format.as_ref(), wanted)?,
-        )
+        ("/dev/stderr".to_owned(), of_stream(&at_config, format.as_ref(), words)?)
     } else {
         let kind = type_name(config);
         return Err(at.error(format!("access log {name:?} ({kind}) is not supported by this proxy")));
@@ -144,27 +150,27 @@ fn service(context: &mut Context, at: &At<'_>, config: &Any, wanted: &mut Wanted
 }
 
 #[allow(deprecated)]
-fn of_file(at: &At<'_>, message: &FileAccessLog, wanted: &mut Wanted) -> Result<Format, Rejection> {
+fn of_file(at: &At<'_>, message: &FileAccessLog, words: &mut Words<'_>) -> Result<Format, Rejection> {
     match &message.access_log_format {
-        None => format::default(at, wanted),
-        Some(AccessLogFormat::Format(text)) if text.is_empty() => format::default(at, wanted),
-        Some(AccessLogFormat::Format(text)) => format::text(&at.field("format"), text, wanted),
-        Some(AccessLogFormat::JsonFormat(document)) => format::json(&at.field("json_format"), document, wanted),
+        None => format::default(at, words),
+        Some(AccessLogFormat::Format(text)) if text.is_empty() => format::default(at, words),
+        Some(AccessLogFormat::Format(text)) => format::text(&at.field("format"), text, words),
+        Some(AccessLogFormat::JsonFormat(document)) => format::json(&at.field("json_format"), document, words),
         Some(AccessLogFormat::TypedJsonFormat(document)) => {
-            format::json(&at.field("typed_json_format"), document, wanted)
+            format::json(&at.field("typed_json_format"), document, words)
         }
-        Some(AccessLogFormat::LogFormat(message)) => format::substitution(&at.field("log_format"), message, wanted),
+        Some(AccessLogFormat::LogFormat(message)) => format::substitution(&at.field("log_format"), message, words),
     }
 }
 
 fn of_stream(
     at: &At<'_>,
     message: Option<&SubstitutionFormatString>,
-    wanted: &mut Wanted,
+    words: &mut Words<'_>,
 ) -> Result<Format, Rejection> {
     match message {
-        Some(message) => format::substitution(&at.field("log_format"), message, wanted),
-        None => format::default(at, wanted),
+        Some(message) => format::substitution(&at.field("log_format"), message, words),
+        None => format::default(at, words),
     }
 }
 

@@ -1,4 +1,4 @@
-//! gRPC services that what was observed is sent to → [`Collector`].
+//! Services that what was observed is sent to → [`Collector`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,8 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
 use envoy_types::pb::envoy::config::core::v3::{GrpcService, HeaderValue as ProtoHeader};
 use envoy_types::pb::google::protobuf::{Duration as ProtoDuration, UInt32Value};
+use envoy_types::pb::opentelemetry::proto::common::v1::any_value::Value;
+use envoy_types::pb::opentelemetry::proto::common::v1::{AnyValue, KeyValue};
 use http::{HeaderName, HeaderValue};
 
 use crate::compile::Context;
@@ -68,6 +70,41 @@ pub(super) fn grpc(
         full: number(gathering.size).unwrap_or(FULL) as usize,
         form,
     })
+}
+
+/// A service that is called over HTTP.
+pub(super) fn http(
+    context: &mut Context,
+    at: &At<'_>,
+    cluster_name: &str,
+    host: &str,
+    form: Form,
+) -> Result<Collector, Rejection> {
+    if cluster_name.is_empty() {
+        return Err(at.field("collector_cluster").error("is required"));
+    }
+    let name = if host.is_empty() { cluster_name } else { host };
+    Ok(Collector {
+        cluster: ClusterId(context.clusters.intern(cluster_name)),
+        cluster_name: Arc::from(cluster_name),
+        authority: HeaderValue::from_str(name).map_err(|_| at.field("collector_hostname").error("is not a host"))?,
+        metadata: Box::default(),
+        timeout: TIMEOUT,
+        patience: PATIENCE,
+        full: FULL as usize,
+        form,
+    })
+}
+
+/// An attribute in OTLP.
+pub(super) fn pair(key: &str, value: &str) -> KeyValue {
+    KeyValue {
+        key: key.to_owned(),
+        value: Some(AnyValue {
+            value: Some(Value::StringValue(value.to_owned())),
+        }),
+        ..KeyValue::default()
+    }
 }
 
 fn field(at: &At<'_>, message: &ProtoHeader) -> Result<(HeaderName, HeaderValue), Rejection> {

@@ -7,25 +7,29 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::core::v3::scheme_header_transformation::Transformation;
 use envoy_types::pb::envoy::config::core::v3::{CidrRange, SchemeHeaderTransformation, TypedExtensionConfig};
-use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     CodecType, ForwardClientCertDetails, InternalAddressConfig, PathWithEscapedSlashesAction, RouteSpecifier,
     ServerHeaderTransformation, SetCurrentClientCertDetails, StripPortMode, UpgradeConfig,
 };
+use envoy_types::pb::envoy::extensions::filters::network::http_connection_manager::v3::{
+    HttpConnectionManager, RequestIdExtension,
+};
 use envoy_types::pb::envoy::extensions::http::early_header_mutation::header_mutation::v3::HeaderMutation as EarlyHeaderMutation;
+use envoy_types::pb::envoy::extensions::request_id::uuid::v3::UuidRequestIdConfig;
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 use http::HeaderValue;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, truth, unpack};
 use crate::compile::protocol;
-use crate::compile::{access_log, client_address, filter, route_table};
+use crate::compile::{access_log, client_address, filter, route_table, tracing};
 use crate::config::RouteTableId;
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{
     AddressRange, CertificateDetails, Codec, DownstreamTimeouts, EscapedSlashes, ForwardClientCert, HttpManager,
-    PathNormalization, RequestId, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
+    PathNormalization, RouteSource, SchemeOverride, ServerHeader, StripPort, Upgrade,
 };
+use crate::config::request_id::{RequestId, TracesInIds};
 
 /// What `server` says when the configuration gives no name.
 const DEFAULT_SERVER_NAME: &str = "edge";
@@ -44,12 +48,12 @@ pub(super) fn manager(
         generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
         forward_client_cert_details, set_current_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
         strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode, access_log,
-        access_log_options, early_header_mutation_extensions;
-        // Read in client_address.rs, as far as tracing; observation, HTTP/3, and what only shapes Envoy's own codecs.
+        access_log_options, early_header_mutation_extensions, tracing, request_id_extension;
+        // Read in client_address.rs; observation, HTTP/3, and what only shapes Envoy's own codecs.
         ignore use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append,
-               original_ip_detection_extensions, tracing, http1_safe_max_connection_duration, http3_protocol_options,
+               original_ip_detection_extensions, http1_safe_max_connection_duration, http3_protocol_options,
                drain_timeout_jitter, stream_error_on_invalid_http_message, append_local_overload,
-               add_proxy_protocol_connection_state, request_id_extension;
+               add_proxy_protocol_connection_state;
         refuse proxy_100_continue, access_log_flush_interval, flush_access_log_on_new_request, add_user_agent,
                forward_client_cert_matcher,
                represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
@@ -83,9 +87,7 @@ pub(super) fn manager(
         )?,
         client_address: client_address::client_address(at, message)?,
         server_header: server_header(at, server_name, *server_header_transformation)?,
-        via: (!via.is_empty())
-            .then(|| HeaderValue::from_str(via).map_err(|_| at.field("via").error("is not a header value")))
-            .transpose()?,
+        via: self::via(at, via)?,
         path: PathNormalization {
             normalize: truth(normalize_path.as_ref()),
             merge_slashes: *merge_slashes,
@@ -96,7 +98,9 @@ pub(super) fn manager(
             generate: generate_request_id.as_ref().is_none_or(|generate| generate.value),
             preserve_external: *preserve_external_request_id,
             in_response: *always_set_request_id_in_response,
+            traces: traces_in_ids(&at.field("request_id_extension"), request_id_extension.as_ref())?,
         },
+        tracing: tracing::manager(context, &at.field("tracing"), tracing.as_ref()),
         strip_port: strip_port(*strip_matching_host_port, strip_port_mode.as_ref()),
         strip_trailing_host_dot: *strip_trailing_host_dot,
         max_request_headers_bytes: number(max_request_headers_kb.as_ref()).unwrap_or(60) as usize * 1024,
@@ -110,14 +114,6 @@ pub(super) fn manager(
         forward_client_cert: client_cert(at, *forward_client_cert_details, details)?,
         stats: context.scopes.http(stat_prefix),
     })
-}
-
-/// Traces decide nothing: they are left out, and the proxy's log says so.
-pub(super) fn tell_of_traces(at: &At<'_>, message: &HttpConnectionManager) {
-    if message.tracing.is_some() {
-        let reason = at.unsupported("tracing");
-        tracing::warn!(%reason, "traces are left out");
-    }
 }
 
 /// Deadlines; the last two are of the end of a connection: to drain, and to close after the last response. The first
@@ -147,6 +143,34 @@ fn timeouts(
             delayed_close,
             Duration::from_secs(1),
         )?,
+    })
+}
+
+fn via(at: &At<'_>, text: &str) -> Result<Option<HeaderValue>, Rejection> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let value = HeaderValue::from_str(text);
+    value
+        .map(Some)
+        .map_err(|_| at.field("via").error("is not a header value"))
+}
+
+/// What ids say of traces.
+fn traces_in_ids(at: &At<'_>, message: Option<&RequestIdExtension>) -> Result<TracesInIds, Rejection> {
+    let Some(config) = message.and_then(|message| message.typed_config.as_ref()) else {
+        return Ok(TracesInIds::default());
+    };
+    let at = at.field("typed_config");
+    let message: UuidRequestIdConfig = unpack(&at, config)?;
+    fields!(&at, &message => UuidRequestIdConfig {
+        pack_trace_reason, use_request_id_for_trace_sampling; ignore; refuse
+    });
+    Ok(TracesInIds {
+        told: pack_trace_reason.as_ref().is_none_or(|pack| pack.value),
+        decide: use_request_id_for_trace_sampling
+            .as_ref()
+            .is_none_or(|decide| decide.value),
     })
 }
 

@@ -412,7 +412,6 @@ fn network(context: &mut Context, at: &At<'_>, filter: &Filter) -> Result<Networ
         return Ok(Network::Tcp(Arc::new(proxy)));
     }
     let manager: HttpConnectionManager = unpack(&at_config, config)?;
-    http::tell_of_traces(&at_config, &manager);
     http::manager(context, &at_config, &manager).map(|manager| Network::Http(Arc::new(manager)))
 }
 

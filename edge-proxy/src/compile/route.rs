@@ -1,5 +1,7 @@
 //! VirtualHost → [`VirtualHost`], with its routes.
 
+use std::sync::Arc;
+
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::virtual_host::TlsRequirementType;
 use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy, VirtualHost as ProtoVirtualHost};
@@ -13,6 +15,7 @@ use crate::compile::filter;
 use crate::compile::header::{cookie_condition, full_regex, header_condition, query_condition};
 use crate::compile::route_action::{self, Inherited};
 use crate::compile::route_table::Outline;
+use crate::compile::tracing;
 use crate::config::header::{HeaderStep, HeaderSteps};
 use crate::config::route::{Fraction, PathCondition, Route};
 use crate::config::table::{PathIndex, TlsRequirement, VirtualHost};
@@ -167,8 +170,8 @@ fn route(
 ) -> Result<Route, Rejection> {
     fields!(at, message => ProtoRoute {
         name, r#match, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
-        response_headers_to_remove, action, typed_per_filter_config;
-        ignore metadata, decorator, tracing, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
+        response_headers_to_remove, action, typed_per_filter_config, tracing;
+        ignore metadata, decorator, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
         refuse route_specifiers
     });
     let filters = filter::of_level(at, typed_per_filter_config, context, inherited.filters)?;
@@ -191,6 +194,8 @@ fn route(
         ..*inherited
     };
     let action = route_action::action(context, at, action, &own, &around)?;
+    let tracing = tracing.as_ref();
+    let tracing = tracing.map(|message| tracing::route(context, &at.field("tracing"), message));
     Ok(Route {
         name: name.as_str().into(),
         path: conditions.path,
@@ -200,6 +205,7 @@ fn route(
         fraction: conditions.fraction,
         grpc_only: conditions.grpc_only,
         filters,
+        tracing: tracing.transpose()?.map(Arc::new),
         action,
         request_headers: inherited.levels.request(&[&own.request]),
         response_headers: inherited.levels.response(&[&own.response]),

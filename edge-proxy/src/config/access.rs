@@ -97,7 +97,7 @@ pub enum Condition {
 }
 
 /// Where something is that filters have found out.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct MetadataPath {
     /// Which filter.
     pub filter: Box<str>,
@@ -191,12 +191,23 @@ impl Condition {
 }
 
 impl MetadataCondition {
-    fn holds(&self, metadata: &Metadata) -> bool {
+    /// What it is about.
+    fn value<'m>(&self, metadata: &'m Metadata) -> Option<&'m Value> {
         let mut value = metadata.get(&*self.filter);
         for key in &self.path {
             value = value.and_then(|value| value.get(&**key));
         }
-        self.test.passes(value) != self.invert
+        value
+    }
+
+    fn holds(&self, metadata: &Metadata) -> bool {
+        self.test.passes(self.value(metadata)) != self.invert
+    }
+
+    /// Whether what is there passes; `None` where nothing is.
+    pub fn judges(&self, metadata: &Metadata) -> Option<bool> {
+        let value = self.value(metadata)?;
+        Some(self.test.passes(Some(value)) != self.invert)
     }
 }
 
@@ -302,5 +313,15 @@ mod tests {
             &["claims", "sub"],
             ValueTest::OneOf([text("x"), text("ann")].into())
         ));
+        let of = |key: &str| MetadataCondition {
+            filter: "jwt".into(),
+            path: [key.into()].into(),
+            test: ValueTest::Present(true),
+            invert: false,
+        };
+        assert_eq!(
+            (of("claims").judges(&metadata), of("none").judges(&metadata)),
+            (Some(true), None)
+        );
     }
 }

@@ -4,12 +4,17 @@
 //! fields is listed once in [`Wanted`], so that a request costs a look for each of those fields and nothing else.
 //! Services that take logs over the network are [`Collector`]s.
 
+mod flags;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::HeaderName;
 
+pub use flags::Flags;
+
 use crate::config::ClusterId;
+use crate::config::access::{MetadataCondition, MetadataPath};
 use crate::config::collector::Collector;
 use crate::config::header::HeaderCondition;
 use crate::config::route::Fraction;
@@ -153,6 +158,40 @@ pub struct Wanted {
     pub conditions: Vec<HeaderCondition>,
 }
 
+impl Wanted {
+    /// The places of the fields of a call.
+    pub fn of_call(&mut self) -> CallFields {
+        const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+        CallFields {
+            content_type: place(&mut self.request, http::header::CONTENT_TYPE),
+            response: place(&mut self.response, GRPC_STATUS),
+            trailers: place(&mut self.trailers, GRPC_STATUS),
+        }
+    }
+
+    /// Nothing is.
+    pub const NOTHING: &Self = &Self {
+        request: Vec::new(),
+        response: Vec::new(),
+        trailers: Vec::new(),
+        conditions: Vec::new(),
+    };
+
+    /// The place of a field of requests.
+    pub fn of_request(&mut self, name: HeaderName) -> usize {
+        place(&mut self.request, name)
+    }
+}
+
+/// The place of a name in a list, where it is put if it isn't there.
+pub fn place(names: &mut Vec<HeaderName>, name: HeaderName) -> usize {
+    let known = names.iter().position(|known| *known == name);
+    known.unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    })
+}
+
 /// How many questions about requests there may be.
 pub const MAX_CONDITIONS: usize = 32;
 
@@ -173,6 +212,17 @@ pub enum Filter {
     Share(Fraction),
     /// Not of those that the health check filter has answered.
     NotHealthCheck,
+    /// By the status of a call, wherever it is; of those with one of these, or of all others.
+    GrpcStatus {
+        /// The statuses.
+        statuses: Box<[u32]>,
+        /// All others.
+        exclude: bool,
+        /// Where a response says it.
+        fields: CallFields,
+    },
+    /// By what filters have found out; the second is for requests of which nothing is there.
+    Metadata(Box<MetadataCondition>, bool),
     /// What all of these tell of.
     All(Box<[Filter]>),
     /// What any of these tells of.
@@ -301,9 +351,71 @@ pub enum Operator {
     Hostname,
     /// `%DYNAMIC_METADATA(udp.proxy.session:…)%`
     Session(OfSession),
-    /// What nothing in this proxy sets: `%CONNECTION_TERMINATION_DETAILS%`, metadata and state of filters that it
-    /// doesn't have.
+    /// `%DYNAMIC_METADATA()%`: what filters have found out, cut to so many bytes.
+    Metadata(Box<MetadataPath>, Option<usize>),
+    /// `%GRPC_STATUS()%`
+    GrpcStatus(GrpcForm, CallFields),
+    /// `%DOWNSTREAM_TLS_VERSION%`
+    TlsVersion,
+    /// `%DOWNSTREAM_TLS_CIPHER%`
+    TlsCipher,
+    /// `%DOWNSTREAM_PEER_SUBJECT%` and its likes.
+    Peer(PeerPart),
+    /// `%DOWNSTREAM_PEER_CERT_V_START%`
+    PeerFrom(Box<[TimePart]>),
+    /// `%DOWNSTREAM_PEER_CERT_V_END%`
+    PeerUntil(Box<[TimePart]>),
+    /// `%TRACE_ID%`
+    TraceId,
+    /// `%SPAN_ID%`
+    SpanId,
+    /// What nothing in this proxy sets: `%CONNECTION_TERMINATION_DETAILS%`, state of filters that it doesn't have.
     Nothing,
+}
+
+/// How a status of gRPC is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrpcForm {
+    /// `NotFound`
+    Camel,
+    /// `NOT_FOUND`
+    Snake,
+    /// `5`
+    Number,
+}
+
+/// Where the fields of a call are: places in the lists of [`Wanted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallFields {
+    /// `content-type` of the request.
+    pub content_type: usize,
+    /// `grpc-status` of the response.
+    pub response: usize,
+    /// The same behind it.
+    pub trailers: usize,
+}
+
+/// What a client's certificate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerPart {
+    /// Of whom.
+    Subject,
+    /// By whom.
+    Issuer,
+    /// Its number.
+    Serial,
+    /// Its digest with SHA-256.
+    Fingerprint,
+    /// All of it, escaped as in URLs.
+    Pem,
+    /// Names that are URIs.
+    Uris,
+    /// Names of hosts.
+    Hosts,
+    /// Names that are addresses of IP.
+    Addresses,
+    /// Names that are those of mailboxes.
+    Mailboxes,
 }
 
 impl Operator {
@@ -316,6 +428,7 @@ impl Operator {
                 | Self::BytesReceived
                 | Self::BytesSent
                 | Self::UpstreamAttempts
+                | Self::GrpcStatus(GrpcForm::Number, _)
                 | Self::Address(_, AddressPart::Port)
         ) || matches!(self, Self::Session(of) if *of != OfSession::Cluster)
     }
@@ -451,72 +564,4 @@ pub enum TimePart {
     Epoch,
     /// `%3f`: so many digits of the second's fraction.
     Fraction(u32),
-}
-
-/// What went wrong with a request, as Envoy's response flags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags(u32);
-
-impl Flags {
-    /// Short and long names, in Envoy's order.
-    const NAMES: [(&'static str, &'static str); 30] = [
-        ("LH", "FailedLocalHealthCheck"),
-        ("UH", "NoHealthyUpstream"),
-        ("UT", "UpstreamRequestTimeout"),
-        ("LR", "LocalReset"),
-        ("UR", "UpstreamRemoteReset"),
-        ("UF", "UpstreamConnectionFailure"),
-        ("UC", "UpstreamConnectionTermination"),
-        ("UO", "UpstreamOverflow"),
-        ("NR", "NoRouteFound"),
-        ("DI", "DelayInjected"),
-        ("FI", "FaultInjected"),
-        ("RL", "RateLimited"),
-        ("UAEX", "UnauthorizedExternalService"),
-        ("RLSE", "RateLimitServiceError"),
-        ("DC", "DownstreamConnectionTermination"),
-        ("URX", "UpstreamRetryLimitExceeded"),
-        ("SI", "StreamIdleTimeout"),
-        ("IH", "InvalidEnvoyRequestHeaders"),
-        ("DPE", "DownstreamProtocolError"),
-        ("UMSDR", "UpstreamMaxStreamDurationReached"),
-        ("RFCF", "ResponseFromCacheFilter"),
-        ("NFCF", "NoFilterConfigFound"),
-        ("DT", "DurationTimeout"),
-        ("UPE", "UpstreamProtocolError"),
-        ("NC", "NoClusterFound"),
-        ("OM", "OverloadManagerTerminated"),
-        ("DF", "DnsResolutionFailed"),
-        ("DO", "DropOverload"),
-        ("DR", "DownstreamRemoteReset"),
-        ("UDO", "UnconditionalDropOverload"),
-    ];
-
-    /// The flag with this short name.
-    pub fn named(short: &str) -> Option<Self> {
-        let at = Self::NAMES.iter().position(|(name, _)| *name == short)?;
-        Some(Self(1 << at))
-    }
-
-    /// These and those.
-    pub fn add(&mut self, others: Self) {
-        self.0 |= others.0;
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Whether any of these is there too.
-    pub fn meets(self, others: Self) -> bool {
-        self.0 & others.0 != 0
-    }
-
-    /// The names of those that are set, short and long.
-    pub fn names(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let all = Self::NAMES.iter().enumerate();
-        all.filter(move |(at, _)| self.0 & (1 << at) != 0)
-            .map(|(_, names)| *names)
-    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue};
 
 use crate::config::ClusterId;
@@ -49,5 +50,17 @@ pub enum Form {
     OtlpLogs {
         /// Of what they are.
         resource: Bytes,
+    },
+    /// OTLP: a call for each batch of spans.
+    OtlpSpans {
+        /// Of what they are.
+        resource: Bytes,
+        /// Who has made them.
+        scope: Bytes,
+    },
+    /// Zipkin: a request with a JSON list for each batch of spans.
+    ZipkinSpans {
+        /// Where it goes.
+        target: PathAndQuery,
     },
 }

@@ -16,9 +16,11 @@ use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
 use crate::config::header::HeaderSteps;
+use crate::config::request_id::RequestId;
 use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
 use crate::config::table::RouteTable;
+use crate::config::tracing::Tracing;
 use crate::config::{ClusterId, RouteTableId};
 use crate::proxy_protocol::Version;
 use crate::stats::{HttpStats, ListenerStats};
@@ -134,12 +136,13 @@ impl Listener {
     }
 }
 
-/// Every cluster that the logs of a listener tell something.
+/// Every cluster that the logs and traces of a listener tell something.
 pub(crate) fn log_clusters<'a>(
-    networks: impl Iterator<Item = &'a Network>,
+    networks: impl Iterator<Item = &'a Network> + Clone,
     udp: Option<&'a Arc<UdpProxy>>,
     unmatched: Option<&'a Arc<AccessLogs>>,
 ) -> impl Iterator<Item = ClusterId> {
+    let managers = networks.clone().filter_map(Network::http);
     let logs = networks.filter_map(|network| match network {
         Network::Http(manager) => manager.access_logs.as_ref(),
         Network::Tcp(proxy) | Network::Passthrough(proxy) => proxy.access_logs.as_ref(),
@@ -148,7 +151,9 @@ pub(crate) fn log_clusters<'a>(
         .and_then(|proxy| proxy.access_logs.as_ref())
         .into_iter()
         .chain(unmatched);
-    logs.chain(others).flat_map(|logs| logs.clusters())
+    let traces = managers.filter_map(|manager| manager.tracing.as_ref());
+    let traces = traces.map(|tracing| tracing.collector.cluster);
+    logs.chain(others).flat_map(|logs| logs.clusters()).chain(traces)
 }
 
 impl FilterChains {
@@ -235,6 +240,8 @@ impl Network {
 pub struct HttpManager {
     /// Who is told of its requests.
     pub access_logs: Option<Arc<AccessLogs>>,
+    /// Which of them are traced, and how.
+    pub tracing: Option<Arc<Tracing>>,
     /// Which protocol versions a connection may speak.
     pub codec: Codec,
     /// Where routes come from.
@@ -342,6 +349,10 @@ pub struct PrefixedHeaders {
     pub overloaded: HeaderName,
     /// `-degraded`: the host is degraded.
     pub degraded: HeaderName,
+    /// `<prefix>-force-trace`
+    pub force_trace: HeaderName,
+    /// `<prefix>-downstream-service-cluster`
+    pub downstream_service_cluster: HeaderName,
     /// `<prefix>-immediate-health-check-fail`
     pub immediate_health_check_fail: HeaderName,
     /// `<prefix>-upstream-healthchecked-cluster`
@@ -467,17 +478,6 @@ pub enum UnderscoreAction {
     Reject,
     /// Drop the header.
     Drop,
-}
-
-/// `x-request-id` settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestId {
-    /// Make one when the request has none (and replace an external one unless preserved).
-    pub generate: bool,
-    /// Keep the one that an edge request brings.
-    pub preserve_external: bool,
-    /// Also put it on the response.
-    pub in_response: bool,
 }
 
 /// What to cut from the port in `Host`.

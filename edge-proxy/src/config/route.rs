@@ -17,6 +17,7 @@ use crate::config::filter::RouteFilters;
 use crate::config::hashing::HashPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
 use crate::config::listener::Upgrade;
+use crate::config::tracing::RouteTracing;
 
 /// One route.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Route {
     pub action: Action,
     /// What it and wider levels say of filters.
     pub filters: RouteFilters,
+    /// What it says of traces.
+    pub tracing: Option<Arc<RouteTracing>>,
     /// Edits of the request; for weighted clusters those of the entry come first.
     pub request_headers: HeaderSteps,
     /// Edits of the response.

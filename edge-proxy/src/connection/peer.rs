@@ -1,4 +1,5 @@
-//! The certificate that a client has shown, as backends are told of it (`x-forwarded-client-cert`).
+//! The certificate that a client has shown, as backends (`x-forwarded-client-cert`) and logs are told of it, and what was
+//! agreed on with the client.
 //!
 //! What: the text of one element of the field in Envoy's form, made when a request first needs it and kept for the
 //! connection.
@@ -7,18 +8,68 @@
 
 use std::cell::RefCell;
 use std::fmt::Write;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use rustls::pki_types::CertificateDer;
+use rustls::{CipherSuite, ProtocolVersion};
 use sha2::{Digest, Sha256};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
+use crate::config::access_log::PeerPart;
 use crate::config::listener::CertificateDetails;
 use crate::transport::Transport;
+
+/// What was agreed on with a client in TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) version: ProtocolVersion,
+    pub(crate) suite: CipherSuite,
+}
+
+impl Agreed {
+    /// On a connection, if it speaks TLS.
+    pub(crate) fn of(transport: &Transport) -> Option<Self> {
+        let Transport::ServerTls(stream) = transport else {
+            return None;
+        };
+        let session = stream.get_ref().1;
+        Some(Self {
+            version: session.protocol_version()?,
+            suite: session.negotiated_cipher_suite()?.suite(),
+        })
+    }
+
+    /// The version's name.
+    pub(crate) fn version_name(self) -> Option<&'static str> {
+        match self.version {
+            ProtocolVersion::TLSv1_2 => Some("TLSv1.2"),
+            ProtocolVersion::TLSv1_3 => Some("TLSv1.3"),
+            _ => None,
+        }
+    }
+
+    /// The suite's name, as OpenSSL has it.
+    pub(crate) fn suite_name(self) -> Option<&'static str> {
+        Some(match self.suite {
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+            CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+            CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+            CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+            CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+            _ => return None,
+        })
+    }
+}
 
 /// The certificate of a client.
 #[derive(Debug)]
@@ -47,6 +98,42 @@ impl PeerCertificate {
         names(&self.chain)
     }
 
+    /// What it says of one thing; `None` where it says nothing of it, or can't be read.
+    pub(crate) fn says(&self, part: PeerPart) -> Option<String> {
+        let leaf = self.chain.first()?;
+        let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
+        let said = match part {
+            PeerPart::Subject => name(parsed.subject()),
+            PeerPart::Issuer => name(parsed.issuer()),
+            PeerPart::Serial => hex(parsed.raw_serial()),
+            PeerPart::Fingerprint => hex(&Sha256::digest(leaf)),
+            PeerPart::Pem => escaped_pem(leaf),
+            PeerPart::Uris | PeerPart::Hosts | PeerPart::Addresses | PeerPart::Mailboxes => {
+                let names = parsed.subject_alternative_name().ok().flatten()?;
+                let names = names.value.general_names.iter();
+                names
+                    .filter_map(|name| alternative(name, part))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            }
+        };
+        Some(said).filter(|said| !said.is_empty())
+    }
+
+    /// When it begins to hold, and when it ends.
+    pub(crate) fn validity(&self) -> Option<(SystemTime, SystemTime)> {
+        let (_, parsed) = X509Certificate::from_der(self.chain.first()?).ok()?;
+        let validity = parsed.validity();
+        let time = |timestamp: i64| {
+            let since = Duration::from_secs(u64::try_from(timestamp).unwrap_or_default());
+            SystemTime::UNIX_EPOCH + since
+        };
+        Some((
+            time(validity.not_before.timestamp()),
+            time(validity.not_after.timestamp()),
+        ))
+    }
+
     /// The element with these details; `None` when the certificate can't be read.
     pub(crate) fn text(&self, details: CertificateDetails) -> Option<HeaderValue> {
         let mut told = self.told.borrow_mut();
@@ -59,6 +146,32 @@ impl PeerCertificate {
             }
         }
     }
+}
+
+/// An alternative name, if it is of that kind.
+fn alternative(name: &GeneralName<'_>, kind: PeerPart) -> Option<String> {
+    match (name, kind) {
+        (GeneralName::URI(uri), PeerPart::Uris) => Some((*uri).to_owned()),
+        (GeneralName::DNSName(host), PeerPart::Hosts) => Some((*host).to_owned()),
+        (GeneralName::RFC822Name(mailbox), PeerPart::Mailboxes) => Some((*mailbox).to_owned()),
+        (GeneralName::IPAddress(bytes), PeerPart::Addresses) => match bytes.len() {
+            4 => <[u8; 4]>::try_from(*bytes)
+                .ok()
+                .map(|bytes| IpAddr::from(bytes).to_string()),
+            _ => <[u8; 16]>::try_from(*bytes)
+                .ok()
+                .map(|bytes| IpAddr::from(bytes).to_string()),
+        },
+        _ => None,
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// The names by which a certificate says who its owner is, in Envoy's order: URIs, host names, the subject.
@@ -83,10 +196,7 @@ fn names(chain: &[CertificateDer<'_>]) -> Option<Vec<String>> {
 fn element(chain: &[CertificateDer<'_>], details: CertificateDetails) -> Option<String> {
     let leaf = chain.first()?;
     let (_, parsed) = X509Certificate::from_der(leaf).ok()?;
-    let mut text = String::from("Hash=");
-    for byte in Sha256::digest(leaf) {
-        let _ = write!(text, "{byte:02x}");
-    }
+    let mut text = format!("Hash={}", hex(&Sha256::digest(leaf)));
     if details.certificate {
         let _ = write!(text, ";Cert=\"{}\"", escaped_pem(leaf));
     }

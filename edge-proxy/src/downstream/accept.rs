@@ -25,7 +25,7 @@ use crate::config::access::Facts;
 use crate::config::connection_limit::Place;
 use crate::config::listener::{Codec, FilterChain, HttpManager, Listener, Network};
 use crate::connection::Accepted;
-use crate::connection::peer::PeerCertificate;
+use crate::connection::peer::{Agreed, PeerCertificate};
 use crate::downstream::recorded::Recorded;
 use crate::downstream::tcp::Arrived;
 use crate::downstream::{Clients, proxied, serve, tcp, udp};
@@ -237,18 +237,20 @@ async fn serve_chosen(
         server_name,
     } = chosen;
     let (worker, peer) = (&clients.worker, direct.client);
+    let (certificate, agreed) = (PeerCertificate::of(&transport).map(Rc::new), Agreed::of(&transport));
     let log = stream_log(worker, &chain, accepted, || About {
         listener: Arc::clone(listener),
         chain: Arc::clone(&chain.name),
         ends,
         direct,
         server_name: server_name.clone(),
+        certificate: certificate.clone(),
+        agreed,
         spoken: Spoken::Stream,
     });
     let Some(_place) = place(&chain).await else {
         return Ok(());
     };
-    let certificate = PeerCertificate::of(&transport).map(Box::new);
     if !chain.guards.is_empty() {
         let is_let_in = chain.lets_in(&Facts {
             peer: peer.ip().to_canonical(),
@@ -283,6 +285,7 @@ async fn serve_chosen(
         server_name,
         protocol,
         certificate,
+        agreed,
     };
     serve::run(clients, accepted, transport, replay).await
 }
@@ -356,6 +359,8 @@ async fn open(
                     ends,
                     direct,
                     server_name,
+                    certificate: None,
+                    agreed: None,
                     spoken: Spoken::Nothing,
                 };
                 StreamLog::new(worker, logs, about, accepted).note(|record| {

@@ -217,9 +217,7 @@ async fn refuse(connection: &Rc<Connection>, inbound: &Rc<Inbound>, fault: Fault
     let exchange = Exchange::begin(connection);
     let response = local_reply::of_fault(fault, Audience::Http);
     let response = egress::finish(connection, response, Echo::default());
-    exchange.note(|record| {
-        record.fault(fault);
-        record.response(response.status(), response.headers());
-    });
+    exchange.note(|record| record.fault(fault));
+    exchange.responds(response.status(), response.headers());
     answer(inbound, &exchange, Reply::new(&exchange, inbound, &asked, response)).await
 }

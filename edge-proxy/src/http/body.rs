@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::clock::Kind;
+use crate::fault::Fault;
 use crate::http::exchange::Exchange;
 use crate::message::body::Broken;
 use crate::upstream::{Lease, RequestGuard};
@@ -116,6 +117,7 @@ impl UpstreamBody {
                     record.flag("UC");
                     record.details = "upstream_reset_after_response_started{connection_termination}".into();
                 });
+                self.exchange.attempt_failed(Fault::ConnectionTermination);
                 let pool = self.guard.pool();
                 pool.cells().upstream_rq_rx_reset.inc();
                 pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,6 @@ use crate::connection::Connection;
 use crate::http::body::ResponseBody;
 use crate::http::ingress::X_REQUEST_ID;
 use crate::message::Protocol;
-use crate::stats::ConnectionManagerCells;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -55,18 +54,7 @@ pub(crate) fn finish(
     if connection.protocol == Protocol::Http1 && connection.is_leaving() && status != StatusCode::SWITCHING_PROTOCOLS {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    count(connection.cells(), status);
     response
-}
-
-fn count(cells: &ConnectionManagerCells, status: StatusCode) {
-    match status.as_u16() / 100 {
-        1 => cells.downstream_rq_1xx.inc(),
-        2 => cells.downstream_rq_2xx.inc(),
-        3 => cells.downstream_rq_3xx.inc(),
-        4 => cells.downstream_rq_4xx.inc(),
-        _ => cells.downstream_rq_5xx.inc(),
-    }
 }
 
 /// Takes the fields about the backend's connection off a response (RFC 9110 §7.6.1).

@@ -1,23 +1,30 @@
-//! One request and its response: who owns its deadlines, and what became of it.
+//! One request and its response: who owns its deadlines, its counts, and what became of it.
 //!
 //! What: whoever drives a client connection begins an [`Exchange`] with the head of a request and keeps it until the
 //! client has taken the last byte of the response. Its deadlines are asked for on every wake of the connection, whether
 //! or not the client takes bytes: a client that stops reading must not keep a backend's connection beyond them.
 //! Once nothing more comes from the backend the only question is whether the client takes the rest.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use http::{HeaderMap, StatusCode};
+use http_body::Body;
+
 use crate::access_log::{self, Record};
 use crate::clock::{Kind, Timer};
+use crate::config::tracing::RouteTracing;
 use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::tunnel::Tunnel;
 use crate::message::Protocol;
 use crate::message::body::Arrival;
+use crate::message::head::Head;
+use crate::message::incoming::Incoming;
+use crate::traces::{Reason, Trace};
 use crate::upstream::HostPool;
 
 /// A request that is being served. Dropped when its response is complete or broken off.
@@ -37,6 +44,8 @@ pub(crate) struct Exchange {
     flushing: Cell<bool>,
     /// How far the content of the request has come.
     arrival: RefCell<Arrival>,
+    /// A filter keeps it waiting, and its content hasn't come.
+    is_held_unread: Cell<bool>,
     /// Content of the response that was taken over for the client.
     sent: Cell<u64>,
     /// What came from the client through a tunnel.
@@ -44,8 +53,10 @@ pub(crate) struct Exchange {
     outcome: Cell<Outcome>,
     /// A backend has made the response.
     is_answered: Cell<bool>,
-    /// What access logs are told; `None` where there are none.
-    record: Option<Box<RefCell<Record>>>,
+    /// What logs and spans are told; not there where there are none.
+    record: OnceCell<Box<RefCell<Record>>>,
+    /// Its part in a trace, where requests are traced.
+    trace: OnceCell<Box<Trace>>,
 }
 
 /// How an exchange ended.
@@ -81,26 +92,80 @@ impl Exchange {
             idle: Cell::new(manager.timeouts.stream_idle),
             flushing: Cell::new(false),
             arrival: RefCell::new(Arrival::complete()),
+            is_held_unread: Cell::new(false),
             sent: Cell::new(0),
             tunnelled: Cell::new(0),
             outcome: Cell::new(Outcome::Unfinished),
             is_answered: Cell::new(false),
-            record: manager.access_logs.as_ref().map(|logs| {
+            record: manager.access_logs.as_ref().map_or_else(OnceCell::new, |logs| {
                 let random = connection.worker.random.next();
-                Box::new(RefCell::new(Record::new(Arc::clone(logs), started, random)))
+                let record = Record::new(Some(Arc::clone(logs)), started, random);
+                OnceCell::from(Box::new(RefCell::new(record)))
             }),
+            trace: OnceCell::new(),
         })
     }
 
-    /// Tells the access logs something, if there are any.
+    /// Tells logs and spans something, if there are any.
     pub(crate) fn note(&self, tell: impl FnOnce(&mut Record)) {
-        if let Some(record) = &self.record {
+        if let Some(record) = self.record.get() {
             tell(&mut record.borrow_mut());
         }
     }
 
+    /// Its part in a trace.
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.trace.get().map(|trace| &**trace)
+    }
+
+    /// Begins its part in a trace, where requests are traced.
+    pub(crate) fn begin_trace(&self, head: &mut Head, route: Option<&Arc<RouteTracing>>) {
+        let (manager, worker) = (self.connection.manager(), &self.connection.worker);
+        let Some((reason, trace)) = Trace::begin(&manager, worker, head, route) else {
+            return;
+        };
+        let cells = self.connection.cells();
+        match reason {
+            Reason::NotTraceable => cells.tracing_not_traceable.inc(),
+            Reason::Sampled => cells.tracing_random_sampling.inc(),
+            Reason::Forced => cells.tracing_service_forced.inc(),
+            Reason::Client => cells.tracing_client_enabled.inc(),
+        }
+        let Some(trace) = trace else { return };
+        if trace.is_sampled() {
+            let record = self.record.get_or_init(|| {
+                let record = Record::late(self.started, worker.clock.now());
+                Box::new(RefCell::new(record))
+            });
+            record.borrow_mut().keep(head);
+        }
+        self.note(|record| record.trace = Some(trace.ids()));
+        let _ = self.trace.set(Box::new(trace));
+    }
+
+    /// An attempt to get a response has failed.
+    pub(crate) fn attempt_failed(&self, fault: Fault) {
+        if let Some(trace) = self.trace.get() {
+            trace.failed(fault, self.timer.clock().now());
+        }
+    }
+
+    /// The client is given a response with this head.
+    pub(crate) fn responds(&self, status: StatusCode, fields: &HeaderMap) {
+        let cells = self.connection.cells();
+        match status.as_u16() / 100 {
+            1 => cells.downstream_rq_1xx.inc(),
+            2 => cells.downstream_rq_2xx.inc(),
+            3 => cells.downstream_rq_3xx.inc(),
+            4 => cells.downstream_rq_4xx.inc(),
+            _ => cells.downstream_rq_5xx.inc(),
+        }
+        self.note(|record| record.response(status, fields));
+    }
+
     /// The content of the request comes this way.
     pub(crate) fn receives(&self, arrival: &Arrival) {
+        self.is_held_unread.set(false);
         self.arrival.replace(arrival.clone());
     }
 
@@ -116,7 +181,8 @@ impl Exchange {
     }
 
     /// A filter keeps the request waiting: the deadlines that no route has a say in begin to count.
-    pub(crate) fn hold(&self) {
+    pub(crate) fn hold(&self, content: &Incoming) {
+        self.is_held_unread.set(!content.is_end_stream());
         let timeouts = &self.connection.manager().timeouts;
         self.set_idle(self.timer.clock().now(), timeouts.stream_idle);
         self.timer
@@ -190,16 +256,22 @@ impl Exchange {
         self.timer.poll_expired(cx)
     }
 
-    /// Notes and counts a deadline that has passed.
+    /// A deadline has passed while the response goes to the client: that is the end of it.
     pub(crate) fn expire(&self, kind: Kind, pool: Option<&Rc<HostPool>>) {
         self.outcome.set(Outcome::Expired(kind));
-        let fault = Self::fault_of(kind, self.arrival.borrow().is_done());
+        let fault = self.overdue(kind, pool);
         self.note(|record| record.fault(fault));
-        self.count_expired(kind, pool);
     }
 
-    /// Counts a deadline that has passed.
-    pub(crate) fn count_expired(&self, kind: Kind, pool: Option<&Rc<HostPool>>) {
+    /// A deadline has passed: it is counted, and doesn't count any more. What it means for whoever waits is said in return.
+    pub(crate) fn overdue(&self, kind: Kind, pool: Option<&Rc<HostPool>>) -> Fault {
+        self.timer.clear(kind);
+        self.count_overdue(kind, pool);
+        let is_read = !self.is_held_unread.get() && self.arrival.borrow().is_done();
+        Self::fault_of(kind, is_read)
+    }
+
+    fn count_overdue(&self, kind: Kind, pool: Option<&Rc<HostPool>>) {
         let cells = self.connection.cells();
         match kind {
             Kind::Idle => cells.downstream_rq_idle_timeout.inc(),
@@ -219,19 +291,18 @@ impl Exchange {
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The fault that a passed deadline means while the head of the response is awaited.
-    pub(crate) fn fault_of(kind: Kind, request_complete: bool) -> Fault {
+    fn fault_of(kind: Kind, is_read: bool) -> Fault {
         match kind {
             Kind::Route => Fault::RouteTimeout,
             Kind::PerTry => Fault::PerTryTimeout,
-            Kind::Idle if request_complete => Fault::IdleResponse,
+            Kind::Idle if is_read => Fault::IdleResponse,
             Kind::Idle => Fault::IdleRequest,
             Kind::Lifetime | Kind::Drain => Fault::MaxDuration,
             Kind::Request => Fault::RequestTimeout,
         }
     }
 
-    fn tell_logs(&self, mut record: Record, outcome: Outcome) {
+    fn tell(&self, mut record: Record, outcome: Outcome) {
         // Whatever breaks off without another reason does so because the client has gone.
         if outcome == Outcome::Unfinished && record.flags.is_empty() {
             record.fault(Fault::DownstreamReset);
@@ -242,11 +313,11 @@ impl Exchange {
         record.times.read = arrival.read_at(self.started);
         record.times.over = self.connection.worker.clock.now();
         let (connection, manager) = (&self.connection, self.connection.manager());
-        access_log::write(
-            &connection.worker,
-            access_log::Client::of(connection, &manager),
-            &record,
-        );
+        let client = access_log::Client::of(connection, &manager);
+        access_log::write(&connection.worker, client, &record);
+        if let Some(trace) = self.trace().filter(|trace| trace.is_sampled()) {
+            trace.report(&connection.worker, client, &record);
+        }
     }
 
     /// How long the request has run.
@@ -266,7 +337,7 @@ impl Drop for Exchange {
             tracing::debug!(peer = %self.connection.peer, sent = self.sent.get(), ?outcome, "exchange ended early");
         }
         if let Some(record) = self.record.take() {
-            self.tell_logs(record.into_inner(), outcome);
+            self.tell(record.into_inner(), outcome);
         }
         let cells = self.connection.cells();
         cells.downstream_rq_active.dec();

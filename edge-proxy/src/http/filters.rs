@@ -159,17 +159,14 @@ fn realm(head: &Head) -> String {
 async fn within<F: Future>(arrived: &mut Arrived<'_>, work: F) -> Result<F::Output, Flow> {
     arrived.delayed = true;
     let exchange = Rc::clone(&arrived.exchange);
-    let is_complete = http_body::Body::is_end_stream(&arrived.body);
-    exchange.hold();
+    exchange.hold(&arrived.body);
     let mut work = pin!(work);
     let done = poll_fn(|cx| match work.as_mut().poll(cx) {
         Poll::Ready(done) => Poll::Ready(Ok(done)),
         Poll::Pending => exchange.poll_deadline(cx).map(Err),
     });
     done.await.map_err(|kind| {
-        exchange.timer.clear(kind);
-        exchange.count_expired(kind, None);
-        let fault = Exchange::fault_of(kind, is_complete);
+        let fault = exchange.overdue(kind, None);
         exchange.note(|record| record.fault(fault));
         Flow::answer(local_reply::of_fault(fault, arrived.audience))
     })
@@ -259,6 +256,7 @@ impl<'a> Chain<'a> {
                 }
             }
         }
+        exchange.note(|record| record.metadata.append(&mut arrived.metadata.clone()));
         let mut response = match answer {
             Some(answer) => answer,
             None => site.go(destination, arrived).await,

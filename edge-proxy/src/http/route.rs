@@ -54,6 +54,17 @@ impl<'a> Destination<'a> {
 }
 
 impl Destination<'_> {
+    /// Begins the part that a request has in a trace.
+    fn begin_trace(self, arrived: &mut Arrived<'_>) {
+        let route = match self {
+            Self::Route(route) => Some(route),
+            Self::Nowhere | Self::Secure => None,
+        };
+        let exchange = &arrived.exchange;
+        exchange.begin_trace(&mut arrived.head, route.and_then(|route| route.tracing.as_ref()));
+        exchange.note(|record| record.route = route.map(|route| Arc::clone(&route.name)));
+    }
+
     /// Whether a backend answers.
     pub(crate) fn is_backend(self) -> bool {
         matches!(self, Self::Route(route) if matches!(route.action, Action::Forward(_)))
@@ -61,7 +72,7 @@ impl Destination<'_> {
 }
 
 /// Serves a request by its route.
-pub(super) async fn serve(arrived: Arrived<'_>) -> Response<ResponseBody> {
+pub(super) async fn serve(mut arrived: Arrived<'_>) -> Response<ResponseBody> {
     let connection = Rc::clone(&arrived.exchange.connection);
     let snapshot = connection.worker.snapshot();
     // The connection must not ask this configuration for routes that only the one before knows by that name.
@@ -82,6 +93,9 @@ pub(super) async fn serve(arrived: Arrived<'_>) -> Response<ResponseBody> {
         manager: &manager,
     };
     let destination = site.find(&arrived);
+    if manager.tracing.is_some() {
+        destination.begin_trace(&mut arrived);
+    }
     let said = destination.filters(arrived.head.random);
     if said.is_empty() && !manager.filters.acts_alone() {
         return site.go(destination, arrived).await;
@@ -131,6 +145,9 @@ impl<'a> Site<'a> {
             }
             Destination::Route(route) => route,
         };
+        if let Some(trace) = arrived.exchange.trace() {
+            trace.follow(route.tracing.as_ref());
+        }
         arrived
             .exchange
             .note(|record| record.details = "direct_response".into());

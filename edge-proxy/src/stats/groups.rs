@@ -171,6 +171,10 @@ cells! {
         counter rq_direct_response = "rq_direct_response";
         counter rq_redirect = "rq_redirect";
         counter rq_total = "rq_total";
+        counter tracing_random_sampling = "tracing.random_sampling";
+        counter tracing_service_forced = "tracing.service_forced";
+        counter tracing_client_enabled = "tracing.client_enabled";
+        counter tracing_not_traceable = "tracing.not_traceable";
         counter cors_origin_valid = "cors.origin_valid";
         counter cors_origin_invalid = "cors.origin_invalid";
         histogram downstream_rq_time = "downstream_rq_time";
@@ -240,6 +244,10 @@ cells! {
         counter service_logs_dropped = "access_logs.grpc_access_log.logs_dropped";
         counter otlp_logs_written = "access_logs.open_telemetry_access_log.logs_written";
         counter otlp_logs_dropped = "access_logs.open_telemetry_access_log.logs_dropped";
+        counter otlp_spans_sent = "tracing.opentelemetry.spans_sent";
+        counter otlp_spans_dropped = "tracing.opentelemetry.spans_dropped";
+        counter zipkin_spans_sent = "tracing.zipkin.spans_sent";
+        counter zipkin_spans_dropped = "tracing.zipkin.spans_dropped";
         counter listener_added = "listener_manager.listener_added";
         counter listener_modified = "listener_manager.listener_modified";
         counter listener_removed = "listener_manager.listener_removed";

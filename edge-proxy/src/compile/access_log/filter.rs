@@ -5,6 +5,7 @@ use envoy_types::pb::envoy::config::accesslog::v3::comparison_filter::Op;
 use envoy_types::pb::envoy::config::accesslog::v3::{AccessLogFilter, ComparisonFilter, LogTypeFilter};
 use envoy_types::pb::envoy::data::accesslog::v3::AccessLogType;
 
+use crate::compile::access;
 use crate::compile::field::{At, Rejection};
 use crate::compile::header::header_condition;
 use crate::compile::route::fraction;
@@ -63,8 +64,25 @@ pub(super) fn filter(at: &At<'_>, message: Option<&AccessLogFilter>, wanted: &mu
         }
         FilterSpecifier::LogTypeFilter(message) => log_type(message),
         FilterSpecifier::TraceableFilter(_) => return Err(at.unsupported("traceable_filter")),
-        FilterSpecifier::GrpcStatusFilter(_) => return Err(at.unsupported("grpc_status_filter")),
-        FilterSpecifier::MetadataFilter(_) => return Err(at.unsupported("metadata_filter")),
+        FilterSpecifier::GrpcStatusFilter(message) => Filter::GrpcStatus {
+            // The numbers of the enumeration are those of gRPC.
+            statuses: message
+                .statuses
+                .iter()
+                .filter_map(|status| u32::try_from(*status).ok())
+                .collect(),
+            exclude: message.exclude,
+            fields: wanted.of_call(),
+        },
+        FilterSpecifier::MetadataFilter(message) => {
+            let at = at.field("metadata_filter");
+            let otherwise = message.match_if_key_not_found.as_ref().is_none_or(|is| is.value);
+            let Some(matcher) = &message.matcher else {
+                return Err(at.field("matcher").error("is required"));
+            };
+            let condition = access::metadata_condition(&at.field("matcher"), matcher)?;
+            Filter::Metadata(Box::new(condition), otherwise)
+        }
         FilterSpecifier::ExtensionFilter(message) => {
             return Err(at
                 .field("extension_filter")

@@ -1,19 +1,45 @@
 //! Formats of logs: texts and JSON documents with command operators.
 
+#[cfg(test)]
+mod tests;
+
 use envoy_types::pb::envoy::config::core::v3::data_source::Specifier;
 use envoy_types::pb::envoy::config::core::v3::substitution_format_string::Format as Kind;
 use envoy_types::pb::envoy::config::core::v3::{SubstitutionFormatString, TypedExtensionConfig};
 use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
+use crate::compile::Context;
 use crate::compile::command::{self, Command, FieldNames};
 use crate::compile::field::{At, Rejection, fields};
+use crate::compile::files::Files;
 use crate::compile::template::header_field;
+use crate::config::access::MetadataPath;
 use crate::config::access_log::{
-    Absent, AddressOf, AddressPart, FieldOf, Format, Json, Moment, Named, OfSession, Operator, Piece, Query, TimePart,
-    Wanted,
+    Absent, AddressOf, AddressPart, FieldOf, Format, GrpcForm, Json, Moment, Named, OfSession, Operator, PeerPart,
+    Piece, Query, TimePart, Wanted, place,
 };
 use crate::config::header::HeaderField;
+use crate::config::listener::PrefixedHeaders;
+
+/// What formats know beside their text.
+pub(in crate::compile) struct Words<'a> {
+    /// The fields that they ask for.
+    wanted: &'a mut Wanted,
+    files: &'a dyn Files,
+    prefixed: &'a PrefixedHeaders,
+}
+
+impl<'a> Words<'a> {
+    /// Those of a list of formats that want these fields.
+    pub(in crate::compile) fn of(context: &'a Context, wanted: &'a mut Wanted) -> Self {
+        Self {
+            wanted,
+            files: &*context.files,
+            prefixed: &context.prefixed,
+        }
+    }
+}
 
 /// Envoy's own.
 const DEFAULT: &str = "[%START_TIME%] \"%REQ(:METHOD)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL%\" \
@@ -27,19 +53,22 @@ const SESSION: &str = "udp.proxy.session:";
 /// How `%START_TIME%` is written when nothing says how.
 const DEFAULT_TIME: &str = "%Y-%m-%dT%H:%M:%S.%3fZ";
 
+/// How the times of certificates are.
+const DEFAULT_VALIDITY: &str = "%Y-%m-%dT%H:%M:%S.000Z";
+
 /// The format of a log that names none.
-pub(super) fn default(at: &At<'_>, wanted: &mut Wanted) -> Result<Format, Rejection> {
-    text(at, DEFAULT, wanted)
+pub(super) fn default(at: &At<'_>, words: &mut Words<'_>) -> Result<Format, Rejection> {
+    text(at, DEFAULT, words)
 }
 
 /// A text.
-pub(super) fn text(at: &At<'_>, text: &str, wanted: &mut Wanted) -> Result<Format, Rejection> {
-    Ok(Format::Text(pieces(at, text, wanted)?.into(), Absent::Shown))
+pub(super) fn text(at: &At<'_>, text: &str, words: &mut Words<'_>) -> Result<Format, Rejection> {
+    Ok(Format::Text(pieces(at, text, words)?.into(), Absent::Shown))
 }
 
 /// A JSON document.
-pub(super) fn json(at: &At<'_>, document: &Struct, wanted: &mut Wanted) -> Result<Format, Rejection> {
-    Ok(Format::Json(object(at, document, wanted)?, Absent::Shown))
+pub(super) fn json(at: &At<'_>, document: &Struct, words: &mut Words<'_>) -> Result<Format, Rejection> {
+    Ok(Format::Json(object(at, document, words)?, Absent::Shown))
 }
 
 /// What Envoy calls a substitution format.
@@ -47,7 +76,7 @@ pub(super) fn json(at: &At<'_>, document: &Struct, wanted: &mut Wanted) -> Resul
 pub(super) fn substitution(
     at: &At<'_>,
     message: &SubstitutionFormatString,
-    wanted: &mut Wanted,
+    words: &mut Words<'_>,
 ) -> Result<Format, Rejection> {
     fields!(at, message => SubstitutionFormatString {
         omit_empty_values, formatters, format;
@@ -62,7 +91,7 @@ pub(super) fn substitution(
     };
     match format {
         Some(Kind::TextFormat(text)) => Ok(Format::Text(
-            pieces(&at.field("text_format"), text, wanted)?.into(),
+            pieces(&at.field("text_format"), text, words)?.into(),
             absent,
         )),
         Some(Kind::TextFormatSource(source)) => {
@@ -71,14 +100,13 @@ pub(super) fn substitution(
                 return Err(at.error("only inline_string is supported by this proxy"));
             };
             Ok(Format::Text(
-                pieces(&at.field("inline_string"), text, wanted)?.into(),
+                pieces(&at.field("inline_string"), text, words)?.into(),
                 absent,
             ))
         }
-        Some(Kind::JsonFormat(document)) => Ok(Format::Json(
-            object(&at.field("json_format"), document, wanted)?,
-            absent,
-        )),
+        Some(Kind::JsonFormat(document)) => {
+            Ok(Format::Json(object(&at.field("json_format"), document, words)?, absent))
+        }
         None => Err(at.error("a format is required")),
     }
 }
@@ -113,6 +141,11 @@ pub(super) fn is_known_early(piece: &Piece) -> bool {
             | Operator::ListenerName
             | Operator::ChainName
             | Operator::Hostname
+            | Operator::TlsVersion
+            | Operator::TlsCipher
+            | Operator::Peer(_)
+            | Operator::PeerFrom(_)
+            | Operator::PeerUntil(_)
             | Operator::Nothing => true,
             Operator::Address(of, _) => matches!(of, AddressOf::Client | AddressOf::Peer | AddressOf::Local),
             _ => false,
@@ -121,23 +154,23 @@ pub(super) fn is_known_early(piece: &Piece) -> bool {
 }
 
 /// Members are written in the order of their names, as Envoy writes them.
-fn object(at: &At<'_>, document: &Struct, wanted: &mut Wanted) -> Result<Json, Rejection> {
+fn object(at: &At<'_>, document: &Struct, words: &mut Words<'_>) -> Result<Json, Rejection> {
     let mut members: Vec<_> = document.fields.iter().collect();
     members.sort_by_key(|(name, _)| *name);
     let members = members.into_iter().map(|(name, member)| {
         let key = format!("{}:", serde_json::Value::from(name.as_str()));
-        Ok((key.into(), value(&at.field(name), member, wanted)?))
+        Ok((key.into(), value(&at.field(name), member, words)?))
     });
     Ok(Json::Object(members.collect::<Result<_, Rejection>>()?))
 }
 
-fn value(at: &At<'_>, message: &Value, wanted: &mut Wanted) -> Result<Json, Rejection> {
+fn value(at: &At<'_>, message: &Value, words: &mut Words<'_>) -> Result<Json, Rejection> {
     Ok(match &message.kind {
         None | Some(ValueKind::NullValue(_)) => Json::Literal("null".into()),
         Some(ValueKind::BoolValue(truth)) => Json::Literal(truth.to_string().into()),
         Some(ValueKind::NumberValue(number)) => Json::Literal(number.to_string().into()),
         Some(ValueKind::StringValue(text)) => {
-            let mut pieces = pieces(at, text, wanted)?;
+            let mut pieces = pieces(at, text, words)?;
             match pieces.pop() {
                 None => Json::Literal("\"\"".into()),
                 Some(Piece::Value(only)) if pieces.is_empty() => Json::Value(only),
@@ -150,50 +183,126 @@ fn value(at: &At<'_>, message: &Value, wanted: &mut Wanted) -> Result<Json, Reje
                 }
             }
         }
-        Some(ValueKind::StructValue(document)) => object(at, document, wanted)?,
+        Some(ValueKind::StructValue(document)) => object(at, document, words)?,
         Some(ValueKind::ListValue(list)) => {
             let elements = list.values.iter().enumerate();
-            let elements = elements.map(|(index, element)| value(&at.index(index), element, wanted));
+            let elements = elements.map(|(index, element)| value(&at.index(index), element, words));
             Json::List(elements.collect::<Result<_, _>>()?)
         }
     })
 }
 
 /// Texts with operators.
-pub(super) fn pieces(at: &At<'_>, text: &str, wanted: &mut Wanted) -> Result<Vec<Piece>, Rejection> {
+pub(super) fn pieces(at: &At<'_>, text: &str, words: &mut Words<'_>) -> Result<Vec<Piece>, Rejection> {
     let cut = command::pieces(at, text)?.into_iter();
     let pieces = cut.map(|piece| match piece {
         command::Piece::Text(plain) => Ok(Piece::Text(plain)),
-        command::Piece::Command(command) => operator(at, command, wanted).map(Piece::Value),
+        command::Piece::Command(Command {
+            name: "ENVIRONMENT",
+            argument: Some(name),
+            tail,
+            ..
+        }) => environment(at, (name, tail), words).map(Piece::Text),
+        command::Piece::Command(command) => operator(at, command, words).map(Piece::Value),
     });
     pieces.collect()
 }
 
-fn operator(at: &At<'_>, command: Command<'_>, wanted: &mut Wanted) -> Result<Operator, Rejection> {
+fn operator(at: &At<'_>, command: Command<'_>, words: &mut Words<'_>) -> Result<Operator, Rejection> {
     let text = command.text;
     let unknown = || at.error(format!("command operator %{text}% is not supported by this proxy"));
     let field = |argument, query, names| field(at, command.field_names(at, argument)?, query, names);
     Ok(match (command.name, command.argument) {
         ("REQ" | "REQUEST_HEADER", Some(argument)) => {
-            Operator::Request(field(argument, Query::Kept, &mut wanted.request)?)
+            Operator::Request(field(argument, Query::Kept, &mut words.wanted.request)?)
         }
-        ("REQ_WITHOUT_QUERY", Some(argument)) => Operator::Request(field(argument, Query::Cut, &mut wanted.request)?),
+        ("REQ_WITHOUT_QUERY", Some(argument)) => {
+            Operator::Request(field(argument, Query::Cut, &mut words.wanted.request)?)
+        }
         ("RESP" | "RESPONSE_HEADER", Some(argument)) => {
-            Operator::Response(field(argument, Query::Kept, &mut wanted.response)?)
+            Operator::Response(field(argument, Query::Kept, &mut words.wanted.response)?)
         }
         ("TRAILER" | "RESPONSE_TRAILER", Some(argument)) => {
-            Operator::Trailer(field(argument, Query::Kept, &mut wanted.trailers)?)
+            Operator::Trailer(field(argument, Query::Kept, &mut words.wanted.trailers)?)
         }
         ("DYNAMIC_METADATA", Some(argument)) if argument.starts_with(SESSION) => of_session(argument),
-        // Nothing else in this proxy has any.
-        ("DYNAMIC_METADATA" | "FILTER_STATE" | "UPSTREAM_FILTER_STATE", Some(_)) => Operator::Nothing,
+        ("DYNAMIC_METADATA", Some(argument)) => metadata(argument, command.tail).ok_or_else(unknown)?,
+        // Nothing in this proxy has any.
+        ("FILTER_STATE" | "UPSTREAM_FILTER_STATE", Some(_)) => Operator::Nothing,
+        ("PATH", argument) => path(argument.unwrap_or_default(), command.tail, words).ok_or_else(unknown)?,
         (_, _) if !command.tail.is_empty() => return Err(unknown()),
         ("START_TIME", format) => Operator::StartTime(time(at, format.unwrap_or(DEFAULT_TIME))?),
         ("EMIT_TIME", format) => Operator::EmitTime(time(at, format.unwrap_or(DEFAULT_TIME))?),
+        ("DOWNSTREAM_PEER_CERT_V_START", format) => Operator::PeerFrom(time(at, format.unwrap_or(DEFAULT_VALIDITY))?),
+        ("DOWNSTREAM_PEER_CERT_V_END", format) => Operator::PeerUntil(time(at, format.unwrap_or(DEFAULT_VALIDITY))?),
+        ("GRPC_STATUS", form) => {
+            let form = match form {
+                None | Some("CAMEL_STRING") => GrpcForm::Camel,
+                Some("SNAKE_STRING") => GrpcForm::Snake,
+                Some("NUMBER") => GrpcForm::Number,
+                Some(_) => return Err(unknown()),
+            };
+            Operator::GrpcStatus(form, words.wanted.of_call())
+        }
+        ("GRPC_STATUS_NUMBER", None) => Operator::GrpcStatus(GrpcForm::Number, words.wanted.of_call()),
         ("COMMON_DURATION", Some(argument)) => common_duration(argument).ok_or_else(unknown)?,
-        (name, None) => plain(name).or_else(|| address(name)).ok_or_else(unknown)?,
+        (name, None) => plain(name)
+            .or_else(|| of_tls(name))
+            .or_else(|| address(name))
+            .ok_or_else(unknown)?,
         _ => return Err(unknown()),
     })
+}
+
+/// The value of a variable, which stays as it is as long as the proxy runs.
+fn environment(at: &At<'_>, (name, tail): (&str, &str), words: &Words<'_>) -> Result<Box<str>, Rejection> {
+    let value = words.files.variable(name).unwrap_or_else(|| "-".to_owned());
+    let most = match tail.strip_prefix(':') {
+        Some(most) => most
+            .parse()
+            .map_err(|_| at.error(format!("{most:?} is not a length")))?,
+        None if tail.is_empty() => usize::MAX,
+        None => return Err(at.error(format!("{tail:?} does not belong behind a variable"))),
+    };
+    Ok(value.chars().take(most).collect())
+}
+
+/// `%PATH%`: with its query or without (`NQ`), as it came, as it is, or as it came where it was rewritten.
+fn path(argument: &str, tail: &str, words: &mut Words<'_>) -> Option<Operator> {
+    let (query, which) = argument.split_once(':').unwrap_or((argument, ""));
+    let original = place(&mut words.wanted.request, words.prefixed.original_path.clone());
+    let (first, second) = match which {
+        "ORIG" => (Named::Field(original), None),
+        "PATH" => (Named::Path, None),
+        "" | "ORIG_OR_PATH" => (Named::Field(original), Some(Named::Path)),
+        _ => return None,
+    };
+    let max_len = match tail.strip_prefix(':') {
+        Some(most) => Some(most.parse().ok()?),
+        None => tail.is_empty().then_some(None)?,
+    };
+    Some(Operator::Request(FieldOf {
+        first,
+        second,
+        max_len,
+        query: match query {
+            "" | "WQ" => Query::Kept,
+            "NQ" => Query::Cut,
+            _ => return None,
+        },
+    }))
+}
+
+/// `filter:key:key`, with a length behind it.
+fn metadata(argument: &str, tail: &str) -> Option<Operator> {
+    let mut parts = argument.split(':');
+    let filter = parts.next()?.into();
+    let most = match tail.strip_prefix(':') {
+        Some(most) => Some(most.parse().ok()?),
+        None => tail.is_empty().then_some(None)?,
+    };
+    let path = parts.map(Into::into).collect();
+    Some(Operator::Metadata(Box::new(MetadataPath { filter, path }), most))
 }
 
 /// What a proxy of datagrams knows of a session.
@@ -235,11 +344,31 @@ fn plain(name: &str) -> Option<Operator> {
         "FILTER_CHAIN_NAME" => Operator::ChainName,
         "ACCESS_LOG_TYPE" => Operator::LogType,
         "HOSTNAME" => Operator::Hostname,
+        "TRACE_ID" => Operator::TraceId,
+        "SPAN_ID" => Operator::SpanId,
         // Of connections that this proxy ends for reasons of its own, virtual clusters and handshakes of clients that
         // never became a request: nothing in this proxy sets them.
         "CONNECTION_TERMINATION_DETAILS" | "VIRTUAL_CLUSTER_NAME" | "DOWNSTREAM_TRANSPORT_FAILURE_REASON" => {
             Operator::Nothing
         }
+        _ => return None,
+    })
+}
+
+/// Operators about a client's TLS.
+fn of_tls(name: &str) -> Option<Operator> {
+    Some(match name {
+        "DOWNSTREAM_TLS_VERSION" => Operator::TlsVersion,
+        "DOWNSTREAM_TLS_CIPHER" => Operator::TlsCipher,
+        "DOWNSTREAM_PEER_SUBJECT" => Operator::Peer(PeerPart::Subject),
+        "DOWNSTREAM_PEER_ISSUER" => Operator::Peer(PeerPart::Issuer),
+        "DOWNSTREAM_PEER_SERIAL" => Operator::Peer(PeerPart::Serial),
+        "DOWNSTREAM_PEER_FINGERPRINT_256" => Operator::Peer(PeerPart::Fingerprint),
+        "DOWNSTREAM_PEER_CERT" => Operator::Peer(PeerPart::Pem),
+        "DOWNSTREAM_PEER_URI_SAN" => Operator::Peer(PeerPart::Uris),
+        "DOWNSTREAM_PEER_DNS_SAN" => Operator::Peer(PeerPart::Hosts),
+        "DOWNSTREAM_PEER_IP_SAN" => Operator::Peer(PeerPart::Addresses),
+        "DOWNSTREAM_PEER_EMAIL_SAN" => Operator::Peer(PeerPart::Mailboxes),
         _ => return None,
     })
 }
@@ -318,13 +447,7 @@ fn named(at: &At<'_>, name: &str, names: &mut Vec<http::HeaderName>) -> Result<N
         HeaderField::Path => Named::Path,
         HeaderField::Authority => Named::Authority,
         HeaderField::Scheme => Named::Scheme,
-        HeaderField::Named(name) => {
-            let known = names.iter().position(|known| *known == name);
-            Named::Field(known.unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            }))
-        }
+        HeaderField::Named(name) => Named::Field(place(names, name)),
     })
 }
 
@@ -376,63 +499,4 @@ fn time(at: &At<'_>, format: &str) -> Result<Box<[TimePart]>, Rejection> {
         parts.push(TimePart::Text(rest.into()));
     }
     Ok(parts.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn only(text: &str) -> Result<Operator, Rejection> {
-        let mut pieces = pieces(&At::root(), text, &mut Wanted::default())?;
-        match (pieces.pop(), pieces.is_empty()) {
-            (Some(Piece::Value(operator)), true) => Ok(operator),
-            other => panic!("{text}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn every_operator_of_the_default_formats_is_known() {
-        for format in [
-            DEFAULT,
-            "%CONNECTION_TERMINATION_DETAILS% %UPSTREAM_LOCAL_ADDRESS% 100%%",
-        ] {
-            default(&At::root(), &mut Wanted::default()).unwrap();
-            pieces(&At::root(), format, &mut Wanted::default()).unwrap();
-        }
-        let duration = Operator::Duration(Moment::Sent, Moment::Answered, 1_000_000);
-        assert_eq!(only("%COMMON_DURATION(US_TX_BEG:US_RX_BEG:us)%"), Ok(duration));
-        let port = Operator::Address(AddressOf::Peer, AddressPart::Port);
-        assert_eq!(only("%DOWNSTREAM_DIRECT_REMOTE_PORT%"), Ok(port));
-    }
-
-    #[test]
-    fn what_is_not_known_is_rejected_by_name() {
-        for text in [
-            "%NO_SUCH%",
-            "%DURATION(x)%",
-            "%START_TIME(%Q)%",
-            "%UPSTREAM_TLS_VERSION%",
-            "%COMMON_DURATION(US_RX_END:DS_TX_END)%",
-            "%PROTOCOL%%UPSTREAM_PORT%",
-        ] {
-            let rejection = pieces(&At::root(), text, &mut Wanted::default()).unwrap_err();
-            assert!(rejection.reason.contains("not supported"), "{text}: {rejection}");
-        }
-        assert!(pieces(&At::root(), "50% off", &mut Wanted::default()).is_err());
-        assert!(pieces(&At::root(), "%REQ(x):y%", &mut Wanted::default()).is_err());
-    }
-
-    #[test]
-    fn a_field_that_several_logs_want_is_looked_for_once() {
-        let mut wanted = Wanted::default();
-        let found = pieces(&At::root(), "%REQ(X-A)%%REQ(x-b?X-a):3%", &mut wanted).unwrap();
-        assert_eq!(wanted.request, ["x-a", "x-b"]);
-        let expected = FieldOf {
-            first: Named::Field(1),
-            second: Some(Named::Field(0)),
-            max_len: Some(3),
-            query: Query::Kept,
-        };
-        assert_eq!(found[1], Piece::Value(Operator::Request(expected)));
-    }
 }

@@ -11,13 +11,13 @@ use envoy_types::pb::envoy::extensions::access_loggers::open_telemetry::v3::Open
 use envoy_types::pb::envoy::service::accesslog::v3::StreamAccessLogsMessage;
 use envoy_types::pb::envoy::service::accesslog::v3::stream_access_logs_message::Identifier;
 use envoy_types::pb::opentelemetry::proto::common::v1::any_value::Value;
-use envoy_types::pb::opentelemetry::proto::common::v1::{AnyValue, KeyValue, KeyValueList};
+use envoy_types::pb::opentelemetry::proto::common::v1::{AnyValue, KeyValueList};
 use http::HeaderName;
 use prost::Message;
 
 use crate::compile::Context;
-use crate::compile::access_log::format;
-use crate::compile::collector::{self, Gathering};
+use crate::compile::access_log::format::{self, Words};
+use crate::compile::collector::{self, Gathering, pair};
 use crate::compile::field::{At, Rejection, fields};
 use crate::config::access_log::{HttpEntries, OtlpFormat, OtlpValue, Sink, Wanted};
 use crate::config::collector::{Collector, Form};
@@ -134,9 +134,10 @@ pub(super) fn otlp(
     });
     format::formatters(at, formatters)?;
     let body = body.as_ref();
+    let words = &mut Words::of(context, wanted);
     let format = OtlpFormat {
-        body: body.map(|body| value(&at.field("body"), body, wanted)).transpose()?,
-        attributes: pairs(&at.field("attributes"), attributes.as_ref(), wanted)?,
+        body: body.map(|body| value(&at.field("body"), body, words)).transpose()?,
+        attributes: pairs(&at.field("attributes"), attributes.as_ref(), words)?,
     };
     let gathering = Gathering {
         interval: buffer_flush_interval.as_ref(),
@@ -172,37 +173,27 @@ fn resource(node: &Node, log_name: Option<&str>, more: Option<&KeyValueList>) ->
     list.encode_to_vec().into()
 }
 
-fn pair(key: &str, value: &str) -> KeyValue {
-    KeyValue {
-        key: key.to_owned(),
-        value: Some(AnyValue {
-            value: Some(Value::StringValue(value.to_owned())),
-        }),
-        ..KeyValue::default()
-    }
-}
-
 type Pairs = Box<[(Box<str>, OtlpValue)]>;
 
-fn pairs(at: &At<'_>, list: Option<&KeyValueList>, wanted: &mut Wanted) -> Result<Pairs, Rejection> {
+fn pairs(at: &At<'_>, list: Option<&KeyValueList>, words: &mut Words<'_>) -> Result<Pairs, Rejection> {
     let members = list.iter().flat_map(|list| &list.values);
     let none = AnyValue::default();
     let members = members.map(|pair| {
         let inner = pair.value.as_ref().unwrap_or(&none);
-        Ok((pair.key.as_str().into(), value(&at.field(&pair.key), inner, wanted)?))
+        Ok((pair.key.as_str().into(), value(&at.field(&pair.key), inner, words)?))
     });
     members.collect()
 }
 
-fn value(at: &At<'_>, message: &AnyValue, wanted: &mut Wanted) -> Result<OtlpValue, Rejection> {
+fn value(at: &At<'_>, message: &AnyValue, words: &mut Words<'_>) -> Result<OtlpValue, Rejection> {
     match &message.value {
-        Some(Value::StringValue(text)) => Ok(OtlpValue::Text(format::pieces(at, text, wanted)?.into())),
+        Some(Value::StringValue(text)) => Ok(OtlpValue::Text(format::pieces(at, text, words)?.into())),
         Some(Value::ArrayValue(list)) => {
             let elements = list.values.iter().enumerate();
-            let elements = elements.map(|(index, element)| value(&at.index(index), element, wanted));
+            let elements = elements.map(|(index, element)| value(&at.index(index), element, words));
             Ok(OtlpValue::List(elements.collect::<Result<_, _>>()?))
         }
-        Some(Value::KvlistValue(list)) => Ok(OtlpValue::Map(pairs(at, Some(list), wanted)?)),
+        Some(Value::KvlistValue(list)) => Ok(OtlpValue::Map(pairs(at, Some(list), words)?)),
         _ => Err(at.error("must be a string, a list or a map of them")),
     }
 }
@@ -222,9 +213,5 @@ fn places(at: &At<'_>, list: &[String], names: &mut Vec<HeaderName>) -> Result<P
 /// Where a field is kept.
 fn place(at: &At<'_>, name: &str, names: &mut Vec<HeaderName>) -> Result<usize, Rejection> {
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| at.error(format!("{name:?} is not a field")))?;
-    let known = names.iter().position(|known| *known == name);
-    Ok(known.unwrap_or_else(|| {
-        names.push(name);
-        names.len() - 1
-    }))
+    Ok(crate::config::access_log::place(names, name))
 }

@@ -33,17 +33,17 @@ use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::StringCondition;
 
 /// Compiles the filter of a chain.
-pub(super) fn on_chain(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterKind, Rejection> {
-    responses(at, config).map(FilterKind::CustomResponses)
+pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Result<FilterKind, Rejection> {
+    responses(context, at, config).map(FilterKind::CustomResponses)
 }
 
 /// Compiles what a route says.
-pub(super) fn of_route(at: &At<'_>, config: &Any, _: &mut Context) -> Result<FilterSettings, Rejection> {
-    responses(at, config).map(FilterSettings::CustomResponses)
+pub(super) fn of_route(at: &At<'_>, config: &Any, context: &mut Context) -> Result<FilterSettings, Rejection> {
+    responses(context, at, config).map(FilterSettings::CustomResponses)
 }
 
 /// `None` replaces nothing.
-fn responses(at: &At<'_>, config: &Any) -> Result<Option<CustomResponses>, Rejection> {
+fn responses(context: &Context, at: &At<'_>, config: &Any) -> Result<Option<CustomResponses>, Rejection> {
     let message: ProtoResponse = unpack(at, config)?;
     fields!(at, &message => ProtoResponse { custom_response_matcher; ignore; refuse });
     let Some(matcher) = custom_response_matcher else {
@@ -57,7 +57,7 @@ fn responses(at: &At<'_>, config: &Any) -> Result<Option<CustomResponses>, Rejec
     let responses = matcher::entries(&at, matcher_type.as_ref(), |at, predicate, on_match| {
         Ok(CustomResponse {
             condition: condition(&at.field("predicate"), predicate)?,
-            instead: instead(&at.field("on_match"), on_match)?,
+            instead: instead(context, &at.field("on_match"), on_match)?,
         })
     })?;
     Ok(Some(CustomResponses(responses)))
@@ -125,7 +125,7 @@ fn text(at: &At<'_>, message: &StringMatcher) -> Result<StringCondition, Rejecti
     string_condition(at, &same)
 }
 
-fn instead(at: &At<'_>, message: &OnMatch) -> Result<Instead, Rejection> {
+fn instead(context: &Context, at: &At<'_>, message: &OnMatch) -> Result<Instead, Rejection> {
     fields!(at, message => OnMatch { on_match; ignore; refuse keep_matching });
     let action = match on_match {
         Some(on_match::OnMatch::Action(action)) => action,
@@ -136,7 +136,7 @@ fn instead(at: &At<'_>, message: &OnMatch) -> Result<Instead, Rejection> {
     let config = extension(&at, Some(action))?;
     let at = at.field("typed_config");
     if is::<LocalResponsePolicy>(config) {
-        answer(&at, &unpack(&at, config)?)
+        answer(context, &at, &unpack(&at, config)?)
     } else if is::<RedirectPolicy>(config) {
         elsewhere(&at, &unpack(&at, config)?)
     } else {
@@ -144,7 +144,7 @@ fn instead(at: &At<'_>, message: &OnMatch) -> Result<Instead, Rejection> {
     }
 }
 
-fn answer(at: &At<'_>, message: &LocalResponsePolicy) -> Result<Instead, Rejection> {
+fn answer(context: &Context, at: &At<'_>, message: &LocalResponsePolicy) -> Result<Instead, Rejection> {
     fields!(at, message => LocalResponsePolicy {
         body_format, status_code, response_headers_to_add;
         // What access logs are told; they are told of what was replaced.
@@ -155,7 +155,7 @@ fn answer(at: &At<'_>, message: &LocalResponsePolicy) -> Result<Instead, Rejecti
     Ok(Instead::Answer {
         status: status(&at.field("status_code"), status_code.as_ref())?,
         body: body
-            .map(|body| access_log::body(&at.field("body_format"), body))
+            .map(|body| access_log::body(context, &at.field("body_format"), body))
             .transpose()?,
         headers: edits(at, ("response_headers_to_add", ""), response_headers_to_add, &[])?.into(),
     })

@@ -23,6 +23,7 @@ fn route(name: &str, path: PathCondition, headers: Vec<HeaderCondition>) -> Rout
         fraction: None,
         grpc_only: false,
         filters: crate::config::filter::RouteFilters::default(),
+        tracing: None,
         action: Action::Direct(Box::new(direct)),
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),

@@ -231,6 +231,8 @@ fn log(sessions: &Sessions, snapshot: &Snapshot, proxy: &UdpProxy, client: Socke
         ends,
         direct: ends,
         server_name: None,
+        certificate: None,
+        agreed: None,
         spoken: Spoken::Datagrams,
     };
     Some(StreamLog::new(worker, logs, about, worker.clock.now()))

@@ -18,7 +18,6 @@ use crate::config::endpoint::HostId;
 use crate::config::route::{HostRewrite, RetryPolicy};
 use crate::fault::Fault;
 use crate::http::body::ResponseBody;
-use crate::http::exchange::Exchange;
 use crate::http::forward::{Answer, Forwarding, Source, set_authority};
 use crate::http::{local_reply, respond, rewrite};
 use crate::message::body::RequestBody;
@@ -33,7 +32,10 @@ impl<'a> Forwarding<'a> {
             let keep = self.templates_need_head().then(|| head.clone());
             return match self.attempt(head, &mut source, 1).await {
                 Ok(answer) => respond::respond(self, answer, keep.as_ref(), 1).await,
-                Err(fault) => self.give_up(fault),
+                Err(fault) => {
+                    self.exchange.attempt_failed(fault);
+                    self.give_up(fault)
+                }
             };
         };
         // Boxed: most requests never come here.
@@ -51,7 +53,10 @@ impl<'a> Forwarding<'a> {
             let outcome = self.attempt(head.clone(), &mut source, attempt).await;
             let wanted = match &outcome {
                 Ok(answer) => retry::wants_response(policy, answer.response.status(), answer.response.headers()),
-                Err(fault) => retry::wants_fault(policy, *fault),
+                Err(fault) => {
+                    self.exchange.attempt_failed(*fault);
+                    retry::wants_fault(policy, *fault)
+                }
             };
             // When no retry is to be had, the client gets what there is.
             if wanted
@@ -83,6 +88,7 @@ impl<'a> Forwarding<'a> {
         let cells = self.entry.cluster.stats.cells(self.exchange.connection.worker.index);
         if attempt > policy.max_retries {
             cells.upstream_rq_retry_limit_exceeded.inc();
+            self.exchange.note(|record| record.flag("URX"));
             return false;
         }
         source.is_replayable()
@@ -147,6 +153,10 @@ impl<'a> Forwarding<'a> {
                 HeaderValue::from(number),
             );
         }
+        if let Some(trace) = self.exchange.trace() {
+            let now = worker.clock.now();
+            trace.attempt(&mut head.headers, &pool.host, number, &worker.random, now);
+        }
         let mut lease = match pool.checkout(self.speak) {
             Some(lease) => lease,
             None => self.open(&pool, &head).await?,
@@ -163,7 +173,7 @@ impl<'a> Forwarding<'a> {
         };
         let outgoing = Outgoing { head, body, extras };
         let sent = worker.clock.recent();
-        self.exchange.note(|record| record.sent_on(&lease, sent));
+        self.sent_on(&lease, sent);
         let sending = lease.send(
             outgoing,
             worker,
@@ -199,7 +209,7 @@ impl<'a> Forwarding<'a> {
         pool.drop_idle();
         let mut lease = self.open(pool, &head).await?;
         let now = self.exchange.connection.worker.clock.recent();
-        self.exchange.note(|record| record.sent_on(&lease, now));
+        self.sent_on(&lease, now);
         let outgoing = Outgoing { head, body, extras };
         let worker = &self.exchange.connection.worker;
         let sent = lease
@@ -212,6 +222,13 @@ impl<'a> Forwarding<'a> {
             .await;
         let response = sent.map_err(|failure| self.failed(failure.fault, pool))?;
         Ok((response, lease))
+    }
+
+    fn sent_on(&self, lease: &Lease, now: Instant) {
+        self.exchange.note(|record| record.sent_on(lease, now));
+        if let Some(trace) = self.exchange.trace() {
+            trace.sent(lease.protocol());
+        }
     }
 
     fn is_safe_twice(&self, head: &Head, source: &Source) -> bool {
@@ -277,6 +294,9 @@ impl<'a> Forwarding<'a> {
     fn answered(&self, response: Response<()>, lease: Lease, guard: RequestGuard, sent: Instant) -> Answer {
         self.exchange.timer.clear(Kind::PerTry);
         self.exchange.note(|record| record.details = "via_upstream".into());
+        if let Some(trace) = self.exchange.trace() {
+            trace.answered(response.status().as_u16());
+        }
         let pool = guard.pool();
         // Only hosts that are probed can be left out.
         let asks_to_leave = pool.cluster.health.check.is_some() && {
@@ -314,11 +334,8 @@ impl<'a> Forwarding<'a> {
 
     /// Ready when a deadline of the request has passed.
     fn poll_limits(&self, cx: &mut Context<'_>, pool: Option<&Rc<HostPool>>) -> Poll<Fault> {
-        self.exchange.timer.poll_expired(cx).map(|kind| {
-            self.exchange.timer.clear(kind);
-            self.exchange.count_expired(kind, pool);
-            Exchange::fault_of(kind, self.arrival.is_done())
-        })
+        let passed = self.exchange.timer.poll_expired(cx);
+        passed.map(|kind| self.exchange.overdue(kind, pool))
     }
 
     async fn within_limits<F: Future>(&self, work: F, pool: Option<&Rc<HostPool>>) -> Result<F::Output, Fault> {

@@ -12,9 +12,10 @@ use edge_proxy::config::endpoint::{EndpointSet, Group, Health, Host, HostAddress
 use edge_proxy::config::filter::{FilterSettings, HttpFilters, RouteFilter, RouteFilters};
 use edge_proxy::config::listener::{
     ClientAddress, Codec, DownstreamTimeouts, EscapedSlashes, FilterChain, FilterChains, ForwardClientCert,
-    Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RequestId, RouteSource,
-    RouterOptions, SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
+    Http1Options, Http2Options, HttpManager, Listener, Network, PathNormalization, RouteSource, RouterOptions,
+    SchemeOverride, ServerHeader, StripPort, UnderscoreAction,
 };
+use edge_proxy::config::request_id::{RequestId, TracesInIds};
 use edge_proxy::config::route::{Action, ClusterChoice, Forward, PathCondition, Route};
 use edge_proxy::config::socket::SocketOptions;
 use edge_proxy::config::table::{HostTable, PathIndex, RouteTable, TlsRequirement, VirtualHost};
@@ -50,6 +51,7 @@ pub(crate) fn forward(cluster: u32) -> Forward {
 
 pub(crate) fn route(path: PathCondition, action: Action) -> Route {
     Route {
+        tracing: None,
         name: Arc::from("route"),
         path,
         headers: Box::default(),
@@ -119,6 +121,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
         prefix_len,
     };
     HttpManager {
+        tracing: None,
         access_logs: None,
         codec: Codec::Auto,
         routes,
@@ -147,6 +150,7 @@ pub(crate) fn manager(routes: RouteSource) -> HttpManager {
             generate: true,
             preserve_external: false,
             in_response: false,
+            traces: TracesInIds::default(),
         },
         strip_port: StripPort::Keep,
         strip_trailing_host_dot: false,

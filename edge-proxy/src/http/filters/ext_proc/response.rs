@@ -107,11 +107,7 @@ impl Processing<'_> {
     fn broke_off(&self, exchange: &Exchange, response: &mut Response<ResponseBody>, kind: Option<Kind>) -> Stop {
         *response.body_mut() = ResponseBody::Empty;
         let fault = match kind {
-            Some(kind) => {
-                exchange.timer.clear(kind);
-                exchange.count_expired(kind, None);
-                Exchange::fault_of(kind, true)
-            }
+            Some(kind) => exchange.overdue(kind, None),
             None => Fault::ConnectionTermination,
         };
         exchange.note(|record| record.fault(fault));
