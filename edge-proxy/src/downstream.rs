@@ -7,7 +7,7 @@ pub(crate) mod accept;
 mod http1;
 mod http2;
 mod io;
-mod proxied;
+pub mod proxied;
 mod recorded;
 mod registry;
 mod serve;

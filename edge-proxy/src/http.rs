@@ -14,6 +14,7 @@ pub(crate) mod ingress;
 pub(crate) mod local_reply;
 mod mirror;
 pub mod path;
+pub mod readers;
 mod respond;
 pub(crate) mod rewrite;
 pub(crate) mod route;

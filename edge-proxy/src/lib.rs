@@ -44,4 +44,5 @@ pub mod vitals;
 pub mod worker;
 pub mod xds;
 
-pub use http::path;
+pub use downstream::proxied;
+pub use http::{path, readers};

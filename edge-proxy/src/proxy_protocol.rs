@@ -174,7 +174,7 @@ pub(crate) fn binary(addresses: &[u8]) -> Result<Said, Malformed> {
 
 /// Writes a header for a connection that is handed on. For one of the proxy's own there are no `ends`: a line then names
 /// the connection itself, if it has addresses.
-pub(crate) fn header(version: Version, ends: Option<Ends>, own: Option<Ends>) -> Vec<u8> {
+pub fn header(version: Version, ends: Option<Ends>, own: Option<Ends>) -> Vec<u8> {
     match version {
         Version::V1 => {
             let Some(ends) = ends.or(own).map(of_one_family) else {

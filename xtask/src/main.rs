@@ -3,6 +3,7 @@
 mod bench;
 mod conformance;
 mod envoy;
+mod fuzz;
 mod generate;
 #[cfg(test)]
 mod images;
@@ -31,6 +32,8 @@ enum Command {
     Test(test::Options),
     /// Looks for worlds that break a law of translation: other ones in every run, and many.
     Laws(test::laws::Options),
+    /// Searches with the fuzz targets, guided by coverage; the last line is `N passed, N failed`.
+    Fuzz(fuzz::Options),
     /// Writes the outputs of golden cases anew; read the difference before you commit it.
     Golden,
     /// Measures, and writes what was found to docs/performance.md.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Quickstart(options) => quickstart::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Laws(options) => test::laws::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Golden => test::update_golden(),
         Command::Bench(subject) => bench::run(&subject),
         Command::Conformance(options) => conformance::run(&options),

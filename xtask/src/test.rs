@@ -6,6 +6,7 @@
 //! | library | documentation without warnings, packages of the core's crates, and those that a browser runs | cargo |
 //! | charts | what Helm says of the charts and renders from them | Go |
 //! | properties | the laws of translation over generated worlds, and the fuzz targets for a while | cargo |
+//! | fuzz | the fuzz targets with a kept corpus, guided by coverage, for half a minute each | g++ |
 //! | envoy | the xDS of every golden case in front of stock Envoy and of edge-proxy | Python 3 or an Envoy binary |
 //! | e2e | the quickstart as a user starts it, once for each data plane | the same |
 //! | cluster | the controller in a real Kubernetes on this machine, once for each data plane | the same, root, Go, nft |
@@ -21,7 +22,7 @@ pub(crate) mod tally;
 
 use crate::{
     conformance::{self, DataPlane},
-    envoy,
+    envoy, fuzz,
     lab::Lab,
     services::Service,
     workspace::{self, Profile, Programs},
@@ -57,6 +58,8 @@ enum Tier {
     Charts,
     /// Properties and fuzz targets.
     Properties,
+    /// Fuzz targets, guided by coverage.
+    Fuzz,
     /// What stock Envoy thinks of our xDS.
     Envoy,
     /// Whole programs.
@@ -90,6 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Tier::Library,
         Tier::Charts,
         Tier::Properties,
+        Tier::Fuzz,
         Tier::Envoy,
         Tier::E2e,
         Tier::Cluster,
@@ -109,6 +113,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Tier::Library => library::run(),
             Tier::Charts => charts::run(),
             Tier::Properties => properties(),
+            Tier::Fuzz => fuzz::tier(),
             Tier::Envoy => against_envoy(&options.inputs),
             Tier::E2e => end_to_end(),
             Tier::Cluster => in_cluster(),

@@ -8,6 +8,7 @@ use std::io;
 use std::net::TcpStream as StdStream;
 use std::os::fd::AsFd;
 
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncRead, AsyncReadExt, Interest};
 use tokio::net::TcpStream;
 
@@ -16,7 +17,22 @@ use crate::proxy_protocol::{self, Ends, FIXED, LONGEST_LINE, Look, Malformed, Sa
 
 /// Reads the header; `None` when there is none, or when it says nothing of anybody.
 pub(super) async fn read(stream: &mut TcpStream, expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
-    let said = match seen(stream, expected).await? {
+    let look = seen(stream, expected).await?;
+    take(stream, look, expected).await
+}
+
+/// Reads the header at the front of all bytes of a connection, and takes it off them.
+pub fn whole(bytes: &mut &[u8], expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
+    let seen = &bytes[..bytes.len().min(LONGEST_LINE)];
+    let look = proxy_protocol::look(seen, &expected.versions).map_err(|Malformed| malformed())?;
+    // Nothing is waited for.
+    let taken = take(bytes, look, expected).now_or_never();
+    taken.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))
+}
+
+/// Takes off a connection what it begins with.
+async fn take(stream: &mut (impl AsyncRead + Unpin), look: Look, expected: &ProxyProtocol) -> io::Result<Option<Ends>> {
+    let said = match look {
         Look::Nothing if expected.optional => return Ok(None),
         Look::Line(length) => {
             let mut line = [0; LONGEST_LINE];
@@ -66,7 +82,7 @@ async fn seen(stream: &TcpStream, expected: &ProxyProtocol) -> io::Result<Look> 
     }
 }
 
-async fn binary(stream: &mut TcpStream) -> io::Result<Option<Ends>> {
+async fn binary(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ends>> {
     let mut head = [0; FIXED];
     stream.read_exact(&mut head).await?;
     let announced = proxy_protocol::fixed(&head).map_err(|Malformed| malformed())?;

@@ -33,13 +33,13 @@ mod ext_authz;
 mod ext_proc;
 mod fault;
 mod global_rate_limit;
-mod grpc_web;
+pub(in crate::http) mod grpc_web;
 mod health_check;
-mod jwt;
+pub(in crate::http) mod jwt;
 mod local_rate_limit;
-mod login;
+pub(in crate::http) mod login;
 mod places;
-mod query;
+pub(in crate::http) mod query;
 mod rbac;
 pub(crate) mod session;
 

@@ -6,7 +6,7 @@
 //! Why so: media types, fields and texts are those of Envoy's filter. Its base64 may be padded where its buffers happen
 //! to end; here it may be padded anywhere, as the protocol says.
 
-mod decode;
+pub(in crate::http) mod decode;
 mod encode;
 
 use std::cell::Cell;

@@ -4,7 +4,7 @@
 //! backend that looks into another one than was verified here would be deceived. What a good token says is told to the
 //! backend in headers and to later filters as metadata; nobody else may say it, so such headers of clients are removed.
 
-mod token;
+pub(in crate::http) mod token;
 
 use std::rc::Rc;
 

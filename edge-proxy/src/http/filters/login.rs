@@ -6,7 +6,7 @@
 //! reaches a backend only with a session that is good, and without the cookies that are the proxy's alone.
 //! The law: tokens, codes and secrets are in no log, and in no detail of a response.
 
-mod exchange;
+pub(in crate::http) mod exchange;
 mod flow;
 mod session;
 #[cfg(test)]

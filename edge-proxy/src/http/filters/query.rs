@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The first value of a parameter, with its escapes undone; `None` where it isn't there.
-pub(super) fn value<'t>(target: &'t str, name: &str) -> Option<Cow<'t, str>> {
+pub(in crate::http) fn value<'t>(target: &'t str, name: &str) -> Option<Cow<'t, str>> {
     raw(target, name).map(decode)
 }
 
@@ -15,7 +15,7 @@ pub(super) fn raw<'t>(target: &'t str, name: &str) -> Option<&'t str> {
 }
 
 /// The target without a parameter; `None` where it doesn't have it.
-pub(super) fn without(target: &str, name: &str) -> Option<String> {
+pub(in crate::http) fn without(target: &str, name: &str) -> Option<String> {
     let (path, query) = target.split_once('?')?;
     let is = |pair: &&str| decode(pair.split_once('=').map_or(*pair, |(found, _)| found)) == name;
     query.split('&').find(is)?;

@@ -113,7 +113,7 @@ fn now() -> i64 {
 }
 
 /// The address in the first cookie of this name, unless it has expired.
-fn in_cookie(cookie: &SessionCookie, fields: &HeaderMap) -> Option<String> {
+pub(in crate::http) fn in_cookie(cookie: &SessionCookie, fields: &HeaderMap) -> Option<String> {
     let lines = fields.get_all(header::COOKIE).iter();
     let mut pairs = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
     let value = pairs.find_map(|pair| {

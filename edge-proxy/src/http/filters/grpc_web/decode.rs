@@ -1,5 +1,6 @@
 //! The content of a request that is base64 (gRPC-Web protocol, "Protocol differences": `application/grpc-web-text`).
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -9,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body::{Body as _, Frame};
 
-use super::Bridge;
+use super::{Bridge, Encoding};
 use crate::message::body::{Broken, OwnBody};
 use crate::message::incoming::Incoming;
 
@@ -81,24 +82,22 @@ impl OwnBody for TextBody {
     }
 }
 
+/// What content is that comes in these pieces; `None` where it is malformed.
+pub(in crate::http) fn decoded(pieces: &[&[u8]]) -> Option<Vec<u8>> {
+    let bridge = Bridge {
+        request: Encoding::Text,
+        response: Encoding::Binary,
+        malformed: Cell::new(false),
+    };
+    let mut body = TextBody::new(Incoming::Empty, Rc::new(bridge));
+    let pieces = pieces.iter().map(|piece| body.decode(piece));
+    let whole = pieces.collect::<Option<Vec<_>>>()?.concat();
+    body.is_end_stream().then_some(whole)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
-    use crate::http::filters::grpc_web::Encoding;
-
-    fn decoded(pieces: &[&[u8]]) -> Option<Vec<u8>> {
-        let bridge = Bridge {
-            request: Encoding::Text,
-            response: Encoding::Binary,
-            malformed: Cell::new(false),
-        };
-        let mut body = TextBody::new(Incoming::Empty, Rc::new(bridge));
-        let pieces = pieces.iter().map(|piece| body.decode(piece));
-        let whole = pieces.collect::<Option<Vec<_>>>()?.concat();
-        body.is_end_stream().then_some(whole)
-    }
 
     #[test]
     fn pieces_may_end_anywhere_and_so_may_padding() {

@@ -20,7 +20,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// What is wrong with the tokens of a request, in Envoy's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(in crate::http) enum Failure {
     Missing,
     Form,
     HeaderBase64,
@@ -41,7 +41,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// What the client is told.
-    pub(super) fn text(self) -> &'static str {
+    pub(in crate::http) fn text(self) -> &'static str {
         match self {
             Self::Missing => "Jwt is missing",
             Self::Form => "Jwt is not in the form of Header.Payload.Signature with two dots and 3 sections",
@@ -65,7 +65,7 @@ impl Failure {
 
 /// A token that was read, which says nothing of its being good.
 #[derive(Debug)]
-pub(super) struct Token<'t> {
+pub(in crate::http) struct Token<'t> {
     algorithm: Algorithm,
     key: Option<String>,
     /// What is signed.
@@ -73,12 +73,12 @@ pub(super) struct Token<'t> {
     encoded: &'t str,
     signature: Vec<u8>,
     /// What it claims.
-    pub(super) claims: Value,
+    pub(in crate::http) claims: Value,
 }
 
 impl<'t> Token<'t> {
     /// Takes a token apart.
-    pub(super) fn read(text: &'t str) -> Result<Self, Failure> {
+    pub(in crate::http) fn read(text: &'t str) -> Result<Self, Failure> {
         let mut parts = text.split('.');
         let (Some(head), Some(encoded), Some(signature), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
@@ -211,7 +211,7 @@ fn bare(audience: &str) -> &str {
 }
 
 /// A claim as the value of a header; lists and objects in base64.
-pub(super) fn text_of(claim: &Value) -> Option<String> {
+pub(in crate::http) fn text_of(claim: &Value) -> Option<String> {
     match claim {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

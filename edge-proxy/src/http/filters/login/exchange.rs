@@ -32,12 +32,12 @@ pub(super) enum Grant<'g> {
 
 /// What the provider has given. What it hasn't is empty.
 #[derive(Default, PartialEq, Eq)]
-pub(super) struct Tokens {
+pub(in crate::http) struct Tokens {
     pub(super) access_token: String,
     pub(super) id_token: String,
     pub(super) refresh_token: String,
     /// How long the access token lasts, in seconds.
-    pub(super) lifetime: u64,
+    pub(in crate::http) lifetime: u64,
 }
 
 /// Why there are no tokens.
@@ -128,7 +128,7 @@ fn is_token(text: &str) -> bool {
 }
 
 /// The tokens of an answer (RFC 6749 §5.1).
-pub(super) fn read(body: &[u8], usual_lifetime: u64) -> Option<Tokens> {
+pub(in crate::http) fn read(body: &[u8], usual_lifetime: u64) -> Option<Tokens> {
     let told: Value = serde_json::from_slice(body).ok()?;
     let token = |field: &str| match told.get(field) {
         None | Some(Value::Null) => Some(String::new()),
