@@ -1,18 +1,69 @@
-//! A load generator and a backend that cost little themselves: fixed bytes out, responses counted by their length.
+//! Load generators and backends that cost little themselves: fixed bytes out, responses counted by their length.
 //!
-//! Closed loop: each connection has one request in flight. Latencies are of the whole exchange. Neither side parses
-//! more than it must, so that the proxy between them is what a measurement sees.
+//! Closed loop: each connection, or stream, has one request in flight. Latencies are of the whole exchange. Neither side
+//! parses more than it must, so that the proxy between them is what a measurement sees.
+
+pub mod backend;
+pub mod handshakes;
+pub mod http1;
+pub mod http2;
 
 use anyhow::{Context, Result, bail};
 use std::{
-    net::SocketAddr,
+    str::FromStr,
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
+
+/// How much load there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Extent {
+    /// For a time; written in seconds.
+    Time(Duration),
+    /// So many requests; written with an `x` behind.
+    Requests(u64),
+}
+
+impl FromStr for Extent {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.strip_suffix('x') {
+            Some(count) => Ok(Self::Requests(count.parse()?)),
+            None => Ok(Self::Time(Duration::try_from_secs_f64(text.parse()?)?)),
+        }
+    }
+}
+
+/// What is left of a load that has begun.
+#[derive(Debug)]
+struct Quota {
+    end: Option<Instant>,
+    left: AtomicU64,
+}
+
+impl Quota {
+    fn of(extent: Extent) -> Self {
+        let (end, left) = match extent {
+            Extent::Time(time) => (Some(Instant::now() + time), u64::MAX),
+            Extent::Requests(count) => (None, count),
+        };
+        Self {
+            end,
+            left: AtomicU64::new(left),
+        }
+    }
+
+    /// Takes one more request, if one is left.
+    fn take(&self, now: Instant) -> bool {
+        let less = |left: u64| left.checked_sub(1);
+        self.end.is_none_or(|end| now < end)
+            && self
+                .left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+                .is_ok()
+    }
+}
 
 /// What a run found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,120 +78,27 @@ pub struct Summary {
     pub p99: Duration,
 }
 
-/// Answers every request on a port with `bytes` bytes, for ever.
-pub async fn backend(address: SocketAddr, bytes: usize) -> Result<()> {
-    let listener = TcpListener::bind(address)
-        .await
-        .with_context(|| format!("can't listen on {address}"))?;
-    let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {bytes}\r\n\r\n").into_bytes();
-    answer.resize(answer.len() + bytes, b'x');
-    let answer: std::sync::Arc<[u8]> = answer.into();
-    loop {
-        let (stream, _) = listener.accept().await?;
-        stream.set_nodelay(true)?;
-        let answer = std::sync::Arc::clone(&answer);
-        // An error here is the peer hanging up.
-        tokio::spawn(async move { answer_all(stream, &answer).await });
+impl Summary {
+    /// Of latencies in nanoseconds.
+    fn of(mut latencies: Vec<u32>, errors: u64, last: Option<anyhow::Error>) -> Result<Self> {
+        if latencies.is_empty() {
+            let last = last.context("nobody asked");
+            bail!("no request was answered: {:#}", last.unwrap_or_else(|nobody| nobody));
+        }
+        latencies.sort_unstable();
+        let at = |percent: usize| Duration::from_nanos(latencies[(latencies.len() - 1) * percent / 100].into());
+        Ok(Self {
+            requests: latencies.len() as u64,
+            errors,
+            p50: at(50),
+            p99: at(99),
+        })
     }
 }
 
-/// Requests have no body, so the end of one is an empty line. It may be split over two reads.
-async fn answer_all(mut stream: TcpStream, answer: &[u8]) -> std::io::Result<()> {
-    let mut buffer = vec![0; 16 * 1024];
-    let mut filled = 0;
-    loop {
-        let n = stream.read(&mut buffer[filled..]).await?;
-        if n == 0 {
-            return Ok(());
-        }
-        filled += n;
-        if buffer[..filled].ends_with(b"\r\n\r\n") {
-            stream.write_all(answer).await?;
-            filled = 0;
-        } else if filled == buffer.len() {
-            return Err(std::io::ErrorKind::InvalidData.into());
-        }
-    }
-}
-
-/// Keeps `connections` connections busy for a while.
-pub async fn run(address: SocketAddr, host: &str, connections: usize, time: Duration) -> Result<Summary> {
-    let end = Instant::now() + time;
-    let request: std::sync::Arc<str> = format!("GET /x HTTP/1.1\r\nhost: {host}\r\n\r\n").into();
-    let mut tasks = JoinSet::new();
-    for _ in 0..connections {
-        tasks.spawn(drive(address, std::sync::Arc::clone(&request), end));
-    }
-    let mut summary = Summary::default();
-    let mut latencies: Vec<u32> = Vec::new();
-    while let Some(outcome) = tasks.join_next().await {
-        match outcome? {
-            Ok(list) => latencies.extend(list),
-            Err(_) => summary.errors += 1,
-        }
-    }
-    if latencies.is_empty() {
-        bail!("no request was answered");
-    }
-    latencies.sort_unstable();
-    let at = |percent: usize| Duration::from_nanos(latencies[(latencies.len() - 1) * percent / 100].into());
-    summary.requests = latencies.len() as u64;
-    summary.p50 = at(50);
-    summary.p99 = at(99);
-    Ok(summary)
-}
-
-/// One connection until the time is up; the latency of every exchange in nanoseconds.
-async fn drive(address: SocketAddr, request: std::sync::Arc<str>, end: Instant) -> Result<Vec<u32>> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let mut buffer = vec![0; 256 * 1024];
-    let mut latencies = Vec::new();
-    loop {
-        let start = Instant::now();
-        if start >= end {
-            return Ok(latencies);
-        }
-        stream.write_all(request.as_bytes()).await?;
-        read_answer(&mut stream, &mut buffer).await?;
-        latencies.push(u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX));
-    }
-}
-
-/// Reads one answer with a content-length and drops it.
-async fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<()> {
-    let mut filled = 0;
-    let total = loop {
-        let n = stream.read(&mut buffer[filled..]).await?;
-        if n == 0 {
-            bail!("the connection ended");
-        }
-        filled += n;
-        if let Some(head) = buffer[..filled].windows(4).position(|w| w == b"\r\n\r\n") {
-            break head + 4 + content_length(&buffer[..head])?;
-        }
-    };
-    while filled < total {
-        let n = stream.read(buffer).await?;
-        if n == 0 {
-            bail!("the connection ended");
-        }
-        filled += n;
-    }
-    Ok(())
-}
-
-/// Length of the body of a 200.
-fn content_length(head: &[u8]) -> Result<usize> {
-    let head = std::str::from_utf8(head)?;
-    if !head.starts_with("HTTP/1.1 200") {
-        bail!("not a 200: {head}");
-    }
-    let line = head.lines().find(|l| {
-        l.get(..15)
-            .is_some_and(|name| name.eq_ignore_ascii_case("content-length:"))
-    });
-    Ok(line.context("no content-length")?[15..].trim().parse()?)
+/// Nanoseconds since a moment.
+fn since(start: Instant) -> u32 {
+    u32::try_from(start.elapsed().as_nanos()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -148,27 +106,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_read_from_a_200_only() {
-        assert_eq!(
-            content_length(b"HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 12").unwrap(),
-            12
-        );
-        assert!(content_length(b"HTTP/1.1 503 No\r\ncontent-length: 1").is_err());
-        assert!(content_length(b"HTTP/1.1 200 OK").is_err());
-    }
-
-    #[tokio::test]
-    async fn load_and_backend_understand_each_other() {
-        let address = format!("127.0.0.1:{}", crate::ports::free::<1>().unwrap()[0])
-            .parse()
-            .unwrap();
-        let server = tokio::spawn(backend(address, 100_000));
-        while TcpStream::connect(address).await.is_err() {
-            tokio::task::yield_now().await;
-        }
-        let summary = run(address, "x", 4, Duration::from_millis(50)).await.unwrap();
-        assert!(summary.requests > 4 && summary.errors == 0, "{summary:?}");
-        assert!(summary.p50 <= summary.p99);
-        server.abort();
+    fn a_load_ends_by_its_time_or_its_requests() {
+        let now = Instant::now();
+        let quota = Quota::of("2x".parse().unwrap());
+        assert_eq!([(); 3].map(|()| quota.take(now)), [true, true, false]);
+        let quota = Quota::of("0.5".parse().unwrap());
+        assert!(quota.take(now));
+        assert!(!quota.take(now + Duration::from_secs(9)));
+        assert!("x".parse::<Extent>().is_err() && "-1".parse::<Extent>().is_err());
     }
 }

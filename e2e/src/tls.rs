@@ -124,6 +124,12 @@ impl Authority {
         ))
     }
 
+    /// A certificate for a host name with its key, as one text of PEM.
+    pub fn certificate_and_key(&self, host: &str) -> Result<String> {
+        let (certificate, key) = self.sign(host)?;
+        Ok(certificate.pem() + &key.serialize_pem())
+    }
+
     /// Asks over TLS; an error if the certificate isn't for the host.
     pub fn get(&self, address: SocketAddr, host: &str, path: &str) -> Result<Response> {
         self.get_over(address, host, host, path)

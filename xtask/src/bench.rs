@@ -21,23 +21,16 @@ pub(crate) enum Subject {
     Fleet,
     /// The controller in a real cluster: propagation, memory, CPU, bytes and writes. Needs what tier cluster needs.
     Cluster,
-    /// The proxy between a load generator and a backend, side by side with stock Envoy.
-    Proxy {
-        /// Runs of each proxy, interleaved.
-        #[arg(long, default_value_t = 5)]
-        runs: usize,
-        /// Seconds of load in a run.
-        #[arg(long, default_value_t = 4)]
-        seconds: u64,
-    },
+    /// The proxy between a load generator and a backend, by turns with stock Envoy, nginx and HAProxy.
+    Proxy(proxy::Options),
 }
 
 /// Measures.
 pub(crate) fn run(subject: &Subject) -> Result<()> {
-    match *subject {
-        Subject::Translate { runs } => translate::run(runs),
+    match subject {
+        Subject::Translate { runs } => translate::run(*runs),
         Subject::Fleet => fleet::run(),
         Subject::Cluster => cluster::run(),
-        Subject::Proxy { runs, seconds } => proxy::run(runs, seconds),
+        Subject::Proxy(options) => proxy::run(options),
     }
 }

@@ -109,6 +109,13 @@ impl Programs {
         })
     }
 
+    /// Programs that are there.
+    pub(crate) fn built(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+        }
+    }
+
     /// Path of one of them.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
