@@ -42,7 +42,8 @@ use local_reply::Audience;
 /// A request that was taken in.
 pub(crate) struct Arrived<'a> {
     pub(crate) exchange: Rc<Exchange>,
-    pub(crate) head: Head,
+    /// Boxed: it goes through many hands, each of which would hold all of it.
+    pub(crate) head: Box<Head>,
     pub(crate) notes: Notes,
     pub(crate) body: Incoming,
     /// Whom answers are for, whatever filters make of the head.

@@ -140,7 +140,7 @@ async fn once(
         false => RequestBody::Stream(Incoming::Whole(Box::new(Whole::of(question.body))), Arrival::complete()),
     };
     let outgoing = Outgoing {
-        head: question.head,
+        head: Box::new(question.head),
         body,
         extras: Extras {
             upgrade: None,

@@ -288,7 +288,7 @@ async fn talk(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, line: &
         Err(fault) => return Ending::of_fault(fault),
     };
     let outgoing = Outgoing {
-        head,
+        head: Box::new(head),
         body: RequestBody::Own(Box::new(Outbox(Rc::clone(line)))),
         extras: Extras {
             upgrade: None,

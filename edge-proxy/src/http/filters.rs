@@ -285,7 +285,7 @@ async fn ask_elsewhere(
 ) -> Response<ResponseBody> {
     let arrived = Arrived {
         exchange: Rc::clone(exchange),
-        head: elsewhere.head.clone(),
+        head: Box::new(elsewhere.head.clone()),
         notes: elsewhere.notes.clone(),
         body: Incoming::Empty,
         audience: elsewhere.audience,

@@ -113,7 +113,7 @@ fn prefix_of(prefixed: &PrefixedHeaders) -> &str {
 }
 
 /// Takes a request in.
-pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Notes, Refusal>) {
+pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result<Notes, Refusal>) {
     let manager = connection.manager();
     let Parts {
         method,
@@ -125,7 +125,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
     } = parts;
     let uri = uri.into_parts();
     let scheme = uri.scheme;
-    let mut head = Head {
+    let mut head = Box::new(Head {
         method,
         scheme: if connection.is_secure() { "https" } else { "http" },
         authority: HeaderValue::from_static(""),
@@ -133,7 +133,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Head, Result<Note
         headers,
         random: connection.worker.random.next(),
         client: None,
-    };
+    });
     let mut seen = scan(&head.headers, prefix_of(&manager.prefixed));
     let mut notes = Notes {
         prefixed: seen.prefixed,

@@ -52,7 +52,7 @@ pub(crate) fn start(
         if !mirror.fraction.takes(connection.worker.random.next()) {
             continue;
         }
-        let mut head = head.clone();
+        let mut head = Box::new(head.clone());
         if !mirror.keep_host {
             head.authority = shadow(&head.authority);
         }

@@ -24,7 +24,7 @@ pub(crate) struct Extras<'a> {
 #[derive(Debug)]
 pub(crate) struct Outgoing<'a> {
     /// Its head.
-    pub(crate) head: Head,
+    pub(crate) head: Box<Head>,
     /// Its body.
     pub(crate) body: RequestBody,
     /// The rest.
@@ -55,7 +55,7 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
         target,
         mut headers,
         ..
-    } = head;
+    } = *head;
     headers.remove(header::HOST);
     if extras.te_trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
@@ -73,7 +73,7 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
 }
 
 /// The way back, for a request that another connection must take.
-pub(crate) fn from_http2(request: Request<RequestBody>) -> (Head, RequestBody) {
+pub(crate) fn from_http2(request: Request<RequestBody>) -> (Box<Head>, RequestBody) {
     let (parts, body) = request.into_parts();
     let uri = parts.uri.into_parts();
     let authority = uri.authority.as_ref().map_or("", Authority::as_str);
@@ -92,7 +92,7 @@ pub(crate) fn from_http2(request: Request<RequestBody>) -> (Head, RequestBody) {
         random: 0,
         client: None,
     };
-    (head, body)
+    (Box::new(head), body)
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_request_in_http2_can_be_made_a_head_again() {
-        let mut head = Head::empty();
+        let mut head = Box::new(Head::empty());
         head.scheme = "https";
         head.authority = HeaderValue::from_static("a.example:8443");
         head.target = PathAndQuery::from_static("/p?q");

@@ -40,7 +40,7 @@ pub(crate) struct SendFailure {
     /// What happened.
     pub(crate) fault: Fault,
     /// The request, when nothing of it was sent.
-    pub(crate) unsent: Option<Box<(Head, RequestBody)>>,
+    pub(crate) unsent: Option<Box<(Box<Head>, RequestBody)>>,
     /// A part of a response has come.
     pub(crate) heard: bool,
 }

@@ -62,7 +62,7 @@ impl<'a> Replacing<'a> {
     /// Keeps the request.
     pub(super) fn request(&mut self, arrived: &Arrived<'_>) {
         self.kept = Some(Box::new(Kept {
-            head: arrived.head.clone(),
+            head: Head::clone(&arrived.head),
             notes: arrived.notes.clone(),
             audience: arrived.audience,
         }));

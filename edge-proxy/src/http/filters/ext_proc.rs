@@ -115,7 +115,7 @@ impl<'a> Processing<'a> {
     fn keep(&mut self, talk: &Talk, arrived: &Arrived<'_>) {
         let of_request = |attribute: &Attribute| !matches!(attribute, Attribute::ResponseCode | Attribute::RouteName);
         if self.processor.of_response.iter().any(of_request) {
-            self.head = Some(Box::new(arrived.head.clone()));
+            self.head = Some(arrived.head.clone());
         }
         let mut kept = talk.metadata.borrow_mut();
         for name in &self.processor.readable {

@@ -27,11 +27,11 @@ use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, report, retry};
 
 impl<'a> Forwarding<'a> {
-    pub(super) async fn run(mut self, head: Head, mut source: Source) -> Response<ResponseBody> {
+    pub(super) async fn run(mut self, head: Box<Head>, mut source: Source) -> Response<ResponseBody> {
         let Some(policy) = self.settings.retry.as_deref().filter(|policy| policy.max_retries > 0) else {
             let keep = self.templates_need_head().then(|| head.clone());
             return match self.attempt(head, &mut source, 1).await {
-                Ok(answer) => respond::respond(self, answer, keep.as_ref(), 1).await,
+                Ok(answer) => respond::respond(self, answer, keep.as_deref(), 1).await,
                 Err(fault) => {
                     self.exchange.attempt_failed(fault);
                     self.give_up(fault)
@@ -44,7 +44,7 @@ impl<'a> Forwarding<'a> {
 
     async fn run_with_retries(
         mut self,
-        head: Head,
+        head: Box<Head>,
         mut source: Source,
         policy: &RetryPolicy,
     ) -> Response<ResponseBody> {
@@ -131,7 +131,7 @@ impl<'a> Forwarding<'a> {
         })
     }
 
-    async fn attempt(&mut self, mut head: Head, source: &mut Source, number: u32) -> Result<Answer, Fault> {
+    async fn attempt(&mut self, mut head: Box<Head>, source: &mut Source, number: u32) -> Result<Answer, Fault> {
         let connection = Rc::clone(&self.exchange.connection);
         let worker = &connection.worker;
         self.exchange.note(|record| record.upstream.attempts = number);
@@ -195,7 +195,7 @@ impl<'a> Forwarding<'a> {
     async fn send_again(
         &self,
         failure: SendFailure,
-        spare: Option<Head>,
+        spare: Option<Box<Head>>,
         extras: Extras<'_>,
         pool: &Rc<HostPool>,
     ) -> Result<(Response<()>, Lease), Fault> {
