@@ -1,5 +1,7 @@
 //! Traces: both data planes are asked the same, must tell backends the same and report the same spans.
 
+mod zipkin;
+
 use crate::bench::{Bench, Socket, backend, cluster, data_planes, endpoint};
 use e2e::{
     collector::Collector,
@@ -11,10 +13,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
-    io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
-    thread,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
 };
 
 const TRACE: &str = "type.googleapis.com/envoy.config.trace.v3";
@@ -140,73 +139,6 @@ impl Span {
                 span["annotations"][0]["value"],
                 span["localEndpoint"]["serviceName"]
             ),
-        }
-    }
-}
-
-/// A Zipkin collector: takes requests of HTTP/1 and keeps the spans in them.
-fn zipkin() -> (SocketAddr, Arc<Mutex<Vec<Value>>>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&heard);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let notes = Arc::clone(&notes);
-            thread::spawn(move || gather(&stream.unwrap(), &notes));
-        }
-    });
-    (address, heard)
-}
-
-fn gather(stream: &TcpStream, notes: &Mutex<Vec<Value>>) {
-    let mut reader = BufReader::new(stream);
-    loop {
-        let (mut length, mut head) = (None, String::new());
-        loop {
-            let start = head.len();
-            if reader.read_line(&mut head).unwrap_or(0) == 0 {
-                return;
-            }
-            let line = head[start..].trim_end();
-            if line.is_empty() {
-                break;
-            }
-            if let Some(said) = line.strip_prefix("content-length: ") {
-                length = Some(said.parse().unwrap());
-            }
-        }
-        assert!(head.starts_with("POST /api/v2/spans HTTP/1.1"), "{head}");
-        assert!(head.contains("content-type: application/json"), "{head}");
-        let mut content = Vec::new();
-        match length {
-            Some(length) => {
-                content.resize(length, 0);
-                reader.read_exact(&mut content).unwrap();
-            }
-            None => read_chunks(&mut reader, &mut content),
-        }
-        let spans: Vec<Value> = serde_json::from_slice(&content).unwrap();
-        notes.lock().unwrap().extend(spans);
-        let mut writer = stream;
-        writer
-            .write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
-            .unwrap();
-    }
-}
-
-fn read_chunks(reader: &mut BufReader<&TcpStream>, content: &mut Vec<u8>) {
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        let length = usize::from_str_radix(line.trim_end(), 16).unwrap();
-        let start = content.len();
-        // With the line end behind it.
-        content.resize(start + length + 2, 0);
-        reader.read_exact(&mut content[start..]).unwrap();
-        content.truncate(start + length);
-        if length == 0 {
-            return;
         }
     }
 }
@@ -496,7 +428,10 @@ fn stories(bench: &Bench, socket: &str, asked: &[(String, usize)], heard: impl F
     stories.collect()
 }
 
-fn of_otlp(collector: &Collector) -> (Vec<Span>, Vec<(BTreeMap<String, String>, String)>) {
+/// What a resource says of itself, and who made the spans in it.
+type Maker = (BTreeMap<String, String>, String);
+
+fn of_otlp(collector: &Collector) -> (Vec<Span>, Vec<Maker>) {
     let (mut spans, mut makers) = (Vec::new(), Vec::new());
     for heard in collector.heard(EXPORT) {
         assert_eq!(heard.fields.get("x-token").unwrap(), "t");
@@ -547,7 +482,8 @@ fn both_speak_zipkin_alike() {
         json!({"trace_id_128bit": true, "shared_span_context": false}),
     ] {
         let [ours, envoys] = data_planes().map(|(_, plane)| {
-            let (address, heard) = zipkin();
+            let collector = zipkin::Collector::start();
+            let address = collector.address;
             let bench = bench(
                 &plane,
                 &[socket("zipkin", zipkin_config(more.clone()))],
@@ -555,7 +491,7 @@ fn both_speak_zipkin_alike() {
                 address,
             );
             stories(&bench, "zipkin", &requests_of_b3(), || {
-                heard.lock().unwrap().iter().map(Span::of_zipkin).collect()
+                collector.heard().iter().map(Span::of_zipkin).collect()
             })
         });
         for (ours, envoys) in ours.iter().zip(&envoys) {
