@@ -1,7 +1,8 @@
 //! `cargo xtask gen`: files that are made from others and checked in, so that a build needs neither the tools nor the
 //! sources they are made with. A test makes them again and compares.
 //!
-//! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for `envoy-types`;
+//! `edge-xds/src/envoy.fds` is the descriptors of Envoy's v3 API in the version that `Cargo.lock` pins for `envoy-types`,
+//! and `edge-envoy/src/generated` the Rust of those of its messages that we speak;
 //! `charts/gateway-crds-helm/templates` holds the definitions of our own kinds, made from the types of `edge-crds`, and
 //! `edge-admission/definitions` the schemas of these and of Gateway API's, by which objects are judged offline.
 
@@ -9,6 +10,7 @@ mod compile;
 mod judged;
 mod qualify;
 mod strip;
+mod types;
 
 use anyhow::{Context, Result, bail};
 use std::{
@@ -32,6 +34,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = workspace_root()?;
     let mut files = vec![(DESCRIPTORS.to_owned(), descriptors(&root)?)];
+    files.extend(messages(&root)?);
+    if !options.check {
+        // A package that is left out leaves no file behind.
+        std::fs::remove_dir_all(root.join(MESSAGES)).ok();
+        std::fs::create_dir_all(root.join(MESSAGES))?;
+    }
     let definitions = edge_crds::definition::files().map_err(|error| anyhow::anyhow!(error))?;
     files.extend(
         definitions
@@ -66,12 +74,19 @@ const DEFINITIONS: &str = "charts/gateway-crds-helm/templates";
 /// Where the descriptor set is checked in.
 const DESCRIPTORS: &str = "edge-xds/src/envoy.fds";
 
-/// The crate whose proto tree is compiled.
+/// Where the Rust of messages is checked in.
+const MESSAGES: &str = "edge-envoy/src/generated";
+
+/// The crate that the definitions come from.
 const SOURCE_CRATE: &str = "envoy-types";
 
+fn messages(root: &Path) -> Result<Vec<(String, Vec<u8>)>> {
+    let files = types::files(&source(root)?)?.into_iter();
+    Ok(files.map(|(name, text)| (format!("{MESSAGES}/{name}"), text)).collect())
+}
+
 fn descriptors(root: &Path) -> Result<Vec<u8>> {
-    let tree = proto_tree(root)?;
-    let full = compile::descriptor_set(&tree)?;
+    let full = compile::descriptor_set(&source(root)?.join("proto"))?;
     strip::strip(&full)
 }
 
@@ -83,8 +98,8 @@ fn workspace_root() -> Result<PathBuf> {
         .context("xtask has no folder above it")
 }
 
-/// Folder of the `.proto` files in the locked version of the source crate.
-fn proto_tree(root: &Path) -> Result<PathBuf> {
+/// Folder of the locked version of the source crate. It has the `.proto` files, and Rust that was made of them.
+fn source(root: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args([
@@ -94,6 +109,8 @@ fn proto_tree(root: &Path) -> Result<PathBuf> {
             "--locked",
             "--filter-platform",
             "host-tuple",
+            "--features",
+            "xtask/protos",
         ])
         .current_dir(root)
         .output()
@@ -110,7 +127,7 @@ fn proto_tree(root: &Path) -> Result<PathBuf> {
         .and_then(|package| package["manifest_path"].as_str())
         .with_context(|| format!("{SOURCE_CRATE} is not among the dependencies"))?;
     let folder = Path::new(manifest).parent().context("a manifest without folder")?;
-    Ok(folder.join("proto"))
+    Ok(folder.to_path_buf())
 }
 
 #[cfg(test)]
@@ -125,6 +142,18 @@ mod tests {
             let found = std::fs::read(root.join(name)).unwrap();
             assert!(found == expected, "{name} is out of date: run `cargo xtask gen`");
         }
+    }
+
+    #[test]
+    fn checked_in_messages_are_those_of_the_locked_version() {
+        let root = workspace_root().unwrap();
+        let expected = messages(&root).unwrap();
+        for (name, text) in &expected {
+            let found = std::fs::read(root.join(name)).unwrap_or_default();
+            assert!(found == *text, "{name} is out of date: run `cargo xtask gen`");
+        }
+        let there = std::fs::read_dir(root.join(MESSAGES)).unwrap().count();
+        assert_eq!(there, expected.len(), "a file too many: run `cargo xtask gen`");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! How often a service of a filter is asked for one request, by the policy of retries.
 
 use crate::bench::{Bench, Socket, cluster, data_planes, endpoint};
-use envoy_types::ext_authz::v3::pb::{Authorization, AuthorizationServer, CheckRequest, CheckResponse};
+use envoy_types::pb::envoy::service::auth::v3::{
+    CheckRequest, CheckResponse,
+    authorization_server::{Authorization, AuthorizationServer},
+};
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Write},

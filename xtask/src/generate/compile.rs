@@ -25,6 +25,17 @@ type Source = (String, PathBuf);
 
 /// The encoded descriptor set of everything that a configuration can name, with imports.
 pub(super) fn descriptor_set(tree: &Path) -> Result<Vec<u8>> {
+    let is_configuration = |n, name: &str| n == 0 && !LEFT_OUT.iter().any(|left_out| name.starts_with(left_out));
+    compile(tree, is_configuration)
+}
+
+/// That of the whole tree.
+pub(super) fn full_set(tree: &Path) -> Result<Vec<u8>> {
+    compile(tree, |_, _| true)
+}
+
+/// Compiles the files that are wanted, by the number of their root and their name.
+fn compile(tree: &Path, is_wanted: impl Fn(usize, &str) -> bool) -> Result<Vec<u8>> {
     let mut resolver = ChainFileResolver::new();
     resolver.add(GoogleFileResolver::new());
     let mut symbols = Symbols::default();
@@ -38,8 +49,12 @@ pub(super) fn descriptor_set(tree: &Path) -> Result<Vec<u8>> {
             let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
             symbols.add(&protox_parse::parse(name, &text)?);
         }
-        let compiled = |name: &String| n == 0 && !LEFT_OUT.iter().any(|left_out| name.starts_with(left_out));
-        wanted.extend(sources.into_iter().map(|(name, _)| name).filter(compiled));
+        wanted.extend(
+            sources
+                .into_iter()
+                .map(|(name, _)| name)
+                .filter(|name| is_wanted(n, name)),
+        );
         resolver.add(IncludeFileResolver::new(root));
     }
     let mut compiler = protox::Compiler::with_file_resolver(Qualifying::new(resolver, symbols));

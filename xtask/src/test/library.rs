@@ -1,7 +1,7 @@
 //! Tier library: what those who embed the core rely on.
 //!
-//! Every page of the documentation is made without a warning; the three crates of the core go into packages as a registry
-//! takes them; and those that are free of sockets compile for a browser. The examples themselves are tests of tier unit.
+//! Every page of the documentation is made without a warning; the crates of the core go into packages as a registry
+//! takes them; and they compile for a browser. The examples themselves are tests of tier unit.
 
 use super::Tally;
 use crate::workspace;
@@ -12,10 +12,7 @@ use std::{
 };
 
 /// The crates that others build on.
-const PUBLISHED: [&str; 3] = ["edge-ir", "edge-translate", "edge-xds"];
-/// Those of them that run in a browser. edge-xds is as pure, but its message types (envoy-types) bring a gRPC transport
-/// that can't be left out, and the sockets below that don't compile for it.
-const PORTABLE: [&str; 2] = ["edge-ir", "edge-translate"];
+const PUBLISHED: [&str; 4] = ["edge-ir", "edge-translate", "edge-envoy", "edge-xds"];
 /// A target without an operating system, as browsers are.
 const BROWSER: &str = "wasm32-unknown-unknown";
 
@@ -46,18 +43,11 @@ pub(super) fn run() -> Result<Tally> {
 fn documentation() -> Result<()> {
     let mut command = workspace::cargo()?;
     command
-        .args([
-            "doc",
-            "--locked",
-            "--no-deps",
-            "-p",
-            "edge-ir",
-            "-p",
-            "edge-translate",
-            "-p",
-            "edge-xds",
-        ])
+        .args(["doc", "--locked", "--no-deps"])
         .env("RUSTDOCFLAGS", "-D warnings");
+    for name in PUBLISHED {
+        command.args(["-p", name]);
+    }
     done(command)
 }
 
@@ -75,7 +65,7 @@ fn packages() -> Result<()> {
 fn browser() -> Result<()> {
     let mut command = workspace::cargo()?;
     command.args(["check", "--locked", "--target", BROWSER]);
-    for name in PORTABLE {
+    for name in PUBLISHED {
         command.args(["-p", name]);
     }
     done(command)

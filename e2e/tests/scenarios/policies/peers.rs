@@ -1,9 +1,17 @@
 //! Services that a proxy asks. Each ends when it is dropped, and refuses connections from then on.
 
 use anyhow::Result;
-use envoy_types::ext_authz::v3::{
-    CheckRequestExt as _, CheckResponseExt as _, DeniedHttpResponseBuilder, OkHttpResponseBuilder,
-    pb::{Authorization, AuthorizationServer, CheckRequest, CheckResponse, HttpStatusCode},
+use envoy_types::pb::{
+    envoy::{
+        config::core::v3::{HeaderValue, HeaderValueOption},
+        service::auth::v3::{
+            AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse,
+            authorization_server::{Authorization, AuthorizationServer},
+            check_response::HttpResponse,
+        },
+        r#type::v3::{HttpStatus, StatusCode},
+    },
+    google::rpc,
 };
 use std::{
     io::{BufRead, BufReader, Read, Write as _},
@@ -186,24 +194,53 @@ struct Authorizer;
 #[tonic::async_trait]
 impl Authorization for Authorizer {
     async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
-        let request = request.into_inner();
-        let user = request.get_client_headers().and_then(|headers| headers.get("x-user"));
-        if user.is_some_and(|user| user == "ann") {
-            let attributes = request.attributes.as_ref();
-            let told = attributes.and_then(|attributes| attributes.context_extensions.get("team"));
-            let mut allowed = OkHttpResponseBuilder::new();
-            allowed.add_header("x-team", told.map_or("", String::as_str), None, true);
-            let mut answer = CheckResponse::with_status(Status::ok("come in"));
-            answer.set_http_response(allowed.build());
-            return Ok(Response::new(answer));
+        let attributes = request.into_inner().attributes.unwrap_or_default();
+        if user(&attributes) == Some("ann") {
+            let team = attributes.context_extensions.get("team").map_or("", String::as_str);
+            let allowed = OkHttpResponse {
+                headers: vec![header("x-team", team)],
+                ..OkHttpResponse::default()
+            };
+            return Ok(answer(tonic::Code::Ok, HttpResponse::OkResponse(allowed)));
         }
-        let mut denied = DeniedHttpResponseBuilder::new();
-        denied
-            .set_http_status(HttpStatusCode::PaymentRequired)
-            .set_body("nobody knows you")
-            .add_header("x-why", "unknown", None, false);
-        let mut answer = CheckResponse::with_status(Status::permission_denied("no"));
-        answer.set_http_response(denied.build());
-        Ok(Response::new(answer))
+        let denied = DeniedHttpResponse {
+            status: Some(HttpStatus {
+                code: StatusCode::PaymentRequired.into(),
+            }),
+            headers: vec![header("x-why", "unknown")],
+            body: "nobody knows you".to_owned(),
+        };
+        Ok(answer(
+            tonic::Code::PermissionDenied,
+            HttpResponse::DeniedResponse(denied),
+        ))
     }
+}
+
+fn user(attributes: &AttributeContext) -> Option<&str> {
+    let request = attributes.request.as_ref()?.http.as_ref()?;
+    request.headers.get("x-user").map(String::as_str)
+}
+
+fn header(key: &str, value: &str) -> HeaderValueOption {
+    HeaderValueOption {
+        header: Some(HeaderValue {
+            key: key.to_owned(),
+            value: value.to_owned(),
+            ..HeaderValue::default()
+        }),
+        keep_empty_value: true,
+        ..HeaderValueOption::default()
+    }
+}
+
+fn answer(code: tonic::Code, response: HttpResponse) -> Response<CheckResponse> {
+    Response::new(CheckResponse {
+        status: Some(rpc::Status {
+            code: code.into(),
+            ..rpc::Status::default()
+        }),
+        http_response: Some(response),
+        ..CheckResponse::default()
+    })
 }
