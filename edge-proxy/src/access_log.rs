@@ -9,6 +9,7 @@
 
 mod call;
 pub(crate) mod client;
+mod expression;
 mod filter;
 mod otlp;
 pub(crate) mod record;
@@ -19,7 +20,7 @@ mod time;
 mod value;
 
 pub(crate) use client::{Client, Spoken};
-pub(crate) use record::{Heads, Record, Values, values};
+pub(crate) use record::{Heads, Record, Values, values, whole};
 pub(crate) use stream::StreamLog;
 pub(crate) use value::{Entry, Fields};
 
@@ -63,18 +64,19 @@ pub(crate) fn text(pieces: &[Piece], entry: &Entry<'_>) -> Vec<u8> {
     text
 }
 
-/// Writes the content of a response that takes the place of another one, of which status and fields are told.
+/// Writes the content of a response; where it takes the place of another one, status and fields of that are told.
 pub(crate) fn body(
     body: &BodyFormat,
     (worker, client): (&Local, Client<'_>),
     head: &Head,
-    status: StatusCode,
-    fields: &HeaderMap,
+    instead_of: Option<(StatusCode, &HeaderMap)>,
 ) -> Vec<u8> {
     let now = worker.clock.now();
     let mut record = Record::new(Some(std::sync::Arc::clone(&body.logs)), now, head.random);
     record.request(head);
-    record.response(status, fields);
+    if let Some((status, fields)) = instead_of {
+        record.response(status, fields);
+    }
     if client.spoken == Spoken::Http1 {
         record.version = Some(Version::HTTP_11);
     }

@@ -19,6 +19,7 @@ mod command;
 mod connection_limit;
 pub mod credential;
 pub mod endpoint;
+mod expression;
 pub mod field;
 pub mod files;
 mod filter;

@@ -211,6 +211,7 @@ impl Connection {
             server_name: self.server_name.as_deref().unwrap_or_default(),
             certificate: &|| self.certificate.as_ref()?.names(),
             request: None,
+            attributes: None,
         })
     }
 

@@ -3,6 +3,7 @@
 //! What: [`ingress`] takes a request in, [`route`] finds its route, [`filters`] change or answer it, [`forward`]
 //! sends it to a backend, the filters change the response, [`egress`] finishes it. Nothing here knows a codec.
 
+mod attributes;
 pub(crate) mod body;
 pub(crate) mod edits;
 pub(crate) mod egress;

@@ -21,6 +21,7 @@ pub mod control;
 mod cookies;
 pub mod dns;
 mod downstream;
+pub mod expression;
 mod fault;
 mod health;
 mod http;

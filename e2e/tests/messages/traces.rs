@@ -194,6 +194,7 @@ fn socket(name: &'static str, provider: Value) -> Socket {
                     {"tag": "field", "request_header": {"name": "X-User", "default_value": "nobody"}},
                     {"tag": "none", "request_header": {"name": "x-none"}},
                     {"tag": "format", "value": "%RESPONSE_CODE% %PATH(NQ)% %REQ(X-NONE)%"},
+                    {"tag": "expression", "value": "%CEL(request.headers['x-user'])%"},
                     {"tag": "empty", "value": "%RESP(X-NONE)%"},
                 ],
             },

@@ -141,10 +141,10 @@ e2e::with_each_data_plane! {
     services_send_content_of_their_own,
     services_watch_and_change_nothing,
     rules_decide_by_where_clients_are,
+    rules_decide_by_expressions,
 }
 
 e2e::with_envoy! {
-    rules_decide_by_expressions,
     a_guard_that_breaks_opens_nothing,
     patches_change_what_proxies_are_sent,
     scripts_tell_clients_what_they_like,

@@ -20,6 +20,7 @@ pub(super) fn takes(filter: &Filter, entry: &Entry<'_>) -> bool {
             .as_ref()
             .is_some_and(|request| request.holds & (1 << at) != 0),
         Filter::Share(fraction) => fraction.takes(record.random),
+        Filter::Expression(expression) => expression.holds(entry),
         Filter::NotHealthCheck => !record.health_check,
         Filter::GrpcStatus {
             statuses,

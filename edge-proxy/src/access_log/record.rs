@@ -44,6 +44,8 @@ pub(crate) struct Record {
     pub(crate) response: Values,
     /// Fields of its trailers.
     pub(crate) trailers: Values,
+    /// What expressions want of the response and its trailers.
+    pub(crate) whole: [Values; 2],
     /// What went wrong.
     pub(crate) flags: Flags,
     /// Who has made the response and why, in Envoy's words.
@@ -116,6 +118,8 @@ pub(crate) struct Request {
     pub(crate) scheme: &'static str,
     /// Fields.
     pub(crate) values: Values,
+    /// Fields with all their values.
+    pub(crate) whole: Values,
     /// Which of the conditions hold, a bit for each.
     pub(crate) holds: u32,
 }
@@ -145,6 +149,7 @@ impl Record {
             status: 0,
             response: Values::new(),
             trailers: Values::new(),
+            whole: Default::default(),
             flags: Flags::default(),
             details: Cow::Borrowed(""),
             failure: "",
@@ -200,6 +205,7 @@ impl Record {
             authority: head.authority.clone(),
             scheme: head.scheme,
             values: values(&wanted.request, &head.headers),
+            whole: whole(&wanted.whole.request, &head.headers),
             holds: holds.map(|(at, _)| 1 << at).sum(),
         });
     }
@@ -215,7 +221,12 @@ impl Record {
     /// Takes the head of the response as the client gets it.
     pub(crate) fn response(&mut self, status: StatusCode, headers: &HeaderMap) {
         self.status = status.as_u16();
-        self.response = values(&self.wanted().response, headers);
+        let wanted = self.wanted();
+        let (response, whole) = (
+            values(&wanted.response, headers),
+            whole(&wanted.whole.response, headers),
+        );
+        (self.response, self.whole[0]) = (response, whole);
         if let Some(heads) = &mut self.heads {
             heads.response = headers.clone();
         }
@@ -223,7 +234,12 @@ impl Record {
 
     /// Takes the trailers of the response.
     pub(crate) fn trailers(&mut self, trailers: &HeaderMap) {
-        self.trailers = values(&self.wanted().trailers, trailers);
+        let wanted = self.wanted();
+        let (values, whole) = (
+            values(&wanted.trailers, trailers),
+            whole(&wanted.whole.trailers, trailers),
+        );
+        (self.trailers, self.whole[1]) = (values, whole);
         if let Some(heads) = &mut self.heads {
             heads.trailers = trailers.clone();
         }
@@ -248,4 +264,19 @@ impl Record {
 /// The values of fields.
 pub(crate) fn values(names: &[HeaderName], headers: &HeaderMap) -> Values {
     names.iter().map(|name| headers.get(name).cloned()).collect()
+}
+
+/// All values of each field, with commas between them.
+pub(crate) fn whole(names: &[HeaderName], headers: &HeaderMap) -> Values {
+    let whole = |name: &HeaderName| {
+        let mut all = headers.get_all(name).iter();
+        let first = all.next()?;
+        let mut rest = all.peekable();
+        if rest.peek().is_none() {
+            return Some(first.clone());
+        }
+        let all = std::iter::once(first).chain(rest).map(HeaderValue::as_bytes);
+        HeaderValue::from_bytes(&all.collect::<Vec<_>>().join(&b',')).ok()
+    };
+    names.iter().map(whole).collect()
 }

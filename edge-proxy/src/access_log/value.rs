@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use http::{HeaderValue, Version};
 
-use crate::access_log::{Client, Record, Spoken, call, time};
+use crate::access_log::{Client, Record, Spoken, call, expression, time};
 use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, OfSession, Operator, Query};
 use crate::config::endpoint::HostAddress;
 use crate::connection::peer::{Agreed, PeerCertificate};
@@ -36,6 +36,8 @@ pub(crate) struct Fields<'a> {
     pub(crate) response: &'a [Option<HeaderValue>],
     /// Of its trailers.
     pub(crate) trailers: &'a [Option<HeaderValue>],
+    /// Of all three, with all values of each field.
+    pub(crate) whole: [&'a [Option<HeaderValue>]; 3],
 }
 
 /// Whether there was a value.
@@ -118,6 +120,7 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             OfSession::DatagramsSent => show(out, session.datagrams_sent),
             OfSession::ErrorsSent => show(out, session.errors_sent),
         }),
+        Operator::Expression(written) => expression::put(out, &written.expression, entry),
         other => more(other, entry, out),
     };
     written.into()
@@ -176,6 +179,11 @@ impl<'a> Entry<'a> {
                 request: request.map_or(&[], |request| &request.values),
                 response: &record.response,
                 trailers: &record.trailers,
+                whole: [
+                    request.map_or(&[], |request| &request.whole),
+                    &record.whole[0],
+                    &record.whole[1],
+                ],
             },
         }
     }
@@ -259,7 +267,7 @@ fn put_value(out: &mut Vec<u8>, value: &serde_json::Value, most: Option<usize>) 
 }
 
 /// Writing to memory can't fail.
-fn show(out: &mut Vec<u8>, value: impl Display) -> Option<()> {
+pub(super) fn show(out: &mut Vec<u8>, value: impl Display) -> Option<()> {
     write!(out, "{value}").ok()
 }
 

@@ -13,11 +13,13 @@ use envoy_types::pb::envoy::r#type::matcher::v3::{
     DoubleMatcher, MetadataMatcher, OrMatcher, PathMatcher, ValueMatcher, double_matcher, list_matcher, value_matcher,
 };
 
+use crate::compile::expression::{self, Site};
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::header::{header_condition, string_condition};
 use crate::compile::http::address_ranges;
 use crate::config::access::{AccessPolicy, AccessRules, Condition, Effect, MetadataCondition, ValueTest};
 use crate::config::listener::AddressRange;
+use crate::expression::{Attribute, FieldName, Message};
 
 /// What rules are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,15 @@ pub(super) fn rules(at: &At<'_>, message: &Rules, about: About) -> Result<Access
 
 fn policy(at: &At<'_>, name: &str, message: &Policy, about: About) -> Result<AccessPolicy, Rejection> {
     fields!(at, message => Policy {
-        permissions, principals; ignore; refuse condition, checked_condition, cel_config
+        permissions, principals, condition, cel_config; ignore; refuse checked_condition
+    });
+    let texts = expression::texts(&at.field("cel_config"), cel_config.as_ref())?;
+    let condition = condition.as_ref().map(|tree| {
+        let at = at.field("condition");
+        match about {
+            About::Requests => expression::expression(&at, tree, texts, &mut OfRequests),
+            About::Connections => Err(at.error("of a connection is not supported by this proxy")),
+        }
     });
     Ok(AccessPolicy {
         name: name.into(),
@@ -61,7 +71,47 @@ fn policy(at: &At<'_>, name: &str, message: &Policy, about: About) -> Result<Acc
         principal: Condition::OneOf(each(&at.field("principals"), principals, |at, one| {
             principal(at, one, about)
         })?),
+        condition: condition.transpose()?,
     })
+}
+
+/// What is known of a request before it has gone anywhere.
+struct OfRequests;
+
+impl Site for OfRequests {
+    fn place(&mut self, of: Message, _: &FieldName) -> Option<usize> {
+        (of == Message::Request).then_some(0)
+    }
+
+    fn tells(&self, attribute: Attribute) -> bool {
+        matches!(
+            attribute,
+            Attribute::RequestUrlPath
+                | Attribute::RequestQuery
+                | Attribute::RequestProtocol
+                | Attribute::RequestTime
+                | Attribute::RequestSize
+                | Attribute::RequestDuration
+                | Attribute::ResponseCode
+                | Attribute::ResponseCodeDetails
+                | Attribute::ResponseSize
+                | Attribute::SourceAddress
+                | Attribute::SourcePort
+                | Attribute::DestinationAddress
+                | Attribute::DestinationPort
+                | Attribute::ConnectionMtls
+                | Attribute::ConnectionRequestedServerName
+                | Attribute::XdsFilterChainName
+        )
+    }
+
+    fn takes_computed_names(&self) -> bool {
+        true
+    }
+
+    fn tells_metadata(&self) -> bool {
+        true
+    }
 }
 
 fn each<T>(

@@ -3,6 +3,7 @@
 //! A log that can't be written as it is meant (another sink, an operator or a filter that isn't known) is left out, and
 //! the proxy's own log says which and why: what is served doesn't depend on it.
 
+mod expression;
 mod filter;
 mod format;
 mod service;

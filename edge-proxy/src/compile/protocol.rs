@@ -5,6 +5,7 @@ use std::time::Duration;
 use envoy_types::pb::envoy::config::core::v3::{
     Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, KeepaliveSettings,
 };
+use http::HeaderValue;
 
 use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number};
 use crate::config::listener::{Http1Options, Http2Options, UnderscoreAction};
@@ -58,14 +59,19 @@ pub(super) fn http1(at: &At<'_>, message: Option<&Http1ProtocolOptions>) -> Resu
         return Ok(Http1Options::default());
     };
     fields!(at, message => Http1ProtocolOptions {
-        accept_http_10, enable_trailers, allow_custom_methods;
+        accept_http_10, default_host_for_http_10, enable_trailers, allow_custom_methods;
         // Absolute URLs are always taken (RFC 9112 §3.2.2); parser choices are Envoy's own.
         ignore allow_absolute_url, use_balsa_parser, ignore_http_11_upgrade,
                override_stream_error_on_invalid_http_message;
-        refuse default_host_for_http_10, header_key_format, allow_chunked_length, send_fully_qualified_url
+        refuse header_key_format, allow_chunked_length, send_fully_qualified_url
     });
+    let default_host = default_host_for_http_10.as_str();
+    let default_host = (!default_host.is_empty()).then(|| HeaderValue::from_str(default_host));
     Ok(Http1Options {
         accept_http_10: *accept_http_10,
+        default_host: default_host
+            .transpose()
+            .map_err(|_| at.field("default_host_for_http_10").error("is not a host"))?,
         enable_trailers: *enable_trailers,
         allow_custom_methods: *allow_custom_methods,
     })

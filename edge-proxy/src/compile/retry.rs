@@ -1,13 +1,17 @@
 //! Retry policies.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::{BackoffStrategy, RetryPolicy as ServiceRetryPolicy};
 use envoy_types::pb::envoy::config::route::v3::RetryPolicy as ProtoRetryPolicy;
+use envoy_types::pb::envoy::config::route::v3::retry_policy::RetryPriority;
+use envoy_types::pb::envoy::config::route::v3::retry_policy::retry_priority::ConfigType as RetryPriorityConfig;
+use envoy_types::pb::envoy::extensions::retry::priority::previous_priorities::v3::PreviousPrioritiesConfig;
 use http::StatusCode;
 use smallvec::SmallVec;
 
-use crate::compile::field::{At, Rejection, fields};
+use crate::compile::field::{At, Rejection, fields, is, unpack};
 use crate::compile::route_action::positive;
 use crate::config::route::{RetryOn, RetryPolicy};
 
@@ -15,10 +19,10 @@ use crate::config::route::{RetryOn, RetryPolicy};
 pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Option<RetryPolicy>, Rejection> {
     fields!(at, message => ProtoRetryPolicy {
         retry_on, num_retries, per_try_timeout, retry_host_predicate, host_selection_retry_max_attempts,
-        retriable_status_codes, retry_back_off;
+        retriable_status_codes, retry_back_off, retry_priority;
         // Clusters are looked up again for every attempt anyway.
         ignore refresh_cluster_on_retry;
-        refuse per_try_idle_timeout, retry_priority, retry_options_predicates, rate_limited_retry_back_off,
+        refuse per_try_idle_timeout, retry_options_predicates, rate_limited_retry_back_off,
                retriable_headers, retriable_request_headers
     });
     let mut avoid_previous_hosts = false;
@@ -45,6 +49,10 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
             at.field("retriable_status_codes")
                 .error("holds a number that is not a status")
         })?;
+    let attempts_per_priority = retry_priority.as_ref();
+    let attempts_per_priority = attempts_per_priority
+        .map(|message| priorities(&at.field("retry_priority"), message))
+        .transpose()?;
     let on = self::retry_on(&at.field("retry_on"), retry_on)?;
     let max_retries = num_retries.as_ref().map_or(1, |number| number.value);
     if max_retries == 0 || on == RetryOn::default() {
@@ -71,7 +79,23 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
         backoff_max: max.unwrap_or(backoff_base.saturating_mul(10)).max(backoff_base),
         avoid_previous_hosts,
         host_selection_attempts: u32::try_from(*host_selection_retry_max_attempts).unwrap_or(1).max(1),
+        attempts_per_priority,
     }))
+}
+
+/// How many attempts go to the priorities that there are before those that were tried are left out.
+fn priorities(at: &At<'_>, message: &RetryPriority) -> Result<NonZeroU32, Rejection> {
+    fields!(at, message => RetryPriority { name, config_type; ignore; refuse });
+    let Some(RetryPriorityConfig::TypedConfig(config)) = config_type else {
+        return Err(at.field("typed_config").error("is required"));
+    };
+    if !is::<PreviousPrioritiesConfig>(config) {
+        return Err(at.error(format!("{name:?} is not supported by this proxy")));
+    }
+    let at = at.field("typed_config");
+    let message: PreviousPrioritiesConfig = unpack(&at, config)?;
+    let frequency = u32::try_from(message.update_frequency).ok().and_then(NonZeroU32::new);
+    frequency.ok_or_else(|| at.field("update_frequency").error("must be greater than 0"))
 }
 
 /// When keys and tokens are asked for again: Envoy has these words whatever a policy says.
@@ -124,6 +148,7 @@ pub(super) fn of_service(
         backoff_max: longest,
         avoid_previous_hosts: false,
         host_selection_attempts: 1,
+        attempts_per_priority: None,
     })))
 }
 

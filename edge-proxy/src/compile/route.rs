@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use envoy_types::pb::envoy::config::core::v3::Metadata;
 use envoy_types::pb::envoy::config::route::v3::route_match::PathSpecifier;
 use envoy_types::pb::envoy::config::route::v3::virtual_host::TlsRequirementType;
 use envoy_types::pb::envoy::config::route::v3::{RetryPolicy as ProtoRetryPolicy, VirtualHost as ProtoVirtualHost};
 use envoy_types::pb::envoy::config::route::v3::{Route as ProtoRoute, RouteMatch};
 use envoy_types::pb::envoy::r#type::v3::FractionalPercent;
 use envoy_types::pb::envoy::r#type::v3::fractional_percent::DenominatorType;
+use prost::Message;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, Rejections, fields};
@@ -170,8 +172,8 @@ fn route(
 ) -> Result<Route, Rejection> {
     fields!(at, message => ProtoRoute {
         name, r#match, request_headers_to_add, request_headers_to_remove, response_headers_to_add,
-        response_headers_to_remove, action, typed_per_filter_config, tracing;
-        ignore metadata, decorator, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
+        response_headers_to_remove, action, typed_per_filter_config, metadata, tracing;
+        ignore decorator, per_request_buffer_limit_bytes, stat_prefix, request_body_buffer_limit;
         refuse route_specifiers
     });
     let filters = filter::of_level(at, typed_per_filter_config, context, inherited.filters)?;
@@ -209,7 +211,17 @@ fn route(
         action,
         request_headers: inherited.levels.request(&[&own.request]),
         response_headers: inherited.levels.response(&[&own.response]),
+        metadata: metadata.as_ref().map(said_of_route).unwrap_or_default(),
     })
+}
+
+/// What filters may tell their services of the route.
+fn said_of_route(metadata: &Metadata) -> Box<[u8]> {
+    let untyped = Metadata {
+        filter_metadata: metadata.filter_metadata.clone(),
+        ..Metadata::default()
+    };
+    untyped.encode_to_vec().into()
 }
 
 struct Conditions {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use envoy_types::pb::envoy::config::core::v3::RoutingPriority;
+use envoy_types::pb::envoy::config::core::v3::{RoutingPriority, SubstitutionFormatString};
 use envoy_types::pb::envoy::config::route::v3::redirect_action::{
     PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier,
 };
@@ -21,6 +21,7 @@ use envoy_types::pb::envoy::config::route::v3::{
 use http::{HeaderValue, StatusCode};
 
 use crate::compile::Context;
+use crate::compile::access_log;
 use crate::compile::field::{At, Rejection, deadline, duration, fields};
 use crate::compile::files;
 use crate::compile::filter;
@@ -33,8 +34,8 @@ use crate::config::ClusterId;
 use crate::config::filter::RouteFilters;
 use crate::config::listener::Upgrade;
 use crate::config::route::{
-    Action, ClusterChoice, DirectResponse, Forward, Fraction, HostRewrite, Mirror, PathRewrite, Redirect, RedirectPath,
-    RedirectScheme, WeightedCluster, WeightedClusters,
+    Action, ClusterChoice, DirectBody, DirectResponse, Forward, Fraction, HostRewrite, Mirror, PathRewrite, Redirect,
+    RedirectPath, RedirectScheme, WeightedCluster, WeightedClusters,
 };
 
 /// What wider levels give to a route.
@@ -386,8 +387,8 @@ fn direct_response(
         })?;
     let mut content_type = None;
     let body = match (&message.body, &message.body_format) {
-        (None, None) => Bytes::new(),
-        (Some(source), None) => Bytes::from(files::bytes(&at.field("body"), source, &*context.files)?),
+        (None, None) => DirectBody::Constant(Bytes::new()),
+        (Some(source), None) => DirectBody::Constant(files::bytes(&at.field("body"), source, &*context.files)?.into()),
         (_, Some(format)) => {
             let at = at.field("body_format");
             if !format.content_type.is_empty() {
@@ -396,21 +397,37 @@ fn direct_response(
                         .error(format!("{:?} is not a header value", format.content_type))
                 })?);
             }
-            match &format.format {
-                Some(Format::TextFormatSource(source)) => constant(&at, files::bytes(&at, source, &*context.files)?)?,
+            let text = match &format.format {
+                Some(Format::TextFormatSource(source)) => files::bytes(&at, source, &*context.files)?,
                 #[allow(deprecated)]
-                Some(Format::TextFormat(text)) => constant(&at, text.clone().into_bytes())?,
+                Some(Format::TextFormat(text)) => text.clone().into_bytes(),
                 Some(Format::JsonFormat(_)) => return Err(at.unsupported("json_format")),
                 None => return Err(at.error("a format is required")),
+            };
+            let text = String::from_utf8(text).map_err(|_| at.error("is not UTF-8"))?;
+            match constant(&text) {
+                Some(body) => DirectBody::Constant(body),
+                None => {
+                    #[allow(deprecated)]
+                    let format = SubstitutionFormatString {
+                        format: Some(Format::TextFormat(text)),
+                        ..format.clone()
+                    };
+                    DirectBody::Format(Box::new(access_log::body(context, &at, &format)?))
+                }
             }
         }
     };
-    if body.len() > max_body {
-        return Err(at
-            .field("body")
-            .error(format!("has {} bytes, {max_body} are allowed", body.len())));
-    }
-    if content_type.is_none() && !body.is_empty() {
+    let is_empty = match &body {
+        DirectBody::Constant(body) if body.len() > max_body => {
+            return Err(at
+                .field("body")
+                .error(format!("has {} bytes, {max_body} are allowed", body.len())));
+        }
+        DirectBody::Constant(body) => body.is_empty(),
+        DirectBody::Format(_) => false,
+    };
+    if content_type.is_none() && !is_empty {
         content_type = Some(HeaderValue::from_static("text/plain"));
     }
     Ok(DirectResponse {
@@ -420,14 +437,10 @@ fn direct_response(
     })
 }
 
-/// A format without substitution commands; `%%` is one percent sign.
-fn constant(at: &At<'_>, text: Vec<u8>) -> Result<Bytes, Rejection> {
-    let text = String::from_utf8(text).map_err(|_| at.error("is not UTF-8"))?;
-    let bare = text.replace("%%", "");
-    if bare.contains('%') {
-        return Err(at.error("substitution commands in a body are not supported by this proxy"));
-    }
-    Ok(Bytes::from(text.replace("%%", "%")))
+/// What a format without substitution commands says; `%%` is one percent sign.
+fn constant(text: &str) -> Option<Bytes> {
+    let is_constant = !text.replace("%%", "").contains('%');
+    is_constant.then(|| Bytes::from(text.replace("%%", "%")))
 }
 
 /// A positive duration in a message, for retries.

@@ -3,18 +3,15 @@
 //! What: a condition is a tree whose leaves look at one fact. What can't be known of a connection, such as a header, is
 //! refused by the compiler there.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::config::header::{HeaderCondition, StringCondition};
 use crate::config::listener::AddressRange;
 use crate::config::table::RequestView;
-
-/// What filters have found out about a request, each by its name.
-pub type Metadata = BTreeMap<Arc<str>, Value>;
+pub use crate::expression::Metadata;
+use crate::expression::{self, Expression};
 
 /// What conditions see.
 #[derive(Clone, Copy)]
@@ -32,6 +29,8 @@ pub struct Facts<'a> {
     pub certificate: &'a dyn Fn() -> Option<Vec<String>>,
     /// The request; a connection has none.
     pub request: Option<(RequestView<'a>, &'a Metadata)>,
+    /// What expressions may ask of the request.
+    pub attributes: Option<&'a dyn expression::Facts>,
 }
 
 /// Rules, as one decision.
@@ -59,10 +58,19 @@ pub enum Effect {
 pub struct AccessPolicy {
     /// Its name.
     pub name: Box<str>,
-    /// Both must hold.
+    /// All of them must hold.
     pub permission: Condition,
-    /// Both must hold.
+    /// All of them must hold.
     pub principal: Condition,
+    /// All of them must hold; without a value it doesn't.
+    pub condition: Option<Expression>,
+}
+
+impl AccessPolicy {
+    fn holds(&self, facts: &Facts<'_>) -> bool {
+        let is_true = |condition: &Expression| facts.attributes.is_some_and(|attributes| condition.holds(attributes));
+        self.permission.holds(facts) && self.principal.holds(facts) && self.condition.as_ref().is_none_or(is_true)
+    }
 }
 
 /// A condition on a request or a connection.
@@ -154,7 +162,7 @@ impl AccessRules {
     /// Whether something is let through; and the policy that holds, if one does.
     pub fn judge(&self, facts: &Facts<'_>) -> (bool, Option<&AccessPolicy>) {
         let mut policies = self.policies.iter();
-        let found = policies.find(|policy| policy.permission.holds(facts) && policy.principal.holds(facts));
+        let found = policies.find(|policy| policy.holds(facts));
         let is_let = match self.effect {
             Effect::Allow => found.is_some(),
             Effect::Deny => found.is_none(),
@@ -250,6 +258,7 @@ mod tests {
                 name: "p".into(),
                 permission: Condition::Any,
                 principal,
+                condition: None,
             }],
         };
         let facts = Facts {
@@ -259,6 +268,7 @@ mod tests {
             server_name: "",
             certificate: &|| None,
             request: None,
+            attributes: None,
         };
         rules.judge(&facts).0
     }

@@ -5,19 +5,19 @@
 //! Services that take logs over the network are [`Collector`]s.
 
 mod flags;
+mod wanted;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use http::HeaderName;
-
 pub use flags::Flags;
+pub use wanted::{CallFields, Wanted, WholeFields, place};
 
 use crate::config::ClusterId;
 use crate::config::access::{MetadataCondition, MetadataPath};
 use crate::config::collector::Collector;
-use crate::config::header::HeaderCondition;
 use crate::config::route::Fraction;
+use crate::expression::Expression;
 
 /// The logs of a connection manager, a proxy of streams or datagrams, or a listener; at least one.
 #[derive(Debug)]
@@ -145,53 +145,6 @@ pub struct LogFile {
     pub path: PathBuf,
 }
 
-/// Fields of messages that are kept for the logs, by the places that formats and filters know them by.
-#[derive(Debug, Default)]
-pub struct Wanted {
-    /// Of requests.
-    pub request: Vec<HeaderName>,
-    /// Of responses.
-    pub response: Vec<HeaderName>,
-    /// Of the trailers of responses.
-    pub trailers: Vec<HeaderName>,
-    /// Questions about requests; their answers are kept as bits.
-    pub conditions: Vec<HeaderCondition>,
-}
-
-impl Wanted {
-    /// The places of the fields of a call.
-    pub fn of_call(&mut self) -> CallFields {
-        const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
-        CallFields {
-            content_type: place(&mut self.request, http::header::CONTENT_TYPE),
-            response: place(&mut self.response, GRPC_STATUS),
-            trailers: place(&mut self.trailers, GRPC_STATUS),
-        }
-    }
-
-    /// Nothing is.
-    pub const NOTHING: &Self = &Self {
-        request: Vec::new(),
-        response: Vec::new(),
-        trailers: Vec::new(),
-        conditions: Vec::new(),
-    };
-
-    /// The place of a field of requests.
-    pub fn of_request(&mut self, name: HeaderName) -> usize {
-        place(&mut self.request, name)
-    }
-}
-
-/// The place of a name in a list, where it is put if it isn't there.
-pub fn place(names: &mut Vec<HeaderName>, name: HeaderName) -> usize {
-    let known = names.iter().position(|known| *known == name);
-    known.unwrap_or_else(|| {
-        names.push(name);
-        names.len() - 1
-    })
-}
-
 /// How many questions about requests there may be.
 pub const MAX_CONDITIONS: usize = 32;
 
@@ -223,6 +176,8 @@ pub enum Filter {
     },
     /// By what filters have found out; the second is for requests of which nothing is there.
     Metadata(Box<MetadataCondition>, bool),
+    /// Of those for which an expression is true.
+    Expression(Box<Expression>),
     /// What all of these tell of.
     All(Box<[Filter]>),
     /// What any of these tells of.
@@ -369,6 +324,8 @@ pub enum Operator {
     TraceId,
     /// `%SPAN_ID%`
     SpanId,
+    /// `%CEL()%`
+    Expression(Box<Written>),
     /// What nothing in this proxy sets: `%CONNECTION_TERMINATION_DETAILS%`, state of filters that it doesn't have.
     Nothing,
 }
@@ -382,17 +339,6 @@ pub enum GrpcForm {
     Snake,
     /// `5`
     Number,
-}
-
-/// Where the fields of a call are: places in the lists of [`Wanted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallFields {
-    /// `content-type` of the request.
-    pub content_type: usize,
-    /// `grpc-status` of the response.
-    pub response: usize,
-    /// The same behind it.
-    pub trailers: usize,
 }
 
 /// What a client's certificate says.
@@ -417,6 +363,23 @@ pub enum PeerPart {
     /// Names that are those of mailboxes.
     Mailboxes,
 }
+
+/// An expression, with the text that it was made of.
+#[derive(Debug)]
+pub struct Written {
+    /// As it was written.
+    pub text: Box<str>,
+    /// What it says.
+    pub expression: Expression,
+}
+
+impl PartialEq for Written {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Written {}
 
 impl Operator {
     /// Whether its value is a number, which JSON writes without quotes.

@@ -217,6 +217,14 @@ impl EndpointSet {
         cells.membership_excluded.set(excluded);
     }
 
+    /// The priority of a host.
+    pub fn priority_of(&self, host: HostId) -> Option<usize> {
+        let is_it = |index: &u32| self.hosts.get(*index as usize).is_some_and(|known| known.id == host);
+        self.levels
+            .iter()
+            .position(|level| level.groups.iter().any(|group| group.members.iter().any(is_it)))
+    }
+
     /// The host with this address, healthy or not.
     pub fn host_at(&self, address: &HostAddress) -> Option<&Arc<Host>> {
         let by_address = self.by_address.get_or_init(|| {

@@ -492,10 +492,12 @@ pub enum StripPort {
 }
 
 /// HTTP/1 settings of the downstream side.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Http1Options {
     /// Serve HTTP/1.0.
     pub accept_http_10: bool,
+    /// Whom requests of HTTP/1.0 are for that don't say it.
+    pub default_host: Option<HeaderValue>,
     /// Pass trailers on.
     pub enable_trailers: bool,
     /// Take methods that nobody knows.

@@ -4,6 +4,7 @@
 //! contribute merged in. The order of the list is kept by [`crate::config::table`].
 //! What a route says of filters is [`crate::config::filter`]'s.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use regex::Regex;
 use smallvec::SmallVec;
 
 use crate::config::ClusterId;
+use crate::config::access_log::BodyFormat;
 use crate::config::filter::RouteFilters;
 use crate::config::hashing::HashPolicy;
 use crate::config::header::{HeaderCondition, HeaderSteps, StringCondition};
@@ -46,6 +48,8 @@ pub struct Route {
     pub request_headers: HeaderSteps,
     /// Edits of the response.
     pub response_headers: HeaderSteps,
+    /// What is said of it for filters, as the message that they are sent in (`Metadata`); empty for most.
+    pub metadata: Box<[u8]>,
 }
 
 /// A condition on the path (without query).
@@ -287,6 +291,8 @@ pub struct RetryPolicy {
     pub avoid_previous_hosts: bool,
     /// How often to draw another host for that.
     pub host_selection_attempts: u32,
+    /// After so many attempts each, priorities that were tried are left out.
+    pub attempts_per_priority: Option<NonZeroU32>,
 }
 
 /// Envoy's `retry_on` words.
@@ -363,8 +369,17 @@ pub enum RedirectPath {
 pub struct DirectResponse {
     /// The status.
     pub status: StatusCode,
-    /// The body, may be empty.
-    pub body: Bytes,
+    /// The body.
+    pub body: DirectBody,
     /// Its `content-type`, when there is a body.
     pub content_type: Option<HeaderValue>,
+}
+
+/// The body of an answer from the configuration.
+#[derive(Debug)]
+pub enum DirectBody {
+    /// Always the same, may be empty.
+    Constant(Bytes),
+    /// Made from the request.
+    Format(Box<BodyFormat>),
 }

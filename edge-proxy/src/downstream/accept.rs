@@ -259,6 +259,7 @@ async fn serve_chosen(
             server_name: server_name.as_deref().unwrap_or_default(),
             certificate: &|| certificate.as_ref()?.names(),
             request: None,
+            attributes: None,
         });
         if !is_let_in {
             debug!(listener = %listener.name, %peer, "connection refused by its rules");

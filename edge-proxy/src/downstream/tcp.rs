@@ -203,6 +203,7 @@ async fn open(upstreams: &Upstreams, proxy: &TcpProxy, ends: Ends, log: Option<&
             hash: None,
             avoid: &tried,
             draws,
+            ..Choice::default()
         };
         let Some(host) = upstreams.balancers.pick(entry, &worker.random, choice) else {
             cells.upstream_cx_none_healthy.inc();

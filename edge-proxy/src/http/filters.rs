@@ -201,6 +201,9 @@ impl<'a> Chain<'a> {
             if let (Some(Step::Processor(processing)), Destination::Route(route)) = (&mut step, destination) {
                 processing.route = &route.name;
             }
+            if let (Some(Step::Authorizer(authorizing)), Destination::Route(route)) = (&mut step, destination) {
+                authorizing.of_route = &route.metadata;
+            }
             // As in Envoy: what the proxy itself answers is nobody's page, and no service counts it.
             let is_for_backends = |step: &Step<'_>| matches!(step, Step::Cors(_) | Step::GlobalRateLimit(_));
             let step = step.filter(|step| destination.is_backend() || !is_for_backends(step));

@@ -4,6 +4,7 @@
 //! time is up.
 
 mod attempt;
+mod priorities;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -66,6 +67,7 @@ pub(crate) struct Forwarding<'a> {
     audience: Audience,
     speak: Speak,
     tried: SmallVec<[HostId; 2]>,
+    priorities: priorities::Tried,
 }
 
 /// Timeouts of this request.
@@ -168,6 +170,7 @@ pub(crate) async fn forward(
         audience,
         speak,
         tried: SmallVec::new(),
+        priorities: priorities::Tried::default(),
     };
     forwarding.run(head, source).await
 }

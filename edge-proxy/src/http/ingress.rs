@@ -14,7 +14,7 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
-use crate::config::listener::{PrefixedHeaders, StripPort, UnderscoreAction};
+use crate::config::listener::{Http1Options, PrefixedHeaders, StripPort, UnderscoreAction};
 use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};
@@ -56,6 +56,8 @@ pub(crate) struct Notes {
     pub(crate) prefixed: bool,
     /// `te: trailers` was there.
     pub(crate) te_trailers: bool,
+    /// In which version it came.
+    pub(crate) version: Version,
 }
 
 /// Fields that were seen; see [`scan`].
@@ -137,6 +139,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
     let mut seen = scan(&head.headers, prefix_of(&manager.prefixed));
     let mut notes = Notes {
         prefixed: seen.prefixed,
+        version,
         ..Notes::default()
     };
     let extended = extensions.get::<ExtendedProtocol>();
@@ -144,7 +147,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         .and_then(|()| check_count(connection, &head.headers))
         .and_then(|()| check_method(connection, &head.method, version))
         .and_then(|()| check_http2(&head.headers, scheme.as_ref(), version))
-        .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version))
+        .and_then(|()| take_authority(&mut head, uri.authority.as_ref(), version, &manager.http1))
         .and_then(|()| check_framing(&head.headers, &seen))
         .and_then(|()| treat_underscores(connection, &mut head.headers, &seen));
     if checked.is_ok() && !manager.early_edits.is_empty() {
@@ -268,7 +271,12 @@ const IN_HOST: [bool; 256] = {
 };
 
 /// RFC 9112 §3.2: exactly one Host, which an absolute request target overrides. RFC 9113 §8.3.1: `:authority` wins.
-fn take_authority(head: &mut Head, authority: Option<&http::uri::Authority>, version: Version) -> Result<(), Fault> {
+fn take_authority(
+    head: &mut Head,
+    authority: Option<&http::uri::Authority>,
+    version: Version,
+    options: &Http1Options,
+) -> Result<(), Fault> {
     let mut hosts = head.headers.get_all(header::HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
@@ -279,7 +287,10 @@ fn take_authority(head: &mut Head, authority: Option<&http::uri::Authority>, ver
         (Some(_), None) if version == Version::HTTP_11 => return Err(Fault::BadRequest),
         (Some(authority), _) => HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::BadRequest)?,
         (None, Some(host)) => host.clone(),
-        (None, None) => return Err(Fault::BadRequest),
+        (None, None) => {
+            let default = options.default_host.as_ref().filter(|_| version == Version::HTTP_10);
+            default.ok_or(Fault::BadRequest)?.clone()
+        }
     };
     // What can't be in a host must not reach routing or the backend.
     if !value.as_bytes().iter().all(|byte| IN_HOST[usize::from(*byte)]) {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use http::{Response, StatusCode};
 
+use crate::access_log;
 use crate::config::filter::RouteFilters;
 use crate::config::listener::HttpManager;
-use crate::config::route::{Action, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
+use crate::config::route::{Action, DirectBody, DirectResponse, PathCondition, Redirect, RedirectScheme, Route};
 use crate::config::table::{RouteTable, TlsRequirement};
 use crate::connection::Connection;
 use crate::fault::Fault;
@@ -218,12 +219,15 @@ fn answer_directly(
         cluster: "",
         route: &route.name,
     };
-    let mut response = local_reply::text(
-        direct.status,
-        direct.body.clone(),
-        direct.content_type.clone(),
-        audience,
-    );
+    let body = match &direct.body {
+        DirectBody::Constant(body) => body.clone(),
+        DirectBody::Format(format) => {
+            let manager = connection.manager();
+            let about = (&*connection.worker, access_log::Client::of(connection, &manager));
+            access_log::body(format, about, head, None).into()
+        }
+    };
+    let mut response = local_reply::text(direct.status, body, direct.content_type.clone(), audience);
     edits::edit_response(response.headers_mut(), &route.response_headers, scene, head);
     response
 }

@@ -278,18 +278,25 @@ impl Teller<'_> {
 
     fn held(&self, wanted: &Wanted, known: Known) -> Held {
         let request = access_log::values(&wanted.request, &self.heads.request);
+        let whole = access_log::whole(&wanted.whole.request, &self.heads.request);
         match known {
             Known::All => Held {
                 status: self.record.status,
                 request,
                 response: access_log::values(&wanted.response, &self.heads.response),
                 trailers: access_log::values(&wanted.trailers, &self.heads.trailers),
+                whole: [
+                    whole,
+                    access_log::whole(&wanted.whole.response, &self.heads.response),
+                    access_log::whole(&wanted.whole.trailers, &self.heads.trailers),
+                ],
             },
             Known::Request => Held {
                 status: 0,
                 request,
                 response: Values::new(),
                 trailers: Values::new(),
+                whole: [whole, Values::new(), Values::new()],
             },
         }
     }
@@ -303,6 +310,7 @@ impl Teller<'_> {
                 request: &held.request,
                 response: &held.response,
                 trailers: &held.trailers,
+                whole: held.whole.each_ref().map(|values| &values[..]),
             },
         }
     }
@@ -335,6 +343,8 @@ struct Held {
     request: Values,
     response: Values,
     trailers: Values,
+    /// Of all three, with all values of each field.
+    whole: [Values; 3],
 }
 
 /// What a response of gRPC says of its call.

@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::config::cluster::{ALL, ClusterEntry, LbPolicy, SlowStart};
-use crate::config::endpoint::view::{Drawable, Fitness, Hosts, Priority, View};
+use crate::config::endpoint::view::{Drawable, Fitness, Hosts, Passed, Priority, View};
 use crate::config::endpoint::{EndpointSet, Host, HostId};
 use crate::config::{ClusterId, Snapshot};
 use crate::random::Random;
@@ -76,6 +76,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) avoid: &'a [HostId],
     /// How many.
     pub(crate) draws: u32,
+    /// Not of these priorities, if others can help it.
+    pub(crate) past: Passed,
 }
 
 #[derive(Debug)]
@@ -150,13 +152,13 @@ impl Balancers {
             let index = place.by_hash(choice.hash.unwrap_or_else(|| random.next()), hosts, choice)?;
             return hosts.get(index as usize);
         }
-        let mut host = hosts.get(place.draw(entry, random)? as usize)?;
+        let mut host = hosts.get(place.draw(entry, random, choice.past)? as usize)?;
         if !choice.avoid.is_empty() {
             for _ in 0..choice.draws {
                 if !choice.avoid.contains(&host.id) {
                     break;
                 }
-                host = hosts.get(place.draw(entry, random)? as usize)?;
+                host = hosts.get(place.draw(entry, random, choice.past)? as usize)?;
             }
         }
         Some(host)
@@ -216,7 +218,7 @@ impl Place {
     }
 
     fn by_hash(&self, hash: u64, hosts: &[Arc<Host>], choice: Choice<'_>) -> Option<u32> {
-        let (_, priority, _) = self.view.pick(hash)?;
+        let (_, priority, _) = self.view.pick_past(hash, choice.past)?;
         let table = priority.table.as_ref()?;
         let mut index = table.host(hash, 0)?;
         if !choice.avoid.is_empty() {
@@ -233,10 +235,10 @@ impl Place {
         Some(index)
     }
 
-    fn draw(&mut self, entry: &ClusterEntry, random: &Random) -> Option<u32> {
+    fn draw(&mut self, entry: &ClusterEntry, random: &Random, past: Passed) -> Option<u32> {
         let weights = self.weights(entry);
         let Self { view, turns, zoned, .. } = self;
-        let (at, priority, fitness) = view.pick(random.next())?;
+        let (at, priority, fitness) = view.pick_past(random.next(), past)?;
         let drawable = priority.drawable(fitness);
         let (locality, hosts) = match by_zone(zoned, entry, (at, priority), random) {
             Chosen::Nobody => return None,

@@ -74,6 +74,7 @@ mod tests {
             backoff_max: Duration::from_millis(100),
             avoid_previous_hosts: false,
             host_selection_attempts: 0,
+            attempts_per_priority: None,
         }
     }
 

@@ -22,7 +22,7 @@ async fn stage(change: impl FnOnce(&mut HttpManager)) -> (Proxy, Backend, Arc<to
     let (backend, go) = Backend::held().await;
     let direct = DirectResponse {
         status: StatusCode::OK,
-        body: Bytes::new(),
+        body: edge_proxy::config::route::DirectBody::Constant(Bytes::new()),
         content_type: None,
     };
     let routes = vec![

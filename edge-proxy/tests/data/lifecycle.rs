@@ -120,7 +120,7 @@ fn the_health_check_filter_answers_by_the_state_of_the_process() {
     run(async {
         let not_ready = Action::Direct(Box::new(DirectResponse {
             status: StatusCode::INTERNAL_SERVER_ERROR,
-            body: bytes::Bytes::new(),
+            body: edge_proxy::config::route::DirectBody::Constant(bytes::Bytes::new()),
             content_type: None,
         }));
         let config = Config {

@@ -30,6 +30,7 @@ fn retry(on: RetryOn, max_retries: u32) -> Option<Box<RetryPolicy>> {
         backoff_max: Duration::from_millis(5),
         avoid_previous_hosts: true,
         host_selection_attempts: 5,
+        attempts_per_priority: None,
     }))
 }
 

@@ -156,7 +156,7 @@ fn redirects_and_direct_responses_need_no_backend() {
         }));
         let direct = Action::Direct(Box::new(DirectResponse {
             status: StatusCode::IM_A_TEAPOT,
-            body: "short and stout".into(),
+            body: edge_proxy::config::route::DirectBody::Constant("short and stout".into()),
             content_type: None,
         }));
         let mut teapot = route(PathCondition::Exact("/teapot".into()), direct);

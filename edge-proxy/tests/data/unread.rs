@@ -87,7 +87,7 @@ fn entry_of(id: u32, backend: &Backend) -> Option<Arc<ClusterEntry>> {
 fn direct(path: &str, size: usize) -> Route {
     let response = DirectResponse {
         status: StatusCode::OK,
-        body: Bytes::from(vec![b'x'; size]),
+        body: edge_proxy::config::route::DirectBody::Constant(Bytes::from(vec![b'x'; size])),
         content_type: None,
     };
     route(PathCondition::Exact(path.into()), Action::Direct(Box::new(response)))

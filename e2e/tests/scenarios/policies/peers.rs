@@ -197,8 +197,11 @@ impl Authorization for Authorizer {
         let attributes = request.into_inner().attributes.unwrap_or_default();
         if user(&attributes) == Some("ann") {
             let team = attributes.context_extensions.get("team").map_or("", String::as_str);
+            // Whose route it is, where that is told.
+            let of_route = attributes.route_metadata_context.as_ref();
+            let names: Vec<_> = of_route.iter().flat_map(|said| said.filter_metadata.keys()).collect();
             let allowed = OkHttpResponse {
-                headers: vec![header("x-team", team)],
+                headers: vec![header("x-team", team), header("x-route", &format!("{names:?}"))],
                 ..OkHttpResponse::default()
             };
             return Ok(answer(tonic::Code::Ok, HttpResponse::OkResponse(allowed)));

@@ -48,7 +48,7 @@ pub(crate) fn rules_decide_who_may_do_what(plane: &DataPlane) -> Result<()> {
     www.open()
 }
 
-/// Rules with expressions, which stock Envoy alone evaluates.
+/// Rules with expressions.
 pub(crate) fn rules_decide_by_expressions(plane: &DataPlane) -> Result<()> {
     let www = Guarded::start(plane)?;
     let rules = |rules: &str| {

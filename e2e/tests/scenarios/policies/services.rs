@@ -18,6 +18,13 @@ pub(crate) fn a_service_decides_over_grpc(plane: &DataPlane) -> Result<()> {
     };
     asked("    contextExtensions: [{ name: team, type: Value, value: red }]\n")?;
     decides(&www, Some("red"))?;
+    let ann = [("x-user", "ann")];
+    assert_eq!(www.seen(&get(&ann), "X-Route")?.as_deref(), Some("[]"));
+    asked("    includeRouteMetadata: true\n")?;
+    www.stack.look_until("the service is told of the route", || {
+        let told = www.seen(&get(&ann), "X-Route")?;
+        Ok((told.as_deref() == Some("[\"edge-gateway\"]")).then_some(()))
+    })?;
     drop(authorizer);
     fails(&www, &asked)
 }

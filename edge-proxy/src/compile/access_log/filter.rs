@@ -2,11 +2,14 @@
 
 use envoy_types::pb::envoy::config::accesslog::v3::access_log_filter::FilterSpecifier;
 use envoy_types::pb::envoy::config::accesslog::v3::comparison_filter::Op;
-use envoy_types::pb::envoy::config::accesslog::v3::{AccessLogFilter, ComparisonFilter, LogTypeFilter};
+use envoy_types::pb::envoy::config::accesslog::v3::extension_filter::ConfigType;
+use envoy_types::pb::envoy::config::accesslog::v3::{AccessLogFilter, ComparisonFilter, LogTypeFilter, MetadataFilter};
 use envoy_types::pb::envoy::data::accesslog::v3::AccessLogType;
+use envoy_types::pb::envoy::extensions::access_loggers::filters::cel::v3::ExpressionFilter;
 
 use crate::compile::access;
-use crate::compile::field::{At, Rejection};
+use crate::compile::access_log::expression;
+use crate::compile::field::{At, Rejection, is, unpack};
 use crate::compile::header::header_condition;
 use crate::compile::route::fraction;
 use crate::config::access_log::{Comparison, Filter, Flags, MAX_CONDITIONS, Wanted};
@@ -74,21 +77,27 @@ pub(super) fn filter(at: &At<'_>, message: Option<&AccessLogFilter>, wanted: &mu
             exclude: message.exclude,
             fields: wanted.of_call(),
         },
-        FilterSpecifier::MetadataFilter(message) => {
-            let at = at.field("metadata_filter");
-            let otherwise = message.match_if_key_not_found.as_ref().is_none_or(|is| is.value);
-            let Some(matcher) = &message.matcher else {
-                return Err(at.field("matcher").error("is required"));
-            };
-            let condition = access::metadata_condition(&at.field("matcher"), matcher)?;
-            Filter::Metadata(Box::new(condition), otherwise)
-        }
+        FilterSpecifier::MetadataFilter(message) => metadata(&at.field("metadata_filter"), message)?,
         FilterSpecifier::ExtensionFilter(message) => {
-            return Err(at
-                .field("extension_filter")
-                .error(format!("filter {:?} is not supported by this proxy", message.name)));
+            let at = at.field("extension_filter");
+            match &message.config_type {
+                Some(ConfigType::TypedConfig(config)) if is::<ExpressionFilter>(config) => {
+                    let at = at.field("typed_config");
+                    expression::filter(&at, &unpack(&at, config)?, wanted)?
+                }
+                _ => return Err(at.error(format!("filter {:?} is not supported by this proxy", message.name))),
+            }
         }
     })
+}
+
+fn metadata(at: &At<'_>, message: &MetadataFilter) -> Result<Filter, Rejection> {
+    let otherwise = message.match_if_key_not_found.as_ref().is_none_or(|is| is.value);
+    let Some(matcher) = &message.matcher else {
+        return Err(at.field("matcher").error("is required"));
+    };
+    let condition = access::metadata_condition(&at.field("matcher"), matcher)?;
+    Ok(Filter::Metadata(Box::new(condition), otherwise))
 }
 
 /// Whether only connections that no filter chain is for are taken.

@@ -10,6 +10,7 @@ use envoy_types::pb::google::protobuf::value::Kind as ValueKind;
 use envoy_types::pb::google::protobuf::{Struct, Value};
 
 use crate::compile::Context;
+use crate::compile::access_log::expression;
 use crate::compile::command::{self, Command, FieldNames};
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::files::Files;
@@ -115,8 +116,11 @@ pub(super) fn substitution(
 pub(super) fn formatters(at: &At<'_>, list: &[TypedExtensionConfig]) -> Result<(), Rejection> {
     let at = at.field("formatters");
     for (index, formatter) in list.iter().enumerate() {
-        // Its one operator is known without.
-        if formatter.name != "envoy.formatter.req_without_query" {
+        // Their operators are known without.
+        if !matches!(
+            &*formatter.name,
+            "envoy.formatter.req_without_query" | "envoy.formatter.cel"
+        ) {
             let name = &formatter.name;
             return Err(at
                 .index(index)
@@ -230,6 +234,7 @@ fn operator(at: &At<'_>, command: Command<'_>, words: &mut Words<'_>) -> Result<
         // Nothing in this proxy has any.
         ("FILTER_STATE" | "UPSTREAM_FILTER_STATE", Some(_)) => Operator::Nothing,
         ("PATH", argument) => path(argument.unwrap_or_default(), command.tail, words).ok_or_else(unknown)?,
+        ("CEL", Some(_)) => expression::operator(at, text, words.wanted)?,
         (_, _) if !command.tail.is_empty() => return Err(unknown()),
         ("START_TIME", format) => Operator::StartTime(time(at, format.unwrap_or(DEFAULT_TIME))?),
         ("EMIT_TIME", format) => Operator::EmitTime(time(at, format.unwrap_or(DEFAULT_TIME))?),

@@ -33,11 +33,12 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
     let message: ExtAuthz = unpack(at, config)?;
     fields!(at, &message => ExtAuthz {
         transport_api_version, failure_mode_allow, failure_mode_allow_header_add, with_request_body,
-        clear_route_cache, status_on_error, allowed_headers, disallowed_headers, services;
+        clear_route_cache, status_on_error, allowed_headers, disallowed_headers, services,
+        route_metadata_context_namespaces;
         // Statistics, traces, and limits on what a service says: what can't stand in a header is left out always.
         ignore stat_prefix, charge_cluster_response_stats, emit_filter_state_stats, filter_metadata, emit_client_span,
                validate_mutations, enforce_response_header_limits;
-        refuse metadata_context_namespaces, typed_metadata_context_namespaces, route_metadata_context_namespaces,
+        refuse metadata_context_namespaces, typed_metadata_context_namespaces,
                route_typed_metadata_context_namespaces, filter_enabled, filter_enabled_metadata, deny_at_disable,
                include_peer_certificate, bootstrap_metadata_labels_key, include_tls_session, encode_raw_headers,
                decoder_header_mutation_rules, enable_dynamic_metadata_ingestion, max_denied_response_body_bytes,
@@ -74,6 +75,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         undecided: (!failure_mode_allow).then_some(status),
         tells_undecided: *failure_mode_allow_header_add,
         reroutes: *clear_route_cache,
+        of_route: route_metadata_context_namespaces.as_slice().into(),
     }))
 }
 

@@ -24,6 +24,8 @@ pub struct Priority {
     pub healthy_load: u32,
     /// The same for its degraded hosts.
     pub degraded_load: u32,
+    /// How well it is.
+    available: Availability,
     /// Its healthy hosts; in panic, all.
     pub healthy: Drawable,
     /// Its degraded hosts.
@@ -89,7 +91,7 @@ pub struct Locality {
 }
 
 /// How well a priority is, in per cent of what it needs.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Availability {
     healthy: u64,
     degraded: u64,
@@ -99,8 +101,7 @@ impl View {
     /// The view of hosts by their health of now.
     pub fn new(hosts: &[Arc<Host>], levels: &[Level], terms: &Terms) -> Self {
         let available: Vec<Availability> = levels.iter().map(|level| availability(hosts, level, terms)).collect();
-        let sum: u64 = available.iter().map(|one| one.healthy + one.degraded).sum();
-        let total = sum.min(100);
+        let total = total(&available);
         let panics: Vec<bool> = levels
             .iter()
             .map(|level| total < 100 && is_in_panic(hosts, level, terms))
@@ -110,41 +111,44 @@ impl View {
         } else {
             spread(&available, total)
         };
-        let priorities = levels.iter().zip(panics).zip(load).enumerate();
-        let priorities = priorities.map(|(index, ((level, panics), (healthy_load, degraded_load)))| {
-            let healthy = drawable(
-                hosts,
-                level,
-                terms,
-                Wanted {
-                    health: Health::Healthy,
-                    panics,
-                },
-            );
-            Priority {
-                healthy_load,
-                degraded_load,
-                degraded: drawable(
+        let priorities = levels.iter().zip(panics).zip(load).zip(available).enumerate();
+        let priorities = priorities.map(
+            |(index, (((level, panics), (healthy_load, degraded_load)), available))| {
+                let healthy = drawable(
                     hosts,
                     level,
                     terms,
                     Wanted {
-                        health: Health::Degraded,
-                        panics: false,
+                        health: Health::Healthy,
+                        panics,
                     },
-                ),
-                panics,
-                zones: match index {
-                    0 if terms.by_zone => zones(hosts, level),
-                    _ => Box::default(),
-                },
-                table: terms
-                    .hashing
-                    .as_ref()
-                    .map(|hashing| Table::new(hashing, hosts, &healthy)),
-                healthy,
-            }
-        });
+                );
+                Priority {
+                    healthy_load,
+                    degraded_load,
+                    available,
+                    degraded: drawable(
+                        hosts,
+                        level,
+                        terms,
+                        Wanted {
+                            health: Health::Degraded,
+                            panics: false,
+                        },
+                    ),
+                    panics,
+                    zones: match index {
+                        0 if terms.by_zone => zones(hosts, level),
+                        _ => Box::default(),
+                    },
+                    table: terms
+                        .hashing
+                        .as_ref()
+                        .map(|hashing| Table::new(hashing, hosts, &healthy)),
+                    healthy,
+                }
+            },
+        );
         Self {
             priorities: priorities.collect(),
         }
@@ -157,13 +161,48 @@ impl View {
         {
             return Some((0, only, Fitness::Healthy));
         }
+        self.pick_by(random, |_, one| (one.healthy_load, one.degraded_load))
+    }
+
+    /// The same where some priorities are left out, if others can take their load.
+    pub fn pick_past(&self, random: u64, past: Passed) -> Option<(usize, &Priority, Fitness)> {
+        if past == Passed::default() {
+            return self.pick(random);
+        }
+        let available: Vec<_> = self.available_past(past).collect();
+        match total(&available) {
+            0 => self.pick(random),
+            total => {
+                let load = spread(&available, total);
+                self.pick_by(random, |index, _| load[index])
+            }
+        }
+    }
+
+    /// Whether the priorities that aren't left out can take anything.
+    pub fn can_pass(&self, past: Passed) -> bool {
+        total(&self.available_past(past).collect::<Vec<_>>()) > 0
+    }
+
+    fn available_past(&self, past: Passed) -> impl Iterator<Item = Availability> {
+        let priorities = self.priorities.iter().enumerate();
+        priorities.map(move |(index, one)| match past.has(index) {
+            true => Availability::default(),
+            false => one.available,
+        })
+    }
+
+    fn pick_by(
+        &self,
+        random: u64,
+        load: impl Fn(usize, &Priority) -> (u32, u32),
+    ) -> Option<(usize, &Priority, Fitness)> {
         let mut rest = (random % 100) as u32;
-        for (fitness, load) in [
-            (Fitness::Healthy, (|one| one.healthy_load) as fn(&Priority) -> u32),
-            (Fitness::Degraded, |one| one.degraded_load),
-        ] {
+        for fitness in [Fitness::Healthy, Fitness::Degraded] {
             for (index, priority) in self.priorities.iter().enumerate() {
-                let load = load(priority);
+                let load = match (fitness, load(index, priority)) {
+                    (Fitness::Healthy, (load, _)) | (Fitness::Degraded, (_, load)) => load,
+                };
                 if rest < load {
                     return Some((index, priority, fitness));
                 }
@@ -172,6 +211,34 @@ impl View {
         }
         None
     }
+}
+
+/// Priorities that are left out, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed(u128);
+
+impl Passed {
+    /// Leaves out one more.
+    pub fn add(&mut self, priority: usize) {
+        self.0 |= u32::try_from(priority)
+            .ok()
+            .and_then(|at| 1_u128.checked_shl(at))
+            .unwrap_or_default();
+    }
+
+    /// Leaves out those of another list as well.
+    pub fn add_all(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    fn has(self, priority: usize) -> bool {
+        u32::try_from(priority).is_ok_and(|at| at < u128::BITS && self.0 & (1 << at) != 0)
+    }
+}
+
+fn total(available: &[Availability]) -> u64 {
+    let sum: u64 = available.iter().map(|one| one.healthy + one.degraded).sum();
+    sum.min(100)
 }
 
 /// Which hosts of a priority take a request.

@@ -34,6 +34,8 @@ pub struct Authorizer {
     pub tells_undecided: bool,
     /// The routes are looked at again when it has let a request through.
     pub reroutes: bool,
+    /// What it is told of the route, by the names of those whom it is for.
+    pub of_route: Box<[String]>,
 }
 
 /// How a service is asked.

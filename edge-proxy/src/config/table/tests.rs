@@ -6,12 +6,12 @@ use regex::Regex;
 
 use super::*;
 use crate::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
-use crate::config::route::{Action, DirectResponse};
+use crate::config::route::{Action, DirectBody, DirectResponse};
 
 fn route(name: &str, path: PathCondition, headers: Vec<HeaderCondition>) -> Route {
     let direct = DirectResponse {
         status: StatusCode::OK,
-        body: bytes::Bytes::new(),
+        body: DirectBody::Constant(bytes::Bytes::new()),
         content_type: None,
     };
     Route {
@@ -27,6 +27,7 @@ fn route(name: &str, path: PathCondition, headers: Vec<HeaderCondition>) -> Rout
         action: Action::Direct(Box::new(direct)),
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),
+        metadata: Box::default(),
     }
 }
 

@@ -87,7 +87,7 @@ impl<'a> Replacing<'a> {
                     let connection = &exchange.connection;
                     let manager = connection.manager();
                     let about = (&*connection.worker, access_log::Client::of(connection, &manager));
-                    access_log::body(body, about, head, view.status, view.fields)
+                    access_log::body(body, about, head, Some((view.status, view.fields)))
                 });
                 let status = status.unwrap_or(view.status);
                 let mut answer = local_reply::text(status, body.unwrap_or_default().into(), None, audience);

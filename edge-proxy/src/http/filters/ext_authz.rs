@@ -58,6 +58,8 @@ struct Denial {
 pub(crate) struct Authorizing<'a> {
     filter: &'a Authorizer,
     told: Option<&'a BTreeMap<String, String>>,
+    /// What is said of the route, as [`crate::config::route::Route::metadata`].
+    pub(super) of_route: &'a [u8],
     /// Headers of the response.
     fields: Vec<(HeaderName, HeaderValue)>,
 }
@@ -73,6 +75,7 @@ impl<'a> Authorizing<'a> {
         Some(Self {
             filter,
             told,
+            of_route: &[],
             fields: Vec::new(),
         })
     }
@@ -129,7 +132,7 @@ impl<'a> Authorizing<'a> {
 
     fn question(&self, arrived: &Arrived<'_>, content: Bytes) -> Option<Question> {
         let (head, body) = match &self.filter.form {
-            AuthorizerForm::Call => call::question(self.filter, self.told, arrived, &content),
+            AuthorizerForm::Call => call::question(self.filter, (self.told, self.of_route), arrived, &content),
             AuthorizerForm::Request { path, added, .. } => {
                 (request::head(self.filter, path, added, &arrived.head)?, content)
             }

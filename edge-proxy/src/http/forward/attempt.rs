@@ -262,11 +262,14 @@ impl<'a> Forwarding<'a> {
             Some(session) if number == 1 => session.host(entry),
             _ => Ok(None),
         };
+        let per_priority = policy.and_then(|policy| policy.attempts_per_priority);
+        let past = per_priority.map(|most| self.priorities.past(most, &entry.endpoints));
         let host = of_session.and_then(|host| {
             let choice = Choice {
                 hash: self.hashed.hash,
                 avoid,
                 draws,
+                past: past.unwrap_or_default(),
             };
             let balanced = || upstreams.balancers.pick(entry, &worker.random, choice);
             host.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
@@ -274,6 +277,9 @@ impl<'a> Forwarding<'a> {
         let host = host.inspect_err(|_| cells.upstream_cx_none_healthy.inc())?;
         if policy.is_some() {
             self.tried.push(host.id);
+        }
+        if per_priority.is_some() {
+            self.priorities.add(entry.endpoints.priority_of(host.id));
         }
         let ends = self.exchange.connection.ends();
         let apart = Apart::of(&entry.cluster, head.authority_text(), Some(ends));

@@ -21,7 +21,8 @@ fn the_authority_comes_from_one_host_or_from_the_target() {
     let authority = http::uri::Authority::from_static("target.example");
     let take = |fields: &[(&'static str, &'static str)], authority, version| {
         let mut head = head(fields);
-        take_authority(&mut head, authority, version).map(|()| head.authority_text().to_owned())
+        take_authority(&mut head, authority, version, &Http1Options::default())
+            .map(|()| head.authority_text().to_owned())
     };
     let (one, two) = (Version::HTTP_11, Version::HTTP_2);
     assert_eq!(
@@ -45,6 +46,21 @@ fn the_authority_comes_from_one_host_or_from_the_target() {
     ] {
         assert_eq!(bad, Err(Fault::BadRequest));
     }
+}
+
+#[test]
+fn requests_of_http_1_0_alone_may_leave_the_host_to_the_listener() {
+    let options = Http1Options {
+        default_host: Some(HeaderValue::from_static("www.example.com")),
+        ..Http1Options::default()
+    };
+    let take = |fields: &[(&'static str, &'static str)], version| {
+        let mut head = head(fields);
+        take_authority(&mut head, None, version, &options).map(|()| head.authority_text().to_owned())
+    };
+    assert_eq!(take(&[], Version::HTTP_10), Ok("www.example.com".to_owned()));
+    assert_eq!(take(&[("host", "a")], Version::HTTP_10), Ok("a".to_owned()));
+    assert_eq!(take(&[], Version::HTTP_11), Err(Fault::BadRequest));
 }
 
 #[test]

@@ -285,11 +285,44 @@ fn a_new_host_gets_its_weight_slowly() {
     assert!(slow_until(&endpoints, slow).is_some());
 }
 
+#[test]
+fn priorities_that_are_left_out_get_nothing_while_others_can_help() {
+    use crate::config::endpoint::view::Passed;
+    let entry = entry(
+        LbPolicy::RoundRobin,
+        false,
+        levels(
+            &[1; 3],
+            vec![vec![(None, vec![0])], vec![(None, vec![1])], vec![(None, vec![2])]],
+            Terms::default(),
+        ),
+    );
+    let (balancers, random) = (Balancers::default(), Random::new());
+    let drawn = |past: &[usize]| {
+        let mut passed = Passed::default();
+        past.iter().for_each(|priority| passed.add(*priority));
+        let choice = Choice {
+            past: passed,
+            ..Choice::default()
+        };
+        let host = balancers.pick(&entry, &random, choice).unwrap();
+        (
+            entry.endpoints.priority_of(host.id),
+            entry.endpoints.view().can_pass(passed),
+        )
+    };
+    assert_eq!(drawn(&[]), (Some(0), true));
+    assert_eq!(drawn(&[0]), (Some(1), true));
+    assert_eq!(drawn(&[0, 1]), (Some(2), true));
+    assert_eq!(drawn(&[0, 1, 2]), (Some(0), false));
+}
+
 fn avoiding(hosts: &[HostId]) -> Choice<'_> {
     Choice {
         hash: None,
         avoid: hosts,
         draws: 5,
+        ..Choice::default()
     }
 }
 

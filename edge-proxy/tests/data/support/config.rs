@@ -63,6 +63,7 @@ pub(crate) fn route(path: PathCondition, action: Action) -> Route {
         action,
         request_headers: Arc::from([]),
         response_headers: Arc::from([]),
+        metadata: Box::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use envoy_types::pb::envoy::config::core::v3::{
-    Address, HeaderValueOption, SocketAddress, address, socket_address::PortSpecifier,
+    Address, HeaderValueOption, Metadata, SocketAddress, address, socket_address::PortSpecifier,
 };
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
@@ -15,6 +15,7 @@ use envoy_types::pb::envoy::service::auth::v3::{
 };
 use envoy_types::pb::google::protobuf::Timestamp;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use prost::Message;
 
 use super::{Changes, Decision, Denial, is_of_message};
 use crate::calls::ask::Told;
@@ -27,18 +28,31 @@ use crate::message::head::Head;
 /// What a service is asked: a call with everything that it may see of a request.
 pub(super) fn question(
     filter: &Authorizer,
-    told: Option<&BTreeMap<String, String>>,
+    (told, of_route): (Option<&BTreeMap<String, String>>, &[u8]),
     arrived: &Arrived<'_>,
     content: &Bytes,
 ) -> (Head, Bytes) {
     let message = CheckRequest {
-        attributes: Some(attributes(filter, told, arrived, content)),
+        attributes: Some(AttributeContext {
+            route_metadata_context: said_of_route(&filter.of_route, of_route),
+            ..attributes(filter, told, arrived, content)
+        }),
     };
     grpc::of(
         "/envoy.service.auth.v3.Authorization/Check",
         &filter.authority,
         &message,
     )
+}
+
+/// What is said of the route for some.
+fn said_of_route(names: &[String], of_route: &[u8]) -> Option<Metadata> {
+    if names.is_empty() {
+        return None;
+    }
+    let mut said = Metadata::decode(of_route).unwrap_or_default();
+    said.filter_metadata.retain(|name, _| names.contains(name));
+    Some(said)
 }
 
 fn attributes(
