@@ -124,6 +124,61 @@ fn backend_with(pair: &Pair) -> SocketAddr {
 }
 
 #[test]
+fn backends_must_have_the_name_of_the_host_that_is_asked_for() {
+    let clients = Clients::new();
+    let backends: Vec<_> = holders(&clients)
+        .into_iter()
+        .map(|(name, pair)| (name, backend_with(&pair)))
+        .collect();
+    let protocols = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+    let clusters = backends.iter().map(|(name, address)| {
+        let mut cluster = cluster(name, &[endpoint(*address)]);
+        cluster["transport_socket"] = json!({"name": "tls", "typed_config": {
+            "@type": format!("{TLS}.UpstreamTlsContext"),
+            "common_tls_context": {"validation_context": {
+                "trusted_ca": {"inline_string": clients.authority.pair.certificate.pem()},
+            }},
+        }});
+        cluster["typed_extension_protocol_options"] = json!({"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+            "@type": protocols,
+            "upstream_http_protocol_options": {"auto_sni": true, "auto_san_validation": true},
+            "explicit_http_config": {"http_protocol_options": {}},
+        }});
+        cluster
+    });
+    let clusters: Vec<_> = clusters.collect();
+    let routes = backends
+        .iter()
+        .map(|(name, _)| json!({"match": {"path": format!("/{name}")}, "route": {"cluster": name}}));
+    let hosts = json!([{"name": "all", "domains": ["*"], "routes": routes.collect::<Vec<_>>()}]);
+    let socket = Socket {
+        manager: json!({"route_config": {"name": "all", "virtual_hosts": hosts}}),
+        ..Socket::of("all")
+    };
+    let rows: [(&str, &[&str]); 6] = [
+        ("a.wild.example", &["wild"]),
+        ("a.wild.example:80", &["wild"]),
+        ("a.b.wild.example", &[]),
+        ("wild.example", &[]),
+        ("10.0.0.7", &["four"]),
+        ("other.example", &[]),
+    ];
+    for (plane, data_plane) in data_planes() {
+        let bench = Bench::with_sockets(&clusters, &data_plane, "x-envoy", std::slice::from_ref(&socket));
+        // A connection that is open for one host serves no other.
+        for (host, wanted) in rows.iter().chain(rows.iter().rev()) {
+            let trusted = backends.iter().filter(|(name, _)| {
+                let path = format!("/{name}");
+                let answer = http::exchange(bench.connect("all"), &Request::get(host, &path)).unwrap();
+                answer.status == 200
+            });
+            let trusted: Vec<_> = trusted.map(|(name, _)| *name).collect();
+            assert_eq!(trusted, *wanted, "{plane}: {host}");
+        }
+    }
+}
+
+#[test]
 fn backends_are_known_by_names_of_every_type() {
     let clients = Clients::new();
     // Of each type of names one condition, by which each backend is asked for a request.

@@ -32,7 +32,7 @@ use crate::compile::protocol;
 use crate::compile::proxy_protocol::{self, UpstreamSocket};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::socket_options;
-use crate::compile::tls::UpstreamTlsSpec;
+use crate::compile::tls::{HostUse, UpstreamTlsSpec};
 use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, UpstreamProtocol};
 use crate::config::endpoint::Terms;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
@@ -72,7 +72,7 @@ struct HttpOptions {
     idle_timeout: Option<Duration>,
     max_connection_duration: Option<Duration>,
     max_requests_per_connection: Option<u32>,
-    auto_sni: bool,
+    of_host: HostUse,
     credential: Option<CredentialSpec>,
 }
 
@@ -146,7 +146,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         balancing,
         socket: match transport_socket {
             None => UpstreamSocket::default(),
-            Some(socket) => proxy_protocol::upstream(context, &at.field("transport_socket"), socket, http.auto_sni)?,
+            Some(socket) => proxy_protocol::upstream(context, &at.field("transport_socket"), socket, http.of_host)?,
         },
         http,
         credential,
@@ -232,7 +232,7 @@ impl HttpOptions {
             idle_timeout: None,
             max_connection_duration: None,
             max_requests_per_connection: None,
-            auto_sni: false,
+            of_host: HostUse::None,
             credential: None,
         };
         options.common(&at.field("common_http_protocol_options"), common)?;
@@ -286,11 +286,16 @@ impl HttpOptions {
         if let Some(options) = upstream_http_protocol_options {
             let at = at.field("upstream_http_protocol_options");
             fields!(at, options => UpstreamHttpProtocolOptions {
-                auto_sni;
+                auto_sni, auto_san_validation;
                 ignore;
-                refuse auto_san_validation, override_auto_sni_header
+                refuse override_auto_sni_header
             });
-            self.auto_sni = *auto_sni;
+            self.of_host = match (*auto_sni, *auto_san_validation) {
+                (true, true) => HostUse::Verified,
+                (true, false) => HostUse::Asked,
+                (false, false) => HostUse::None,
+                (false, true) => return Err(at.unsupported("auto_san_validation")),
+            };
         }
         let http1 = |options: Option<&_>| protocol::http1(&at.field("http_protocol_options"), options);
         let http2 = |options: Option<&_>| protocol::http2(&at.field("http2_protocol_options"), options);

@@ -9,7 +9,7 @@ use envoy_types::pb::google::protobuf::Any;
 
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, unpack};
-use crate::compile::tls::{self, UpstreamTlsSpec};
+use crate::compile::tls::{self, HostUse, UpstreamTlsSpec};
 use crate::config::listener::ProxyProtocol;
 use crate::proxy_protocol::Version;
 
@@ -56,14 +56,14 @@ pub(super) fn upstream(
     context: &Context,
     at: &At<'_>,
     socket: &TransportSocket,
-    auto_sni: bool,
+    of_host: HostUse,
 ) -> Result<UpstreamSocket, Rejection> {
     let config = match &socket.config_type {
         Some(ConfigType::TypedConfig(config)) if is::<ProxyProtocolUpstreamTransport>(config) => config,
         _ => {
             return Ok(UpstreamSocket {
                 proxy_protocol: None,
-                tls: tls::upstream(context, at, socket, auto_sni)?,
+                tls: tls::upstream(context, at, socket, of_host)?,
             });
         }
     };
@@ -89,6 +89,6 @@ pub(super) fn upstream(
     };
     Ok(UpstreamSocket {
         proxy_protocol: Some(version),
-        tls: tls::upstream(context, &at_inner, inner, auto_sni)?,
+        tls: tls::upstream(context, &at_inner, inner, of_host)?,
     })
 }

@@ -125,12 +125,23 @@ pub(super) fn downstream(
     }))
 }
 
+/// What TLS with a backend makes of a request's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostUse {
+    /// Nothing.
+    None,
+    /// It is asked for by that name (`auto_sni`).
+    Asked,
+    /// It must be in the certificate as well (`auto_san_validation`).
+    Verified,
+}
+
 /// The transport socket of a cluster; `None` is cleartext.
 pub(super) fn upstream(
     context: &Context,
     at: &At<'_>,
     socket: &TransportSocket,
-    auto_sni: bool,
+    of_host: HostUse,
 ) -> Result<Option<UpstreamTlsSpec>, Rejection> {
     let Some(config) = config(at, socket)? else {
         return Ok(None);
@@ -158,16 +169,19 @@ pub(super) fn upstream(
         Sni::Fixed(name)
     } else if *auto_host_sni {
         Sni::Endpoint
-    } else if auto_sni {
+    } else if of_host != HostUse::None {
         Sni::Authority
     } else {
         Sni::None
     };
+    if of_host == HostUse::Verified && !matches!(sni, Sni::Authority) {
+        return Err(at.error("auto_san_validation is supported without sni and auto_host_sni alone"));
+    }
     let common = common(context, &at.field("common_tls_context"), common_tls_context.as_ref())?;
     Ok(Some(UpstreamTlsSpec {
         common,
         sni,
-        verify_sni: *auto_sni_san_validation,
+        verify_sni: *auto_sni_san_validation || of_host == HostUse::Verified,
     }))
 }
 

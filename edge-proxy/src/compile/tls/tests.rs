@@ -143,12 +143,23 @@ fn names_beside_a_secret_need_no_authority_of_the_system() {
         ]},
         "validation_context_sds_secret_config": {"name": "ca", "sds_config": {"ads": {}}},
     }}});
-    let spec = upstream(&context(), &At::root(), &socket("UpstreamTlsContext", fields), false);
+    let spec = upstream(
+        &context(),
+        &At::root(),
+        &socket("UpstreamTlsContext", fields),
+        HostUse::None,
+    );
     assert_eq!(spec.unwrap().unwrap().secrets().count(), 1);
     let alone = serde_json::json!({"common_tls_context": {"validation_context": {
         "match_typed_subject_alt_names": [{"san_type": "DNS", "matcher": {"exact": "h.example"}}],
     }}});
-    let refused = upstream(&context(), &At::root(), &socket("UpstreamTlsContext", alone), false).unwrap_err();
+    let refused = upstream(
+        &context(),
+        &At::root(),
+        &socket("UpstreamTlsContext", alone),
+        HostUse::None,
+    )
+    .unwrap_err();
     assert!(refused.field.ends_with("validation_context.trusted_ca"), "{refused}");
 }
 
@@ -157,7 +168,7 @@ fn algorithms_and_names_that_nobody_knows_are_refused() {
     let refused = |common: serde_json::Value| {
         let fields = serde_json::json!({"common_tls_context": common});
         let socket = socket("UpstreamTlsContext", fields);
-        upstream(&context(), &At::root(), &socket, false)
+        upstream(&context(), &At::root(), &socket, HostUse::None)
             .map(drop)
             .map_err(|error| error.field)
     };
