@@ -26,6 +26,7 @@ mod fault;
 mod health;
 mod http;
 pub mod http1;
+mod http2;
 mod local;
 pub mod log_files;
 pub mod logging;

@@ -15,6 +15,8 @@ mod filters;
 mod grpc_web;
 #[path = "data/http1.rs"]
 mod http1;
+#[path = "data/http2_backends.rs"]
+mod http2_backends;
 #[path = "data/leaving.rs"]
 mod leaving;
 #[path = "data/lifecycle.rs"]

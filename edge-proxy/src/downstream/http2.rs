@@ -8,7 +8,6 @@
 //! Why not hyper's server: there a stream that waits for a window hears nothing but that window, a connection that
 //! leaves waits for the client's word without end, and buffers are per stream.
 
-mod keepalive;
 mod resets;
 mod stream;
 mod tunnel;
@@ -30,8 +29,8 @@ use crate::connection::budget::{Budget, Counted};
 use crate::connection::{Command, Connection};
 use crate::downstream::io::ClientIo;
 use crate::http::exchange::Exchange;
+use crate::http2::keepalive::Keepalive;
 use crate::transport::Transport;
-use keepalive::Keepalive;
 use resets::Resets;
 use stream::End;
 

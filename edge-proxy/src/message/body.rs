@@ -25,7 +25,7 @@ pub(crate) enum Broken {
     /// The other side failed in HTTP/1.
     Http1(Failure),
     /// The backend failed in HTTP/2.
-    Http2(hyper::Error),
+    Http2(h2::Error),
     /// The client failed in HTTP/2.
     Client(h2::Error),
     /// The client has sent something else than the base64 that it announced.

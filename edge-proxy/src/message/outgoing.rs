@@ -4,10 +4,12 @@
 
 use http::header;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body as _;
 
 use crate::fault::Fault;
 use crate::http1::encode::OutgoingHead;
+use crate::http2::remove_connection_fields;
 use crate::message::body::RequestBody;
 use crate::message::head::Head;
 
@@ -57,9 +59,12 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
         ..
     } = *head;
     headers.remove(header::HOST);
-    if extras.te_trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    }
+    remove_connection_fields(&mut headers);
+    match extras.te_trailers {
+        true => headers.insert(header::TE, HeaderValue::from_static("trailers")),
+        false => headers.remove(header::TE),
+    };
+    announce_length(&method, &body, &mut headers);
     let mut parts = http::uri::Parts::default();
     parts.scheme = Some(if scheme == "https" { Scheme::HTTPS } else { Scheme::HTTP });
     parts.authority = Some(Authority::try_from(authority.as_bytes()).map_err(|_| Fault::BadRequest)?);
@@ -70,6 +75,17 @@ pub(crate) fn into_http2(outgoing: Outgoing<'_>) -> Result<Request<RequestBody>,
     *request.version_mut() = Version::HTTP_2;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// Says how long a body is that is known as a whole. Without one only a method that is about content says so.
+fn announce_length(method: &Method, body: &RequestBody, headers: &mut HeaderMap) {
+    let Some(length) = body.size_hint().exact() else {
+        return;
+    };
+    let without = [Method::GET, Method::HEAD, Method::DELETE, Method::CONNECT];
+    if (length != 0 || !without.contains(method)) && !headers.contains_key(header::CONTENT_LENGTH) {
+        headers.insert(header::CONTENT_LENGTH, length.into());
+    }
 }
 
 /// The way back, for a request that another connection must take.

@@ -1,4 +1,4 @@
-//! What a client sends behind the head of a request in HTTP/2.
+//! What comes behind the head of a message in HTTP/2.
 
 use std::task::{Context, Poll, ready};
 
@@ -6,11 +6,11 @@ use bytes::Bytes;
 use h2::RecvStream;
 use http_body::{Frame, SizeHint};
 
-/// The body of a request. One that the client resets is an error, whatever the reason: it must not look complete.
+/// The body of a message. One that its sender resets is an error, whatever the reason: it must not look complete.
 #[derive(Debug)]
 pub(crate) struct StreamBody {
     stream: RecvStream,
-    /// What is still to come, if the client said so; the codec holds it to that.
+    /// What is still to come, if the sender said so; the codec holds it to that.
     left: Option<u64>,
     content_read: bool,
 }

@@ -1,31 +1,45 @@
 //! One HTTP/2 connection to a backend, shared by many requests of its worker.
 //!
-//! What: a task drives the connection and keeps its stream capacity up to date; a [`Http2Stream`] takes one place.
+//! What: a task drives the connection and keeps its stream capacity up to date; a [`Http2Stream`] takes one place, and
+//! is driven by the request that has it.
+//! Why not hyper's client: it hands each request from task to task twice, and each body to a task of its own.
+
+mod upload;
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Instant;
 
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use bytes::Bytes;
+use h2::client::{Builder, ResponseFuture, SendRequest};
+use http::{Request, Response, header};
+use http_body::Body as _;
+use tokio::task::AbortHandle;
 
 use crate::config::cluster::Cluster;
-use crate::local::LocalExecutor;
+use crate::fault::Fault;
+use crate::http2::keepalive::Keepalive;
 use crate::message::body::RequestBody;
+use crate::message::stream::StreamBody;
 use crate::transport::Transport;
 use crate::upstream::limits::ConnectionGuard;
 use crate::upstream::pool::HostPool;
+use upload::{End, Upload};
 
-/// The outcome of sending.
-pub(crate) type Sent = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>;
+/// Streams that a backend may have before it says how many it wants.
+const STREAMS_AT_FIRST: usize = 100;
+/// Largest head of a response.
+const MAX_HEAD: u32 = 256 * 1024;
+/// Streams that a connection has in its life: their numbers are odd and have 31 bits (RFC 9113 §5.1.1).
+const MAX_STREAMS: u32 = 1 << 30;
 
 /// An HTTP/2 connection.
 pub(crate) struct Http2Connection {
-    sender: RefCell<Option<SendRequest<RequestBody>>>,
+    sender: RefCell<Option<SendRequest<Bytes>>>,
     streams: Cell<usize>,
     capacity: Cell<usize>,
     /// Our end of it.
@@ -53,27 +67,24 @@ impl Http2Connection {
         guard: ConnectionGuard,
         pool: Weak<HostPool>,
         now: Instant,
-    ) -> hyper::Result<Rc<Self>> {
-        let mut builder = Builder::new(LocalExecutor);
-        let streams = usize::try_from(cluster.http2.max_concurrent_streams).unwrap_or(usize::MAX);
-        builder
-            .timer(TokioTimer::new())
-            .initial_stream_window_size(cluster.http2.initial_stream_window)
-            .initial_connection_window_size(cluster.http2.initial_connection_window)
-            .max_header_list_size(256 * 1024);
-        if let Some((interval, timeout)) = cluster.http2.keepalive {
-            builder
-                .keep_alive_interval(interval)
-                .keep_alive_timeout(timeout)
-                .keep_alive_while_idle(true);
-        }
+    ) -> Result<Rc<Self>, h2::Error> {
+        let limit = usize::try_from(cluster.http2.max_concurrent_streams).unwrap_or(usize::MAX);
         let local = transport.local();
-        let (sender, mut driver) = builder.handshake(TokioIo::new(transport)).await?;
+        let (sender, mut driver) = Builder::new()
+            .enable_push(false)
+            .initial_max_send_streams(STREAMS_AT_FIRST)
+            .initial_window_size(cluster.http2.initial_stream_window)
+            .initial_connection_window_size(cluster.http2.initial_connection_window)
+            .max_header_list_size(MAX_HEAD)
+            .handshake::<_, Bytes>(transport)
+            .await?;
+        let keepalive = cluster.http2.keepalive;
+        let mut keepalive = keepalive.and_then(|times| Some(Keepalive::new(driver.ping_pong()?, times)));
         let connection = Rc::new(Self {
             sender: RefCell::new(Some(sender)),
             streams: Cell::new(0),
             local,
-            capacity: Cell::new(streams.min(driver.current_max_send_streams())),
+            capacity: Cell::new(limit.min(driver.max_concurrent_send_streams())),
             served: Cell::new(0),
             opened: now,
             idle_since: Cell::new(now),
@@ -81,13 +92,19 @@ impl Http2Connection {
         let seen = Rc::clone(&connection);
         tokio::task::spawn_local(async move {
             let guard = guard;
-            let _ended = std::future::poll_fn(|cx| {
-                let polled = std::pin::Pin::new(&mut driver).poll(cx);
-                seen.capacity.set(streams.min(driver.current_max_send_streams()));
-                polled
+            poll_fn(|cx| {
+                if keepalive.as_mut().is_some_and(|one| one.poll_dead(cx).is_ready()) {
+                    return Poll::Ready(());
+                }
+                let polled = Pin::new(&mut driver).poll(cx);
+                seen.capacity.set(limit.min(driver.max_concurrent_send_streams()));
+                seen.heed();
+                polled.map(drop)
             })
             .await;
             seen.close();
+            // Its streams hear of the end before others may come in their place.
+            drop(driver);
             drop(guard);
             if let Some(pool) = pool.upgrade() {
                 pool.forget(&seen);
@@ -100,12 +117,12 @@ impl Http2Connection {
     pub(crate) fn has_room(&self, max_requests: Option<u32>) -> bool {
         self.is_open()
             && self.streams.get() < self.capacity.get()
-            && max_requests.is_none_or(|max| self.served.get() < max)
+            && self.served.get() < max_requests.unwrap_or(MAX_STREAMS).min(MAX_STREAMS)
     }
 
     /// False when the backend or the pool has ended it.
     pub(crate) fn is_open(&self) -> bool {
-        self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
+        self.sender.borrow().is_some()
     }
 
     /// When its last stream ended, if none is open.
@@ -118,6 +135,13 @@ impl Http2Connection {
         self.sender.borrow_mut().take();
     }
 
+    /// Takes nothing new either when the backend has said that it leaves.
+    fn heed(&self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let leaves = |sender: &mut SendRequest<Bytes>| !matches!(sender.poll_ready(&mut cx), Poll::Ready(Ok(())));
+        drop(self.sender.borrow_mut().take_if(leaves));
+    }
+
     /// Takes a place.
     pub(crate) fn stream(self: &Rc<Self>, pool: &Rc<HostPool>) -> Http2Stream {
         self.streams.set(self.streams.get() + 1);
@@ -125,18 +149,34 @@ impl Http2Connection {
         Http2Stream {
             connection: Rc::clone(self),
             pool: Rc::clone(pool),
+            response: None,
+            upload: None,
+            rest: None,
             body: None,
         }
     }
 }
 
-/// A place on an HTTP/2 connection, given back when dropped.
+/// A place on an HTTP/2 connection, given back when dropped; what isn't over by then is reset.
 #[derive(Debug)]
 pub(crate) struct Http2Stream {
     connection: Rc<Http2Connection>,
     pool: Rc<HostPool>,
+    response: Option<ResponseFuture>,
+    upload: Option<Box<Upload>>,
+    /// Sends what was left of the content when the response came.
+    rest: Option<AbortHandle>,
     /// The body of the response, once its head has come.
-    pub(crate) body: Option<Incoming>,
+    pub(crate) body: Option<StreamBody>,
+}
+
+/// Why a request was not begun.
+#[derive(Debug)]
+pub(crate) enum NotBegun {
+    /// The connection has ended in the meantime.
+    Unsent(Box<Request<RequestBody>>),
+    /// It can't be said in HTTP/2.
+    Refused(h2::Error),
 }
 
 impl Http2Stream {
@@ -145,20 +185,74 @@ impl Http2Stream {
         self.connection.local
     }
 
-    /// Sends a request; `None` when the connection has ended in the meantime.
-    pub(crate) fn start(
-        &self,
-        request: Request<RequestBody>,
-    ) -> Result<impl Future<Output = Sent> + use<>, Box<Request<RequestBody>>> {
-        match self.connection.sender.borrow_mut().as_mut() {
-            Some(sender) => Ok(sender.try_send_request(request)),
-            None => Err(Box::new(request)),
+    /// Begins to send a request; the rest is done by waiting for its response.
+    pub(crate) fn start(&mut self, request: Request<RequestBody>) -> Result<(), NotBegun> {
+        self.connection.heed();
+        // A copy for each: the original would wait for the stream that it began last.
+        let Some(mut sender) = self.connection.sender.borrow().clone() else {
+            return Err(NotBegun::Unsent(Box::new(request)));
+        };
+        let (parts, body) = request.into_parts();
+        let ends = body.is_end_stream();
+        let (response, stream) = sender
+            .send_request(Request::from_parts(parts, ()), ends)
+            .map_err(NotBegun::Refused)?;
+        self.response = Some(response);
+        self.upload = (!ends).then(|| Box::new(Upload::new(stream, body)));
+        Ok(())
+    }
+
+    /// Ready with the head of the response; the body is here then.
+    pub(crate) fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response<()>, Fault>> {
+        if let Some(upload) = &mut self.upload
+            && let Poll::Ready(end) = upload.poll(cx)
+        {
+            self.upload = None;
+            // The only content that breaks off here is that of the client.
+            if end == End::Broken {
+                return Poll::Ready(Err(Fault::DownstreamReset));
+            }
         }
+        let Some(response) = &mut self.response else {
+            return Poll::Ready(Err(Fault::ConnectionTermination));
+        };
+        let response = ready!(Pin::new(response).poll(cx)).map_err(|error| classify(&error))?;
+        self.response = None;
+        let (parts, stream) = response.into_parts();
+        let length = match stream.is_end_stream() {
+            true => Some(0),
+            false => parts
+                .headers
+                .get(header::CONTENT_LENGTH)
+                .and_then(|length| length.to_str().ok()?.parse().ok()),
+        };
+        self.body = Some(StreamBody::new(stream, length));
+        if let Some(mut upload) = self.upload.take() {
+            let rest = tokio::task::spawn_local(async move {
+                poll_fn(|cx| upload.poll(cx)).await;
+            });
+            self.rest = Some(rest.abort_handle());
+        }
+        Poll::Ready(Ok(Response::from_parts(parts, ())))
+    }
+}
+
+/// What an error of a stream means.
+pub(crate) fn classify(error: &h2::Error) -> Fault {
+    match error.reason() {
+        Some(h2::Reason::REFUSED_STREAM) => Fault::RefusedStream,
+        Some(_) if error.is_reset() && error.is_remote() => Fault::RemoteReset,
+        Some(_) if error.is_remote() => Fault::ConnectionTermination,
+        Some(_) => Fault::ProtocolError,
+        None => Fault::ConnectionTermination,
     }
 }
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
+        if let Some(rest) = &self.rest {
+            rest.abort();
+        }
         let streams = self.connection.streams.get().saturating_sub(1);
         self.connection.streams.set(streams);
         if streams == 0 {

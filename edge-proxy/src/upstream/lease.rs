@@ -1,15 +1,13 @@
 //! The use of a connection for one request.
 
-use std::error::Error;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
-use hyper::Response;
+use http::Response;
+use http_body::{Frame, SizeHint};
 
 use crate::fault::Fault;
 use crate::http1::Failure;
@@ -18,9 +16,10 @@ use crate::local::Local;
 use crate::message::body::{Broken, RequestBody};
 use crate::message::head::Head;
 use crate::message::outgoing::{Outgoing, from_http2, into_http2};
+use crate::message::stream::StreamBody;
 use crate::upstream::Upstreams;
 use crate::upstream::http1::Http1Connection;
-use crate::upstream::http2::Http2Stream;
+use crate::upstream::http2::{Http2Stream, NotBegun, classify};
 use crate::upstream::pool::HostPool;
 
 /// A connection that was used a shorter while ago is not expected to be closed: servers wait for a second and more.
@@ -112,7 +111,7 @@ impl Lease {
         match self {
             Self::Http1(connection) => connection.client.poll_frame(cx).map_err(Broken::Http1),
             Self::Http2(stream) => match &mut stream.body {
-                Some(body) => Pin::new(body).poll_frame(cx).map_err(Broken::Http2),
+                Some(body) => body.poll_frame(cx).map_err(Broken::Http2),
                 None => Poll::Ready(None),
             },
         }
@@ -122,7 +121,7 @@ impl Lease {
     pub(crate) fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(connection) => connection.client.is_end_stream(),
-            Self::Http2(stream) => stream.body.as_ref().is_none_or(Body::is_end_stream),
+            Self::Http2(stream) => stream.body.as_ref().is_none_or(StreamBody::is_end_stream),
         }
     }
 
@@ -133,7 +132,7 @@ impl Lease {
             Self::Http2(stream) => stream
                 .body
                 .as_ref()
-                .map_or_else(|| SizeHint::with_exact(0), Body::size_hint),
+                .map_or_else(|| SizeHint::with_exact(0), StreamBody::size_hint),
         }
     }
 
@@ -203,55 +202,20 @@ async fn send_http2(
 ) -> Result<Response<()>, SendFailure> {
     let request = into_http2(outgoing)?;
     let unsent = |request| Some(Box::new(from_http2(request)));
-    let response = match stream.start(request) {
-        Ok(response) => response,
-        Err(request) => {
+    match stream.start(request) {
+        Ok(()) => {}
+        Err(NotBegun::Unsent(request)) => {
             return Err(SendFailure {
                 fault: Fault::ConnectionTermination,
                 unsent: unsent(*request),
                 heard: false,
             });
         }
-    };
-    let mut response = std::pin::pin!(response);
-    let sent = std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
-        Poll::Ready(done) => Poll::Ready(Ok(done)),
+        Err(NotBegun::Refused(error)) => return Err(classify(&error).into()),
+    }
+    let answered = std::future::poll_fn(|cx| match stream.poll_response(cx) {
+        Poll::Ready(answered) => Poll::Ready(answered),
         Poll::Pending => poll_limit(cx).map(Err),
     });
-    match sent.await? {
-        Ok(response) => {
-            let (parts, body) = response.into_parts();
-            stream.body = Some(body);
-            Ok(Response::from_parts(parts, ()))
-        }
-        Err(mut failure) => Err(SendFailure {
-            unsent: failure.take_message().and_then(unsent),
-            fault: classify(failure.error()),
-            heard: false,
-        }),
-    }
-}
-/// What an error of the client side of hyper means.
-pub(crate) fn classify(error: &hyper::Error) -> Fault {
-    if error.is_user() {
-        // The only code of ours inside is the body, which fails when the client's does.
-        return Fault::DownstreamReset;
-    }
-    if error.is_parse() {
-        return Fault::ProtocolError;
-    }
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        if let Some(h2) = inner.downcast_ref::<h2::Error>() {
-            return match h2.reason() {
-                Some(h2::Reason::REFUSED_STREAM) => Fault::RefusedStream,
-                Some(_) if h2.is_reset() && h2.is_remote() => Fault::RemoteReset,
-                Some(_) if h2.is_remote() => Fault::ConnectionTermination,
-                Some(_) => Fault::ProtocolError,
-                None => Fault::ConnectionTermination,
-            };
-        }
-        cause = inner.source();
-    }
-    Fault::ConnectionTermination
+    Ok(answered.await?)
 }

@@ -6,13 +6,13 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{self, HeaderName};
+use http::header;
 use http::response::Parts;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
@@ -22,13 +22,12 @@ use crate::downstream::http2::tunnel::Bidirectional;
 use crate::http::body::ResponseBody;
 use crate::http::exchange::Exchange;
 use crate::http1::framing::has_content;
+use crate::http2::{poll_window, remove_connection_fields};
 use crate::message::incoming::Incoming;
 use crate::message::stream::StreamBody;
 
 /// A reset within this time of the request, before a response, is premature.
 const PREMATURE: Duration = Duration::from_secs(1);
-/// A window is asked for in pieces of a frame: a claim for more would keep it from other streams.
-const FRAME: usize = 16 * 1024;
 
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,20 +118,9 @@ fn take_apart(request: Request<RecvStream>) -> (http::request::Parts, Incoming, 
     (parts, Incoming::Http2(StreamBody::new(stream, length)), None)
 }
 
-/// Fields about an HTTP/1 connection are malformed here (RFC 9113 §8.2.2).
-const CONNECTION_FIELDS: [HeaderName; 5] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
-
 fn finish_head(exchange: &Exchange, parts: &mut Parts, body: &ResponseBody) {
     let headers = &mut parts.headers;
-    for name in &CONNECTION_FIELDS {
-        headers.remove(name);
-    }
+    remove_connection_fields(headers);
     if !headers.contains_key(header::DATE) {
         let worker = &exchange.connection.worker;
         if let Some(date) = worker.buffers.date_value(worker.clock.recent()) {
@@ -144,20 +132,6 @@ fn finish_head(exchange: &Exchange, parts: &mut Parts, body: &ResponseBody) {
         && let Some(length) = body.size_hint().exact()
     {
         headers.insert(header::CONTENT_LENGTH, length.into());
-    }
-}
-
-/// Ready with the window that a stream has, up to so many bytes; `None` when the stream takes nothing any more.
-pub(super) fn poll_window(send: &mut SendStream<Counted>, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<usize>> {
-    send.reserve_capacity(wanted.min(FRAME));
-    loop {
-        match send.capacity() {
-            0 => match ready!(send.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(None),
-            },
-            window => return Poll::Ready(Some(window)),
-        }
     }
 }
 

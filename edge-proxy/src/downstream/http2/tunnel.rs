@@ -10,7 +10,7 @@ use h2::{RecvStream, SendStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::connection::budget::{Counted, Share};
-use crate::downstream::http2::stream::poll_window;
+use crate::http2::poll_window;
 
 /// The most that is copied for one write.
 const WRITE: usize = 16 * 1024;

@@ -1,4 +1,4 @@
-//! Asking a client whether it is still there (RFC 9113 §6.7).
+//! Asking the other side whether it is still there (RFC 9113 §6.7).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, Sleep};
 
 /// Pings at an interval.
 #[derive(Debug)]
-pub(super) struct Keepalive {
+pub(crate) struct Keepalive {
     pings: PingPong,
     interval: Duration,
     timeout: Duration,
@@ -19,7 +19,7 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     /// Asks each interval, and waits as long as the timeout.
-    pub(super) fn new(pings: PingPong, (interval, timeout): (Duration, Duration)) -> Self {
+    pub(crate) fn new(pings: PingPong, (interval, timeout): (Duration, Duration)) -> Self {
         Self {
             pings,
             interval,
@@ -29,8 +29,8 @@ impl Keepalive {
         }
     }
 
-    /// Ready when the client has not answered in time.
-    pub(super) fn poll_dead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the other side has not answered in time.
+    pub(crate) fn poll_dead(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.asked && self.pings.poll_pong(cx).is_ready() {
                 self.asked = false;

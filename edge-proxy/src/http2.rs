@@ -1,0 +1,46 @@
+//! What both ends of HTTP/2 have in common around the `h2` crate, which does frames, windows and header compression.
+
+pub(crate) mod keepalive;
+
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use h2::SendStream;
+use http::header::{self, HeaderMap, HeaderName};
+
+/// A window is asked for in pieces of a frame: a claim for more would keep it from other streams.
+const FRAME: usize = 16 * 1024;
+
+/// Fields about an HTTP/1 connection are malformed here (RFC 9113 §8.2.2).
+const CONNECTION_FIELDS: [HeaderName; 5] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// Removes what no message of HTTP/2 may have.
+pub(crate) fn remove_connection_fields(headers: &mut HeaderMap) {
+    for name in &CONNECTION_FIELDS {
+        headers.remove(name);
+    }
+}
+
+/// Ready with the window that a stream has, up to so many bytes; `None` when the stream takes nothing any more.
+pub(crate) fn poll_window<B: Buf>(
+    send: &mut SendStream<B>,
+    wanted: usize,
+    cx: &mut Context<'_>,
+) -> Poll<Option<usize>> {
+    send.reserve_capacity(wanted.min(FRAME));
+    loop {
+        match send.capacity() {
+            0 => match ready!(send.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(None),
+            },
+            window => return Poll::Ready(Some(window)),
+        }
+    }
+}

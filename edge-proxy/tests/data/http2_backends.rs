@@ -1,0 +1,164 @@
+//! What backends do with streams and connections of HTTP/2.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use edge_proxy::config::cluster::UpstreamProtocol;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{mpsc, watch};
+
+use crate::support::{Config, Proxy, catch_all, cluster, entry, forward, get, run, snapshot, table};
+
+/// A stream of a backend that was answered with a head, for the test to go on with.
+struct Answered {
+    request: Request<RecvStream>,
+    answer: SendStream<Bytes>,
+}
+
+/// A backend with two streams a connection, all of which leave when told to.
+async fn backend(leave: watch::Receiver<()>) -> (SocketAddr, UnboundedReceiver<Answered>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, answered) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, leave.clone(), sender.clone()));
+        }
+    });
+    (address, answered)
+}
+
+async fn serve(stream: TcpStream, mut leave: watch::Receiver<()>, sender: mpsc::UnboundedSender<Answered>) {
+    let mut builder = h2::server::Builder::new();
+    builder.max_concurrent_streams(2);
+    let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
+    loop {
+        tokio::select! {
+            accepted = connection.accept() => {
+                let Some(Ok((request, mut respond))) = accepted else { return };
+                let answer = respond.send_response(Response::new(()), false).unwrap();
+                let _ = sender.send(Answered { request, answer });
+            }
+            Ok(()) = leave.changed() => connection.graceful_shutdown(),
+        }
+    }
+}
+
+fn proxy(backend: SocketAddr) -> Proxy {
+    let mut h2c = cluster(0);
+    h2c.protocol = UpstreamProtocol::Http2;
+    let clusters = vec![entry(0, h2c, &[backend])];
+    Proxy::start(Config {
+        snapshot: snapshot(table("*", vec![catch_all(forward(0))]), clusters, |_| {}),
+        workers: 1,
+    })
+}
+
+async fn ask(proxy: &Proxy) -> Response<Incoming> {
+    proxy.http1().await.0.send_request(get("h", "/")).await.unwrap()
+}
+
+#[test]
+fn a_response_that_is_reset_does_not_look_complete() {
+    run(async {
+        let (_leave, leaves) = watch::channel(());
+        let (address, mut answered) = backend(leaves).await;
+        let proxy = proxy(address);
+        for reason in [Reason::NO_ERROR, Reason::CANCEL, Reason::INTERNAL_ERROR] {
+            let mut response = ask(&proxy).await;
+            let mut stream = answered.recv().await.unwrap();
+            stream.answer.send_data(Bytes::from_static(b"half"), false).unwrap();
+            let frame = response.body_mut().frame().await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), "half");
+            stream.answer.send_reset(reason);
+            assert!(response.collect().await.is_err(), "{reason}");
+        }
+    });
+}
+
+#[test]
+fn a_response_begins_while_content_is_sent_and_both_end_with_trailers() {
+    run(async {
+        let (_leave, leaves) = watch::channel(());
+        let (address, mut answered) = backend(leaves).await;
+        let proxy = proxy(address);
+        let stream = TcpStream::connect(proxy.address).await.unwrap();
+        let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::post("http://h/").body(()).unwrap();
+        let (response, mut content) = client.send_request(request, false).unwrap();
+        content.send_data(Bytes::from_static(b"a"), false).unwrap();
+        let Answered { request, mut answer } = answered.recv().await.unwrap();
+        let mut seen = request.into_body();
+        assert_eq!(seen.data().await.unwrap().unwrap(), "a");
+        answer.send_data(Bytes::from_static(b"early"), false).unwrap();
+        let mut response = response.await.unwrap().into_body();
+        assert_eq!(response.data().await.unwrap().unwrap(), "early");
+        // The response has begun, and the rest of the content still passes.
+        content.send_data(Bytes::from_static(b"b"), false).unwrap();
+        assert_eq!(seen.data().await.unwrap().unwrap(), "b");
+        content.send_trailers(trailers("of the client")).unwrap();
+        assert!(seen.data().await.is_none());
+        assert_eq!(seen.trailers().await.unwrap(), Some(trailers("of the client")));
+        answer.send_trailers(trailers("of the backend")).unwrap();
+        assert!(response.data().await.is_none());
+        assert_eq!(response.trailers().await.unwrap(), Some(trailers("of the backend")));
+    });
+}
+
+fn trailers(from: &'static str) -> HeaderMap {
+    HeaderMap::from_iter([(HeaderName::from_static("x-from"), HeaderValue::from_static(from))])
+}
+
+#[test]
+fn a_client_that_leaves_resets_its_stream() {
+    run(async {
+        let (_leave, leaves) = watch::channel(());
+        let (address, mut answered) = backend(leaves).await;
+        let proxy = proxy(address);
+        let response = ask(&proxy).await;
+        let mut stream = answered.recv().await.unwrap();
+        drop(response);
+        let reason = std::future::poll_fn(|cx| stream.answer.poll_reset(cx)).await.unwrap();
+        assert_eq!(reason, Reason::CANCEL);
+    });
+}
+
+#[test]
+fn connections_that_leave_get_nothing_new_however_many_they_are() {
+    run(async {
+        let (leave, leaves) = watch::channel(());
+        let (address, mut answered) = backend(leaves).await;
+        let proxy = proxy(address);
+        // Two fill a connection, another opens one more; then both have room.
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            let response = ask(&proxy).await;
+            held.push((response, answered.recv().await.unwrap()));
+        }
+        let (response, mut stream) = held.remove(0);
+        stream.answer.send_data(Bytes::new(), true).unwrap();
+        response.collect().await.unwrap();
+        leave.send(()).unwrap();
+        // What comes behind GOAWAY says that it was heard.
+        for (response, stream) in &mut held {
+            stream.answer.send_data(Bytes::from_static(b"on"), false).unwrap();
+            response.body_mut().frame().await.unwrap().unwrap();
+        }
+        let response = ask(&proxy).await;
+        let mut stream = answered.recv().await.unwrap();
+        assert_eq!(response.status(), 200);
+        stream.answer.send_data(Bytes::new(), true).unwrap();
+        response.collect().await.unwrap();
+        // And those that were begun are served to their end.
+        for (response, mut stream) in held {
+            stream.answer.send_data(Bytes::new(), true).unwrap();
+            response.collect().await.unwrap();
+        }
+    });
+}
