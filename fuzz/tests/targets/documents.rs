@@ -83,8 +83,10 @@ fn objects(text: &str) -> Vec<Object> {
 
 /// What a world becomes with one more object; whatever that holds, no unit falls.
 fn with(world: &[Object], object: Option<&Value>, facts: Vec<Fact>) -> Translation {
-    let mut settings = Settings::default();
-    settings.lua_api = Feature::Enabled;
+    let settings = Settings {
+        lua_api: Feature::Enabled,
+        ..Settings::default()
+    };
     let mut translator = Translator::new(settings);
     let more = object.map(|object| {
         from_value(object)
