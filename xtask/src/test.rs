@@ -33,6 +33,7 @@ use std::{
     io::{self, Write},
     path::PathBuf,
     process::Command,
+    time::Instant,
 };
 use tally::Tally;
 
@@ -108,6 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let mut out = io::stdout();
     for tier in tiers {
         writeln!(out, "\n=== tier {tier:?}")?;
+        let start = Instant::now();
         let result = match tier {
             Tier::Unit => unit(),
             Tier::Library => library::run(),
@@ -125,6 +127,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             let _ = writeln!(out, "{why}");
             Tally::failure(why)
         });
+        writeln!(out, "\n=== tier {tier:?} took {} s", start.elapsed().as_secs())?;
     }
     if total.failed > 0 {
         writeln!(out, "\n{FAILURES}")?;

@@ -24,7 +24,9 @@ fn many_gateways_share_a_fleet(plane: &DataPlane) -> Result<()> {
 
 fn share(tenant: &Tenant) -> Result<()> {
     let lab = tenant.lab;
-    tenant.set_proxies(&json!({"mergeGateways": true}))?;
+    let deployment = json!({"patch": {"value": patient()}});
+    let provider = json!({"cluster": {"envoyDeployment": deployment}});
+    tenant.set_proxies(&json!({"mergeGateways": true, "provider": provider}))?;
     tenant.echo()?;
     let host = |n: usize| format!("{n}.example.com");
     for n in 0..GATEWAYS {
@@ -49,6 +51,16 @@ fn share(tenant: &Tenant) -> Result<()> {
 
 fn name(n: usize) -> String {
     format!("crowd-{n}")
+}
+
+/// Proxies that may take their time to say that they are ready: on a machine that is busy with two such crowds, a second
+/// can pass, and all Gateways would truly say that they have lost their proxies and found them again.
+fn patient() -> Value {
+    let containers = ["edge", "shutdown-manager"].map(|name| {
+        let probe = json!({"timeoutSeconds": 30, "failureThreshold": 3});
+        json!({"name": name, "readinessProbe": probe})
+    });
+    json!({"spec": {"template": {"spec": {"containers": containers}}}})
 }
 
 /// Makes the Gateways, one after the other as fast as the API server takes them.

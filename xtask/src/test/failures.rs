@@ -3,8 +3,12 @@
 
 use std::collections::VecDeque;
 
-/// As much of what a failing test printed as is told again.
+/// As many lines of what a failing test printed last as are told again.
 const LINES: usize = 60;
+/// As many of those that it printed first: what failed stands there, and behind it what may explain it, such as logs.
+const FIRST: usize = 40;
+/// As many characters of a line as are told again.
+const WIDTH: usize = 400;
 
 /// Reads the output of `cargo test` or `go test` line by line.
 #[derive(Default)]
@@ -28,7 +32,8 @@ impl Failures {
             self.open = Some(Vec::new());
         } else if line.starts_with("--- FAIL: ") {
             self.recent.push_back(line.to_owned());
-            self.told.push(lines(self.recent.drain(..)));
+            self.told.push(lines(self.recent.iter()));
+            self.recent.clear();
         } else {
             self.recent.push_back(line.to_owned());
             if self.recent.len() > LINES {
@@ -41,23 +46,39 @@ impl Failures {
     pub(super) fn end(mut self, failed: bool) -> Vec<String> {
         self.close();
         if failed && self.told.is_empty() {
-            self.told.push(lines(self.recent.drain(..)));
+            self.told.push(lines(self.recent.iter()));
         }
         self.told
     }
 
-    /// libtest lists what each failing test printed, then the names of all of them: where it is too long, its end says
-    /// more.
+    /// libtest lists what each failing test printed, then the names of all of them.
     fn close(&mut self) {
         if let Some(block) = self.open.take() {
-            let from = block.len().saturating_sub(2 * LINES);
-            self.told.push(lines(block.into_iter().skip(from)));
+            let begins = |_: &String, line: &String| !(line.starts_with("---- ") && line.ends_with(" stdout ----"));
+            let parts = block
+                .chunk_by(begins)
+                .map(|part| match part.len().checked_sub(FIRST + LINES) {
+                    None | Some(0) => lines(part.iter()),
+                    Some(left_out) => {
+                        let (first, last) = (&part[..FIRST], &part[FIRST + left_out..]);
+                        let told_of = format!("… {left_out} lines …");
+                        lines(first.iter().chain([&told_of]).chain(last))
+                    }
+                });
+            self.told.push(parts.collect::<Vec<_>>().join("\n"));
         }
     }
 }
 
-fn lines(lines: impl Iterator<Item = String>) -> String {
-    lines.collect::<Vec<_>>().join("\n")
+fn lines<'a>(lines: impl Iterator<Item = &'a String>) -> String {
+    lines.map(|line| narrow(line)).collect::<Vec<_>>().join("\n")
+}
+
+fn narrow(line: &str) -> String {
+    match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +100,34 @@ mod tests {
         };
         assert!(told.contains("1 is not 2") && told.contains("    b\n"), "{told}");
         assert!(!told.contains("test c"), "{told}");
+    }
+
+    #[test]
+    fn of_much_that_each_test_printed_its_start_and_end_are_kept() {
+        let mut output = "failures:\n\n".to_owned();
+        for test in ["a", "b"] {
+            output += &format!("---- {test} stdout ----\nError: {test} went wrong\n");
+            (0..1000).for_each(|n| output += &format!("log {test} {n} {}\n", "x".repeat(5000)));
+            output += &format!("stack of {test}\n\n");
+        }
+        output += "failures:\n    a\n    b\n\ntest result: FAILED. 1 passed; 2 failed; 0 ignored\n";
+        let [told] = &told(&output, true)[..] else {
+            panic!("one block")
+        };
+        for test in ["a", "b"] {
+            for said in [
+                "Error: {} went wrong",
+                "log {} 1 ",
+                "log {} 999 ",
+                "stack of {}\n",
+                "    {}\n",
+            ] {
+                let said = said.replace("{}", test);
+                assert!(told.contains(&said), "{said} is missing");
+            }
+            assert!(!told.contains(&format!("log {test} 500 ")));
+        }
+        assert!(told.contains("lines …") && told.len() < 2 * (FIRST + LINES + 3) * (WIDTH + 4));
     }
 
     #[test]
