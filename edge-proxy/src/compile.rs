@@ -154,6 +154,7 @@ pub fn prefixed_headers(prefix: &str) -> Result<PrefixedHeaders, Rejection> {
         upstream_rq_timeout_ms: name("upstream-rq-timeout-ms")?,
         upstream_rq_per_try_timeout_ms: name("upstream-rq-per-try-timeout-ms")?,
         overloaded: name("overloaded")?,
+        rate_limited: name("ratelimited")?,
         force_trace: name("force-trace")?,
         downstream_service_cluster: name("downstream-service-cluster")?,
         immediate_health_check_fail: name("immediate-health-check-fail")?,

@@ -4,26 +4,32 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::core::v3::{BackoffStrategy, RetryPolicy as ServiceRetryPolicy};
-use envoy_types::pb::envoy::config::route::v3::RetryPolicy as ProtoRetryPolicy;
 use envoy_types::pb::envoy::config::route::v3::retry_policy::RetryPriority;
 use envoy_types::pb::envoy::config::route::v3::retry_policy::retry_priority::ConfigType as RetryPriorityConfig;
+use envoy_types::pb::envoy::config::route::v3::{HeaderMatcher, RetryPolicy as ProtoRetryPolicy};
 use envoy_types::pb::envoy::extensions::retry::priority::previous_priorities::v3::PreviousPrioritiesConfig;
 use http::StatusCode;
 use smallvec::SmallVec;
 
+use crate::compile::Context;
 use crate::compile::field::{At, Rejection, fields, is, unpack};
+use crate::compile::header::header_condition;
 use crate::compile::route_action::positive;
+use crate::config::header::HeaderCondition;
 use crate::config::route::{RetryOn, RetryPolicy};
 
 /// Compiles a retry policy; `None` when it never retries.
-pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Option<RetryPolicy>, Rejection> {
+pub(super) fn retry_policy(
+    context: &Context,
+    at: &At<'_>,
+    message: &ProtoRetryPolicy,
+) -> Result<Option<RetryPolicy>, Rejection> {
     fields!(at, message => ProtoRetryPolicy {
         retry_on, num_retries, per_try_timeout, retry_host_predicate, host_selection_retry_max_attempts,
-        retriable_status_codes, retry_back_off, retry_priority;
+        retriable_status_codes, retriable_headers, retriable_request_headers, retry_back_off, retry_priority;
         // Clusters are looked up again for every attempt anyway.
         ignore refresh_cluster_on_retry;
-        refuse per_try_idle_timeout, retry_options_predicates, rate_limited_retry_back_off,
-               retriable_headers, retriable_request_headers
+        refuse per_try_idle_timeout, retry_options_predicates, rate_limited_retry_back_off
     });
     let mut avoid_previous_hosts = false;
     let list = at.field("retry_host_predicate");
@@ -53,6 +59,8 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
     let attempts_per_priority = attempts_per_priority
         .map(|message| priorities(&at.field("retry_priority"), message))
         .transpose()?;
+    let headers = conditions(&at.field("retriable_headers"), retriable_headers)?;
+    let requests = conditions(&at.field("retriable_request_headers"), retriable_request_headers)?;
     let on = self::retry_on(&at.field("retry_on"), retry_on)?;
     let max_retries = num_retries.as_ref().map_or(1, |number| number.value);
     if max_retries == 0 || on == RetryOn::default() {
@@ -73,6 +81,9 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
     Ok(Some(RetryPolicy {
         on,
         status_codes,
+        headers,
+        requests,
+        rate_limited: context.prefixed.rate_limited.clone(),
         max_retries,
         per_try_timeout: positive(&at.field("per_try_timeout"), per_try_timeout.as_ref())?,
         backoff_base,
@@ -81,6 +92,12 @@ pub(super) fn retry_policy(at: &At<'_>, message: &ProtoRetryPolicy) -> Result<Op
         host_selection_attempts: u32::try_from(*host_selection_retry_max_attempts).unwrap_or(1).max(1),
         attempts_per_priority,
     }))
+}
+
+fn conditions(at: &At<'_>, list: &[HeaderMatcher]) -> Result<Box<[HeaderCondition]>, Rejection> {
+    let list = list.iter().enumerate();
+    list.map(|(index, matcher)| header_condition(&at.index(index), matcher))
+        .collect()
 }
 
 /// How many attempts go to the priorities that there are before those that were tried are left out.
@@ -104,6 +121,7 @@ pub(super) const FIXED_WORDS: &str = "5xx,gateway-error,connect-failure,reset";
 /// Compiles what is said of asking a service again, `None` where nothing is; `words` stand in for its own. As in Envoy an
 /// attempt takes as long as the longest pause at most.
 pub(super) fn of_service(
+    context: &Context,
     at: &At<'_>,
     message: Option<&ServiceRetryPolicy>,
     words: Option<&str>,
@@ -142,6 +160,9 @@ pub(super) fn of_service(
     Ok(Some(Box::new(RetryPolicy {
         on,
         status_codes: SmallVec::new(),
+        headers: Box::default(),
+        requests: Box::default(),
+        rate_limited: context.prefixed.rate_limited.clone(),
         max_retries,
         per_try_timeout: Some(longest),
         backoff_base: base,
@@ -169,8 +190,10 @@ fn retry_on(at: &At<'_>, words: &str) -> Result<RetryOn, Rejection> {
             "internal" => on.grpc_internal = true,
             "resource-exhausted" => on.grpc_resource_exhausted = true,
             "unavailable" => on.grpc_unavailable = true,
-            // They only concern what this proxy does not do: HTTP/3 and retriable response headers.
-            "http3-post-connect-failure" | "envoy-ratelimited" | "retriable-headers" => {}
+            "retriable-headers" => on.headers = true,
+            "envoy-ratelimited" => on.rate_limited = true,
+            // It only concerns HTTP/3 to backends, which clusters refuse.
+            "http3-post-connect-failure" => {}
             other => return Err(at.error(format!("{other:?} is not a retry condition"))),
         }
     }

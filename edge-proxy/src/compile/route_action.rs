@@ -107,7 +107,7 @@ fn forward(
         (false, Some(_)) => return Err(at.field("regex_rewrite").error("excludes prefix_rewrite")),
     };
     let retry = match retry_policy.as_ref().or(inherited.retry) {
-        Some(message) => self::retry_policy(&at.field("retry_policy"), message)?.map(Box::new),
+        Some(message) => self::retry_policy(context, &at.field("retry_policy"), message)?.map(Box::new),
         None => None,
     };
     let mirrors = if request_mirror_policies.is_empty() {

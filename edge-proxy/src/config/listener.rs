@@ -347,6 +347,8 @@ pub struct PrefixedHeaders {
     pub upstream_rq_per_try_timeout_ms: HeaderName,
     /// `<prefix>-overloaded`
     pub overloaded: HeaderName,
+    /// `<prefix>-ratelimited`
+    pub rate_limited: HeaderName,
     /// `-degraded`: the host is degraded.
     pub degraded: HeaderName,
     /// `<prefix>-force-trace`

@@ -279,6 +279,12 @@ pub struct RetryPolicy {
     pub on: RetryOn,
     /// Status codes for `retriable-status-codes`.
     pub status_codes: SmallVec<[StatusCode; 4]>,
+    /// Headers of responses for `retriable-headers`; one of them is enough.
+    pub headers: Box<[HeaderCondition]>,
+    /// Only requests that meet one of these are tried again; none means all.
+    pub requests: Box<[HeaderCondition]>,
+    /// The header by which an Envoy behind this proxy says that it has limited a request.
+    pub rate_limited: HeaderName,
     /// Attempts after the first.
     pub max_retries: u32,
     /// Deadline of one attempt.
@@ -315,6 +321,10 @@ pub struct RetryOn {
     pub retriable_4xx: bool,
     /// `retriable-status-codes`
     pub status_codes: bool,
+    /// `retriable-headers`
+    pub headers: bool,
+    /// `envoy-ratelimited`: without it, what was limited further back is never tried again.
+    pub rate_limited: bool,
     /// gRPC `cancelled`
     pub grpc_cancelled: bool,
     /// gRPC `deadline-exceeded`

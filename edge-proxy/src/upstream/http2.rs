@@ -241,6 +241,8 @@ impl Http2Stream {
 pub(crate) fn classify(error: &h2::Error) -> Fault {
     match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) => Fault::RefusedStream,
+        // Streams above the last one that a backend looks at end so (RFC 9113 §6.8); those below it go on.
+        Some(_) if error.is_go_away() && error.is_remote() => Fault::RefusedStream,
         Some(_) if error.is_reset() && error.is_remote() => Fault::RemoteReset,
         Some(_) if error.is_remote() => Fault::ConnectionTermination,
         Some(_) => Fault::ProtocolError,

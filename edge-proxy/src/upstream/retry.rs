@@ -8,16 +8,29 @@ use http::{HeaderMap, StatusCode};
 
 use crate::config::route::{RetryOn, RetryPolicy};
 use crate::fault::{Fault, Retry};
+use crate::message::head::Head;
 use crate::random::Random;
 
 /// Whether a response is worth another attempt.
 pub(crate) fn wants_response(policy: &RetryPolicy, status: StatusCode, headers: &HeaderMap) -> bool {
     let on = policy.on;
+    if headers.contains_key(&policy.rate_limited) {
+        return on.rate_limited;
+    }
     (on.server_error && status.is_server_error())
         || (on.gateway_error && matches!(status.as_u16(), 502..=504))
         || (on.retriable_4xx && status == StatusCode::CONFLICT)
         || (on.status_codes && policy.status_codes.contains(&status))
+        || (on.headers && policy.headers.iter().any(|condition| condition.holds_in(headers)))
         || wants_grpc(on, headers)
+}
+
+/// Whether a request may be tried again at all.
+pub(crate) fn covers(policy: &RetryPolicy, head: &Head) -> bool {
+    policy.requests.is_empty() || {
+        let view = head.view();
+        policy.requests.iter().any(|condition| condition.holds(&view))
+    }
 }
 
 /// A gRPC server that fails at once answers with a head only, which holds the status.
@@ -68,6 +81,9 @@ mod tests {
         RetryPolicy {
             on,
             status_codes: smallvec::smallvec![StatusCode::SERVICE_UNAVAILABLE],
+            headers: Box::default(),
+            requests: Box::default(),
+            rate_limited: http::HeaderName::from_static("x-edge-ratelimited"),
             max_retries: 2,
             per_try_timeout: None,
             backoff_base: Duration::from_millis(25),
@@ -108,6 +124,25 @@ mod tests {
         assert!(wants_response(&policy, StatusCode::OK, &grpc));
         grpc.insert("grpc-status", http::HeaderValue::from_static("13"));
         assert!(!wants_response(&policy, StatusCode::OK, &grpc));
+    }
+
+    #[test]
+    fn what_was_limited_further_back_is_tried_again_only_where_that_is_said() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-edge-ratelimited", http::HeaderValue::from_static("true"));
+        let mut policy = policy(RetryOn {
+            server_error: true,
+            status_codes: true,
+            ..RetryOn::default()
+        });
+        assert!(!wants_response(&policy, StatusCode::SERVICE_UNAVAILABLE, &headers));
+        policy.on.rate_limited = true;
+        assert!(wants_response(&policy, StatusCode::TOO_MANY_REQUESTS, &headers));
+        assert!(!wants_response(
+            &policy,
+            StatusCode::TOO_MANY_REQUESTS,
+            &HeaderMap::new()
+        ));
     }
 
     #[test]

@@ -4,14 +4,18 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use edge_proxy::config::cluster::UpstreamProtocol;
+use edge_proxy::config::route::RetryOn;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{mpsc, watch};
 
+use crate::resilience::retry;
+use crate::support::frames::{GOAWAY, HEADERS, Raw, SETTINGS, frame};
 use crate::support::{Config, Proxy, catch_all, cluster, entry, forward, get, run, snapshot, table};
 
 /// A stream of a backend that was answered with a head, for the test to go on with.
@@ -160,5 +164,78 @@ fn connections_that_leave_get_nothing_new_however_many_they_are() {
             stream.answer.send_data(Bytes::new(), true).unwrap();
             response.collect().await.unwrap();
         }
+    });
+}
+
+/// A backend that leaves with its second stream, which it doesn't look at; each stream that it does look at is told.
+async fn leaving() -> (SocketAddr, UnboundedReceiver<u32>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, looked_at) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        // END_STREAM and END_HEADERS, and `:status: 200` of the static table (RFC 7541 appendix A).
+        let answer = |stream| frame(HEADERS, 5, stream, &[0x88]);
+        let mut first = Raw(accept(&listener).await);
+        let (one, _) = first.next_of(HEADERS).await;
+        sender.send(one).unwrap();
+        first.next_of(HEADERS).await;
+        first
+            .send(&frame(GOAWAY, 0, 0, &[one.to_be_bytes(), [0; 4]].concat()))
+            .await;
+        let mut second = Raw(accept(&listener).await);
+        let (again, _) = second.next_of(HEADERS).await;
+        sender.send(again).unwrap();
+        second.send(&answer(again)).await;
+        first.send(&answer(one)).await;
+        // Until the proxy is gone.
+        while second.next().await.is_some() {}
+    });
+    (address, looked_at)
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await.unwrap();
+    let mut raw = Raw(stream);
+    raw.send(&frame(SETTINGS, 0, 0, &[])).await;
+    raw.0
+}
+
+/// RFC 9113 §6.8: a backend hasn't looked at streams above the last one that its GOAWAY names.
+#[test]
+fn streams_that_a_leaving_backend_has_not_looked_at_are_refused_ones() {
+    run(async {
+        let (address, mut looked_at) = leaving().await;
+        let mut h2c = cluster(0);
+        h2c.protocol = UpstreamProtocol::Http2;
+        let mut settings = forward(0);
+        settings.retry = retry(
+            RetryOn {
+                refused_stream: true,
+                ..RetryOn::default()
+            },
+            1,
+        );
+        let proxy = Proxy::start(Config {
+            snapshot: snapshot(
+                table("*", vec![catch_all(settings)]),
+                vec![entry(0, h2c, &[address])],
+                |_| {},
+            ),
+            workers: 1,
+        });
+        let mut first = proxy.http1().await;
+        let one = async {
+            let reply = first.0.send_request(get("h", "/")).await.unwrap();
+            reply.status()
+        };
+        let two = async {
+            looked_at.recv().await.unwrap();
+            ask(&proxy).await.status()
+        };
+        let (one, two) = tokio::join!(one, two);
+        assert_eq!((one.as_u16(), two.as_u16()), (200, 200));
+        assert_eq!(looked_at.recv().await, Some(1));
     });
 }

@@ -8,22 +8,26 @@ use std::time::Duration;
 use bytes::Bytes;
 use edge_proxy::config::ClusterId;
 use edge_proxy::config::cluster::{Balancing, CircuitLimits, LbPolicy, UpstreamProtocol};
+use edge_proxy::config::header::{HeaderCondition, HeaderField, HeaderTest, StringCondition};
 use edge_proxy::config::route::{Fraction, Mirror, RetryOn, RetryPolicy};
 use edge_proxy::stats::WorkerIndex;
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
-    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, get, nobody, run, simple, snapshot, table,
-    until, with_forward,
+    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, get, http2, nobody, run, simple, snapshot,
+    table, until, with_forward,
 };
 
-fn retry(on: RetryOn, max_retries: u32) -> Option<Box<RetryPolicy>> {
+pub(crate) fn retry(on: RetryOn, max_retries: u32) -> Option<Box<RetryPolicy>> {
     Some(Box::new(RetryPolicy {
         on,
         status_codes: [StatusCode::SERVICE_UNAVAILABLE].into_iter().collect(),
+        headers: Box::default(),
+        requests: Box::default(),
+        rate_limited: HeaderName::from_static("x-edge-ratelimited"),
         max_retries,
         per_try_timeout: None,
         backoff_base: Duration::from_millis(1),
@@ -234,6 +238,65 @@ fn statuses_are_retried_until_the_retries_are_used_up() {
         let reply = client.get("h", "/").await;
         assert_eq!((reply.status, reply.text()), (503, "try 4"));
         assert_eq!(count.load(Ordering::SeqCst), 5);
+    });
+}
+
+fn named(name: &'static str, value: &str) -> Box<[HeaderCondition]> {
+    Box::new([HeaderCondition {
+        field: HeaderField::Named(HeaderName::from_static(name)),
+        test: HeaderTest::Value(StringCondition::Exact(value.into())),
+        invert: false,
+        missing_as_empty: false,
+    }])
+}
+
+#[test]
+fn headers_of_responses_and_of_requests_decide_what_is_retried() {
+    run(async {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&count);
+        let backend = Backend::start(Speaks::Http1, move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            Response::builder()
+                .header("x-again", "yes")
+                .body(Full::from("a"))
+                .unwrap()
+        })
+        .await;
+        let mut settings = forward(0);
+        settings.retry = retry(
+            RetryOn {
+                headers: true,
+                ..RetryOn::default()
+            },
+            2,
+        );
+        let policy = settings.retry.as_mut().unwrap();
+        policy.headers = named("x-again", "yes");
+        policy.requests = named("x-try", "hard");
+        let proxy = Proxy::start(with_forward(backend.address, settings));
+        assert_eq!(proxy.get("h", "/").await.status, 200);
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+        let mut hard = get("h", "/");
+        hard.headers_mut().insert("x-try", "hard".parse().unwrap());
+        let reply = proxy.http1().await.0.send_request(hard).await.unwrap();
+        assert_eq!(reply.status(), 200);
+        assert_eq!(count.load(Ordering::SeqCst), 4);
+    });
+}
+
+/// RFC 9113 §8.2.2: such a field would make the response malformed, and cost the client all of it.
+#[test]
+fn trailers_about_a_connection_stay_on_it() {
+    run(async {
+        const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n\
+            1\r\na\r\n0\r\nconnection: close\r\nproxy-connection: close\r\nx-sum: 1\r\n\r\n";
+        let proxy = Proxy::start(simple(raw(ANSWER).await));
+        let mut client = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
+        let request = Request::get("http://h/").body(Full::<Bytes>::default()).unwrap();
+        let whole = client.send_request(request).await.unwrap().collect().await.unwrap();
+        let trailers = whole.trailers().unwrap();
+        assert_eq!((trailers.len(), &trailers["x-sum"]), (1, &"1".parse().unwrap()));
     });
 }
 

@@ -118,7 +118,7 @@ fn call(at: &At<'_>, message: &GrpcService, context: &mut Context) -> Result<Ask
     };
     let at_timeout = at.field("timeout");
     let timeout = deadline(&at_timeout, timeout.as_ref(), Some(Duration::from_millis(200)))?;
-    let retry = retry::of_service(at, retry_policy.as_ref(), None)?;
+    let retry = retry::of_service(context, at, retry_policy.as_ref(), None)?;
     let at = at.field("envoy_grpc");
     fields!(at, target => EnvoyGrpc {
         cluster_name, authority; ignore max_receive_message_length; refuse retry_policy, skip_envoy_headers
@@ -173,7 +173,7 @@ fn request(at: &At<'_>, message: &HttpService, context: &mut Context) -> Result<
         cluster: ClusterId(context.clusters.intern(cluster)),
         authority: HeaderValue::from_str(authority).map_err(|_| at_uri.field("uri").error("has no host"))?,
         timeout: deadline(&at_uri.field("timeout"), timeout.as_ref(), None)?,
-        retry: retry::of_service(at, retry_policy.as_ref(), None)?,
+        retry: retry::of_service(context, at, retry_policy.as_ref(), None)?,
         form: AuthorizerForm::Request {
             path: if path_override.is_empty() {
                 AuthorizerPath::Behind(path_prefix.as_str().into())

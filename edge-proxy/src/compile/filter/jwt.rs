@@ -190,7 +190,7 @@ fn remote(at: &At<'_>, message: &RemoteJwks, context: &mut Context) -> Result<Re
         target.unwrap_or_else(|| PathAndQuery::from_static("/")),
     );
     keys.timeout = deadline(&at_uri.field("timeout"), timeout.as_ref(), None)?;
-    keys.retry = retry::of_service(at, retry_policy.as_ref(), Some(retry::FIXED_WORDS))?;
+    keys.retry = retry::of_service(context, at, retry_policy.as_ref(), Some(retry::FIXED_WORDS))?;
     if let Some(kept) = cache_duration {
         keys.kept = duration(&at.field("cache_duration"), kept)?;
     }

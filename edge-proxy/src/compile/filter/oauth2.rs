@@ -89,7 +89,7 @@ fn login(at: &At<'_>, message: &OAuth2Config, context: &mut Context) -> Result<L
         (false, true) => Authorized::Client,
         (false, false) => Authorized::Nobody,
     };
-    tokens.retry = retry::of_service(at, retry_policy.as_ref(), Some(retry::FIXED_WORDS))?;
+    tokens.retry = retry::of_service(context, at, retry_policy.as_ref(), Some(retry::FIXED_WORDS))?;
     let seconds = |field: &str, value: &Option<ProtoDuration>, usual| seconds(&at.field(field), value.as_ref(), usual);
     // Envoy's times where none are said.
     tokens.usual_lifetime = seconds("default_expires_in", default_expires_in, 0)?;

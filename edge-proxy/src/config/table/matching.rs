@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use http::Method;
+use http::{HeaderMap, HeaderName, Method};
 
 use crate::config::header::{HeaderCondition, HeaderField, HeaderTest};
 use crate::config::route::{CookieCondition, PathCondition, QueryCondition, Route};
@@ -71,7 +71,19 @@ impl Route {
 impl HeaderCondition {
     /// Whether the condition holds for a request.
     pub fn holds(&self, request: &RequestView<'_>) -> bool {
-        let value = value_of(&self.field, request);
+        self.holds_for(value_of(&self.field, request))
+    }
+
+    /// Whether the condition holds for the fields of a response.
+    pub fn holds_in(&self, fields: &HeaderMap) -> bool {
+        self.holds_for(match &self.field {
+            HeaderField::Named(name) => joined(fields, name),
+            // Only requests have those.
+            _ => None,
+        })
+    }
+
+    fn holds_for(&self, value: Option<Cow<'_, str>>) -> bool {
         let value = if self.missing_as_empty {
             Some(value.unwrap_or(Cow::Borrowed("")))
         } else {
@@ -100,20 +112,23 @@ pub fn value_of<'a>(field: &HeaderField, request: &RequestView<'a>) -> Option<Co
         HeaderField::Path => Some(Cow::Borrowed(request.path_and_query)),
         HeaderField::Authority => Some(Cow::Borrowed(request.authority)),
         HeaderField::Scheme => Some(Cow::Borrowed(request.scheme)),
-        HeaderField::Named(name) => {
-            let mut values = request.headers.get_all(name).iter();
-            let first = String::from_utf8_lossy(values.next()?.as_bytes());
-            let Some(second) = values.next() else {
-                return Some(first);
-            };
-            let mut joined = first.into_owned();
-            for value in std::iter::once(second).chain(values) {
-                joined.push(',');
-                joined.push_str(&String::from_utf8_lossy(value.as_bytes()));
-            }
-            Some(Cow::Owned(joined))
-        }
+        HeaderField::Named(name) => joined(request.headers, name),
     }
+}
+
+/// All values of a header, with `,` between.
+fn joined<'a>(fields: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, str>> {
+    let mut values = fields.get_all(name).iter();
+    let first = String::from_utf8_lossy(values.next()?.as_bytes());
+    let Some(second) = values.next() else {
+        return Some(first);
+    };
+    let mut joined = first.into_owned();
+    for value in std::iter::once(second).chain(values) {
+        joined.push(',');
+        joined.push_str(&String::from_utf8_lossy(value.as_bytes()));
+    }
+    Some(Cow::Owned(joined))
 }
 
 pub(super) fn query_holds(condition: &QueryCondition, query: Option<&str>) -> bool {

@@ -154,6 +154,8 @@ enum Stage {
     Content,
     /// The end is queued.
     Flushing,
+    /// The end can't be sent.
+    Failed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +188,10 @@ impl Pump {
                 }
             } else if self.stage == Stage::Flushing {
                 return self.poll_written(cx);
+            } else if self.stage == Stage::Failed {
+                // It must not look complete. (Nothing happens to a closed stream.)
+                self.send.send_reset(Reason::INTERNAL_ERROR);
+                return Poll::Ready(());
             } else {
                 if self.share.poll_room(cx).is_pending() {
                     if self.has_progressed(0) {
@@ -271,16 +277,25 @@ impl Pump {
     }
 
     fn end(&mut self, trailers: Option<HeaderMap>) {
-        if self.stage == Stage::Flushing {
+        if self.stage != Stage::Content {
             return;
         }
         self.send.reserve_capacity(0);
-        // An error means that the stream is closed, which shows when it is polled.
-        let _ = match trailers {
-            Some(trailers) => self.send.send_trailers(trailers),
+        let sent = match trailers {
+            Some(mut trailers) => {
+                remove_connection_fields(&mut trailers);
+                trailers.remove(header::TE);
+                self.send.send_trailers(trailers)
+            }
             None => self.send.send_data(Counted::nothing(), true),
         };
-        self.stage = Stage::Flushing;
+        self.stage = match sent {
+            Ok(()) => Stage::Flushing,
+            Err(error) => {
+                tracing::debug!(%error, "the end of a response can't be sent");
+                Stage::Failed
+            }
+        };
     }
 
     fn poll_written(&mut self, cx: &Context<'_>) -> Poll<()> {

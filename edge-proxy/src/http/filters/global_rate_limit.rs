@@ -35,8 +35,6 @@ mod headers;
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-const RATE_LIMITED: HeaderName = HeaderName::from_static("x-envoy-ratelimited");
-
 /// The limits of a route on one request.
 #[derive(Debug)]
 pub(super) struct Counted<'a> {
@@ -146,7 +144,8 @@ impl<'a> Counted<'a> {
     fn follow(&mut self, rules: &[&GlobalRule], said: RateLimitResponse, arrived: &mut Arrived<'_>) -> Flow {
         let is_over = said.overall_code == Code::OverLimit as i32;
         if is_over && self.service.marks {
-            self.fields.insert(RATE_LIMITED, HeaderValue::from_static("true"));
+            let name = &arrived.exchange.connection.manager().prefixed.rate_limited;
+            self.fields.insert(name.clone(), HeaderValue::from_static("true"));
         }
         let told: Vec<bool> = rules
             .iter()

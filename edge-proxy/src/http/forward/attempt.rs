@@ -28,7 +28,8 @@ use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, report,
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Box<Head>, mut source: Source) -> Response<ResponseBody> {
-        let Some(policy) = self.settings.retry.as_deref().filter(|policy| policy.max_retries > 0) else {
+        let retry = self.settings.retry.as_deref();
+        let Some(policy) = retry.filter(|policy| policy.max_retries > 0 && retry::covers(policy, &head)) else {
             let keep = self.templates_need_head().then(|| head.clone());
             return match self.attempt(head, &mut source, 1).await {
                 Ok(answer) => respond::respond(self, answer, keep.as_deref(), 1).await,
