@@ -320,9 +320,15 @@ impl Connection {
             *waker = Some(cx.waker().clone());
         }
         drop(waker);
-        match self.timer.poll_expired(cx) {
-            Poll::Pending => Command::Serve,
-            Poll::Ready(kind) => self.expire(kind),
+        loop {
+            match self.timer.poll_expired(cx) {
+                Poll::Pending => return Command::Serve,
+                Poll::Ready(kind) => match self.expire(kind) {
+                    // Another deadline may hold now.
+                    Command::Serve => {}
+                    command => return command,
+                },
+            }
         }
     }
 
@@ -332,8 +338,9 @@ impl Connection {
         match kind {
             Kind::Lifetime => {
                 cells.downstream_cx_max_duration_reached.inc();
-                self.tell()
+                self.grow_old()
             }
+            Kind::Drain if self.protocol != Protocol::Http2 => self.tell(),
             Kind::Drain => Command::Refuse,
             Kind::Request => {
                 cells.downstream_rq_header_timeout.inc();
@@ -344,6 +351,20 @@ impl Connection {
                 self.tell()
             }
         }
+    }
+
+    /// A client of HTTP/1 hears of it with its next response, and where nobody waits for that it has the drain time for it.
+    fn grow_old(&self) -> Command {
+        if self.protocol == Protocol::Http2 {
+            return self.tell();
+        }
+        self.discourage();
+        let manager = self.manager();
+        if !manager.http1.old_ones_wait {
+            let now = self.worker.clock.now();
+            self.timer.set(Kind::Drain, now, Some(manager.timeouts.drain));
+        }
+        Command::Serve
     }
 
     /// The driver hears that the connection is to end. A client that is told so over HTTP/2 has the drain time to take

@@ -20,6 +20,7 @@ pub(crate) fn head(path: &'static str, authority: &HeaderValue) -> Head {
         headers,
         random: 0,
         client: None,
+        spelling: None,
     }
 }
 

@@ -11,8 +11,8 @@ use envoy_types::pb::envoy::config::cluster::v3::{
     CircuitBreakers, Cluster as ProtoCluster, OutlierDetection as ProtoOutliers, UpstreamConnectionOptions,
 };
 use envoy_types::pb::envoy::config::core::v3::{
-    BindConfig, HealthCheck as ProtoCheck, Http2ProtocolOptions, HttpProtocolOptions as CommonHttpOptions,
-    UpstreamHttpProtocolOptions,
+    BindConfig, HealthCheck as ProtoCheck, Http1ProtocolOptions, Http2ProtocolOptions,
+    HttpProtocolOptions as CommonHttpOptions, UpstreamHttpProtocolOptions,
 };
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
@@ -161,6 +161,15 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
     })
 }
 
+/// Options of HTTP/1 have no effect on what is sent to hosts.
+fn http1(at: &At<'_>, options: Option<&Http1ProtocolOptions>) -> Result<(), Rejection> {
+    match protocol::http1(at, options)?.keeps_names {
+        // It is about the responses of its hosts.
+        true => Err(at.unsupported("header_key_format")),
+        false => Ok(()),
+    }
+}
+
 fn misplaced_credential(at: &At<'_>) -> Rejection {
     let at = at.field("typed_extension_protocol_options");
     let at = at.field(HTTP_OPTIONS);
@@ -297,7 +306,7 @@ impl HttpOptions {
                 (false, true) => return Err(at.unsupported("auto_san_validation")),
             };
         }
-        let http1 = |options: Option<&_>| protocol::http1(&at.field("http_protocol_options"), options);
+        let http1 = |options: Option<&_>| http1(&at.field("http_protocol_options"), options);
         let http2 = |options: Option<&_>| protocol::http2(&at.field("http2_protocol_options"), options);
         self.protocol = match upstream_protocol_options {
             Some(UpstreamProtocolOptions::ExplicitHttpConfig(explicit)) => match &explicit.protocol_config {

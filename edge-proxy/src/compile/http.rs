@@ -44,16 +44,15 @@ pub(super) fn manager(
         codec_type, stat_prefix, http_filters, common_http_protocol_options, http_protocol_options,
         http2_protocol_options, server_name, server_header_transformation, scheme_header_transformation,
         max_request_headers_kb, stream_idle_timeout, request_timeout, request_headers_timeout, drain_timeout,
-        delayed_close_timeout, stream_flush_timeout, via,
+        delayed_close_timeout, stream_flush_timeout, via, http1_safe_max_connection_duration,
         generate_request_id, preserve_external_request_id, always_set_request_id_in_response,
         forward_client_cert_details, set_current_client_cert_details, upgrade_configs, normalize_path, merge_slashes, path_with_escaped_slashes_action,
         strip_matching_host_port, strip_trailing_host_dot, route_specifier, strip_port_mode, access_log,
         access_log_options, early_header_mutation_extensions, tracing, request_id_extension;
         // Read in client_address.rs; observation, HTTP/3, and what only shapes Envoy's own codecs.
         ignore use_remote_address, xff_num_trusted_hops, internal_address_config, skip_xff_append,
-               original_ip_detection_extensions, http1_safe_max_connection_duration, http3_protocol_options,
-               drain_timeout_jitter, stream_error_on_invalid_http_message, append_local_overload,
-               add_proxy_protocol_connection_state;
+               original_ip_detection_extensions, http3_protocol_options, drain_timeout_jitter,
+               stream_error_on_invalid_http_message, append_local_overload, add_proxy_protocol_connection_state;
         refuse proxy_100_continue, access_log_flush_interval, flush_access_log_on_new_request, add_user_agent,
                forward_client_cert_matcher,
                represent_ipv4_remote_address_as_ipv4_mapped_ipv6, local_reply_config, path_normalization_options,
@@ -64,6 +63,8 @@ pub(super) fn manager(
         common_http_protocol_options.as_ref(),
     )?;
     let (filters, router) = filter::chain(&at.field("http_filters"), http_filters, context)?;
+    let mut http1 = protocol::http1(&at.field("http_protocol_options"), http_protocol_options.as_ref())?;
+    http1.old_ones_wait = *http1_safe_max_connection_duration;
     let details = set_current_client_cert_details.as_ref();
     let timeouts = timeouts(
         at,
@@ -81,10 +82,7 @@ pub(super) fn manager(
         filters,
         router,
         prefixed: context.prefixed.clone(),
-        early_edits: early_edits(
-            &at.field("early_header_mutation_extensions"),
-            early_header_mutation_extensions,
-        )?,
+        early_edits: early_edits(at, early_header_mutation_extensions)?,
         client_address: client_address::client_address(at, message)?,
         server_header: server_header(at, server_name, *server_header_transformation)?,
         via: self::via(at, via)?,
@@ -105,7 +103,7 @@ pub(super) fn manager(
         strip_trailing_host_dot: *strip_trailing_host_dot,
         max_request_headers_bytes: number(max_request_headers_kb.as_ref()).unwrap_or(60) as usize * 1024,
         max_request_headers: common.max_headers,
-        http1: protocol::http1(&at.field("http_protocol_options"), http_protocol_options.as_ref())?,
+        http1,
         http2: protocol::http2(&at.field("http2_protocol_options"), http2_protocol_options.as_ref())?,
         timeouts,
         max_requests_per_connection: common.max_requests_per_connection,
@@ -176,9 +174,10 @@ fn traces_in_ids(at: &At<'_>, message: Option<&RequestIdExtension>) -> Result<Tr
 
 /// Edits before anything else looks at a request.
 fn early_edits(at: &At<'_>, list: &[TypedExtensionConfig]) -> Result<HeaderSteps, Rejection> {
+    let at_list = at.field("early_header_mutation_extensions");
     let mut steps = Vec::new();
     for (index, extension) in list.iter().enumerate() {
-        let at = at.index(index);
+        let at = at_list.index(index);
         let at = at.field("typed_config");
         let Some(config) = &extension.typed_config else {
             return Err(at.error("is required"));

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use envoy_types::pb::envoy::config::core::v3::http1_protocol_options::HeaderKeyFormat;
+use envoy_types::pb::envoy::config::core::v3::http1_protocol_options::header_key_format::HeaderFormat;
 use envoy_types::pb::envoy::config::core::v3::{
     Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions, KeepaliveSettings,
 };
+use envoy_types::pb::envoy::extensions::http::header_formatters::preserve_case::v3::PreserveCaseFormatterConfig;
+use envoy_types::pb::envoy::extensions::http::header_formatters::preserve_case::v3::preserve_case_formatter_config::FormatterTypeOnEnvoyHeaders;
 use http::HeaderValue;
 
-use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number};
+use crate::compile::field::{At, Rejection, deadline, duration_or, fields, number, unpack};
+use crate::compile::header::string_condition;
 use crate::config::listener::{Http1Options, Http2Options, UnderscoreAction};
 
 /// The version-independent options.
@@ -59,11 +64,11 @@ pub(super) fn http1(at: &At<'_>, message: Option<&Http1ProtocolOptions>) -> Resu
         return Ok(Http1Options::default());
     };
     fields!(at, message => Http1ProtocolOptions {
-        accept_http_10, default_host_for_http_10, enable_trailers, allow_custom_methods;
+        accept_http_10, default_host_for_http_10, enable_trailers, allow_custom_methods, header_key_format,
+        ignore_http_11_upgrade;
         // Absolute URLs are always taken (RFC 9112 §3.2.2); parser choices are Envoy's own.
-        ignore allow_absolute_url, use_balsa_parser, ignore_http_11_upgrade,
-               override_stream_error_on_invalid_http_message;
-        refuse header_key_format, allow_chunked_length, send_fully_qualified_url
+        ignore allow_absolute_url, use_balsa_parser, override_stream_error_on_invalid_http_message;
+        refuse allow_chunked_length, send_fully_qualified_url
     });
     let default_host = default_host_for_http_10.as_str();
     let default_host = (!default_host.is_empty()).then(|| HeaderValue::from_str(default_host));
@@ -74,7 +79,41 @@ pub(super) fn http1(at: &At<'_>, message: Option<&Http1ProtocolOptions>) -> Resu
             .map_err(|_| at.field("default_host_for_http_10").error("is not a host"))?,
         enable_trailers: *enable_trailers,
         allow_custom_methods: *allow_custom_methods,
+        keeps_names: match header_key_format {
+            None => false,
+            Some(format) => keeps_names(&at.field("header_key_format"), format)?,
+        },
+        ignored_upgrades: {
+            let at = at.field("ignore_http_11_upgrade");
+            let list = ignore_http_11_upgrade.iter().enumerate();
+            list.map(|(index, matcher)| string_condition(&at.index(index), matcher))
+                .collect::<Result<_, _>>()?
+        },
+        old_ones_wait: false,
     })
+}
+
+/// Whether names of fields go on as they were written.
+fn keeps_names(at: &At<'_>, message: &HeaderKeyFormat) -> Result<bool, Rejection> {
+    let Some(HeaderFormat::StatefulFormatter(extension)) = &message.header_format else {
+        return Err(at.error("only a stateful formatter is supported by this proxy"));
+    };
+    let at = at.field("stateful_formatter");
+    let at = at.field("typed_config");
+    let Some(config) = &extension.typed_config else {
+        return Err(at.error("is required"));
+    };
+    let message: PreserveCaseFormatterConfig = unpack(&at, config)?;
+    fields!(&at, &message => PreserveCaseFormatterConfig {
+        formatter_type_on_envoy_headers;
+        // Phrases of responses are never passed on.
+        ignore forward_reason_phrase;
+        refuse
+    });
+    if *formatter_type_on_envoy_headers != FormatterTypeOnEnvoyHeaders::Default as i32 {
+        return Err(at.unsupported("formatter_type_on_envoy_headers"));
+    }
+    Ok(true)
 }
 
 /// Compiles HTTP/2 options.

@@ -16,6 +16,7 @@ use crate::config::access_log::AccessLogs;
 use crate::config::connection_limit::ConnectionLimit;
 use crate::config::filter::HttpFilters;
 use crate::config::header::HeaderSteps;
+pub use crate::config::protocol::{Http1Options, Http2Options};
 use crate::config::request_id::RequestId;
 use crate::config::socket::SocketOptions;
 use crate::config::stream::{TcpProxy, UdpProxy};
@@ -491,34 +492,6 @@ pub enum StripPort {
     Matching,
     /// Any port.
     Any,
-}
-
-/// HTTP/1 settings of the downstream side.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Http1Options {
-    /// Serve HTTP/1.0.
-    pub accept_http_10: bool,
-    /// Whom requests of HTTP/1.0 are for that don't say it.
-    pub default_host: Option<HeaderValue>,
-    /// Pass trailers on.
-    pub enable_trailers: bool,
-    /// Take methods that nobody knows.
-    pub allow_custom_methods: bool,
-}
-
-/// HTTP/2 settings, downstream or upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Http2Options {
-    /// Concurrent streams.
-    pub max_concurrent_streams: u32,
-    /// Flow control window of a stream, bytes.
-    pub initial_stream_window: u32,
-    /// Flow control window of the connection, bytes.
-    pub initial_connection_window: u32,
-    /// Ping interval and timeout.
-    pub keepalive: Option<(Duration, Duration)>,
-    /// RFC 8441 extended CONNECT.
-    pub allow_connect: bool,
 }
 
 /// Deadlines on the downstream side; `None` is no deadline.

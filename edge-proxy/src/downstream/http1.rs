@@ -19,10 +19,11 @@ use crate::connection::{Command, Connection};
 use crate::fault::Fault;
 use crate::http::egress::{self, Echo};
 use crate::http::exchange::Exchange;
+use crate::http::ingress::Spelled;
 use crate::http::local_reply::{self, Audience};
 use crate::http::tunnel::Tunnel;
 use crate::http1::Malformed;
-use crate::http1::head::{Limits, RequestHead, Unfinished};
+use crate::http1::head::{Limits, Names, RequestHead, Unfinished};
 use crate::http1::inbound::Inbound;
 use crate::message::incoming::Incoming;
 use crate::transport::Transport;
@@ -80,6 +81,10 @@ async fn next_head(connection: &Rc<Connection>, inbound: &Rc<Inbound>) -> Option
     let limits = Limits {
         bytes: manager.max_request_headers_bytes,
         fields: manager.max_request_headers,
+        names: match manager.http1.keeps_names {
+            true => Names::AsWritten,
+            false => Names::Lowered,
+        },
     };
     let mut unfinished = Unfinished::default();
     poll_fn(|cx| match connection.poll_command(cx) {
@@ -126,6 +131,7 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
         framing,
         keep_alive,
         expects_continue,
+        spelling,
     } = head;
     let mut asked = Asked {
         method: method.clone(),
@@ -140,6 +146,9 @@ async fn exchange(connection: &Rc<Connection>, inbound: &Rc<Inbound>, head: Requ
     parts.uri = uri;
     parts.version = version;
     parts.headers = headers;
+    if let Some(spelling) = spelling {
+        parts.extensions.insert(Spelled(spelling));
+    }
     let exchange = Exchange::begin(connection);
     // In memory of its own, which a connection that waits for its next request does not keep.
     let mut serving = Box::pin(crate::http::serve(Rc::clone(&exchange), parts, body));

@@ -7,6 +7,8 @@
 //! Smuggling (RFC 9112 §6.3): the message was framed by the codec before it comes here; fields about its framing are
 //! removed, and the codec towards the backend frames it anew.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -14,11 +16,13 @@ use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
+use crate::config::header::StringCondition;
 use crate::config::listener::{Http1Options, PrefixedHeaders, StripPort, UnderscoreAction};
 use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};
 use crate::http::path::{Normalized, normalize};
+use crate::http1::head::Spelling;
 use crate::message::head::{Head, NotATarget};
 
 mod client;
@@ -29,6 +33,10 @@ pub(crate) use client::{X_REQUEST_ID, forwarded};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// How the client wrote names of fields, among what a codec says of a request.
+#[derive(Clone)]
+pub(crate) struct Spelled(pub(crate) Arc<Spelling>);
 
 /// Why a request goes no further.
 #[derive(Debug, PartialEq, Eq)]
@@ -122,9 +130,10 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         uri,
         version,
         headers,
-        extensions,
+        mut extensions,
         ..
     } = parts;
+    let spelling = extensions.remove::<Spelled>();
     let uri = uri.into_parts();
     let scheme = uri.scheme;
     let mut head = Box::new(Head {
@@ -135,6 +144,7 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         headers,
         random: connection.worker.random.next(),
         client: None,
+        spelling: spelling.map(|spelling| spelling.0),
     });
     let mut seen = scan(&head.headers, prefix_of(&manager.prefixed));
     let mut notes = Notes {
@@ -156,7 +166,14 @@ pub(crate) fn admit(connection: &Connection, parts: Parts) -> (Box<Head>, Result
         notes.prefixed = seen.prefixed;
     }
     let checked = checked
-        .and_then(|()| note_upgrade(&mut head, &mut notes, &seen, extended))
+        .and_then(|()| {
+            note_upgrade(
+                &mut head,
+                &mut notes,
+                (&seen, &manager.http1.ignored_upgrades),
+                extended,
+            )
+        })
         .and_then(|()| remove_hop_by_hop(&mut head.headers, &seen, &mut notes));
     if let Err(fault) = checked {
         return (head, Err(fault.into()));
@@ -340,7 +357,7 @@ fn treat_underscores(connection: &Connection, headers: &mut HeaderMap, seen: &Se
 fn note_upgrade(
     head: &mut Head,
     notes: &mut Notes,
-    seen: &Seen,
+    (seen, ignored): (&Seen, &[StringCondition]),
     extended: Option<&ExtendedProtocol>,
 ) -> Result<(), Fault> {
     if let Some(protocol) = extended {
@@ -355,12 +372,16 @@ fn note_upgrade(
     if !seen.upgrade || !seen.connection || !lists_token(&head.headers, &header::CONNECTION, "upgrade") {
         return Ok(());
     }
-    let Some(protocol) = head.headers.get(header::UPGRADE).and_then(|value| value.to_str().ok()) else {
+    let Some(protocols) = head.headers.get(header::UPGRADE).and_then(|value| value.to_str().ok()) else {
         return Ok(());
     };
     // Upgrading to HTTP/2 in cleartext is obsolete (RFC 9113 §3.1): the request is served as HTTP/1.1.
-    if !protocol.eq_ignore_ascii_case("h2c") {
-        notes.upgrade = Some(protocol.to_ascii_lowercase().into());
+    let is_wanted = |protocol: &&str| {
+        !protocol.eq_ignore_ascii_case("h2c") && !ignored.iter().any(|condition| condition.matches(protocol))
+    };
+    let wanted: Vec<&str> = protocols.split(',').map(str::trim).filter(is_wanted).collect();
+    if !wanted.is_empty() {
+        notes.upgrade = Some(wanted.join(",").to_ascii_lowercase().into());
     }
     Ok(())
 }

@@ -107,6 +107,7 @@ mod tests {
             headers: HeaderMap::new(),
             random: 0,
             client: None,
+            spelling: None,
         }
     }
 

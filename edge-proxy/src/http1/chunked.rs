@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
 use crate::http1::Malformed;
-use crate::http1::head::{self, Limits};
+use crate::http1::head::{self, Limits, Names};
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +18,7 @@ const MAX_SIZE_DIGITS: u8 = 15;
 /// All extensions of a body together; they are read and forgotten (RFC 9112 §7.1.1).
 const MAX_EXTENSIONS: u32 = 16 * 1024;
 const TRAILERS: Limits = Limits {
+    names: Names::Lowered,
     bytes: 16 * 1024,
     fields: 64,
 };

@@ -21,7 +21,7 @@ use crate::http1::body::Decoder;
 use crate::http1::buffers::{Buffers, LARGE_READ, READ, room_for};
 use crate::http1::chunked::Step;
 use crate::http1::encode::{self, BodyEncoder, OutgoingHead, Outlet};
-use crate::http1::head::{self, Limits, ResponseHead, Unfinished};
+use crate::http1::head::{self, Limits, Names, ResponseHead, Unfinished};
 use crate::http1::{Failure, Malformed};
 use crate::transport::Transport;
 
@@ -30,6 +30,7 @@ mod tests;
 
 /// Heads of responses are not limited by configuration. As many fields as are read without heap memory.
 const LIMITS: Limits = Limits {
+    names: Names::Lowered,
     bytes: 256 * 1024,
     fields: 100,
 };

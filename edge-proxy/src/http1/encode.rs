@@ -13,6 +13,7 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
 use tokio::io::AsyncWrite;
 
+use crate::http1::head::Spelling;
 use crate::transport::Transport;
 
 #[cfg(test)]
@@ -40,6 +41,12 @@ pub(crate) enum BodyEncoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrongLength;
 
+/// A name as it was written, or else in small letters.
+fn spelled<'a>(name: &'a header::HeaderName, spelling: Option<&'a Spelling>) -> &'a [u8] {
+    let written = spelling.and_then(|spelling| spelling.get(name));
+    written.map_or(name.as_str().as_bytes(), |written| written)
+}
+
 fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
@@ -62,22 +69,28 @@ fn number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-fn framing(out: &mut Vec<u8>, encoder: BodyEncoder) {
+fn framing(out: &mut Vec<u8>, encoder: BodyEncoder, spelling: Option<&Spelling>) {
     match encoder {
         BodyEncoder::Length(length) => {
-            out.extend_from_slice(b"content-length: ");
+            out.extend_from_slice(spelled(&header::CONTENT_LENGTH, spelling));
+            out.extend_from_slice(b": ");
             number(out, length);
             out.extend_from_slice(b"\r\n");
         }
-        BodyEncoder::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        BodyEncoder::Chunked => field(out, spelled(&header::TRANSFER_ENCODING, spelling), b"chunked"),
         BodyEncoder::Absent | BodyEncoder::UntilClose => {}
     }
 }
 
-fn fields(out: &mut Vec<u8>, headers: &HeaderMap, mut skip: impl FnMut(&header::HeaderName) -> bool) {
+fn fields(
+    out: &mut Vec<u8>,
+    headers: &HeaderMap,
+    spelling: Option<&Spelling>,
+    mut skip: impl FnMut(&header::HeaderName) -> bool,
+) {
     for (name, value) in headers {
         if !skip(name) {
-            field(out, name.as_str().as_bytes(), value.as_bytes());
+            field(out, spelled(name, spelling), value.as_bytes());
         }
     }
 }
@@ -97,6 +110,8 @@ pub(crate) struct OutgoingHead<'a> {
     pub(crate) te_trailers: bool,
     /// Ask the backend to switch to this protocol.
     pub(crate) upgrade: Option<&'a str>,
+    /// How the client wrote names, where that is kept.
+    pub(crate) spelling: Option<&'a Spelling>,
 }
 
 /// Writes the head of a request to a backend. Like Envoy it says `te: trailers` without the option `te` in `connection`
@@ -106,20 +121,21 @@ pub(crate) fn request_head(out: &mut Vec<u8>, head: OutgoingHead<'_>, encoder: B
     out.push(b' ');
     out.extend_from_slice(head.target.as_bytes());
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    field(out, b"host", head.authority.as_bytes());
-    fields(out, head.headers, |name| {
+    let spelling = head.spelling;
+    field(out, spelled(&header::HOST, spelling), head.authority.as_bytes());
+    fields(out, head.headers, spelling, |name| {
         matches!(
             *name,
             header::HOST | header::CONTENT_LENGTH | header::TRANSFER_ENCODING | header::CONNECTION
         )
     });
-    framing(out, encoder);
+    framing(out, encoder, spelling);
     if head.te_trailers {
-        field(out, b"te", b"trailers");
+        field(out, spelled(&header::TE, spelling), b"trailers");
     }
     if let Some(protocol) = head.upgrade {
-        field(out, b"connection", b"upgrade");
-        field(out, b"upgrade", protocol.as_bytes());
+        field(out, spelled(&header::CONNECTION, spelling), b"upgrade");
+        field(out, spelled(&header::UPGRADE, spelling), protocol.as_bytes());
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -158,7 +174,7 @@ pub(crate) fn response_head(
     // A status without content has no length (RFC 9110 §8.6); the answers to HEAD and 304 may tell that of another.
     let tells_length = encoder == BodyEncoder::Absent && !status.is_informational() && status != StatusCode::NO_CONTENT;
     let mut has_date = false;
-    fields(out, headers, |name| match *name {
+    fields(out, headers, None, |name| match *name {
         header::DATE => {
             has_date = true;
             false
@@ -168,7 +184,7 @@ pub(crate) fn response_head(
         header::CONNECTION => stay != Stay::Switch,
         _ => false,
     });
-    framing(out, encoder);
+    framing(out, encoder, None);
     if !has_date {
         out.extend_from_slice(date);
     }
@@ -289,7 +305,7 @@ impl Outlet {
             BodyEncoder::Chunked => {
                 self.text.extend_from_slice(b"0\r\n");
                 if let Some(trailers) = trailers {
-                    fields(&mut self.text, trailers, |_| false);
+                    fields(&mut self.text, trailers, None, |_| false);
                 }
                 self.text.extend_from_slice(b"\r\n");
                 Ok(())

@@ -7,6 +7,7 @@
 //! Why [`Unfinished`]: a head that arrives byte by byte must not be parsed anew for every byte.
 
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderName};
@@ -20,14 +21,29 @@ use crate::http1::framing::{Fields, Framing};
 #[cfg(test)]
 mod tests;
 
-/// How large a head may be.
+/// How large a head may be, and what is kept of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of the whole head.
     pub bytes: usize,
     /// Fields.
     pub fields: usize,
+    /// How names of fields were written.
+    pub names: Names,
 }
+
+/// What is kept of how names of fields were written; case means nothing in them (RFC 9110 §5.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// Nothing.
+    #[default]
+    Lowered,
+    /// The first form of each.
+    AsWritten,
+}
+
+/// Names of fields as they were written.
+pub type Spelling = HeaderMap<Bytes>;
 
 /// How much of an unfinished head has been looked at in vain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +68,8 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// The client waits for a 100 before it sends the body.
     pub expects_continue: bool,
+    /// How names were written, where that is kept.
+    pub spelling: Option<Arc<Spelling>>,
 }
 
 /// The head of a response.
@@ -128,9 +146,14 @@ pub fn request(
         let method = Method::from_bytes(request.method.unwrap_or("").as_bytes()).map_err(|_| Malformed::Head)?;
         let target = place(buffer, request.path.unwrap_or("").as_bytes());
         collect(buffer, request.headers, &mut fields)?;
-        Ok(Some((len, method, target, request.version)))
+        let written = request.headers.iter().map(|field| place(buffer, field.name.as_bytes()));
+        let written: Vec<Place> = match limits.names {
+            Names::Lowered => Vec::new(),
+            Names::AsWritten => written.collect(),
+        };
+        Ok(Some((len, method, target, request.version, written)))
     })?;
-    let Some((len, method, target, version)) = parsed else {
+    let Some((len, method, target, version, written)) = parsed else {
         return unfinished.look_again(buffer, limits).map(|()| None);
     };
     if len > limits.bytes {
@@ -140,6 +163,7 @@ pub fn request(
     let bytes = buffer.split_to(len).freeze();
     let version = version_of(version);
     let uri = self::target(&method, bytes.slice(target.0..target.1))?;
+    let spelling = (limits.names == Names::AsWritten).then(|| Arc::new(spelling(&bytes, &fields, &written)));
     let notes = fill(headers, &bytes, &mut fields)?;
     let framing = notes.framing.of_request()?;
     Ok(Some(RequestHead {
@@ -150,6 +174,7 @@ pub fn request(
         version,
         headers: std::mem::take(headers),
         framing,
+        spelling,
     }))
 }
 
@@ -291,6 +316,14 @@ fn collect(buffer: &[u8], fields: &[Header<'_>], placed: &mut Placed) -> Result<
         placed.push((name, place(buffer, field.value)));
     }
     Ok(())
+}
+
+fn spelling(bytes: &Bytes, fields: &Placed, written: &[Place]) -> Spelling {
+    let mut spelling = Spelling::with_capacity(fields.len());
+    for ((name, _), (start, end)) in fields.iter().zip(written) {
+        spelling.entry(name).or_insert_with(|| bytes.slice(*start..*end));
+    }
+    spelling
 }
 
 /// What the codec itself reads in the fields.

@@ -1,11 +1,13 @@
 //! The head of a request while it passes the proxy.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::config::table::RequestView;
+use crate::http1::head::Spelling;
 
 /// The head of a request, in the terms of HTTP semantics (RFC 9110), whatever version it came in.
 #[derive(Debug, Clone)]
@@ -24,6 +26,8 @@ pub(crate) struct Head {
     pub(crate) random: u64,
     /// The client, where proxies before this one are trusted to say who it is and have said it; else it is the peer.
     pub(crate) client: Option<IpAddr>,
+    /// How the client wrote names of fields, where backends are to see that.
+    pub(crate) spelling: Option<Arc<Spelling>>,
 }
 
 /// A text that can't be a path and query.
@@ -58,6 +62,7 @@ impl Head {
             headers: HeaderMap::new(),
             random: 0,
             client: None,
+            spelling: None,
         }
     }
 

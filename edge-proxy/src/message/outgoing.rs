@@ -43,6 +43,7 @@ impl Head {
             headers: &self.headers,
             te_trailers: extras.te_trailers,
             upgrade: extras.upgrade,
+            spelling: self.spelling.as_deref(),
         }
     }
 }
@@ -107,6 +108,7 @@ pub(crate) fn from_http2(request: Request<RequestBody>) -> (Box<Head>, RequestBo
         headers,
         random: 0,
         client: None,
+        spelling: None,
     };
     (Box::new(head), body)
 }

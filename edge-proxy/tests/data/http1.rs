@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use edge_proxy::config::listener::HttpManager;
+use edge_proxy::stats::WorkerIndex;
 use http::Response;
 use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -348,4 +349,84 @@ fn a_head_of_any_size_up_to_the_limit_passes() {
             assert_eq!(head.contains("connection: close"), status == "431", "{head}");
         }
     });
+}
+
+/// A backend that tells the heads that it is sent.
+async fn listening() -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, heads) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut read = Vec::new();
+            while !read.ends_with(b"\r\n\r\n") {
+                assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+            }
+            sender.send(String::from_utf8(read).unwrap()).unwrap();
+            stream
+                .write_all(b"HTTP/1.1 204 No Content\r\nX-Back: 1\r\n\r\n")
+                .await
+                .unwrap();
+        }
+    });
+    (address, heads)
+}
+
+/// As stock Envoy has it: the first form of a name counts, names that the proxy adds are small, and so are those of
+/// responses.
+#[test]
+fn backends_see_names_as_clients_write_them_where_the_listener_says_so() {
+    for keeps in [true, false] {
+        run(async {
+            let (backend, mut heads) = listening().await;
+            let proxy = Proxy::start(with_manager(backend, |manager| manager.http1.keeps_names = keeps));
+            let mut client = Raw::connect(&proxy).await;
+            client
+                .send("GET / HTTP/1.1\r\nHost: h\r\nX-MiXed: 1\r\nx-mixed: 2\r\nTE: trailers\r\nplain: 3\r\n\r\n")
+                .await;
+            assert!(client.read_to("\r\n\r\n").await.contains("\r\nx-back: 1\r\n"));
+            let head = heads.recv().await.unwrap();
+            let has = |line: &str| head.contains(&format!("\r\n{line}\r\n"));
+            let names = match keeps {
+                true => ["Host: h", "X-MiXed: 1", "X-MiXed: 2", "TE: trailers", "plain: 3"],
+                false => ["host: h", "x-mixed: 1", "x-mixed: 2", "te: trailers", "plain: 3"],
+            };
+            assert!(names.into_iter().all(has), "{head}");
+            assert!(has("x-forwarded-proto: http"), "{head}");
+        });
+    }
+}
+
+/// RFC 9112 §9.5: a client that is about to send finds no connection closed where the listener is asked to wait.
+#[test]
+fn an_old_connection_ends_with_its_next_response_or_after_the_drain_time() {
+    for waits in [true, false] {
+        run(async {
+            let backend = Backend::named("a").await;
+            let proxy = Proxy::start(with_manager(backend.address, |manager| {
+                manager.http1.old_ones_wait = waits;
+                manager.timeouts.max_connection_duration = Some(std::time::Duration::from_millis(1));
+                manager.timeouts.drain = std::time::Duration::from_millis(1);
+            }));
+            let mut client = Raw::connect(&proxy).await;
+            // By its first byte the proxy knows that it is no HTTP/2.
+            client.send("G").await;
+            let snapshot = Arc::clone(&proxy.snapshot.borrow());
+            let stats = Arc::clone(&crate::support::manager_of(&snapshot).stats);
+            until("the connection is old", || {
+                stats.cells(WorkerIndex(0)).downstream_cx_max_duration_reached.get() == 1
+            })
+            .await;
+            if waits {
+                client.send("ET / HTTP/1.1\r\nHost: h\r\n\r\n").await;
+                let rest = client.rest().await;
+                assert!(
+                    rest.starts_with("HTTP/1.1 200") && rest.contains("connection: close"),
+                    "{rest}"
+                );
+            } else {
+                assert_eq!(client.rest().await, "");
+            }
+        });
+    }
 }

@@ -7,11 +7,12 @@ use edge_proxy::http1::{
     body::Decoder,
     chunked::{Chunked, Step},
     framing::Framing,
-    head::{self, Limits, Unfinished},
+    head::{self, Limits, Names, Unfinished},
 };
 use http::{HeaderMap, Method};
 
 const LIMITS: Limits = Limits {
+    names: Names::AsWritten,
     bytes: 4096,
     fields: 32,
 };

@@ -88,7 +88,9 @@ fn upgrades_need_both_fields() {
         let mut head = head(fields);
         let seen = scan(&head.headers, "x-edge-");
         let mut notes = Notes::default();
-        note_upgrade(&mut head, &mut notes, &seen, None).map(|()| notes.upgrade.as_deref().map(str::to_owned))
+        let ignored = [StringCondition::Prefix("TLS/".into())];
+        note_upgrade(&mut head, &mut notes, (&seen, &ignored), None)
+            .map(|()| notes.upgrade.as_deref().map(str::to_owned))
     };
     assert_eq!(
         note(&[("connection", "keep-alive, Upgrade"), ("upgrade", "WebSocket")]),
@@ -99,6 +101,14 @@ fn upgrades_need_both_fields() {
     assert_eq!(
         note(&[("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c")]),
         Ok(None)
+    );
+    assert_eq!(
+        note(&[("connection", "Upgrade"), ("upgrade", "TLS/1.2, TLS/1.3")]),
+        Ok(None)
+    );
+    assert_eq!(
+        note(&[("connection", "Upgrade"), ("upgrade", "TLS/1.3, websocket")]),
+        Ok(Some("websocket".into()))
     );
 }
 

@@ -1,6 +1,10 @@
 use super::*;
 
-const LIMITS: Limits = Limits { bytes: 1024, fields: 8 };
+const LIMITS: Limits = Limits {
+    bytes: 1024,
+    fields: 8,
+    names: Names::Lowered,
+};
 
 fn parse(text: &[u8]) -> Result<Option<RequestHead>, Malformed> {
     let mut buffer = BytesMut::from(text);
@@ -123,6 +127,7 @@ fn heads_have_limits() {
     );
     // More fields than are parsed without heap memory.
     let limits = Limits {
+        names: Names::Lowered,
         bytes: 65_536,
         fields: 300,
     };

@@ -25,6 +25,7 @@ pub(super) fn head(
         headers: HeaderMap::new(),
         random: 0,
         client: None,
+        spelling: None,
     };
     let target = match path {
         AuthorizerPath::Behind(prefix) => format!("{prefix}{}", of.target.as_str()),

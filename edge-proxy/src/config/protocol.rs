@@ -1,0 +1,41 @@
+//! Settings of HTTP/1 and HTTP/2, of listeners and of clusters.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+
+use crate::config::header::StringCondition;
+
+/// HTTP/1 settings of the downstream side.
+#[derive(Clone, Debug, Default)]
+pub struct Http1Options {
+    /// Serve HTTP/1.0.
+    pub accept_http_10: bool,
+    /// Whom requests of HTTP/1.0 are for that don't say it.
+    pub default_host: Option<HeaderValue>,
+    /// Pass trailers on.
+    pub enable_trailers: bool,
+    /// Take methods that nobody knows.
+    pub allow_custom_methods: bool,
+    /// Backends in HTTP/1 see names of fields as clients write them.
+    pub keeps_names: bool,
+    /// Upgrades that are passed over.
+    pub ignored_upgrades: Box<[StringCondition]>,
+    /// A connection that is too old ends with its next response, however late that comes.
+    pub old_ones_wait: bool,
+}
+
+/// HTTP/2 settings, downstream or upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http2Options {
+    /// Concurrent streams.
+    pub max_concurrent_streams: u32,
+    /// Flow control window of a stream, bytes.
+    pub initial_stream_window: u32,
+    /// Flow control window of the connection, bytes.
+    pub initial_connection_window: u32,
+    /// Ping interval and timeout.
+    pub keepalive: Option<(Duration, Duration)>,
+    /// RFC 8441 extended CONNECT.
+    pub allow_connect: bool,
+}
