@@ -1,6 +1,8 @@
 //! Clusters and their endpoints.
 
-use crate::{ClusterName, EndpointSetName, LoadBalancing, Origins, SecretName, TlsVersion, UpstreamSettings};
+use crate::{
+    ClusterName, CustomObjects, EndpointSetName, LoadBalancing, Origins, SecretName, TlsVersion, UpstreamSettings,
+};
 use serde::{Deserialize, Serialize};
 use std::{net::IpAddr, sync::Arc};
 
@@ -34,6 +36,9 @@ pub struct Cluster {
     /// What is counted besides the usual.
     #[serde(default, skip_serializing_if = "ClusterStats::is_default")]
     pub stats: ClusterStats,
+    /// Objects that only extension services know and that stand for the backend: these services say where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom: Option<Arc<CustomObjects>>,
     /// The backend object.
     pub origins: Origins,
 }

@@ -53,6 +53,7 @@ pub use core::{
     AddressFamily, ClusterTrustBundle, ConfigMap, Endpoint, EndpointConditions, EndpointPort, EndpointSlice,
     IpProtocol, Namespace, Service, ServiceImport, ServicePort, ServiceSpec, ServiceType,
 };
+pub(crate) use custom::key_name as custom_key_name;
 pub use custom::{CustomKind, CustomObject, CustomRole};
 pub use edge_patch_policy::{EdgePatchPolicy, EdgePatchPolicySpec, EdgePatchType, PatchTarget, ResourcePatch};
 pub use edge_proxy::{EdgeProxy, EdgeProxySpec, IpFamily, RoutingType};

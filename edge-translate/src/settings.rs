@@ -151,6 +151,12 @@ impl Settings {
         kinds.find(|known| (&*known.group, &*known.kind) == (group, kind))
     }
 
+    /// Whether extension services say where objects of a kind are that routes name as backends.
+    pub(crate) fn is_backend_of_services(&self, group: &str, kind: &str) -> bool {
+        let mut kinds = self.extensions.iter().flat_map(|manager| &manager.backend_resources);
+        kinds.any(|named| named.is(group, kind))
+    }
+
     /// Why the default EdgeProxy can't be used, if it can't.
     pub fn check_default_proxy(&self) -> Result<(), String> {
         match &self.edge_proxy {

@@ -278,7 +278,12 @@ impl World {
             text.push('/');
             text.push_str(part);
         }
-        if matches!(kind, BackendKind::Service | BackendKind::ServiceImport) {
+        let has_port = match kind {
+            BackendKind::Service | BackendKind::ServiceImport => true,
+            BackendKind::Custom => port > 0,
+            BackendKind::Backend | BackendKind::Set => false,
+        };
+        if has_port {
             // Writing to a String can't fail.
             let _ = write!(text, "/{port}");
         }

@@ -517,10 +517,7 @@ impl Single {
             hook,
             resource: resource.clone(),
             hostnames: Box::default(),
-            custom: match hook {
-                Hook::HttpListener => round.shown.beside_listener(&entry.name),
-                _ => None,
-            },
+            custom: round.shown.beside(hook, &entry.name),
         };
         match round.ask(question) {
             Stand::Taken(Answer::One(bytes), key) => {

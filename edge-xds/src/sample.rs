@@ -84,6 +84,7 @@ pub(crate) fn cluster(name: &str) -> Arc<Cluster> {
         zones: ZoneRouting::Unheeded,
         stat_name: None,
         stats: edge_ir::ClusterStats::default(),
+        custom: None,
         origins: origins("Service", name),
     })
 }

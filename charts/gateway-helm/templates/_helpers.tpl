@@ -109,6 +109,7 @@ imagePullSecrets:
 {{- $groups := list -}}{{- $policies := list -}}
 {{- range $managers }}
 {{- range .resources }}{{ $groups = append $groups .group }}{{ end -}}
+{{- range .backendResources }}{{ $groups = append $groups .group }}{{ end -}}
 {{- range .policyResources }}{{ $groups = append $groups .group }}{{ $policies = append $policies .group }}{{ end -}}
 {{- end -}}
 {{- range $groups | uniq | sortAlpha }}

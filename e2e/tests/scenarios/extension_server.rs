@@ -16,7 +16,7 @@ use e2e::{
     traffic::Traffic,
 };
 use service::{Says, Service};
-use std::fs;
+use std::{fs, net::SocketAddr};
 
 /// The host of the quickstart's route.
 const HOST: &str = "www.example.com";
@@ -315,4 +315,86 @@ pub(crate) fn a_service_is_shown_policies_for_routes_and_listeners(plane: &DataP
     found.with_context(|| stack.logs())?;
     stack.remove("policies.yaml")?;
     policies("other.example.com", None)
+}
+
+/// A route to a backend that only the service knows.
+fn pooled(name: &str, kind: &str) -> String {
+    named(name).replace(
+        "{ group: gateway.edge, kind: Backend, name: echo }",
+        &format!("{{ group: sample.example.com, kind: {kind}, name: far }}"),
+    )
+}
+
+pub(crate) fn a_service_says_where_backends_are_that_it_knows(plane: &DataPlane) -> Result<()> {
+    let service = Service::default();
+    let [port, nobody] = ports::free()?;
+    let _peer = service.start_on(port)?;
+    let kinds = |kinds: &[&str]| {
+        let named = kinds
+            .iter()
+            .map(|kind| format!("{{ group: sample.example.com, version: v1, kind: {kind} }}"));
+        let named: Vec<_> = named.collect();
+        format!(
+            "  hooks: {{ xdsTranslator: {{ post: [Cluster, Endpoints] }} }}\n  backendResources: [{}]\n",
+            named.join(", ")
+        )
+    };
+    let mut stack = Stack::start_at(site(port, &kinds(&["Pool"]))?, plane)?;
+    let backend = stack.site.start_another_echo()?;
+    let at = |port: u16| object("Pool", "far", &port.to_string());
+    let host = "pooled.example.com";
+    stack.put("pooled.yaml", &pooled("pooled", "Pool"))?;
+
+    // One that isn't there closes the rule, and the route says so.
+    stack.wait_for_status(host, "/", 500)?;
+    let says = |stack: &Stack, name: &str, wanted: &str| {
+        let found = wait_for("the status of the route", PATIENCE, || {
+            let messages = route_says(&stack.status()?, name, "ResolvedRefs", "False");
+            let is_told = messages.iter().any(|message| message.contains(wanted));
+            ensure!(is_told, "it says {messages:?}");
+            Ok(Some(()))
+        });
+        found.map(drop).with_context(|| stack.logs())
+    };
+    says(&stack, "pooled", "Custom backend Pool default/far not found")?;
+
+    // The service is shown the object with the cluster and its endpoints, and says where it is.
+    let traffic = Traffic::start(stack.gateway(), HOST, 2);
+    stack.put("pool.yaml", &at(backend.port))?;
+    stack.wait_for_status(host, "/", 200)?;
+    let about = format!("far for far={}", backend.port);
+    ensure!(service.calls(&about) > 0, "it wasn't shown the object with the cluster");
+
+    // The cluster is the same, the object is another.
+    stack.put("pool.yaml", &at(nobody))?;
+    stack.wait_for_status(host, "/", 503)?;
+    stack.put("pool.yaml", &at(backend.port))?;
+    stack.wait_for_status(host, "/", 200)?;
+    // What it fails over stays as it was.
+    stack.put("pool.yaml", &object("Pool", "far", "somewhere"))?;
+    let found = wait_for("the service to fail over it", PATIENCE, || {
+        let metrics = SocketAddr::from(([127, 0, 0, 1], stack.site.ports.metrics));
+        let told = http::send(metrics, &Request::get("metrics", "/metrics"))?;
+        Ok(String::from_utf8_lossy(&told.body)
+            .contains("extension_held 1")
+            .then_some(()))
+    });
+    found.with_context(|| stack.logs())?;
+    stack.wait_for_status(host, "/", 200)?;
+    stack.remove("pool.yaml")?;
+    stack.wait_for_status(host, "/", 500)?;
+    stack.put("pool.yaml", &at(backend.port))?;
+    stack.wait_for_status(host, "/", 200)?;
+
+    // A kind that is named from now on.
+    stack.put("other.yaml", &pooled("other", "Other"))?;
+    stack.put("far.yaml", &object("Other", "far", &backend.port.to_string()))?;
+    says(&stack, "other", "Group is invalid")?;
+    let config = fs::read_to_string(stack.site.config())?;
+    fs::write(
+        stack.site.config(),
+        config.replace(&kinds(&["Pool"]), &kinds(&["Pool", "Other"])),
+    )?;
+    stack.wait_for_status("other.example.com", "/", 200)?;
+    traffic.stop_without_failure().with_context(|| stack.logs()).map(drop)
 }

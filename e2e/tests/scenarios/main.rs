@@ -34,7 +34,7 @@ use clients::{
 use extension_server::{
     a_service_is_shown_policies_for_routes_and_listeners, a_service_is_shown_the_objects_that_routes_refer_to,
     a_service_may_change_a_whole_fleet, a_service_of_the_operator_changes_what_proxies_are_sent,
-    a_service_that_is_named_and_not_there_stops_nothing,
+    a_service_says_where_backends_are_that_it_knows, a_service_that_is_named_and_not_there_stops_nothing,
 };
 use extensions::{
     a_service_processes_responses, modules_tell_clients_what_they_like, scripts_tell_clients_what_they_like,
@@ -122,7 +122,8 @@ e2e::with_each_data_plane! {
     a_service_of_the_operator_changes_what_proxies_are_sent,
     a_service_may_change_a_whole_fleet,
     a_service_is_shown_policies_for_routes_and_listeners,
-    a_service_is_shown_the_objects_that_routes_refer_to, a_service_that_is_named_and_not_there_stops_nothing,
+    a_service_is_shown_the_objects_that_routes_refer_to, a_service_says_where_backends_are_that_it_knows,
+    a_service_that_is_named_and_not_there_stops_nothing,
     clients_are_where_the_policy_looks,
     headers_are_as_the_policy_wants_them,
     names_with_underscores_are_refused_unless_the_policy_lets_them,

@@ -36,10 +36,12 @@ struct Service {
     fails_open: bool,
     tries: Tries,
     message_size: usize,
-    /// Kinds whose objects it is shown where routes refer to them.
+    /// Kinds whose objects it is shown where filters of routes refer to them.
     resources: Box<[GroupVersionKind]>,
     /// Kinds of policies that it is shown.
     policies: Box<[GroupVersionKind]>,
+    /// Kinds of backends that it is shown.
+    backends: Box<[GroupVersionKind]>,
     /// Or why it can't be spoken with.
     channel: Result<Channel, String>,
 }
@@ -105,6 +107,7 @@ impl Service {
             message_size: message_size(manager),
             resources: manager.resources.clone(),
             policies: manager.policy_resources.clone(),
+            backends: manager.backend_resources.clone(),
             channel: match service {
                 Some(service) => channel(service, terms.tls.as_ref()),
                 None => Err("has no address".to_owned()),
@@ -135,22 +138,30 @@ impl Service {
     /// What it is told beside the resource.
     fn context(&self, question: &Question, hook: Hook) -> Context {
         let (Question::One { custom, .. } | Question::All { custom, .. }) = question;
-        let (referred, policies) = match custom {
-            Some(custom) => (
-                resources(&custom.resources, &self.resources),
-                resources(&custom.policies, &self.policies),
-            ),
-            None => (Vec::new(), Vec::new()),
+        let custom = custom.as_deref();
+        let referred = |kinds| {
+            custom
+                .map(|custom| resources(&custom.resources, kinds))
+                .unwrap_or_default()
+        };
+        let policies = || {
+            custom
+                .map(|custom| resources(&custom.policies, &self.policies))
+                .unwrap_or_default()
         };
         match (hook, question) {
             (Hook::Route, Question::One { hostnames, .. }) => Context {
-                resources: referred,
+                resources: referred(&self.resources),
                 hostnames: hostnames.iter().map(|name| name.to_string()).collect(),
-                policies,
+                policies: policies(),
+            },
+            (Hook::Cluster | Hook::Endpoints, _) => Context {
+                resources: referred(&self.backends),
+                ..Context::default()
             },
             // There policies are all that there is.
             (Hook::HttpListener | Hook::Translation, _) => Context {
-                resources: policies,
+                resources: policies(),
                 ..Context::default()
             },
             _ => Context::default(),

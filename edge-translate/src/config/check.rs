@@ -356,12 +356,6 @@ fn check_hooks(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
 /// Objects of the kinds that a service names are shown to it where it is called: kinds without such a call would be read
 /// and shown to nobody, and what they are to keep out would come in.
 fn check_kinds(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
-    if !manager.backend_resources.is_empty() {
-        fault(
-            &format!("{path}.backendResources"),
-            &format!("{path}.backendResources: backends of other kinds can't be used yet; leave the field out"),
-        );
-    }
     let hooks = manager.hooks.as_ref().and_then(|hooks| hooks.xds_translator.as_ref());
     let called = hooks.map(|hooks| &*hooks.post).unwrap_or_default();
     let kinds = [
@@ -370,6 +364,11 @@ fn check_kinds(manager: &ExtensionManager, path: &str, fault: Sink<'_>) {
             "policyResources",
             &manager.policy_resources,
             &[XdsHook::HttpListener, XdsHook::Route, XdsHook::Translation],
+        ),
+        (
+            "backendResources",
+            &manager.backend_resources,
+            &[XdsHook::Cluster, XdsHook::Endpoints],
         ),
     ];
     for (field, kinds, shown_by) in kinds {

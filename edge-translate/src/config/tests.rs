@@ -264,8 +264,18 @@ fn what_an_extension_service_cannot_do_is_refused_by_name() {
         ),
         (
             "",
-            "backendResources: [{group: a, version: b, kind: C}]",
-            "extensionManager.backendResources: backends",
+            "backendResources: [{group: a.example, version: v1, kind: C}], hooks: {xdsTranslator: {post: [Route]}}",
+            "extensionManager.backendResources: nobody would be shown objects of these kinds: name the hook Cluster or Endpoints",
+        ),
+        (
+            "",
+            "backendResources: [{group: '', version: v1, kind: Service}], hooks: {xdsTranslator: {post: [Cluster]}}",
+            "extensionManager.backendResources.0.group: \"\" can't be the group",
+        ),
+        (
+            "",
+            "policyResources: [{group: a.example, version: v1, kind: C}], backendResources: [{group: a.example, version: v1, kind: C}], hooks: {xdsTranslator: {post: [Cluster, Route]}}",
+            "extensionManager: C of a.example",
         ),
         (
             "",

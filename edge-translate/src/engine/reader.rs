@@ -12,9 +12,9 @@ use crate::{
     api::{self, CustomObject, Kind, LocalObjectRef, Object, ParentReference, Timestamp},
     fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
-        Ancestor, BackendId, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
-        ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember, SocketId, Sym,
-        Target,
+        Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId,
+        HostId, Id, ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember,
+        SocketId, Sym, Target,
     },
     phase::{
         backends::{backend_tls::BackendTls, endpoints::Readiness},
@@ -174,6 +174,14 @@ impl<'a> Reader<'a> {
         self.object(kind.kept_as(), id)?.custom()
     }
 
+    /// The object of such a kind that is a backend; none for backends of our kinds.
+    pub(crate) fn custom_backend(&self, port: BackendPort) -> Option<&'a Arc<edge_ir::CustomObject>> {
+        if port.target.kind != BackendKind::Custom {
+            return None;
+        }
+        Some(&self.object(Kind::Custom, port.target.id)?.custom()?.content)
+    }
+
     /// The controller's settings.
     pub(crate) fn settings(&self) -> &'a Settings {
         self.reads.note(Key::Settings);
@@ -194,6 +202,10 @@ impl<'a> Reader<'a> {
 
     /// Whether a backend has endpoints that take traffic.
     pub(crate) fn readiness(&self, port: BackendPort) -> Readiness {
+        if port.target.kind == BackendKind::Custom {
+            // Where its endpoints are, a service says later.
+            return Readiness::Ready;
+        }
         match self.reads.get(Key::Ready(port)) {
             Some(Value::Ready(readiness)) => *readiness,
             _ => Readiness::NoEndpoints,

@@ -161,6 +161,8 @@ pub(crate) enum BackendKind {
     ServiceImport,
     /// Our own kind: addresses and names outside the platform.
     Backend,
+    /// An object that only extension services know. Its name holds its kind too ([`crate::api::CustomKind::key_name`]).
+    Custom,
     /// Several of these as one, which no object stands for.
     Set,
 }
@@ -182,6 +184,7 @@ impl BackendKind {
             Self::Service => Some(Kind::Service),
             Self::ServiceImport => Some(Kind::ServiceImport),
             Self::Backend => Some(Kind::Backend),
+            Self::Custom => Some(Kind::Custom),
             Self::Set => None,
         }
     }
@@ -192,6 +195,7 @@ impl BackendKind {
             Self::Service => "service",
             Self::ServiceImport => "serviceimport",
             Self::Backend => "backend",
+            Self::Custom => "custom",
             Self::Set => "set",
         }
     }
@@ -206,7 +210,8 @@ pub(crate) struct Target {
     pub(crate) id: Id,
 }
 
-/// A port of a backend: what has endpoints. Kind Backend and sets have no ports to choose from; theirs is 0.
+/// A port of a backend: what has endpoints. Kind Backend and sets have no ports to choose from; theirs is 0. That of an
+/// object that only extension services know is what the reference says, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct BackendPort {
     /// The object.

@@ -42,7 +42,7 @@ impl World {
     pub(crate) fn set_behind(&self, port: BackendPort) -> Option<Arc<BackendSet>> {
         match port.target.kind {
             BackendKind::Set => self.sets.borrow().get(&port.target.id.name).cloned(),
-            BackendKind::Service | BackendKind::ServiceImport | BackendKind::Backend => None,
+            BackendKind::Service | BackendKind::ServiceImport | BackendKind::Backend | BackendKind::Custom => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What services are shown beside resources: objects of kinds that only they know.
 
-use edge_ir::{CustomObject, CustomObjects, CustomPolicy, Fleet, Listener, Origin};
+use super::Hook;
+use edge_ir::{CustomObject, CustomObjects, CustomPolicy, Discovery, Fleet, Listener, Origin};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What services are shown beside the resources of a fleet. It is kept apart from these, because what patches change has
@@ -11,6 +12,10 @@ pub struct Shown {
     routes: BTreeMap<Arc<str>, Arc<CustomObjects>>,
     /// By the name of the listener.
     listeners: BTreeMap<Arc<str>, Arc<CustomObjects>>,
+    /// By the name of the cluster: what stands for its backend.
+    clusters: BTreeMap<Arc<str>, Arc<CustomObjects>>,
+    /// By the name of the list: what stands for the backend of a cluster that uses it.
+    endpoints: BTreeMap<Arc<str>, Arc<CustomObjects>>,
     /// Policies for anything of the fleet.
     all: Option<Arc<CustomObjects>>,
 }
@@ -29,6 +34,17 @@ impl Shown {
             let custom = policies(policies_for(&fleet.custom_policies, listener))?;
             Some((listener.name.clone().into(), custom))
         });
+        let backends = || {
+            fleet
+                .clusters
+                .iter()
+                .filter_map(|cluster| Some((cluster, cluster.custom.as_ref()?)))
+        };
+        let clusters = backends().map(|(cluster, custom)| (cluster.name.clone().into(), Arc::clone(custom)));
+        let endpoints = backends().filter_map(|(cluster, custom)| match &cluster.discovery {
+            Discovery::Endpoints(list) => Some((list.clone().into(), Arc::clone(custom))),
+            Discovery::Dns(_) | Discovery::OfRequest => None,
+        });
         let of_gateways = fleet.custom_policies.iter().map(|custom| Arc::clone(&custom.policy));
         let of_routes = routes.values().flat_map(|custom| custom.policies.iter().cloned());
         let mut all: Vec<Arc<CustomObject>> = Vec::new();
@@ -39,6 +55,8 @@ impl Shown {
         }
         Self {
             listeners: listeners.collect(),
+            clusters: clusters.collect(),
+            endpoints: endpoints.collect(),
             all: policies(all),
             routes,
         }
@@ -55,9 +73,15 @@ impl Shown {
         found.cloned()
     }
 
-    /// What goes with a listener.
-    pub(super) fn beside_listener(&self, name: &str) -> Option<Arc<CustomObjects>> {
-        self.listeners.get(name).cloned()
+    /// What goes with a resource that is asked about by itself.
+    pub(super) fn beside(&self, hook: Hook, name: &str) -> Option<Arc<CustomObjects>> {
+        let found = match hook {
+            Hook::HttpListener => self.listeners.get(name),
+            Hook::Cluster => self.clusters.get(name),
+            Hook::Endpoints => self.endpoints.get(name),
+            Hook::Route | Hook::VirtualHost | Hook::Translation => None,
+        };
+        found.cloned()
     }
 
     /// What goes with all of a fleet.

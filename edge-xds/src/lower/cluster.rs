@@ -99,6 +99,8 @@ fn differ_in_names_alone(a: &Cluster, b: &Cluster) -> bool {
         zones,
         stat_name,
         stats,
+        // What a service makes of it comes later.
+        custom: _,
         origins: _,
     } = a;
     let is_own = |cluster: &Cluster| matches!(&cluster.discovery, Discovery::Endpoints(set) if **set == *cluster.name);

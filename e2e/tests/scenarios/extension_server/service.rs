@@ -6,7 +6,12 @@ use envoy_types::pb::{
     envoy::{
         config::{
             cluster::v3::{CircuitBreakers, Cluster, circuit_breakers::Thresholds},
-            core::v3::{HeaderValue, HeaderValueOption},
+            core::v3::{
+                Address, HeaderValue, HeaderValueOption, SocketAddress, address, socket_address::PortSpecifier,
+            },
+            endpoint::v3::{
+                ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint::HostIdentifier,
+            },
             listener::v3::{Listener, filter::ConfigType},
             route::v3::{Route, RouteConfiguration, VirtualHost},
         },
@@ -92,9 +97,32 @@ struct ListenerRequest {
 }
 
 #[derive(Clone, PartialEq, Message)]
+struct BackendContext {
+    #[prost(message, repeated, tag = "1")]
+    backend_extension_resources: Vec<ExtensionResource>,
+}
+
+impl BackendContext {
+    fn told(&self) -> Vec<String> {
+        let backends = self.backend_extension_resources.iter();
+        backends.filter_map(ExtensionResource::told).collect()
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
 struct ClusterRequest {
     #[prost(message, optional, tag = "1")]
     cluster: Option<Cluster>,
+    #[prost(message, optional, tag = "2")]
+    post_cluster_context: Option<BackendContext>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct EndpointsRequest {
+    #[prost(message, optional, tag = "1")]
+    load_assignment: Option<ClusterLoadAssignment>,
+    #[prost(message, optional, tag = "2")]
+    post_endpoints_context: Option<BackendContext>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -257,7 +285,31 @@ impl Service {
                 ..CircuitBreakers::default()
             });
         }
-        Ok(ClusterRequest { cluster: Some(cluster) })
+        let context = request.post_cluster_context.unwrap_or_default();
+        self.called(&format!("{} for {}", cluster.name, context.told().join(",")));
+        Ok(ClusterRequest {
+            cluster: Some(cluster),
+            post_cluster_context: None,
+        })
+    }
+
+    /// A backend that only the service knows is at the port of this machine that its object says.
+    fn endpoints(&self, request: EndpointsRequest) -> Result<EndpointsRequest, Status> {
+        let mut list = request.load_assignment.unwrap_or_default();
+        let context = request.post_endpoints_context.unwrap_or_default();
+        for backend in context.told() {
+            let port = backend.split_once('=').and_then(|(_, port)| port.parse().ok());
+            let port = port.ok_or_else(|| Status::invalid_argument(format!("{backend} is nowhere")))?;
+            list.endpoints.push(LocalityLbEndpoints {
+                lb_endpoints: vec![endpoint(port)],
+                load_balancing_weight: Some(UInt32Value { value: 1 }),
+                ..LocalityLbEndpoints::default()
+            });
+        }
+        Ok(EndpointsRequest {
+            load_assignment: Some(list),
+            post_endpoints_context: None,
+        })
     }
 
     /// Tells clients of all tables, and adds a cluster that nobody asked for.
@@ -285,6 +337,24 @@ impl Service {
             listeners,
             routes,
         })
+    }
+}
+
+fn endpoint(port: u32) -> LbEndpoint {
+    let address = SocketAddress {
+        address: "127.0.0.1".into(),
+        port_specifier: Some(PortSpecifier::PortValue(port)),
+        ..SocketAddress::default()
+    };
+    let endpoint = Endpoint {
+        address: Some(Address {
+            address: Some(address::Address::SocketAddress(address)),
+        }),
+        ..Endpoint::default()
+    };
+    LbEndpoint {
+        host_identifier: Some(HostIdentifier::Endpoint(endpoint)),
+        ..LbEndpoint::default()
     }
 }
 
@@ -321,6 +391,7 @@ impl tower::Service<http::Request<Body>> for Service {
                 "PostVirtualHostModify" => answer(service, Self::host, request).await,
                 "PostHTTPListenerModify" => answer(service, Self::listener, request).await,
                 "PostClusterModify" => answer(service, Self::cluster, request).await,
+                "PostEndpointsModify" => answer(service, Self::endpoints, request).await,
                 "PostTranslateModify" => answer(service, Self::all, request).await,
                 _ => Status::unimplemented(method).into_http(),
             })

@@ -62,8 +62,8 @@ pub(crate) fn backend_tls(reader: &Reader<'_>, port: BackendPort) -> Option<Back
         BackendKind::Backend => {
             reader.backend(port.target.id)?;
         }
-        // What is in it is spoken to each by itself.
-        BackendKind::Set => return None,
+        // What is in a set is spoken to each by itself; how other objects are, services say.
+        BackendKind::Custom | BackendKind::Set => return None,
     }
     let own = own::settings(reader, port);
     let trust = match in_force(reader, port) {

@@ -7,9 +7,9 @@ use crate::{
     phase::{gateways::telemetry::Telemetry, listeners::client_certificate, precedence::Seniority},
 };
 use edge_ir::{
-    AppProtocol, Cluster, ClusterName, ClusterStats, Discovery, Endpoint, EndpointAddress, EndpointHealth,
-    EndpointSetName, EndpointSocket, HealthCheck, LoadBalancing, Locality, Secret, UpstreamSettings, UpstreamTls,
-    ZoneRouting,
+    AppProtocol, Cluster, ClusterName, ClusterStats, CustomObjects, Discovery, Endpoint, EndpointAddress,
+    EndpointHealth, EndpointSetName, EndpointSocket, HealthCheck, LoadBalancing, Locality, Secret, UpstreamSettings,
+    UpstreamTls, ZoneRouting,
 };
 use std::{net::IpAddr, sync::Arc};
 
@@ -68,6 +68,7 @@ impl ClusterParts {
                 zones: ZoneRouting::Unheeded,
                 stat_name: None,
                 stats: ClusterStats::default(),
+                custom: None,
                 origins: Arc::default(),
             }),
             secrets: authorities.into_iter().collect(),
@@ -110,12 +111,24 @@ pub(crate) fn parts(reader: &Reader<'_>, fleet: FleetId, backend: BackendId) -> 
         zones: zones::routing(reader, backend.port, &variant),
         stat_name: variant.stat_name.clone(),
         stats: telemetry.map(|telemetry| telemetry.stats).unwrap_or_default(),
+        custom: custom(reader, backend.port),
         origins: endpoints::origins(reader, backend.port),
     };
     ClusterParts {
         cluster: Arc::new(cluster),
         secrets: secrets.into(),
     }
+}
+
+/// What extension services are shown with the cluster: the objects that stand for a backend of it.
+fn custom(reader: &Reader<'_>, port: BackendPort) -> Option<Arc<CustomObjects>> {
+    let backends = reader.backends_behind(port).into_iter();
+    let resources = backends.filter_map(|port| reader.custom_backend(port).cloned());
+    CustomObjects {
+        resources: resources.collect(),
+        policies: Vec::new(),
+    }
+    .shared()
 }
 
 /// How the backends of a set are spoken to, and endpoints of which it isn't known: those are never spoken to in clear

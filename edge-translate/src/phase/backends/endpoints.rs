@@ -12,7 +12,7 @@ use crate::{
     phase::origin,
     world::transport,
 };
-use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origins};
+use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, EndpointSetName, Locality, Origin, Origins};
 use std::{net::IpAddr, sync::Arc};
 
 /// Whether a backend has endpoints that take traffic.
@@ -39,7 +39,7 @@ pub(crate) fn readiness(reader: &Reader<'_>, port: BackendPort) -> Option<Readin
             reader.backend(port.target.id)?;
             from_backend(reader, port)
         }
-        BackendKind::Set => return None,
+        BackendKind::Custom | BackendKind::Set => return None,
     };
     if is_of_request(reader, port) {
         return Some(match reader.backend_tls(port) {
@@ -99,6 +99,7 @@ pub(crate) fn addresses(reader: &Reader<'_>, fleet: FleetId, port: BackendPort) 
 pub(super) fn addresses_by(reader: &Reader<'_>, port: BackendPort, routing: Routing) -> Vec<Endpoint> {
     match port.target.kind {
         BackendKind::Backend => from_backend(reader, port),
+        BackendKind::Custom => Vec::new(),
         _ if routing == Routing::Service => {
             let own = from_service_address(reader, port);
             // A headless Service has no address of its own: its endpoints are all there is.
@@ -141,6 +142,15 @@ pub(crate) fn localities(set: &EndpointSetName, mut endpoints: Vec<Endpoint>) ->
 /// The backend objects, for explanation.
 pub(super) fn origins(reader: &Reader<'_>, port: BackendPort) -> Origins {
     let origin = |port: BackendPort| {
+        if let Some(object) = reader.custom_backend(port) {
+            return Some(Origin {
+                kind: Arc::clone(&object.kind),
+                namespace: Arc::clone(&object.namespace),
+                name: Arc::clone(&object.name),
+                section: None,
+                annotations: Arc::default(),
+            });
+        }
         let section = match port.target.kind {
             BackendKind::Backend => None,
             _ => Some(port.port.to_string().into()),
@@ -170,7 +180,7 @@ fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint>
             Some(import) => (None, &import.spec.ips),
             None => (None, &[]),
         },
-        BackendKind::Backend | BackendKind::Set => (None, &[]),
+        BackendKind::Backend | BackendKind::Custom | BackendKind::Set => (None, &[]),
     };
     let address = first.or(rest.first().map(|ip| &**ip));
     address
@@ -223,7 +233,7 @@ pub(crate) fn port_name<'a>(reader: &Reader<'a>, port: BackendPort) -> Option<&'
     let ports = match port.target.kind {
         BackendKind::Service => &reader.service(port.target.id)?.spec.ports,
         BackendKind::ServiceImport => &reader.service_import(port.target.id)?.spec.ports,
-        BackendKind::Backend | BackendKind::Set => return None,
+        BackendKind::Backend | BackendKind::Custom | BackendKind::Set => return None,
     };
     let found = ports
         .iter()

@@ -155,7 +155,7 @@ pub(super) fn known(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<Endpoint
 fn of_backend(reader: &Reader<'_>, port: BackendPort) -> BTreeMap<EndpointAddress, Arc<str>> {
     let backend = match port.target.kind {
         BackendKind::Backend => reader.backend(port.target.id),
-        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Set => None,
+        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set => None,
     };
     let endpoints = backend.into_iter().flat_map(|backend| &backend.spec.endpoints);
     let zoned = endpoints.filter_map(|e| Some((backend_endpoint(e)?.address, Arc::from(&**e.zone.as_ref()?))));

@@ -121,7 +121,7 @@ enum EndpointKind {
 fn endpoint_kinds(reader: &Reader<'_>, port: BackendPort) -> BTreeSet<EndpointKind> {
     let backend = match port.target.kind {
         BackendKind::Backend => reader.backend(port.target.id),
-        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Set => None,
+        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set => None,
     };
     let Some(backend) = backend else {
         return BTreeSet::from([EndpointKind::Address]);
@@ -217,8 +217,8 @@ fn backend(
                 format!("{name}.{namespace}:{}", found.port),
             )
         }
-        // No reference names a set.
-        BackendKind::Backend | BackendKind::Set => {
+        // No reference names a set, and none to a service an object that isn't ours.
+        BackendKind::Backend | BackendKind::Custom | BackendKind::Set => {
             let backend = own(reader, target, reference.port)?;
             let spoken = backend.spec.app_protocols.first().map(|protocol| protocol.as_str());
             (0, spoken, host_of(backend))

@@ -250,7 +250,8 @@ fn name(reader: &Reader<'_>, port: BackendPort) -> String {
     let kind = match target.kind {
         BackendKind::Service => "Service",
         BackendKind::ServiceImport => "ServiceImport",
-        BackendKind::Backend | BackendKind::Set => "Backend",
+        // Of others it isn't asked whether they have endpoints.
+        BackendKind::Backend | BackendKind::Custom | BackendKind::Set => "Backend",
     };
     format!(
         "{kind} {}/{}",

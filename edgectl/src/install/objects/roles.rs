@@ -132,8 +132,10 @@ fn custom(plan: &Plan<'_>) -> Vec<Value> {
         let kinds = managers.flat_map(|manager| manager[field].as_array().into_iter().flatten());
         kinds.filter_map(|kind| kind["group"].as_str()).collect()
     };
-    let (resources, policies) = (groups("resources"), groups("policyResources"));
-    let read = resources.union(&policies).map(|group| rule(group, &["*"], &READ));
+    let policies = groups("policyResources");
+    let all = [groups("resources"), groups("backendResources"), policies.clone()];
+    let all: BTreeSet<&str> = all.into_iter().flatten().collect();
+    let read = all.into_iter().map(|group| rule(group, &["*"], &READ));
     let written = policies.iter().map(|group| rule(group, &["*/status"], &WRITE_STATUS));
     read.chain(written).collect()
 }

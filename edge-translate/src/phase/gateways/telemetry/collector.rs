@@ -176,7 +176,7 @@ impl Finder<'_, '_> {
                 let host = self.own(target, namespace, reference)?;
                 (target, 0, host)
             }
-            Some(BackendKind::ServiceImport | BackendKind::Set) | None => {
+            Some(BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set) | None => {
                 return Err("BackendRefs only support Service and Backend kind.".to_owned());
             }
         };

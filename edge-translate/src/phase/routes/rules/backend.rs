@@ -42,7 +42,7 @@ pub(super) struct Resolved {
 
 /// Follows a reference. Permission comes before existence.
 pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>) -> Result<Resolved, Problem> {
-    let kind = kind_of(reference)?;
+    let kind = kind_of(c.reader, reference)?;
     let namespace = reference.namespace.unwrap_or(c.namespace);
     let name = reference.name;
     let from = Referrer {
@@ -63,11 +63,25 @@ pub(super) fn resolve(c: &mut Compilation<'_, '_>, reference: BackendTarget<'_>)
         );
         return Err(Problem::new("RefNotPermitted", message));
     }
-    let id = c.reader.id(namespace, name);
+    let id = match kind {
+        BackendKind::Custom => {
+            let name = api::custom_key_name(reference.group, reference.kind, name);
+            c.reader.id(namespace, &name)
+        }
+        _ => c.reader.id(namespace, name),
+    };
     let target = Target { kind, id };
     let backend = match kind {
         BackendKind::Service => service(c, target, reference.port)?,
         BackendKind::ServiceImport => service_import(c, target, reference.port)?,
+        BackendKind::Custom => {
+            let at = BackendPort {
+                target,
+                port: reference.port.unwrap_or_default(),
+                transport: c.kind.transport(),
+            };
+            of_services(c, at, reference.kind, &format!("{namespace}/{name}"))?
+        }
         // No reference names a set.
         BackendKind::Backend | BackendKind::Set => own_backend(c, target, reference.port)?,
     };
@@ -110,9 +124,16 @@ fn unnamed(c: &Compilation<'_, '_>, port: BackendPort) -> Option<Problem> {
         .then(|| Problem::new("InvalidBackendTLS", "TLS of a stream needs `sni` in the Backend"))
 }
 
-fn kind_of(reference: BackendTarget<'_>) -> Result<BackendKind, Problem> {
+fn kind_of(reader: &Reader<'_>, reference: BackendTarget<'_>) -> Result<BackendKind, Problem> {
     if let Some(kind) = BackendKind::of(reference.group, reference.kind) {
         return Ok(kind);
+    }
+    // Nearly all backends are of the kinds above, and need no look at the configuration.
+    if reader
+        .settings()
+        .is_backend_of_services(reference.group, reference.kind)
+    {
+        return Ok(BackendKind::Custom);
     }
     match (reference.group, reference.kind) {
         ("" | "multicluster.x-k8s.io" | "gateway.edge", _) => Err(Problem::new(
@@ -149,6 +170,19 @@ fn service_import(c: &Compilation<'_, '_>, target: Target, port: Option<u16>) ->
     };
     let port = specified(port)?;
     backend_at(c, target, port, &import.spec.ports)
+}
+
+/// An object that only extension services know: they say where it is, and how it is spoken to.
+fn of_services(c: &Compilation<'_, '_>, at: BackendPort, kind: &str, name: &str) -> Result<BackendId, Problem> {
+    if c.reader.custom_backend(at).is_none() {
+        let message = format!("custom backend {kind} {name} not found");
+        return Err(Problem::new("BackendNotFound", message));
+    }
+    Ok(BackendId {
+        port: at,
+        protocol: usual_protocol(c.kind),
+        variant: VariantId::OWN,
+    })
 }
 
 fn not_found(reader: &Reader<'_>, what: &str, id: Id) -> Problem {

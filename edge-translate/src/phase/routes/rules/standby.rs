@@ -14,7 +14,7 @@ pub(super) fn priority(reader: &Reader<'_>, backend: BackendId) -> u32 {
     let target = backend.port.target;
     let object = match target.kind {
         BackendKind::Backend => reader.backend(target.id),
-        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Set => None,
+        BackendKind::Service | BackendKind::ServiceImport | BackendKind::Custom | BackendKind::Set => None,
     };
     u32::from(object.is_some_and(|object| object.spec.fallback))
 }
