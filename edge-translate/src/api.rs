@@ -45,7 +45,7 @@ pub use backend::{
     AppProtocol, Backend, BackendEndpoint, BackendSpec, BackendTlsSettings, BackendType, FqdnEndpoint, IpEndpoint,
     UnixSocket,
 };
-pub use backend_traffic::{BackendTrafficPolicy, BackendTrafficPolicySpec};
+pub use backend_traffic::{BackendTrafficPolicy, BackendTrafficPolicySpec, Unread};
 pub use client_headers::HeaderSettings;
 pub use client_tls::{ClientTlsSettings, ClientValidationContext, ClientValidationMode};
 pub use client_traffic::ClientTrafficPolicySpec;

@@ -76,7 +76,10 @@ fn what_golden_cases_hold_a_cluster_would_take() {
 }
 
 /// Fields that no policy has, in cases about just that.
-const SLIPS: [&str; 6] = [
+const SLIPS: [&str; 9] = [
+    "backend-traffic/unreadable-targets: spec.targetRefs.group",
+    "backend-traffic/unreadable-targets: spec.targetRefs.kind",
+    "backend-traffic/unreadable-targets: spec.targetRefs.name",
     "extension/unknown-field: spec.extProc.unheard",
     "extension/unknown-field: spec.unheard",
     "extension/wasm-unknown-field: spec.wasm.unheard",

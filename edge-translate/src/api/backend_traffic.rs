@@ -6,12 +6,15 @@ use crate::api::edge_proxy::RoutingType;
 use crate::api::edge_proxy::telemetry::Compression;
 use crate::api::fault::{BandwidthLimit, FaultInjection};
 use crate::api::meta::{Metadata, StatusAsRead};
+use crate::api::object::Generic;
 use crate::api::policy::{MergeType, PolicyTargets, TargetRef, TargetSelector};
 use crate::api::rate_limit::RateLimit;
 use crate::api::response::ResponseOverride;
 use crate::api::shape::cluster_settings;
 use crate::api::text::{Quantity, is_default};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// How requests are treated on their way to backends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,9 +26,37 @@ pub struct BackendTrafficPolicy {
     /// What is wanted.
     #[serde(default)]
     pub spec: BackendTrafficPolicySpec,
+    /// What is written where that can't be read; the spec is empty then.
+    #[serde(skip)]
+    pub unread: Option<Box<Unread>>,
     /// Status as read.
     #[serde(default, skip_serializing_if = "StatusAsRead::is_absent")]
     pub status: StatusAsRead,
+}
+
+/// A spec that can't be read. It is kept as it was written: a policy may be what keeps requests from a backend, so what it
+/// is for must not be open for a slip in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unread {
+    /// As written.
+    pub spec: Value,
+    /// What can't be read of it, and why.
+    pub why: Arc<str>,
+}
+
+impl BackendTrafficPolicy {
+    /// One whose spec can't be read.
+    pub(crate) fn unread(written: Generic, why: Arc<str>) -> Self {
+        Self {
+            metadata: written.metadata,
+            spec: BackendTrafficPolicySpec::default(),
+            unread: Some(Box::new(Unread {
+                spec: written.spec,
+                why,
+            })),
+            status: written.status,
+        }
+    }
 }
 
 cluster_settings! {

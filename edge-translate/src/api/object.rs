@@ -305,6 +305,11 @@ impl Object {
         if let Value::Object(body) = self.body()? {
             whole.extend(body);
         }
+        if let Object::BackendTrafficPolicy(policy) = self
+            && let Some(unread) = &policy.unread
+        {
+            whole.insert("spec".to_owned(), unread.spec.clone());
+        }
         Ok(Value::Object(whole))
     }
 }

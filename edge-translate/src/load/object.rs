@@ -3,11 +3,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::api::{CustomKind, CustomObject, CustomRole, Kind, Metadata, Object, ObjectKey, Scope};
+use crate::api::{
+    BackendTrafficPolicy, CustomKind, CustomObject, CustomRole, Generic, Kind, Metadata, Object, ObjectKey, Scope,
+};
 use crate::load::de::{Odd, Reader, Unknown, What};
 use crate::load::known::loses_a_condition;
 use crate::load::node::{Data, Entry, Node};
 use crate::load::{Fault, Severity, identity, unsupported};
+use serde::Deserialize as _;
 
 /// Something to report about a place, before lines are counted.
 pub(crate) struct Remark {
@@ -208,8 +211,18 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
             } else {
                 format!("{path}: {}", error.message)
             };
-            remarks.push(remark(Severity::Error, at, message, written_key(kind, namespace, root)));
-            return Read { object: None, remarks };
+            let key = written_key(kind, namespace, root);
+            match unread(root, kind, namespace, &message) {
+                // An error would leave in force what was there before, or nothing.
+                Some(policy) => {
+                    remarks.push(remark(Severity::Warning, at, message, key));
+                    policy
+                }
+                None => {
+                    remarks.push(remark(Severity::Error, at, message, key));
+                    return Read { object: None, remarks };
+                }
+            }
         }
     };
     if object.metadata().name.is_empty() {
@@ -238,6 +251,18 @@ fn typed(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, mut remarks: Vec<Rem
         object: Some(object),
         remarks,
     }
+}
+
+/// A policy of traffic whose spec can't be read: what it is for is closed, as with policies that are kept as written.
+fn unread(root: &Node<'_>, kind: Kind, namespace: &Arc<str>, why: &str) -> Option<Object> {
+    if kind != Kind::BackendTrafficPolicy {
+        return None;
+    }
+    let odd = RefCell::new(Vec::new());
+    let mut written = Generic::deserialize(Reader::new(root, &odd)).ok()?;
+    complete(kind, namespace, &mut written.metadata);
+    let policy = BackendTrafficPolicy::unread(written, why.into());
+    Some(Object::BackendTrafficPolicy(Arc::new(policy)))
 }
 
 /// What to say about something odd in an object of a kind.

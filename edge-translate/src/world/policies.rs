@@ -33,7 +33,10 @@ pub(crate) fn is_in_force(kind: Kind) -> bool {
 /// What an object is for, if it is a policy.
 pub(crate) fn written(object: &Object) -> Option<Written<'_>> {
     match object {
-        Object::BackendTrafficPolicy(policy) => Some(Written::Typed(policy.spec.targets())),
+        Object::BackendTrafficPolicy(policy) => Some(match &policy.unread {
+            Some(unread) => Written::Raw(&unread.spec),
+            None => Written::Typed(policy.spec.targets()),
+        }),
         Object::CustomPolicy(policy) => Some(Written::Naming(&policy.value["spec"])),
         other => policy_of(other).map(|policy| Written::Raw(&policy.spec)),
     }

@@ -9,7 +9,7 @@ use super::merge;
 use crate::{
     api::{
         BackendTrafficPolicy, BackendTrafficPolicySpec, DurationText, MergeType, Metadata, Quantity, RoutingType,
-        cluster_settings::ClusterSettings,
+        Unread, cluster_settings::ClusterSettings,
     },
     engine::reader::{Reader, Reading},
     load::typed::typed,
@@ -49,12 +49,24 @@ pub(crate) struct TrafficPolicy {
 /// Reads a policy; none when it doesn't exist.
 pub(crate) fn policy(reader: &Reader<'_>, id: Id) -> Option<TrafficPolicy> {
     let object = reader.backend_traffic_policy(id)?;
-    let spec = &object.spec;
-    Some(TrafficPolicy {
-        seniority: Seniority::of(&object.metadata),
-        merge: spec.merge_type.clone(),
-        settled: alone(reader, object),
+    let seniority = Seniority::of(&object.metadata);
+    Some(match &object.unread {
+        Some(unread) => TrafficPolicy {
+            seniority,
+            merge: unread.spec["mergeType"].as_str().map(MergeType::from),
+            settled: Err(fault(unread)),
+        },
+        None => TrafficPolicy {
+            seniority,
+            merge: object.spec.merge_type.clone(),
+            settled: alone(reader, object),
+        },
     })
+}
+
+/// Why a policy that can't be read is invalid.
+fn fault(unread: &Unread) -> Arc<str> {
+    format!("{}.", unread.why).into()
 }
 
 /// What a policy says by itself.
@@ -82,6 +94,9 @@ pub(crate) fn under(reader: &Reader<'_>, policy: Id, parent: Option<Id>) -> Opti
     };
     let below = reader.backend_traffic_policy(parent)?;
     let above = reader.backend_traffic_policy(policy)?;
+    if let Some(unread) = above.unread.as_ref().or(below.unread.as_ref()) {
+        return Some(Err(fault(unread)));
+    }
     let both = merge::merged(&below.spec, &above.spec, how);
     Some(match both {
         Some(both) => settle(reader, &both, Sources::merged(above, below)),
