@@ -3,7 +3,8 @@
 
 use anyhow::{Context, Result};
 use e2e::world::{self, Version, Where};
-use edge_ir::FleetKey;
+use edge_ir::{Executor, FleetKey, InPlace};
+use edge_threads::Cores;
 use edge_translate::{
     Change, Settings, Translator,
     load::{Limits, LoadedObject, Source, load},
@@ -15,6 +16,7 @@ use std::{
     hint::black_box,
     io::Write,
     process::Command,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -45,12 +47,14 @@ fn main() -> Result<()> {
         writeln!(out, "| {what} | 10000 | {:.1} kB |", memory_in_a_process(kind)? / 1e3)?;
     }
     for routes in [1_000, 5_000, 10_000] {
-        let time = from_scratch(&world::yaml(routes));
-        writeln!(
-            out,
-            "| objects → IR → encoded xDS, from scratch | {routes} | {:.1} ms |",
-            millis(time)
-        )?;
+        for (cores, executor) in [("all cores", cores()), ("one core", Arc::new(InPlace))] {
+            let time = from_scratch(&world::yaml(routes), &executor);
+            writeln!(
+                out,
+                "| objects → IR → encoded xDS, from scratch, {cores} | {routes} | {:.1} ms |",
+                millis(time)
+            )?;
+        }
     }
     for routes in [1_000, 10_000] {
         let time = one_edit(routes)?;
@@ -72,14 +76,14 @@ fn with_policies(out: &mut impl Write) -> Result<()> {
         writeln!(
             out,
             "| from scratch with a policy of each kind on {what} | 1000 | {:.1} ms |",
-            millis(from_scratch(&world_with(1_000, each)))
+            millis(from_scratch(&world_with(1_000, each), &cores()))
         )?;
     }
     let alike = world::yaml(1_000) + &world::alike(1_000);
     writeln!(
         out,
         "| from scratch with a BackendTrafficPolicy and a SecurityPolicy on each route that all say the same | 1000 | {:.1} ms |",
-        millis(from_scratch(&alike))
+        millis(from_scratch(&alike, &cores()))
     )?;
     for (what, place) in [("one route", Where::Route(4_711)), ("all routes", Where::Gateway)] {
         writeln!(
@@ -98,7 +102,7 @@ fn world_with(routes: usize, each: bool) -> String {
 
 /// Edits of one policy.
 fn one_policy(routes: usize, place: Where) -> Result<Duration> {
-    let mut engine = Engine::new();
+    let mut engine = Engine::new(&cores());
     engine.put(objects(&world_with(routes, false)));
     engine.put(objects(&world::policy(place, Version::First)));
     edits(&mut engine, 40, |edit| {
@@ -114,16 +118,23 @@ fn objects(text: &str) -> Vec<LoadedObject> {
     load(&Source { name: "world", text }, &Limits::default()).objects
 }
 
+/// What the programs pass in.
+fn cores() -> Arc<dyn Executor> {
+    Arc::new(Cores::available())
+}
+
 /// A translator and what follows it, as the controller has them.
 struct Engine {
+    executor: Arc<dyn Executor>,
     translator: Translator,
     lowerings: BTreeMap<FleetKey, Lowering>,
 }
 
 impl Engine {
-    fn new() -> Self {
+    fn new(executor: &Arc<dyn Executor>) -> Self {
         Self {
-            translator: Translator::new(Settings::default()),
+            executor: Arc::clone(executor),
+            translator: Translator::new(Settings::default()).run_by(Arc::clone(executor)),
             lowerings: BTreeMap::new(),
         }
     }
@@ -140,17 +151,21 @@ impl Engine {
         translation
             .fleets
             .iter()
-            .map(|(key, fleet)| lowerings.entry(key.clone()).or_default().lower(fleet))
+            .map(|(key, fleet)| {
+                let lowering = lowerings.entry(key.clone());
+                let lowering = lowering.or_insert_with(|| Lowering::new().run_by(Arc::clone(&self.executor)));
+                lowering.lower(fleet)
+            })
             .collect()
     }
 }
 
-fn from_scratch(text: &str) -> Duration {
+fn from_scratch(text: &str, executor: &Arc<dyn Executor>) -> Duration {
     let mut best = Duration::MAX;
     for _ in 0..RUNS {
         let objects = objects(text);
         let start = Instant::now();
-        let mut engine = Engine::new();
+        let mut engine = Engine::new(executor);
         engine.put(objects);
         let snapshots = black_box(engine.snapshots());
         best = best.min(start.elapsed());
@@ -160,7 +175,7 @@ fn from_scratch(text: &str) -> Duration {
 }
 
 fn one_edit(routes: usize) -> Result<Duration> {
-    let mut engine = Engine::new();
+    let mut engine = Engine::new(&cores());
     engine.put(objects(&world::yaml(routes)));
     edits(&mut engine, EDITS, |edit| {
         let version = if edit % 2 == 0 { Version::Second } else { Version::First };
@@ -197,7 +212,7 @@ fn memory_in_a_process(kind: &str) -> Result<f64> {
 /// Growth of the resident set for each route, in bytes.
 fn memory(text: &str, routes: usize) -> Result<f64> {
     let before = resident()?;
-    let mut engine = Engine::new();
+    let mut engine = Engine::new(&cores());
     engine.put(objects(text));
     let snapshots = engine.snapshots();
     let after = resident()?;

@@ -38,6 +38,7 @@ mod access;
 mod client;
 mod cluster;
 mod custom;
+mod executor;
 mod expression;
 mod ext_auth;
 mod extension;
@@ -76,6 +77,7 @@ pub use cluster::{
     EndpointSocket, Locality, ServerNaming, SubjectName, TlsParameters, UpstreamTls, ZonePreference, ZoneRouting,
 };
 pub use custom::{CustomObject, CustomObjects, CustomPolicy};
+pub use executor::{Executor, InPlace, in_shares, is_worth_sharing};
 pub use expression::{Call, Expression};
 pub use ext_auth::{AuthPath, AuthService, ExternalAuth, RouteMetadata, Undecided};
 pub use extension::{

@@ -13,7 +13,8 @@ use crate::{
         Coverage, Documents, Extensions, FleetState, Input, Ledger, ProviderName, Published, Rejections, StatusChanges,
     },
 };
-use edge_ir::{Fleet, FleetKey, Infra, PatchFailure};
+use edge_ir::{Executor, Fleet, FleetKey, Infra, PatchFailure};
+use edge_threads::Cores;
 use edge_translate::{
     Change, Fact, Fault, Question, Settings, Translation, Translator, Wanted,
     api::{Object, ObjectKey},
@@ -144,6 +145,8 @@ async fn next_of_burst(inputs: &mut mpsc::Receiver<Input>, pace: Pace, first: In
 
 struct World {
     translator: Translator,
+    /// Who runs what translating and lowering split.
+    executor: Arc<dyn Executor>,
     clock: Clock,
     ports: PortClaims,
     outputs: Outputs,
@@ -183,8 +186,10 @@ impl World {
     fn new(terms: Terms, outputs: Outputs) -> Self {
         let limits = terms.settings.rate_limit.as_ref().map(|_| RateLimits::new());
         let hooking = Hooking::new(&terms.settings);
+        let executor: Arc<dyn Executor> = Arc::new(Cores::available());
         Self {
-            translator: Translator::new(terms.settings),
+            translator: Translator::new(terms.settings).run_by(Arc::clone(&executor)),
+            executor,
             clock: Clock::default(),
             ports: PortClaims::default(),
             outputs,
@@ -381,7 +386,7 @@ impl World {
         let metrics = &self.outputs.metrics;
         let lowered = self.fleets.entry(key.clone()).or_insert_with(|| {
             metrics.count(Counter::SnapshotsCreated);
-            let mut lowering = Lowering::default();
+            let mut lowering = Lowering::default().run_by(Arc::clone(&self.executor));
             Lowered {
                 built: Arc::new(lowering.lower(fleet)),
                 lowering,

@@ -15,10 +15,10 @@ use crate::{
     translation::Translation,
     world::World,
 };
+use edge_ir::{Executor, InPlace};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
@@ -30,6 +30,7 @@ mod memo;
 mod questions;
 pub(crate) mod reader;
 mod renewal;
+mod stage;
 pub(crate) mod unit;
 mod upkeep;
 pub(crate) mod value;
@@ -38,7 +39,7 @@ use assembly::Assembly;
 use faults::Faults;
 use index::Index;
 use key::{Asked, Key};
-use memo::{Given, Memo, NodeId, Outcome};
+use memo::Memo;
 use reader::Reader;
 use renewal::Growth;
 use unit::{N_STAGES, Runs};
@@ -61,6 +62,8 @@ pub struct Translator {
     growth: Growth,
     /// What units do.
     unit: UnitFunction,
+    /// Who runs them where many are due.
+    executor: Arc<dyn Executor>,
 }
 
 impl fmt::Debug for Translator {
@@ -92,7 +95,14 @@ impl Translator {
             faults: Faults::default(),
             growth: Growth::default(),
             unit,
+            executor: Arc::new(InPlace),
         }
+    }
+
+    /// Lets somebody run what is much and can be done in any order. What comes out is the same.
+    #[must_use]
+    pub fn run_by(self, executor: Arc<dyn Executor>) -> Self {
+        Self { executor, ..self }
     }
 
     /// Takes new settings. What read them is translated again.
@@ -143,9 +153,7 @@ impl Translator {
 
     fn update(&mut self) -> Translation {
         for stage in 0..N_STAGES {
-            while let Some((id, key)) = self.memo.next_due(stage) {
-                self.run(id, key);
-            }
+            self.run_stage(stage);
         }
         debug_assert!(self.memo.is_settled(), "a unit was woken after its stage");
         let (fleets, infra) = self.assembly.settle();
@@ -190,45 +198,6 @@ impl Translator {
     /// How many values and inputs are remembered; grows and shrinks with the world.
     pub fn memo_size(&self) -> usize {
         self.memo.len()
-    }
-
-    fn run(&mut self, id: NodeId, key: Key) {
-        self.runs.count(key);
-        let mut fault = None;
-        let Self {
-            world,
-            index,
-            memo,
-            faults,
-            unit,
-            ..
-        } = self;
-        let outcome = memo.run(id, |reads| {
-            let reader = Reader {
-                key,
-                world,
-                index,
-                faults,
-                reads,
-            };
-            let exists = || key.subject().is_some_and(|subject| subject.exists(world, index));
-            // Nothing that a unit can reach is left half done: it only reads, and what it interns stays true.
-            match catch_unwind(AssertUnwindSafe(|| unit(&reader))) {
-                Ok(Some(value)) => Given::Value(value),
-                Ok(None) if exists() => Given::Nothing,
-                Err(panic) if exists() => {
-                    fault = Some(faults::message(&*panic));
-                    Given::Broken
-                }
-                Ok(None) | Err(_) => Given::Gone,
-            }
-        });
-        self.keep_faults(key, fault);
-        if let Outcome::Changed(was) = outcome {
-            self.memo.touch_id(id);
-            let now = self.memo.value(id).cloned();
-            self.keep_up(key, was.as_ref(), now.as_ref());
-        }
     }
 }
 

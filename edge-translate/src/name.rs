@@ -12,6 +12,7 @@ mod numbered;
 mod outside;
 mod placement;
 mod set;
+mod table;
 
 pub(crate) use context::{
     Context, ContextId, Decision, Decisions, Encryption, Extending, Extension, ExtensionId, FilterSettingsId,
@@ -25,66 +26,51 @@ pub(crate) use id::{
 pub(crate) use outside::{OutsideService, Scheme};
 pub(crate) use placement::{Placement, Zones};
 pub(crate) use set::{BackendSet, BackendSets, SetMember};
+pub(crate) use table::Table;
 
-use rustc_hash::FxHashMap;
+use numbered::Numbered;
 use std::sync::Arc;
 
 /// An interned name. Its order is that of first appearance: never let it decide anything that can be seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Sym(u32);
 
-/// The table behind [`Sym`].
+/// The table behind [`Sym`]. Units add to it while they run.
 #[derive(Debug)]
-pub(crate) struct Interner {
-    names: Vec<Arc<str>>,
-    syms: FxHashMap<Arc<str>, Sym>,
-}
+pub(crate) struct Interner(Numbered<str>);
 
 impl Interner {
     /// A table that knows the empty name.
     pub(crate) fn new() -> Self {
-        let mut table = Self {
-            names: Vec::new(),
-            syms: FxHashMap::default(),
-        };
-        table.sym("");
-        table
+        Self(Numbered::beginning_with(Arc::from("")))
     }
 
     /// The empty name, namespace of cluster-scoped objects.
     pub(crate) const EMPTY: Sym = Sym(0);
 
     /// The word for a name.
-    pub(crate) fn sym(&mut self, name: &str) -> Sym {
-        match self.syms.get(name) {
-            Some(sym) => *sym,
-            None => self.add(name.into()),
-        }
+    pub(crate) fn sym(&self, name: &str) -> Sym {
+        Sym(self.0.number_of(name, || name.into()))
     }
 
     /// How many names there are.
     pub(crate) fn len(&self) -> usize {
-        self.names.len()
+        self.0.len()
     }
 
     /// The word for a name that is shared already.
-    pub(crate) fn sym_of_shared(&mut self, name: &Arc<str>) -> Sym {
-        match self.syms.get(name) {
-            Some(sym) => *sym,
-            None => self.add(Arc::clone(name)),
-        }
-    }
-
-    fn add(&mut self, name: Arc<str>) -> Sym {
-        let sym = Sym(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
-        self.names.push(Arc::clone(&name));
-        self.syms.insert(name, sym);
-        sym
+    pub(crate) fn sym_of_shared(&self, name: &Arc<str>) -> Sym {
+        Sym(self.0.number_of(name, || Arc::clone(name)))
     }
 
     /// The name behind a word.
-    pub(crate) fn text(&self, sym: Sym) -> &Arc<str> {
-        &self.names[sym.0 as usize]
+    pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
+        self.0.value(sym.0)
+    }
+
+    /// Makes what is new as cheap to read as the rest.
+    pub(crate) fn settle(&mut self) {
+        self.0.settle();
     }
 }
 
@@ -94,11 +80,11 @@ mod tests {
 
     #[test]
     fn a_name_has_one_word() {
-        let mut table = Interner::new();
+        let table = Interner::new();
         let a = table.sym("a");
         assert_eq!(table.sym("a"), a);
         assert_ne!(table.sym("b"), a);
-        assert_eq!(&**table.text(a), "a");
+        assert_eq!(&*table.text(a), "a");
         assert_eq!(table.sym(""), Interner::EMPTY);
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     status::{Problem, Status, StatusBody},
     translation::Translation,
 };
-use edge_ir::{Fleet, FleetKey, PatchFailure};
+use edge_ir::{Executor, Fleet, FleetKey, PatchFailure};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Translates texts, in the order of their names, as a controller with these settings would. Certificates are not
@@ -36,6 +36,8 @@ pub struct Once {
     pub now: Option<Timestamp>,
     /// What stands at URLs and in images that policies make a controller fetch; of others their policies wait.
     pub answers: Answers,
+    /// Who runs what can be split; without one, all of it runs where it is called.
+    pub executor: Option<Arc<dyn Executor>>,
 }
 
 /// What lowering a fleet came to: the patches that could not be applied, in their order.
@@ -92,6 +94,9 @@ impl Once {
         mut lower: impl FnMut(&FleetKey, &Arc<Fleet>) -> Option<Failures>,
     ) -> Outcome {
         let mut translator = Translator::new(self.settings.clone());
+        if let Some(executor) = &self.executor {
+            translator = translator.run_by(Arc::clone(executor));
+        }
         for loaded in &loaded.objects {
             translator.apply(Change::Put(loaded.object.clone()));
         }

@@ -9,18 +9,14 @@ use crate::{
     fact::{Fetched, FoundModule, MachinePort},
     name::{
         Ancestor, BackendId, BackendKind, BackendPort, BackendSets, Decisions, EndpointsId, FleetId, Id, Interner,
-        ModuleId, Placement, PlacementId, Sym, Target, VariantId,
+        ModuleId, Placement, PlacementId, Sym, Table, Target, VariantId,
     },
     settings::Settings,
 };
 use edge_ir::{AppProtocol, ClusterName, EndpointSetName, PatchFailure, PortProtocol};
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
-use std::{
-    cell::{RefCell, RefMut},
-    fmt::Write,
-    sync::Arc,
-};
+use std::{fmt::Write, sync::Arc};
 
 mod ancestors;
 mod covers;
@@ -75,15 +71,15 @@ impl Touched {
 /// All objects.
 pub(crate) struct World {
     /// Names are interned while units run, which only see a shared world.
-    names: RefCell<Interner>,
+    names: Interner,
     /// What policies decide is numbered while units run, as names are.
-    decisions: RefCell<Decisions>,
+    decisions: Decisions,
     /// What is in sets of backends, which are made while units run.
-    sets: RefCell<BackendSets>,
+    sets: BackendSets,
     /// Names of clusters, each made once however many routes use it.
-    cluster_names: RefCell<FxHashMap<BackendId, ClusterName>>,
+    cluster_names: Table<BackendId, ClusterName>,
     /// Ancestors of policies as statuses write them.
-    parent_references: RefCell<FxHashMap<Ancestor, Arc<ParentReference>>>,
+    parent_references: Table<Ancestor, Arc<ParentReference>>,
     settings: Arc<Settings>,
     objects: FxHashMap<(Kind, Id), Object>,
     grants: FxHashMap<Sym, ByName<ReferenceGrant>>,
@@ -108,11 +104,11 @@ impl World {
     /// An empty world.
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
-            names: RefCell::new(Interner::new()),
-            decisions: RefCell::default(),
-            sets: RefCell::default(),
-            cluster_names: RefCell::default(),
-            parent_references: RefCell::default(),
+            names: Interner::new(),
+            decisions: Decisions::default(),
+            sets: BackendSets::default(),
+            cluster_names: Table::default(),
+            parent_references: Table::default(),
             settings: Arc::new(settings),
             objects: FxHashMap::default(),
             grants: FxHashMap::default(),
@@ -144,7 +140,7 @@ impl World {
         let documents = fetched.map(|(url, fetched)| (empty.sym(&self.text(*url)), fetched.clone()));
         let documents = documents.collect();
         let modules = self.modules.iter();
-        let modules = modules.map(|(id, found)| (empty.module_id(self.wanted_module(*id)), found.clone()));
+        let modules = modules.map(|(id, found)| (empty.module_id(&self.wanted_module(*id)), found.clone()));
         let modules = modules.collect();
         Self {
             patch_failures,
@@ -156,8 +152,17 @@ impl World {
 
     /// How much was numbered: names, decisions, and names of clusters and ancestors.
     pub(crate) fn numbers(&self) -> usize {
-        let written = self.cluster_names.borrow().len() + self.parent_references.borrow().len();
-        self.names.borrow().len() + self.decisions.borrow().len() + written
+        let written = self.cluster_names.len() + self.parent_references.len();
+        self.names.len() + self.decisions.len() + written
+    }
+
+    /// Makes what units added as cheap to read as the rest: they ask for that through a lock.
+    pub(crate) fn settle(&mut self) {
+        self.names.settle();
+        self.decisions.settle();
+        self.sets.settle();
+        self.cluster_names.settle();
+        self.parent_references.settle();
     }
 
     /// The controller's settings.
@@ -174,44 +179,39 @@ impl World {
 
     /// The word for a name.
     pub(crate) fn sym(&self, name: &str) -> Sym {
-        self.names.borrow_mut().sym(name)
+        self.names.sym(name)
     }
 
     /// The word for a namespace and name.
     pub(crate) fn id(&self, namespace: &str, name: &str) -> Id {
-        let mut names = self.names.borrow_mut();
         Id {
-            namespace: names.sym(namespace),
-            name: names.sym(name),
+            namespace: self.names.sym(namespace),
+            name: self.names.sym(name),
         }
     }
 
     /// The name behind a word.
     pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
-        Arc::clone(self.names.borrow().text(sym))
+        self.names.text(sym)
     }
 
     fn id_of(&self, key: &ObjectKey) -> Id {
-        let mut names = self.names.borrow_mut();
         Id {
-            namespace: names.sym_of_shared(&key.namespace),
-            name: names.sym_of_shared(&key.name),
+            namespace: self.names.sym_of_shared(&key.namespace),
+            name: self.names.sym_of_shared(&key.name),
         }
     }
 
     /// What policies decide.
-    pub(crate) fn decisions(&self) -> RefMut<'_, Decisions> {
-        self.decisions.borrow_mut()
+    pub(crate) fn decisions(&self) -> &Decisions {
+        &self.decisions
     }
 
     /// The name of a cluster: that of the backend and what a context changes about it, so that neither the position in
     /// a route nor the route itself matters.
     pub(crate) fn cluster_name(&self, backend: BackendId) -> ClusterName {
-        let mut names = self.cluster_names.borrow_mut();
-        names
-            .entry(backend)
-            .or_insert_with(|| self.make_cluster_name(backend))
-            .clone()
+        self.cluster_names
+            .get_or_make(backend, || self.make_cluster_name(backend))
     }
 
     /// The name of a backend's endpoints, the same for every protocol and variant: that of its HTTP/1.1 cluster.
@@ -227,13 +227,13 @@ impl World {
     pub(crate) fn endpoints_of(&self, backend: BackendId) -> EndpointsId {
         EndpointsId {
             port: backend.port,
-            placement: self.decisions.borrow_mut().placement_of(backend.variant),
+            placement: self.decisions.placement_of(backend.variant),
         }
     }
 
     /// What is said of endpoints besides their addresses.
     pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
-        self.decisions.borrow().placement(id)
+        self.decisions.placement(id)
     }
 
     /// The name of a list of endpoints: that of the backend's, and what is said of them besides.
@@ -242,15 +242,15 @@ impl World {
         match list.placement {
             PlacementId::OWN => own,
             placement => {
-                let suffix = self.decisions.borrow().placement_suffix(placement);
+                let suffix = self.decisions.placement_suffix(placement);
                 EndpointSetName::new(format!("{own}{suffix}"))
             }
         }
     }
 
     /// What stands behind the name of a cluster for what a context changes about it.
-    pub(crate) fn variant_suffix(&self, variant: VariantId) -> String {
-        self.decisions.borrow_mut().suffix(variant).to_owned()
+    pub(crate) fn variant_suffix(&self, variant: VariantId) -> Option<Arc<str>> {
+        self.decisions.suffix(variant)
     }
 
     fn make_cluster_name(&self, backend: BackendId) -> ClusterName {
@@ -259,8 +259,7 @@ impl World {
             port,
             transport,
         } = backend.port;
-        let names = self.names.borrow();
-        let (namespace, name) = (names.text(id.namespace), names.text(id.name));
+        let (namespace, name) = (self.text(id.namespace), self.text(id.name));
         let transport = match transport {
             PortProtocol::Tcp => "",
             PortProtocol::Udp => "/udp",
@@ -269,12 +268,12 @@ impl World {
             AppProtocol::Http1 => "",
             AppProtocol::Http2 => "/http2",
         };
-        let mut decisions = self.decisions.borrow_mut();
-        let variant = decisions.suffix(backend.variant);
+        let variant = self.variant_suffix(backend.variant);
+        let variant = variant.as_deref().unwrap_or_default();
         // Every backend has one, and the formatter would take ten times as long.
         let mut text = String::with_capacity(kind.word().len() + namespace.len() + name.len() + variant.len() + 24);
         text.push_str(kind.word());
-        for part in [namespace, name].into_iter().filter(|part| !part.is_empty()) {
+        for part in [&namespace, &name].into_iter().filter(|part| !part.is_empty()) {
             text.push('/');
             text.push_str(part);
         }
@@ -340,6 +339,12 @@ impl World {
 
     /// Takes an object as it is now, or that it is gone, and says what that touched.
     pub(crate) fn put(&mut self, key: ObjectKey, object: Option<Object>) -> Touched {
+        let touched = self.put_any(key, object);
+        self.names.settle();
+        touched
+    }
+
+    fn put_any(&mut self, key: ObjectKey, object: Option<Object>) -> Touched {
         match (key.kind, object) {
             (Kind::EndpointSlice, Some(Object::EndpointSlice(slice))) => self.put_slice(&key, Some(slice)),
             (Kind::EndpointSlice, _) => self.put_slice(&key, None),

@@ -21,6 +21,8 @@ mod check;
 mod compare;
 #[path = "laws/cost.rs"]
 mod cost;
+#[path = "laws/executors.rs"]
+mod executors;
 #[path = "laws/guards.rs"]
 mod guards;
 #[path = "laws/history.rs"]

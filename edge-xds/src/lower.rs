@@ -59,30 +59,51 @@ use crate::{
     patch::Patched,
     snapshot::{Entry, ResourceType, Section, Snapshot, Source},
 };
-use edge_ir::{Cluster, EndpointSet, Fleet, FleetSettings, Listener, PatchFailure, Secret};
+use edge_ir::{
+    Cluster, EndpointSet, Executor, Fleet, FleetSettings, InPlace, Listener, PatchFailure, Secret, in_shares,
+};
 use std::{cmp::Ordering, sync::Arc};
 use table::Tables;
 
 /// Lowers the successive states of one fleet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lowering {
+    /// Who encodes where there is much to encode.
+    executor: Arc<dyn Executor>,
     settings: Option<Arc<FleetSettings>>,
     clusters: Kept<Cluster>,
     endpoints: Kept<EndpointSet>,
     secrets: Kept<Secret>,
     listeners: Kept<Listener>,
     tables: Tables,
-    /// The rest of a cluster, for the next one.
-    cluster: cluster::Encoder,
-    /// Scratch space for encoding.
-    buffer: Vec<u8>,
     patched: Patched,
+}
+
+impl Default for Lowering {
+    fn default() -> Self {
+        Self {
+            executor: Arc::new(InPlace),
+            settings: None,
+            clusters: Kept::default(),
+            endpoints: Kept::default(),
+            secrets: Kept::default(),
+            listeners: Kept::default(),
+            tables: Tables::default(),
+            patched: Patched::default(),
+        }
+    }
 }
 
 impl Lowering {
     /// One that remembers nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets somebody encode what is much and can be encoded in any order. What comes out is the same.
+    #[must_use]
+    pub fn run_by(self, executor: Arc<dyn Executor>) -> Self {
+        Self { executor, ..self }
     }
 
     /// Patches of the fleet lowered last that could not be applied, in their order.
@@ -105,35 +126,37 @@ impl Lowering {
         let settings = &*fleet.settings;
         let ready = || settings.ready.iter().map(listener::encode_ready).collect();
         let none = Vec::new;
+        let by = &*self.executor;
         Snapshot::default()
             .with(
                 ResourceType::Cluster,
-                self.clusters
-                    .lower(&fleet.clusters, |cluster| self.cluster.encode(cluster), none),
+                self.clusters.lower(by, &fleet.clusters, cluster::encode_all, none),
             )
             .with(
                 ResourceType::Endpoints,
-                self.endpoints.lower(
-                    &fleet.endpoints,
-                    |set| endpoints::encode_endpoints(&mut self.buffer, set),
-                    none,
-                ),
+                self.endpoints.lower(by, &fleet.endpoints, endpoints::encode_all, none),
             )
             .with(
                 ResourceType::Secret,
                 self.secrets
-                    .lower(&fleet.secrets, |secret| secret::encode_secret(secret), none),
+                    .lower(by, &fleet.secrets, each(|secret| secret::encode_secret(secret)), none),
             )
             .with(
                 ResourceType::Listener,
                 self.listeners.lower(
+                    by,
                     &fleet.listeners,
-                    |listener| listener::encode_listener(listener, settings),
+                    each(|listener| listener::encode_listener(listener, settings)),
                     ready,
                 ),
             )
-            .with(ResourceType::Routes, self.tables.lower(&fleet.route_tables))
+            .with(ResourceType::Routes, self.tables.lower(by, &fleet.route_tables))
     }
+}
+
+/// Encodes pieces that have nothing in common.
+fn each<T>(encode: impl Fn(&Arc<T>) -> Entry) -> impl Fn(&[&Arc<T>]) -> Vec<Entry> {
+    move |pieces| pieces.iter().map(|piece| encode(piece)).collect()
 }
 
 /// A piece of IR that becomes a resource of its own.
@@ -196,26 +219,40 @@ impl<T> Default for Kept<T> {
     }
 }
 
-impl<T: Named + PartialEq> Kept<T> {
+impl<T: Named + PartialEq + Send + Sync> Kept<T> {
     /// The section of a list, and of resources that stand beside it and don't change with it.
     fn lower(
         &mut self,
+        by: &dyn Executor,
         source: &Arc<Vec<Arc<T>>>,
-        mut encode: impl FnMut(&Arc<T>) -> Entry,
+        encode: impl Fn(&[&Arc<T>]) -> Vec<Entry> + Sync,
         beside: impl FnOnce() -> Vec<Entry>,
     ) -> Arc<Section> {
         if let Some(section) = self.section.as_ref().filter(|_| Arc::ptr_eq(source, &self.source)) {
             return Arc::clone(section);
         }
         let mut before = self.source.iter().zip(&self.entries).peekable();
-        let mut entries = Vec::with_capacity(source.len());
+        let mut entries: Vec<Option<Arc<Entry>>> = Vec::with_capacity(source.len());
+        let mut new = Vec::new();
         for piece in source.iter() {
             let kept = seek(&mut before, piece.name(), |(before, _)| before.name());
-            entries.push(match kept {
-                Some((before, entry)) if Arc::ptr_eq(before, piece) || before == piece => Arc::clone(entry),
-                _ => Arc::new(encode(piece).made_from(piece.source())),
-            });
+            let kept = kept.filter(|(before, _)| Arc::ptr_eq(before, piece) || *before == piece);
+            if kept.is_none() {
+                new.push(piece);
+            }
+            entries.push(kept.map(|(_, entry)| Arc::clone(entry)));
         }
+        let made = in_shares(by, &new, 1, |share| -> Vec<Arc<Entry>> {
+            let sourced = encode(share).into_iter().zip(share);
+            sourced
+                .map(|(entry, piece)| Arc::new(entry.made_from(piece.source())))
+                .collect()
+        });
+        let mut made = made.into_iter().flatten();
+        let entries: Vec<Arc<Entry>> = entries
+            .into_iter()
+            .filter_map(|kept| kept.or_else(|| made.next()))
+            .collect();
         let unchanged = self.entries.len() == entries.len()
             && self
                 .entries

@@ -8,6 +8,7 @@ use crate::cli::OutputFormat;
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use edge_ir::FleetKey;
+use edge_threads::Cores;
 use edge_translate::{
     Answers, Change, Fact, Fault, Settings, Translation, Translator,
     api::{ObjectKey, Timestamp},
@@ -155,7 +156,8 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
     if options.missing == Missing::Add {
         missing::add(&mut loaded.objects, &options.settings);
     }
-    let mut translator = Translator::new(options.settings.clone());
+    let cores = Arc::new(Cores::available());
+    let mut translator = Translator::new(options.settings.clone()).run_by(Arc::clone(&cores) as _);
     for loaded in &loaded.objects {
         translator.apply(Change::Put(loaded.object.clone()));
     }
@@ -165,7 +167,7 @@ pub fn translate(texts: &[Text], options: &Options) -> Outcome {
     let mut translation = translator.translate_with(&options.answers);
     let mut snapshots = BTreeMap::new();
     for (key, fleet) in &translation.fleets {
-        let mut lowering = Lowering::new();
+        let mut lowering = Lowering::new().run_by(Arc::clone(&cores) as _);
         snapshots.insert(key.clone(), lowering.lower(fleet));
         let failures = (!fleet.patches.is_empty()).then(|| Arc::clone(lowering.failures()));
         translator.apply(Change::Fact(Fact::Patched(key.clone(), failures)));

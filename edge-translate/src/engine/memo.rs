@@ -83,6 +83,9 @@ pub(crate) struct Memo<K, V> {
     nodes: Vec<Option<Node<K, V>>>,
     free: Vec<NodeId>,
     due: Vec<Vec<NodeId>>,
+    /// What nobody reads any more, or did for a while. Forgotten between stages: what units of this one have read keeps its
+    /// place until it is taken in.
+    unread: Vec<NodeId>,
     /// Followed keys that came or went.
     turned: Vec<K>,
 }
@@ -172,6 +175,15 @@ pub(crate) enum Given<V> {
     Broken,
 }
 
+/// What a unit gave and read when it ran, which nobody knows yet.
+pub(crate) struct Ran<K, V> {
+    given: Given<V>,
+    /// What has a node, sorted, each once.
+    known: NodeIds,
+    /// What nobody asked for before.
+    new: SmallVec<[K; 4]>,
+}
+
 /// What became of a unit that ran.
 pub(crate) enum Outcome<V> {
     /// The same value as before: nobody needs to know.
@@ -189,6 +201,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             nodes: Vec::new(),
             free: Vec::new(),
             due,
+            unread: Vec::new(),
             turned: Vec::new(),
         }
     }
@@ -323,25 +336,47 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         self.node(id).map(|n| (id, n.key))
     }
 
+    /// How many units of a stage are due.
+    pub(crate) fn n_due(&self, stage: usize) -> usize {
+        self.due[stage].len()
+    }
+
+    /// The next due units of a stage, as many as that at most, in the order of [`Self::next_due`].
+    pub(crate) fn take_due(&mut self, stage: usize, most: usize) -> Vec<(NodeId, K)> {
+        let first = self.due[stage].len().saturating_sub(most);
+        let ids = self.due[stage].split_off(first);
+        let keys = ids.into_iter().rev();
+        keys.filter_map(|id| Some((id, self.node(id)?.key))).collect()
+    }
+
     /// Whether nothing waits.
     pub(crate) fn is_settled(&self) -> bool {
         self.due.iter().all(Vec::is_empty)
     }
 
-    /// Runs a unit.
-    pub(crate) fn run(&mut self, id: NodeId, unit: impl FnOnce(&Reads<'_, K, V>) -> Given<V>) -> Outcome<V> {
+    /// Runs a unit over the table as it is. Nobody knows of it before [`Self::take_in`], so that many may run at a time.
+    pub(crate) fn run(&self, id: NodeId, unit: impl FnOnce(&Reads<'_, K, V>) -> Given<V>) -> Ran<K, V> {
         let reads = Reads {
             memo: self,
             seen: RefCell::default(),
         };
         let given = unit(&reads);
-        let seen = reads.seen.into_inner();
+        let Seen { mut known, new } = reads.seen.into_inner();
         debug_assert!(
-            self.reads_earlier_stages(id, &seen),
+            self.reads_earlier_stages(id, &known, &new),
             "a unit may only read stages before its own"
         );
+        known.sort_unstable();
+        known.dedup();
+        let known = NodeIds::from_slice(&known);
+        Ran { given, known, new }
+    }
+
+    /// Takes in what a unit gave and read.
+    pub(crate) fn take_in(&mut self, id: NodeId, ran: Ran<K, V>) -> Outcome<V> {
+        let Ran { given, known, new } = ran;
         let gone = matches!(given, Given::Gone);
-        let reads = if gone { NodeIds::new() } else { self.ids_of(seen) };
+        let reads = if gone { NodeIds::new() } else { self.ids_of(known, new) };
         self.link(id, reads);
         let Some(node) = self.node_mut(id) else {
             return Outcome::Same;
@@ -358,20 +393,22 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
             Outcome::Changed(std::mem::replace(&mut node.value, value))
         };
         if gone {
-            self.forget_if_unread(id);
+            self.unread.push(id);
         }
         outcome
     }
 
-    fn reads_earlier_stages(&self, id: NodeId, seen: &Seen<K>) -> bool {
+    fn reads_earlier_stages(&self, id: NodeId, known: &[NodeId], new: &[K]) -> bool {
         let after = |id: NodeId| self.node(id).and_then(|n| n.key.role().settled_after());
         let stage = after(id);
-        seen.known.iter().all(|read| after(*read) < stage)
-            && seen.new.iter().all(|key| key.role().settled_after() < stage)
+        known.iter().all(|read| after(*read) < stage) && new.iter().all(|key| key.role().settled_after() < stage)
     }
 
-    fn ids_of(&mut self, seen: Seen<K>) -> NodeIds {
-        let Seen { known: mut ids, new } = seen;
+    fn ids_of(&mut self, known: NodeIds, new: SmallVec<[K; 4]>) -> NodeIds {
+        if new.is_empty() {
+            return known;
+        }
+        let mut ids: SmallVec<[NodeId; 16]> = SmallVec::from_slice(&known);
         ids.extend(new.into_iter().map(|key| self.id(key)));
         ids.sort_unstable();
         ids.dedup();
@@ -409,7 +446,16 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
                 node.readers.shrink_to_fit();
             }
         }
-        self.forget_if_unread(id);
+        if self.node(id).is_some_and(|node| node.n_readers == 0) {
+            self.unread.push(id);
+        }
+    }
+
+    /// Forgets what nobody reads any more.
+    pub(crate) fn forget_unread(&mut self) {
+        while let Some(id) = self.unread.pop() {
+            self.forget_if_unread(id);
+        }
     }
 
     fn forget_if_unread(&mut self, id: NodeId) {

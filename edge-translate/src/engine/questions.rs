@@ -36,7 +36,7 @@ impl Translator {
                 }
             }
             Fact::Module(wanted, found) => {
-                let module = self.world.module_id(wanted);
+                let module = self.world.module_id(&wanted);
                 let asked = Asked::Module(module);
                 if self.asked.contains(&asked) && self.world.set_module(module, Some(found)) {
                     self.memo.touch(Key::Fact(asked));

@@ -322,7 +322,7 @@ impl<'a> Reader<'a> {
 
     /// What came of fetching a Wasm module; none while nobody told us.
     pub(crate) fn module(&self, wanted: WantedModule) -> Option<&'a FoundModule> {
-        let module = self.world.module_id(Arc::new(wanted));
+        let module = self.world.module_id(&Arc::new(wanted));
         self.reads.note(Key::Fact(Asked::Module(module)));
         self.world.module(module)
     }
@@ -437,7 +437,12 @@ impl<'a> Reader<'a> {
 
     /// The name of the cluster of a service outside.
     pub(crate) fn outside_cluster_name(&self, service: &OutsideService) -> ClusterName {
-        service.cluster(&self.world.variant_suffix(service.variant))
+        service.cluster(
+            self.world
+                .variant_suffix(service.variant)
+                .as_deref()
+                .unwrap_or_default(),
+        )
     }
 
     /// The list of endpoints that a cluster uses.

@@ -8,6 +8,7 @@
 
 use super::Translator;
 use crate::change::Change;
+use std::sync::Arc;
 
 /// Numbers that are always allowed beyond twice those of the world: a small world isn't worth the bother.
 const SPARE: usize = 512;
@@ -53,7 +54,7 @@ impl Translator {
 
     /// Begins anew with the same world.
     pub(super) fn renew(&mut self) {
-        let mut fresh = Self::over(self.world.emptied(), self.unit);
+        let mut fresh = Self::over(self.world.emptied(), self.unit).run_by(Arc::clone(&self.executor));
         for object in self.world.everything() {
             fresh.apply(Change::Put(object));
         }

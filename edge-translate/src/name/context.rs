@@ -11,6 +11,7 @@ use super::{
     alike::Alike,
     numbered::Numbered,
     placement::{hashed, is_default},
+    table::Table,
 };
 use crate::{
     api::{BackendTrafficPolicy, Generic},
@@ -20,10 +21,9 @@ use edge_ir::{
     AccessRules, FilterInstance, FilterSettings, LoadBalancing, PlaceFact, RetryPolicy, RouteFilter, RouteFilters,
     RouteTraffic, Timeout, UpstreamSettings, ZonePreference,
 };
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use std::{cell::OnceCell, sync::Arc};
+use std::sync::Arc;
 
 #[cfg(test)]
 mod tests;
@@ -333,15 +333,6 @@ fn settings_name(settings: &FilterSettings) -> String {
     }
 }
 
-/// What is made of a variant once, however many clusters have it.
-#[derive(Debug, Default)]
-struct Made {
-    /// What tells its clusters from those of the backend itself.
-    suffix: OnceCell<String>,
-    /// What it says of endpoints.
-    placement: OnceCell<PlacementId>,
-}
-
 /// The numbers of all contexts and variants that there were. Like names they only grow, by each new decision, until the
 /// engine begins anew.
 #[derive(Debug, Default)]
@@ -352,20 +343,31 @@ pub(crate) struct Decisions {
     security: Numbered<Security>,
     traffic: Numbered<Traffic>,
     variants: Numbered<Variant>,
-    /// What was made of each variant, by its number.
-    made: Vec<Made>,
+    /// What tells the clusters of a variant from those of the backend itself.
+    suffixes: Table<VariantId, Arc<str>>,
+    /// What a variant says of endpoints.
+    placed: Table<VariantId, PlacementId>,
     /// Variants of what policies of traffic say, by who encrypts and under which name clusters are counted.
-    of_traffic: FxHashMap<(Encryption, Option<Arc<str>>, TrafficId), VariantId>,
+    of_traffic: Table<(Encryption, Option<Arc<str>>, TrafficId), VariantId>,
     placements: Numbered<Placement>,
     filters: Numbered<FilterSettings>,
     /// What the filters of policies do together, by who brings them.
-    together: FxHashMap<(SecurityId, ExtensionId, TrafficId), RouteFilters>,
+    together: Table<(SecurityId, ExtensionId, TrafficId), RouteFilters>,
     /// What policies of traffic say that depends on nothing else.
     pub(crate) traffic_alike: Alike<BackendTrafficPolicy, TrafficId>,
     /// The same of security.
     pub(crate) security_alike: Alike<Generic, SecurityId>,
-    modules: Vec<Arc<WantedModule>>,
-    module_numbers: FxHashMap<Arc<WantedModule>, ModuleId>,
+    modules: Modules,
+}
+
+/// Wasm modules that are asked for: none of them is the usual one.
+#[derive(Debug)]
+struct Modules(Numbered<WantedModule>);
+
+impl Default for Modules {
+    fn default() -> Self {
+        Self(Numbered::empty())
+    }
 }
 
 impl Decisions {
@@ -378,7 +380,8 @@ impl Decisions {
             security,
             traffic,
             variants,
-            made: _,
+            suffixes: _,
+            placed: _,
             of_traffic: _,
             placements,
             filters,
@@ -386,7 +389,6 @@ impl Decisions {
             traffic_alike,
             security_alike,
             modules,
-            module_numbers: _,
         } = self;
         contexts.len()
             + extensions.len()
@@ -399,27 +401,55 @@ impl Decisions {
             + together.len()
             + traffic_alike.len()
             + security_alike.len()
-            + modules.len()
+            + modules.0.len()
+    }
+
+    /// Makes what is new as cheap to read as the rest.
+    pub(crate) fn settle(&mut self) {
+        let Self {
+            contexts,
+            extensions,
+            instances,
+            security,
+            traffic,
+            variants,
+            suffixes,
+            placed,
+            of_traffic,
+            placements,
+            filters,
+            together,
+            traffic_alike: _,
+            security_alike: _,
+            modules,
+        } = self;
+        contexts.settle();
+        extensions.settle();
+        instances.settle();
+        security.settle();
+        traffic.settle();
+        variants.settle();
+        suffixes.settle();
+        placed.settle();
+        of_traffic.settle();
+        placements.settle();
+        filters.settle();
+        together.settle();
+        modules.0.settle();
     }
 
     /// The number of a Wasm module.
-    pub(crate) fn module_id(&mut self, wanted: Arc<WantedModule>) -> ModuleId {
-        if let Some(id) = self.module_numbers.get(&wanted) {
-            return *id;
-        }
-        let id = ModuleId(u32::try_from(self.modules.len()).unwrap_or(u32::MAX));
-        self.modules.push(Arc::clone(&wanted));
-        self.module_numbers.insert(wanted, id);
-        id
+    pub(crate) fn module_id(&self, wanted: &Arc<WantedModule>) -> ModuleId {
+        ModuleId(self.modules.0.number_of(wanted, || Arc::clone(wanted)))
     }
 
     /// The Wasm module behind a number.
     pub(crate) fn wanted_module(&self, id: ModuleId) -> Arc<WantedModule> {
-        Arc::clone(&self.modules[id.0 as usize])
+        self.modules.0.value(id.0)
     }
 
     /// The number of a context.
-    pub(crate) fn context_id(&mut self, context: Context) -> ContextId {
+    pub(crate) fn context_id(&self, context: Context) -> ContextId {
         ContextId(self.contexts.number(context))
     }
 
@@ -429,7 +459,7 @@ impl Decisions {
     }
 
     /// The number of an instance that policies ask for.
-    pub(crate) fn instance_id(&mut self, instance: PolicyInstance) -> InstanceId {
+    pub(crate) fn instance_id(&self, instance: PolicyInstance) -> InstanceId {
         InstanceId(self.instances.number(Some(instance)))
     }
 
@@ -439,7 +469,7 @@ impl Decisions {
     }
 
     /// The number of what policies extend requests by.
-    pub(crate) fn extension_id(&mut self, extension: Extension) -> ExtensionId {
+    pub(crate) fn extension_id(&self, extension: Extension) -> ExtensionId {
         ExtensionId(self.extensions.number(extension))
     }
 
@@ -449,7 +479,7 @@ impl Decisions {
     }
 
     /// The number of what a policy says of security.
-    pub(crate) fn security_id(&mut self, security: Security) -> SecurityId {
+    pub(crate) fn security_id(&self, security: Security) -> SecurityId {
         SecurityId(self.security.number(security))
     }
 
@@ -459,7 +489,7 @@ impl Decisions {
     }
 
     /// The number of what a policy says of traffic.
-    pub(crate) fn traffic_id(&mut self, traffic: Traffic) -> TrafficId {
+    pub(crate) fn traffic_id(&self, traffic: Traffic) -> TrafficId {
         TrafficId(self.traffic.number(traffic))
     }
 
@@ -470,16 +500,13 @@ impl Decisions {
 
     /// What the filters of policies do together for a route, sorted by id: ten thousand routes under the same policies
     /// share one list.
-    pub(crate) fn filters_of(
-        &mut self,
-        security: SecurityId,
-        extension: ExtensionId,
-        traffic: TrafficId,
-    ) -> RouteFilters {
-        let by = (security, extension, traffic);
-        if let Some(known) = self.together.get(&by) {
-            return RouteFilters::clone(known);
-        }
+    pub(crate) fn filters_of(&self, security: SecurityId, extension: ExtensionId, traffic: TrafficId) -> RouteFilters {
+        self.together.get_or_make((security, extension, traffic), || {
+            self.put_together(security, extension, traffic)
+        })
+    }
+
+    fn put_together(&self, security: SecurityId, extension: ExtensionId, traffic: TrafficId) -> RouteFilters {
         let (security, extension, traffic) = (
             self.security(security),
             self.extension(extension),
@@ -487,56 +514,42 @@ impl Decisions {
         );
         let lists = [&security.filters, &extension.filters, &traffic.filters].map(|filters| &filters.effects);
         let mut some = lists.into_iter().filter(|list| !list.is_empty());
-        let all = match (some.next(), some.next()) {
-            (None, _) => return RouteFilters::default(),
+        match (some.next(), some.next()) {
+            (None, _) => RouteFilters::default(),
             (Some(only), None) => RouteFilters::clone(only),
             _ => {
                 let mut all: Vec<&RouteFilter> = lists.into_iter().flat_map(|list| list.iter()).collect();
                 all.sort_by(|a, b| a.id.cmp(&b.id));
                 all.into_iter().cloned().collect()
             }
-        };
-        self.together.insert(by, RouteFilters::clone(&all));
-        all
+        }
     }
 
     /// The number of a variant.
-    pub(crate) fn variant_id(&mut self, variant: Variant) -> VariantId {
+    pub(crate) fn variant_id(&self, variant: Variant) -> VariantId {
         VariantId(self.variants.number(variant))
     }
 
     /// The number of what a policy of traffic changes about clusters.
     pub(crate) fn variant_of(
-        &mut self,
+        &self,
         encryption: Encryption,
         stat_name: Option<&Arc<str>>,
         traffic: TrafficId,
     ) -> VariantId {
         let by = (encryption, stat_name.cloned(), traffic);
-        if let Some(known) = self.of_traffic.get(&by) {
-            return *known;
-        }
-        let traffic = self.traffic(traffic);
-        let id = self.variant_id(Variant {
-            encryption,
-            load_balancing: traffic.load_balancing.clone(),
-            placement: Arc::clone(&traffic.placement),
-            zone_preference: traffic.zone_preference,
-            routing: traffic.routing,
-            upstream: Arc::clone(&traffic.upstream),
-            stat_name: stat_name.cloned(),
-        });
-        self.of_traffic.insert(by, id);
-        id
-    }
-
-    /// What was made of a variant before.
-    fn made(&mut self, id: VariantId) -> &Made {
-        let place = id.0 as usize;
-        if self.made.len() <= place {
-            self.made.resize_with(self.variants.len(), Made::default);
-        }
-        &self.made[place]
+        self.of_traffic.get_or_make(by, || {
+            let traffic = self.traffic(traffic);
+            self.variant_id(Variant {
+                encryption,
+                load_balancing: traffic.load_balancing.clone(),
+                placement: Arc::clone(&traffic.placement),
+                zone_preference: traffic.zone_preference,
+                routing: traffic.routing,
+                upstream: Arc::clone(&traffic.upstream),
+                stat_name: stat_name.cloned(),
+            })
+        })
     }
 
     /// The variant behind a number.
@@ -545,16 +558,14 @@ impl Decisions {
     }
 
     /// The number of what a variant says of endpoints.
-    pub(crate) fn placement_of(&mut self, variant: VariantId) -> PlacementId {
+    pub(crate) fn placement_of(&self, variant: VariantId) -> PlacementId {
         if variant == VariantId::OWN {
             return PlacementId::OWN;
         }
-        if let Some(known) = self.made(variant).placement.get() {
-            return *known;
-        }
-        let placement = Placement::clone(&self.variant(variant).placement);
-        let id = PlacementId(self.placements.number(placement));
-        *self.made(variant).placement.get_or_init(|| id)
+        self.placed.get_or_make(variant, || {
+            let placement = Placement::clone(&self.variant(variant).placement);
+            PlacementId(self.placements.number(placement))
+        })
     }
 
     /// What is said of endpoints.
@@ -571,7 +582,7 @@ impl Decisions {
     }
 
     /// The number of the settings of a filter's instance.
-    pub(crate) fn filter_settings_id(&mut self, settings: FilterSettings) -> FilterSettingsId {
+    pub(crate) fn filter_settings_id(&self, settings: FilterSettings) -> FilterSettingsId {
         FilterSettingsId(self.filters.number(settings))
     }
 
@@ -585,12 +596,8 @@ impl Decisions {
         settings_name(&self.filter_settings(id))
     }
 
-    /// What a variant adds to the name of a cluster.
-    pub(crate) fn suffix(&mut self, id: VariantId) -> &str {
-        if id == VariantId::OWN {
-            return "";
-        }
-        let variant = self.variant(id);
-        self.made(id).suffix.get_or_init(|| variant.suffix())
+    /// What a variant adds to the name of a cluster; none if nothing.
+    pub(crate) fn suffix(&self, id: VariantId) -> Option<Arc<str>> {
+        (id != VariantId::OWN).then(|| self.suffixes.get_or_make(id, || self.variant(id).suffix().into()))
     }
 }

@@ -1,48 +1,160 @@
 //! Values with numbers: equal values have equal numbers.
+//!
+//! Units number values while they run, on however many threads. What was numbered when they began is read without a
+//! lock; what is new stands behind one until [`Numbered::settle`], when nobody else has the table. So which number a new
+//! value gets is a matter of who comes first, and never decides anything that can be seen.
 
 use rustc_hash::FxHashMap;
-use std::{hash::Hash, sync::Arc};
+use std::{
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-/// Values with numbers from 1; 0 is the default value.
+/// Values with numbers from 0, which is the first that there was: the default value, where the table began with one.
 #[derive(Debug)]
-pub(super) struct Numbered<T> {
+pub(super) struct Numbered<T: ?Sized> {
+    settled: Numbers<T>,
+    fresh: Mutex<Numbers<T>>,
+}
+
+/// Some of the values, and their numbers; the very first needn't be among these.
+#[derive(Debug)]
+struct Numbers<T: ?Sized> {
     values: Vec<Arc<T>>,
     numbers: FxHashMap<Arc<T>, u32>,
 }
 
-impl<T: Default> Default for Numbered<T> {
-    fn default() -> Self {
+impl<T: ?Sized> Numbers<T> {
+    fn of(values: Vec<Arc<T>>) -> Self {
         Self {
-            values: vec![Arc::default()],
+            values,
             numbers: FxHashMap::default(),
         }
     }
 }
 
-impl<T: Eq + Hash> Numbered<T> {
-    /// How many numbers there are, the default's included.
-    pub(super) fn len(&self) -> usize {
-        self.values.len()
+impl<T: Default> Default for Numbered<T> {
+    fn default() -> Self {
+        Self::beginning_with(Arc::default())
+    }
+}
+
+impl<T: ?Sized> Numbered<T> {
+    /// A table in which a value has number 0.
+    pub(super) fn beginning_with(first: Arc<T>) -> Self {
+        Self {
+            settled: Numbers::of(vec![first]),
+            ..Self::empty()
+        }
     }
 
-    /// The number of a value.
-    pub(super) fn number(&mut self, value: T) -> u32 {
-        if value == *self.values[0] {
-            return 0;
+    /// A table without any.
+    pub(super) fn empty() -> Self {
+        Self {
+            settled: Numbers::of(Vec::new()),
+            fresh: Mutex::new(Numbers::of(Vec::new())),
         }
-        if let Some(number) = self.numbers.get(&value) {
-            return *number;
-        }
-        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
-        let value = Arc::new(value);
-        self.values.push(Arc::clone(&value));
-        self.numbers.insert(value, number);
-        number
+    }
+
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        self.settled.values.len() + self.fresh().values.len()
+    }
+
+    /// Nothing that holds the lock leaves a table half done.
+    fn fresh(&self) -> MutexGuard<'_, Numbers<T>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Numbers come from here alone. One that doesn't is a bug, which costs the unit that has it (`engine/faults`): the
     /// default would say that no policy decides anything, and open what is protected.
     pub(super) fn value(&self, number: u32) -> Arc<T> {
-        Arc::clone(&self.values[number as usize])
+        let settled = &self.settled.values;
+        match settled.get(number as usize) {
+            Some(value) => Arc::clone(value),
+            None => Arc::clone(&self.fresh().values[number as usize - settled.len()]),
+        }
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Numbered<T> {
+    /// The number of a value, which is kept as `shared` makes it if it is new.
+    pub(super) fn number_of(&self, value: &T, shared: impl FnOnce() -> Arc<T>) -> u32 {
+        if self.is_first(value) {
+            return 0;
+        }
+        if let Some(number) = self.settled.numbers.get(value) {
+            return *number;
+        }
+        let mut fresh = self.fresh();
+        if let Some(number) = fresh.numbers.get(value) {
+            return *number;
+        }
+        let number = self.settled.values.len() + fresh.values.len();
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let value = shared();
+        fresh.values.push(Arc::clone(&value));
+        fresh.numbers.insert(value, number);
+        number
+    }
+
+    /// Looked at before all others: most values are the default one, and need no hash then.
+    fn is_first(&self, value: &T) -> bool {
+        self.settled.values.first().is_some_and(|first| **first == *value)
+    }
+
+    /// Moves what is new to where no lock is needed.
+    pub(super) fn settle(&mut self) {
+        let fresh = self.fresh.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if fresh.values.is_empty() {
+            return;
+        }
+        self.settled.values.append(&mut fresh.values);
+        if self.settled.numbers.is_empty() {
+            std::mem::swap(&mut self.settled.numbers, &mut fresh.numbers);
+        }
+        self.settled.numbers.extend(fresh.numbers.drain());
+    }
+}
+
+impl<T: Eq + Hash> Numbered<T> {
+    /// The number of a value.
+    pub(super) fn number(&self, value: T) -> u32 {
+        if self.is_first(&value) {
+            return 0;
+        }
+        // Not `number_of`: what is new is moved into its place, and made without a copy.
+        if let Some(number) = self.settled.numbers.get(&value) {
+            return *number;
+        }
+        let value = Arc::new(value);
+        self.number_of(&value, || Arc::clone(&value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn equal_values_have_one_number_on_whichever_threads_they_come() {
+        let mut table: Numbered<String> = Numbered::default();
+        for round in 1..4 {
+            let words: Vec<String> = (0..100 * round).map(|n| n.to_string()).collect();
+            let numbers = || -> Vec<u32> { words.iter().map(|word| table.number(word.clone())).collect() };
+            let (mine, theirs) = thread::scope(|scope| {
+                let other = scope.spawn(numbers);
+                (numbers(), other.join().unwrap())
+            });
+            assert_eq!(mine, theirs);
+            assert_eq!(table.len(), 1 + words.len());
+            for _ in 0..2 {
+                let values: Vec<String> = mine.iter().map(|n| String::clone(&table.value(*n))).collect();
+                assert_eq!(values, words);
+                table.settle();
+            }
+        }
+        assert_eq!(table.number(String::new()), 0);
     }
 }

@@ -1,7 +1,6 @@
 //! Several backends that are one to whoever sends to them.
 
-use super::{BackendPort, Sym};
-use rustc_hash::FxHashMap;
+use super::{BackendPort, Sym, Table};
 use std::sync::Arc;
 
 /// Backends that make up one cluster, in the order of their names.
@@ -23,4 +22,4 @@ pub(crate) struct SetMember {
 }
 
 /// All sets that there were, by the words that name them. Like names they only grow.
-pub(crate) type BackendSets = FxHashMap<Sym, Arc<BackendSet>>;
+pub(crate) type BackendSets = Table<Sym, Arc<BackendSet>>;

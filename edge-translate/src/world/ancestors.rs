@@ -10,9 +10,8 @@ use std::sync::Arc;
 impl World {
     /// An ancestor as it is written down.
     pub(crate) fn parent_reference(&self, ancestor: Ancestor) -> Arc<ParentReference> {
-        let mut known = self.parent_references.borrow_mut();
-        let made = known.entry(ancestor);
-        Arc::clone(made.or_insert_with(|| Arc::new(self.written(ancestor))))
+        self.parent_references
+            .get_or_make(ancestor, || Arc::new(self.written(ancestor)))
     }
 
     fn written(&self, ancestor: Ancestor) -> ParentReference {
@@ -22,14 +21,13 @@ impl World {
             section,
             port,
         } = ancestor;
-        let names = self.names.borrow();
-        let namespace = names.text(id.namespace);
+        let namespace = self.text(id.namespace);
         ParentReference {
             group: Symbol::new(kind.group()),
             kind: Symbol::new(kind.as_str()),
-            namespace: (!namespace.is_empty()).then(|| (&**namespace).into()),
-            name: (&**names.text(id.name)).into(),
-            section_name: section.map(|section| (&**names.text(section)).into()),
+            namespace: (!namespace.is_empty()).then(|| (&*namespace).into()),
+            name: (&*self.text(id.name)).into(),
+            section_name: section.map(|section| (&*self.text(section)).into()),
             port,
         }
     }

@@ -49,13 +49,13 @@ impl World {
     }
 
     /// The number of a Wasm module.
-    pub(crate) fn module_id(&self, wanted: Arc<WantedModule>) -> ModuleId {
-        self.decisions.borrow_mut().module_id(wanted)
+    pub(crate) fn module_id(&self, wanted: &Arc<WantedModule>) -> ModuleId {
+        self.decisions.module_id(wanted)
     }
 
     /// The Wasm module behind a number.
     pub(crate) fn wanted_module(&self, id: ModuleId) -> Arc<WantedModule> {
-        self.decisions.borrow().wanted_module(id)
+        self.decisions.wanted_module(id)
     }
 
     /// What came of fetching a Wasm module; none while we weren't told.

@@ -21,10 +21,7 @@ impl World {
         }
         let name = self.sym(&format!("{:.16x}", Sha256::digest(text)));
         let members = members.into_iter().map(|(_, member)| member).collect();
-        self.sets
-            .borrow_mut()
-            .entry(name)
-            .or_insert_with(|| Arc::new(BackendSet { members }));
+        self.sets.get_or_make(name, || Arc::new(BackendSet { members }));
         BackendPort {
             target: Target {
                 kind: BackendKind::Set,
@@ -41,7 +38,7 @@ impl World {
     /// What is in a set; none for what is no set.
     pub(crate) fn set_behind(&self, port: BackendPort) -> Option<Arc<BackendSet>> {
         match port.target.kind {
-            BackendKind::Set => self.sets.borrow().get(&port.target.id.name).cloned(),
+            BackendKind::Set => self.sets.get(&port.target.id.name),
             BackendKind::Service | BackendKind::ServiceImport | BackendKind::Backend | BackendKind::Custom => None,
         }
     }

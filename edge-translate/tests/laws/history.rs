@@ -310,8 +310,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(configuration: Configuration) -> Self {
+        Self::of(Translator::new(configuration.settings()))
+    }
+
+    /// An engine that knows nothing yet.
+    pub(crate) fn of(translator: Translator) -> Self {
         let mut engine = Self {
-            translator: Translator::new(configuration.settings()),
+            translator,
             translation: Translation::default(),
             heard: BTreeMap::new(),
             asked: BTreeSet::new(),

@@ -45,9 +45,15 @@ const LOAD_ASSIGNMENT: u32 = 33;
 /// Key of the HTTP options among a cluster's protocol options.
 pub(crate) const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// Encodes clusters. Most differ from the one before in their names alone, and the rest is copied from that.
+/// Encodes clusters.
+pub(super) fn encode_all(clusters: &[&Arc<Cluster>]) -> Vec<Entry> {
+    let mut encoder = Encoder::default();
+    clusters.iter().map(|cluster| encoder.encode(cluster)).collect()
+}
+
+/// Encodes clusters one by one. Most differ from the one before in their names alone, and the rest is copied from that.
 #[derive(Debug, Default)]
-pub(super) struct Encoder {
+struct Encoder {
     last: Option<Arc<Cluster>>,
     /// Fields of the last cluster that depend neither on its names nor on its endpoints.
     settings: Vec<u8>,
@@ -57,7 +63,7 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// Encodes a cluster.
-    pub(super) fn encode(&mut self, cluster: &Arc<Cluster>) -> Entry {
+    fn encode(&mut self, cluster: &Arc<Cluster>) -> Entry {
         if !self
             .last
             .as_ref()

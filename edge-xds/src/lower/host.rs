@@ -100,6 +100,11 @@ impl Encoder {
         self.sharing.tidy();
     }
 
+    /// Knows what another found out that encoded hosts of the same list.
+    pub(super) fn learn(&mut self, other: Self) {
+        self.sharing.learn(other.sharing);
+    }
+
     /// Encodes a host, copying what it shares with its previous encoding.
     pub(super) fn encode(&mut self, host: &Arc<VirtualHost>, before: Option<&EncodedHost>) -> EncodedHost {
         let Self { draft, sharing } = self;

@@ -12,11 +12,11 @@ use edge_ir::{RetryPolicy, RouteFilters};
 use rustc_hash::FxHashMap;
 use std::{ops::Range, sync::Arc};
 
-/// What was encoded for whom. It holds them, so that no other takes their place in memory.
+/// What was encoded for whom, by address. It holds them, so that no other takes their place in memory.
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
-    filters: FxHashMap<*const u8, (RouteFilters, SharedBytes)>,
-    retries: FxHashMap<*const u8, (Arc<RetryPolicy>, SharedBytes)>,
+    filters: FxHashMap<usize, (RouteFilters, SharedBytes)>,
+    retries: FxHashMap<usize, (Arc<RetryPolicy>, SharedBytes)>,
     /// How many there may be before those are looked for that nobody uses any more.
     bound: usize,
 }
@@ -28,7 +28,7 @@ impl Sharing {
     /// What filters do; none if nobody shares it.
     pub(super) fn filters(&mut self, filters: &RouteFilters, encode: impl FnOnce(&mut Vec<u8>)) -> Option<SharedBytes> {
         (Arc::strong_count(filters) > 1).then(|| {
-            let key = Arc::as_ptr(filters).cast::<u8>();
+            let key = Arc::as_ptr(filters).addr();
             let new = || (RouteFilters::clone(filters), encoded(encode));
             SharedBytes::clone(&self.filters.entry(key).or_insert_with(new).1)
         })
@@ -37,10 +37,21 @@ impl Sharing {
     /// When tries are made; none if nobody shares it.
     pub(super) fn retry(&mut self, retry: &Arc<RetryPolicy>, encode: impl FnOnce(&mut Vec<u8>)) -> Option<SharedBytes> {
         (Arc::strong_count(retry) > 1).then(|| {
-            let key = Arc::as_ptr(retry).cast::<u8>();
+            let key = Arc::as_ptr(retry).addr();
             let new = || (Arc::clone(retry), encoded(encode));
             SharedBytes::clone(&self.retries.entry(key).or_insert_with(new).1)
         })
+    }
+
+    /// Knows what another knows too.
+    pub(super) fn learn(&mut self, other: Self) {
+        let Self {
+            filters,
+            retries,
+            bound: _,
+        } = other;
+        self.filters.extend(filters);
+        self.retries.extend(retries);
     }
 
     /// Forgets what nobody else has any more. It is looked for when there is twice as much as was left the last time, so

@@ -5,7 +5,7 @@ use super::{
     seek,
 };
 use crate::snapshot::{Body, Entry, Piece, PieceChunk, Rope, Section, Source};
-use edge_ir::{Chunk, GuardSet, RouteTable, RouteTableName, VirtualHost};
+use edge_ir::{Chunk, Executor, GuardSet, RouteTable, RouteTableName, VirtualHost, in_shares};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ impl EncodedChunk {
 
 impl Tables {
     /// The section of route configurations.
-    pub(super) fn lower(&mut self, source: &Arc<Vec<Arc<RouteTable>>>) -> Arc<Section> {
+    pub(super) fn lower(&mut self, by: &dyn Executor, source: &Arc<Vec<Arc<RouteTable>>>) -> Arc<Section> {
         if let Some(section) = self.section.as_ref().filter(|_| Arc::ptr_eq(source, &self.source)) {
             return Arc::clone(section);
         }
@@ -86,7 +86,10 @@ impl Tables {
         let mut tables = Vec::with_capacity(source.len());
         for table in source.iter() {
             let kept = seek(&mut before, &table.name, |before| &before.table.name);
-            tables.push(lower_table(&mut self.encoder, table, kept));
+            tables.push(match kept {
+                Some(before) => lower_again(&mut self.encoder, table, before),
+                None => lower_first(by, &mut self.encoder, table),
+            });
         }
         self.encoder.tidy();
         self.source = Arc::clone(source);
@@ -105,16 +108,35 @@ fn same_entries(a: &Section, b: &Section) -> bool {
     a.entries().len() == b.entries().len() && a.entries().iter().zip(b.entries()).all(|(a, b)| Arc::ptr_eq(a, b))
 }
 
-/// Encodes what differs from the hosts before; keeps the entry if nothing does.
-fn lower_table(encoder: &mut Encoder, table: &Arc<RouteTable>, before: Option<EncodedTable>) -> EncodedTable {
-    let Some(before) = before else {
-        let chunks = table.hosts.chunks().iter();
-        let encoded = chunks.map(|chunk| {
+/// So many hosts have a chunk, about: so much is worth more than one small piece.
+const HOSTS_OF_A_CHUNK: usize = 64;
+
+/// Encodes all hosts.
+fn lower_first(by: &dyn Executor, encoder: &mut Encoder, table: &Arc<RouteTable>) -> EncodedTable {
+    let encode = |encoder: &mut Encoder, chunks: &[Chunk<Arc<VirtualHost>>]| -> Vec<EncodedChunk> {
+        let encoded = chunks.iter().map(|chunk| {
             let hosts = chunk.iter().map(|host| encoder.encode(host, None));
             EncodedChunk::new(chunk, hosts.collect())
         });
-        return assembled(table, encoded.collect());
+        encoded.collect()
     };
+    if by.width() < 2 {
+        return assembled(table, encode(encoder, table.hosts.chunks()));
+    }
+    let shares = in_shares(by, table.hosts.chunks(), HOSTS_OF_A_CHUNK, |share| {
+        let mut encoder = Encoder::default();
+        (encode(&mut encoder, share), encoder)
+    });
+    let mut chunks = Vec::new();
+    for (share, other) in shares {
+        chunks.extend(share);
+        encoder.learn(other);
+    }
+    assembled(table, chunks)
+}
+
+/// Encodes what differs from the hosts before; keeps the entry if nothing does.
+fn lower_again(encoder: &mut Encoder, table: &Arc<RouteTable>, before: EncodedTable) -> EncodedTable {
     if Arc::ptr_eq(&before.table, table) {
         return before;
     }

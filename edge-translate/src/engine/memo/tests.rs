@@ -1,7 +1,7 @@
 use super::*;
 
 /// A world of numbers: inputs, an index kept in stage 1, and units of stages 0 to 2.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Input,
     Index,
@@ -24,7 +24,9 @@ impl MemoKey for Key {
 
 fn run(memo: &mut Memo<Key, u32>, stage: usize, unit: impl FnOnce(&Reads<'_, Key, u32>) -> Given<u32>) {
     let (id, _) = memo.next_due(stage).expect("a unit is due");
-    memo.run(id, unit);
+    let ran = memo.run(id, unit);
+    memo.take_in(id, ran);
+    memo.forget_unread();
 }
 
 #[test]
@@ -81,4 +83,33 @@ fn an_index_is_not_for_its_keepers_stage() {
         reads.note(Key::Index);
         Given::Value(1)
     });
+}
+
+#[test]
+fn what_was_read_keeps_its_place_until_it_is_taken_in() {
+    let mut memo: Memo<Key, u32> = Memo::new(3);
+    let note = |reads: &Reads<'_, Key, u32>| reads.note(Key::Input);
+    memo.want(Key::Early);
+    run(&mut memo, 0, |reads| {
+        note(reads);
+        Given::Value(1)
+    });
+    memo.want(Key::Keeper);
+    memo.want(Key::Early);
+    let early = memo.take_due(0, 1)[0].0;
+    let keeper = memo.take_due(1, 1)[0].0;
+    // At one time: the last reader goes, and another comes.
+    let (gone, come) = (
+        memo.run(early, |_| Given::Gone),
+        memo.run(keeper, |reads| {
+            note(reads);
+            Given::Value(2)
+        }),
+    );
+    memo.take_in(early, gone);
+    memo.take_in(keeper, come);
+    memo.forget_unread();
+    assert_eq!(memo.len(), 2);
+    memo.touch(Key::Input);
+    assert_eq!(memo.take_due(1, 9), [(keeper, Key::Keeper)]);
 }
