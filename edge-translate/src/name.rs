@@ -23,6 +23,7 @@ pub(crate) use id::{
     Ancestor, BackendId, BackendKind, BackendPort, EndpointsId, FilterKey, FilterOwner, FleetId, HostId, Id,
     ListenerId, PolicyId, RouteId, RouteKind, SocketId, Target,
 };
+pub(crate) use numbered::Held;
 pub(crate) use outside::{OutsideService, Scheme};
 pub(crate) use placement::{Placement, Zones};
 pub(crate) use set::{BackendSet, BackendSets, SetMember};
@@ -58,13 +59,13 @@ impl Interner {
         self.0.len()
     }
 
-    /// The word for a name that is shared already.
-    pub(crate) fn sym_of_shared(&self, name: &Arc<str>) -> Sym {
-        Sym(self.0.number_of(name, || Arc::clone(name)))
+    /// The word for a name that is shared already, where no units run.
+    pub(crate) fn sym_of_shared(&mut self, name: &Arc<str>) -> Sym {
+        Sym(self.0.number_alone(name, || Arc::clone(name)))
     }
 
     /// The name behind a word.
-    pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
+    pub(crate) fn text(&self, sym: Sym) -> Held<'_, str> {
         self.0.value(sym.0)
     }
 

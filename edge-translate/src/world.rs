@@ -8,8 +8,8 @@ use crate::{
     engine::{key::Key, unit::Subject},
     fact::{Fetched, FoundModule, MachinePort},
     name::{
-        Ancestor, BackendId, BackendKind, BackendPort, BackendSets, Decisions, EndpointsId, FleetId, Id, Interner,
-        ModuleId, Placement, PlacementId, Sym, Table, Target, VariantId,
+        Ancestor, BackendId, BackendKind, BackendPort, BackendSets, Decisions, EndpointsId, FleetId, Held, Id,
+        Interner, ModuleId, Placement, PlacementId, Sym, Table, Target, VariantId,
     },
     settings::Settings,
 };
@@ -192,10 +192,10 @@ impl World {
 
     /// The name behind a word.
     pub(crate) fn text(&self, sym: Sym) -> Arc<str> {
-        self.names.text(sym)
+        self.names.text(sym).share()
     }
 
-    fn id_of(&self, key: &ObjectKey) -> Id {
+    fn id_of(&mut self, key: &ObjectKey) -> Id {
         Id {
             namespace: self.names.sym_of_shared(&key.namespace),
             name: self.names.sym_of_shared(&key.name),
@@ -232,7 +232,7 @@ impl World {
     }
 
     /// What is said of endpoints besides their addresses.
-    pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
+    pub(crate) fn placement(&self, id: PlacementId) -> Held<'_, Placement> {
         self.decisions.placement(id)
     }
 
@@ -259,7 +259,7 @@ impl World {
             port,
             transport,
         } = backend.port;
-        let (namespace, name) = (self.text(id.namespace), self.text(id.name));
+        let (namespace, name) = (self.names.text(id.namespace), self.names.text(id.name));
         let transport = match transport {
             PortProtocol::Tcp => "",
             PortProtocol::Udp => "/udp",
@@ -273,7 +273,7 @@ impl World {
         // Every backend has one, and the formatter would take ten times as long.
         let mut text = String::with_capacity(kind.word().len() + namespace.len() + name.len() + variant.len() + 24);
         text.push_str(kind.word());
-        for part in [&namespace, &name].into_iter().filter(|part| !part.is_empty()) {
+        for part in [&*namespace, &*name].into_iter().filter(|part| !part.is_empty()) {
             text.push('/');
             text.push_str(part);
         }

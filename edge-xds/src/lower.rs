@@ -62,6 +62,9 @@ use crate::{
 use edge_ir::{
     Cluster, EndpointSet, Executor, Fleet, FleetSettings, InPlace, Listener, PatchFailure, Secret, in_shares,
 };
+use endpoints::encode_endpoints;
+use listener::{encode_listener, encode_ready};
+use secret::encode_secret;
 use std::{cmp::Ordering, sync::Arc};
 use table::Tables;
 
@@ -124,39 +127,42 @@ impl Lowering {
             self.listeners = Kept::default();
         }
         let settings = &*fleet.settings;
-        let ready = || settings.ready.iter().map(listener::encode_ready).collect();
+        let ready = || settings.ready.iter().map(encode_ready).collect();
         let none = Vec::new;
         let by = &*self.executor;
+        let clusters = || {
+            let mut encoder = cluster::Encoder::default();
+            move |cluster: &Arc<Cluster>| encoder.encode(cluster)
+        };
+        let endpoints = || {
+            let mut buffer = Vec::new();
+            move |set: &Arc<EndpointSet>| encode_endpoints(&mut buffer, set)
+        };
+        let listeners = || move |listener: &Arc<Listener>| encode_listener(listener, settings);
         Snapshot::default()
             .with(
                 ResourceType::Cluster,
-                self.clusters.lower(by, &fleet.clusters, cluster::encode_all, none),
+                self.clusters.lower(by, &fleet.clusters, clusters, none),
             )
             .with(
                 ResourceType::Endpoints,
-                self.endpoints.lower(by, &fleet.endpoints, endpoints::encode_all, none),
+                self.endpoints.lower(by, &fleet.endpoints, endpoints, none),
             )
             .with(
                 ResourceType::Secret,
-                self.secrets
-                    .lower(by, &fleet.secrets, each(|secret| secret::encode_secret(secret)), none),
+                self.secrets.lower(
+                    by,
+                    &fleet.secrets,
+                    || |secret: &Arc<Secret>| encode_secret(secret),
+                    none,
+                ),
             )
             .with(
                 ResourceType::Listener,
-                self.listeners.lower(
-                    by,
-                    &fleet.listeners,
-                    each(|listener| listener::encode_listener(listener, settings)),
-                    ready,
-                ),
+                self.listeners.lower(by, &fleet.listeners, listeners, ready),
             )
             .with(ResourceType::Routes, self.tables.lower(by, &fleet.route_tables))
     }
-}
-
-/// Encodes pieces that have nothing in common.
-fn each<T>(encode: impl Fn(&Arc<T>) -> Entry) -> impl Fn(&[&Arc<T>]) -> Vec<Entry> {
-    move |pieces| pieces.iter().map(|piece| encode(piece)).collect()
 }
 
 /// A piece of IR that becomes a resource of its own.
@@ -220,12 +226,13 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: Named + PartialEq + Send + Sync> Kept<T> {
-    /// The section of a list, and of resources that stand beside it and don't change with it.
-    fn lower(
+    /// The section of a list, and of resources that stand beside it and don't change with it. An encoder encodes one piece
+    /// after another, and there may be several.
+    fn lower<E: FnMut(&Arc<T>) -> Entry>(
         &mut self,
         by: &dyn Executor,
         source: &Arc<Vec<Arc<T>>>,
-        encode: impl Fn(&[&Arc<T>]) -> Vec<Entry> + Sync,
+        encoder: impl Fn() -> E + Sync,
         beside: impl FnOnce() -> Vec<Entry>,
     ) -> Arc<Section> {
         if let Some(section) = self.section.as_ref().filter(|_| Arc::ptr_eq(source, &self.source)) {
@@ -243,10 +250,9 @@ impl<T: Named + PartialEq + Send + Sync> Kept<T> {
             entries.push(kept.map(|(_, entry)| Arc::clone(entry)));
         }
         let made = in_shares(by, &new, 1, |share| -> Vec<Arc<Entry>> {
-            let sourced = encode(share).into_iter().zip(share);
-            sourced
-                .map(|(entry, piece)| Arc::new(entry.made_from(piece.source())))
-                .collect()
+            let mut encode = encoder();
+            let entry = |piece: &&Arc<T>| Arc::new(encode(piece).made_from(piece.source()));
+            share.iter().map(entry).collect()
         });
         let mut made = made.into_iter().flatten();
         let entries: Vec<Arc<Entry>> = entries

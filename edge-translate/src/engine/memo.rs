@@ -122,14 +122,14 @@ struct Seen<K> {
     /// What has a node: no second look-up when the reads are linked.
     known: SmallVec<[NodeId; 16]>,
     /// What nobody asked for before.
-    new: SmallVec<[K; 4]>,
+    new: Vec<K>,
 }
 
 impl<K> Default for Seen<K> {
     fn default() -> Self {
         Self {
             known: SmallVec::new(),
-            new: SmallVec::new(),
+            new: Vec::new(),
         }
     }
 }
@@ -181,7 +181,7 @@ pub(crate) struct Ran<K, V> {
     /// What has a node, sorted, each once.
     known: NodeIds,
     /// What nobody asked for before.
-    new: SmallVec<[K; 4]>,
+    new: Vec<K>,
 }
 
 /// What became of a unit that ran.
@@ -333,7 +333,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     /// The next due unit of a stage, with its place in the table.
     pub(crate) fn next_due(&mut self, stage: usize) -> Option<(NodeId, K)> {
         let id = self.due[stage].pop()?;
-        self.node(id).map(|n| (id, n.key))
+        Some((id, self.key(id)?))
     }
 
     /// How many units of a stage are due.
@@ -342,11 +342,16 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
     }
 
     /// The next due units of a stage, as many as that at most, in the order of [`Self::next_due`].
-    pub(crate) fn take_due(&mut self, stage: usize, most: usize) -> Vec<(NodeId, K)> {
+    pub(crate) fn take_due(&mut self, stage: usize, most: usize) -> Vec<NodeId> {
         let first = self.due[stage].len().saturating_sub(most);
-        let ids = self.due[stage].split_off(first);
-        let keys = ids.into_iter().rev();
-        keys.filter_map(|id| Some((id, self.node(id)?.key))).collect()
+        let mut ids = self.due[stage].split_off(first);
+        ids.reverse();
+        ids
+    }
+
+    /// The key of a node.
+    pub(crate) fn key(&self, id: NodeId) -> Option<K> {
+        Some(self.node(id)?.key)
     }
 
     /// Whether nothing waits.
@@ -404,7 +409,7 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         known.iter().all(|read| after(*read) < stage) && new.iter().all(|key| key.role().settled_after() < stage)
     }
 
-    fn ids_of(&mut self, known: NodeIds, new: SmallVec<[K; 4]>) -> NodeIds {
+    fn ids_of(&mut self, known: NodeIds, new: Vec<K>) -> NodeIds {
         if new.is_empty() {
             return known;
         }

@@ -12,7 +12,7 @@ use crate::{
     api::{self, CustomObject, Kind, LocalObjectRef, Object, ParentReference, Timestamp},
     fact::{Fetched, FoundModule, MachinePort, WantedModule},
     name::{
-        Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId,
+        Ancestor, BackendId, BackendKind, BackendPort, BackendSet, EndpointsId, FilterKey, FilterOwner, FleetId, Held,
         HostId, Id, ListenerId, OutsideService, Placement, PlacementId, PolicyId, RouteId, RouteKind, SetMember,
         SocketId, Sym, Target,
     },
@@ -451,7 +451,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What is said of endpoints besides their addresses.
-    pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
+    pub(crate) fn placement(&self, id: PlacementId) -> Held<'a, Placement> {
         self.world.placement(id)
     }
 

@@ -15,10 +15,10 @@ use edge_ir::{in_shares, is_worth_sharing};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What so many units gave is held before it is taken in.
-const AT_A_TIME: usize = 4096;
+const AT_A_TIME: usize = 1 << 14;
 
 /// What a unit gave, and what it said if it broke down.
-type Told = (Ran<Key, Value>, Option<String>);
+type Told = (Ran<Key, Value>, Option<Box<str>>);
 
 impl Translator {
     /// Runs what is due of a stage.
@@ -40,13 +40,18 @@ impl Translator {
     fn run_many(&mut self, stage: usize) {
         let due = self.memo.take_due(stage, AT_A_TIME);
         let shared = &*self;
-        let run = |share: &[(NodeId, Key)]| -> Vec<Told> {
-            let told = share.iter().map(|(id, key)| shared.run(*id, *key));
+        let run = |share: &[NodeId]| -> Vec<Option<(Key, Told)>> {
+            let told = share.iter().map(|id| {
+                let key = shared.memo.key(*id)?;
+                Some((key, shared.run(*id, key)))
+            });
             told.collect()
         };
         let told = in_shares(&*self.executor, &due, 1, run);
-        for ((id, key), told) in due.into_iter().zip(told.into_iter().flatten()) {
-            self.take_in(id, key, told);
+        for (id, told) in due.into_iter().zip(told.into_iter().flatten()) {
+            if let Some((key, told)) = told {
+                self.take_in(id, key, told);
+            }
         }
     }
 
@@ -62,13 +67,15 @@ impl Translator {
                 faults: &self.faults,
                 reads,
             };
-            let subject = key.subject();
-            let exists = || subject.is_some_and(|subject| subject.exists(&self.world, &self.index));
+            let exists = || {
+                let subject = key.subject();
+                subject.is_some_and(|subject| subject.exists(&self.world, &self.index))
+            };
             match catch_unwind(AssertUnwindSafe(|| (self.unit)(&reader))) {
                 Ok(Some(value)) => Given::Value(value),
                 Ok(None) if exists() => Given::Nothing,
                 Err(panic) if exists() => {
-                    fault = Some(faults::message(&*panic));
+                    fault = Some(faults::message(&*panic).into());
                     Given::Broken
                 }
                 Ok(None) | Err(_) => Given::Gone,
@@ -80,7 +87,7 @@ impl Translator {
     fn take_in(&mut self, id: NodeId, key: Key, (ran, fault): Told) {
         self.runs.count(key);
         let outcome = self.memo.take_in(id, ran);
-        self.keep_faults(key, fault);
+        self.keep_faults(key, fault.map(String::from));
         if let Outcome::Changed(was) = outcome {
             self.memo.touch_id(id);
             let now = self.memo.value(id).cloned();

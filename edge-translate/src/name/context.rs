@@ -9,7 +9,7 @@
 use super::{
     BackendId, FilterKey, Id, OutsideService, Placement, Sym,
     alike::Alike,
-    numbered::Numbered,
+    numbered::{Held, Numbered, NumberedFromNone},
     placement::{hashed, is_default},
     table::Table,
 };
@@ -357,17 +357,7 @@ pub(crate) struct Decisions {
     pub(crate) traffic_alike: Alike<BackendTrafficPolicy, TrafficId>,
     /// The same of security.
     pub(crate) security_alike: Alike<Generic, SecurityId>,
-    modules: Modules,
-}
-
-/// Wasm modules that are asked for: none of them is the usual one.
-#[derive(Debug)]
-struct Modules(Numbered<WantedModule>);
-
-impl Default for Modules {
-    fn default() -> Self {
-        Self(Numbered::empty())
-    }
+    modules: NumberedFromNone<WantedModule>,
 }
 
 impl Decisions {
@@ -445,7 +435,7 @@ impl Decisions {
 
     /// The Wasm module behind a number.
     pub(crate) fn wanted_module(&self, id: ModuleId) -> Arc<WantedModule> {
-        self.modules.0.value(id.0)
+        self.modules.0.value(id.0).share()
     }
 
     /// The number of a context.
@@ -454,7 +444,7 @@ impl Decisions {
     }
 
     /// The context behind a number.
-    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
+    pub(crate) fn context(&self, id: ContextId) -> Held<'_, Context> {
         self.contexts.value(id.0)
     }
 
@@ -464,7 +454,7 @@ impl Decisions {
     }
 
     /// The instance behind a number.
-    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
+    pub(crate) fn instance(&self, id: InstanceId) -> Held<'_, Option<PolicyInstance>> {
         self.instances.value(id.0)
     }
 
@@ -474,7 +464,7 @@ impl Decisions {
     }
 
     /// What policies extend requests by.
-    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
+    pub(crate) fn extension(&self, id: ExtensionId) -> Held<'_, Extension> {
         self.extensions.value(id.0)
     }
 
@@ -484,7 +474,7 @@ impl Decisions {
     }
 
     /// What a policy says of security.
-    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
+    pub(crate) fn security(&self, id: SecurityId) -> Held<'_, Security> {
         self.security.value(id.0)
     }
 
@@ -494,7 +484,7 @@ impl Decisions {
     }
 
     /// What a policy says of traffic.
-    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
+    pub(crate) fn traffic(&self, id: TrafficId) -> Held<'_, Traffic> {
         self.traffic.value(id.0)
     }
 
@@ -553,7 +543,7 @@ impl Decisions {
     }
 
     /// The variant behind a number.
-    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
+    pub(crate) fn variant(&self, id: VariantId) -> Held<'_, Variant> {
         self.variants.value(id.0)
     }
 
@@ -569,7 +559,7 @@ impl Decisions {
     }
 
     /// What is said of endpoints.
-    pub(crate) fn placement(&self, id: PlacementId) -> Arc<Placement> {
+    pub(crate) fn placement(&self, id: PlacementId) -> Held<'_, Placement> {
         self.placements.value(id.0)
     }
 
@@ -587,7 +577,7 @@ impl Decisions {
     }
 
     /// The settings of a filter's instance.
-    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Held<'_, FilterSettings> {
         self.filters.value(id.0)
     }
 

@@ -7,6 +7,7 @@
 use rustc_hash::FxHashMap;
 use std::{
     hash::Hash,
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -15,6 +16,36 @@ use std::{
 pub(super) struct Numbered<T: ?Sized> {
     settled: Numbers<T>,
     fresh: Mutex<Numbers<T>>,
+}
+
+/// A value of a table. Nobody counts who holds one that is settled: threads would wait for each other's counts.
+#[derive(Debug)]
+pub(crate) enum Held<'a, T: ?Sized> {
+    /// It was there when units began.
+    Settled(&'a Arc<T>),
+    /// It is new.
+    Fresh(Arc<T>),
+}
+
+impl<T: ?Sized> Held<'_, T> {
+    /// The value for whoever keeps it.
+    pub(crate) fn share(self) -> Arc<T> {
+        match self {
+            Self::Settled(value) => Arc::clone(value),
+            Self::Fresh(value) => value,
+        }
+    }
+}
+
+impl<T: ?Sized> Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        match self {
+            Self::Settled(value) => value,
+            Self::Fresh(value) => value,
+        }
+    }
 }
 
 /// Some of the values, and their numbers; the very first needn't be among these.
@@ -39,6 +70,16 @@ impl<T: Default> Default for Numbered<T> {
     }
 }
 
+/// The same where no value is there before others.
+#[derive(Debug)]
+pub(super) struct NumberedFromNone<T: ?Sized>(pub(super) Numbered<T>);
+
+impl<T: ?Sized> Default for NumberedFromNone<T> {
+    fn default() -> Self {
+        Self(Numbered::empty())
+    }
+}
+
 impl<T: ?Sized> Numbered<T> {
     /// A table in which a value has number 0.
     pub(super) fn beginning_with(first: Arc<T>) -> Self {
@@ -49,7 +90,7 @@ impl<T: ?Sized> Numbered<T> {
     }
 
     /// A table without any.
-    pub(super) fn empty() -> Self {
+    fn empty() -> Self {
         Self {
             settled: Numbers::of(Vec::new()),
             fresh: Mutex::new(Numbers::of(Vec::new())),
@@ -68,11 +109,11 @@ impl<T: ?Sized> Numbered<T> {
 
     /// Numbers come from here alone. One that doesn't is a bug, which costs the unit that has it (`engine/faults`): the
     /// default would say that no policy decides anything, and open what is protected.
-    pub(super) fn value(&self, number: u32) -> Arc<T> {
+    pub(super) fn value(&self, number: u32) -> Held<'_, T> {
         let settled = &self.settled.values;
         match settled.get(number as usize) {
-            Some(value) => Arc::clone(value),
-            None => Arc::clone(&self.fresh().values[number as usize - settled.len()]),
+            Some(value) => Held::Settled(value),
+            None => Held::Fresh(Arc::clone(&self.fresh().values[number as usize - settled.len()])),
         }
     }
 }
@@ -101,6 +142,23 @@ impl<T: ?Sized + Eq + Hash> Numbered<T> {
     /// Looked at before all others: most values are the default one, and need no hash then.
     fn is_first(&self, value: &T) -> bool {
         self.settled.values.first().is_some_and(|first| **first == *value)
+    }
+
+    /// The same where nobody else has the table, which takes no lock.
+    pub(super) fn number_alone(&mut self, value: &T, shared: impl FnOnce() -> Arc<T>) -> u32 {
+        self.settle();
+        if self.is_first(value) {
+            return 0;
+        }
+        let Numbers { values, numbers } = &mut self.settled;
+        if let Some(number) = numbers.get(value) {
+            return *number;
+        }
+        let number = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let value = shared();
+        values.push(Arc::clone(&value));
+        numbers.insert(value, number);
+        number
     }
 
     /// Moves what is new to where no lock is needed.
@@ -140,7 +198,7 @@ mod tests {
     #[test]
     fn equal_values_have_one_number_on_whichever_threads_they_come() {
         let mut table: Numbered<String> = Numbered::default();
-        for round in 1..4 {
+        for round in 1..4usize {
             let words: Vec<String> = (0..100 * round).map(|n| n.to_string()).collect();
             let numbers = || -> Vec<u32> { words.iter().map(|word| table.number(word.clone())).collect() };
             let (mine, theirs) = thread::scope(|scope| {
@@ -148,12 +206,20 @@ mod tests {
                 (numbers(), other.join().unwrap())
             });
             assert_eq!(mine, theirs);
-            assert_eq!(table.len(), 1 + words.len());
+            assert_eq!(table.len(), round + words.len());
             for _ in 0..2 {
                 let values: Vec<String> = mine.iter().map(|n| String::clone(&table.value(*n))).collect();
                 assert_eq!(values, words);
                 table.settle();
             }
+            let alone: Vec<u32> = words
+                .iter()
+                .map(|word| table.number_alone(word, || Arc::new(word.clone())))
+                .collect();
+            assert_eq!(alone, mine);
+            let other = format!("{round} alone");
+            let number = table.number_alone(&other, || Arc::new(other.clone()));
+            assert_eq!(table.number(other), number);
         }
         assert_eq!(table.number(String::new()), 0);
     }

@@ -1,23 +1,26 @@
 //! What is made once for each of many, while units run on however many threads.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::{
-    hash::Hash,
+    hash::{BuildHasher, Hash},
     sync::{Mutex, MutexGuard, PoisonError},
 };
+
+/// Locks of a table: what two make at a time is seldom behind the same.
+const LOCKS: usize = 16;
 
 /// What was made for each key. As in [`super::numbered`], what was there when units began is read without a lock.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     settled: FxHashMap<K, V>,
-    fresh: Mutex<FxHashMap<K, V>>,
+    fresh: [Mutex<FxHashMap<K, V>>; LOCKS],
 }
 
 impl<K, V> Default for Table<K, V> {
     fn default() -> Self {
         Self {
             settled: FxHashMap::default(),
-            fresh: Mutex::default(),
+            fresh: Default::default(),
         }
     }
 }
@@ -25,18 +28,20 @@ impl<K, V> Default for Table<K, V> {
 impl<K: Eq + Hash, V: Clone> Table<K, V> {
     /// How much there is.
     pub(crate) fn len(&self) -> usize {
-        self.settled.len() + self.fresh().len()
+        let fresh = self.fresh.iter().map(|part| lock(part).len());
+        self.settled.len() + fresh.sum::<usize>()
     }
 
-    /// Nothing that holds the lock leaves a table half done.
-    fn fresh(&self) -> MutexGuard<'_, FxHashMap<K, V>> {
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Where a key that is new stands.
+    fn fresh(&self, key: &K) -> MutexGuard<'_, FxHashMap<K, V>> {
+        let hash = FxBuildHasher.hash_one(key);
+        lock(&self.fresh[(hash >> 32) as usize % LOCKS])
     }
 
     /// What was made for a key.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let settled = self.settled.get(key).cloned();
-        settled.or_else(|| self.fresh().get(key).cloned())
+        settled.or_else(|| self.fresh(key).get(key).cloned())
     }
 
     /// The same, made now if it wasn't. Of two who make it at a time both get what the first did.
@@ -46,19 +51,23 @@ impl<K: Eq + Hash, V: Clone> Table<K, V> {
         }
         // Not under the lock: it may ask other tables.
         let made = make();
-        self.fresh().entry(key).or_insert(made).clone()
+        self.fresh(&key).entry(key).or_insert(made).clone()
     }
 
     /// Moves what is new to where no lock is needed.
     pub(crate) fn settle(&mut self) {
-        let fresh = self.fresh.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if self.settled.is_empty() {
-            std::mem::swap(&mut self.settled, fresh);
-        }
-        if !fresh.is_empty() {
-            self.settled.extend(fresh.drain());
+        for part in &mut self.fresh {
+            let part = part.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if !part.is_empty() {
+                self.settled.extend(part.drain());
+            }
         }
     }
+}
+
+/// Nothing that holds a lock leaves a table half done.
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

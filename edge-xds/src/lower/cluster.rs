@@ -45,15 +45,9 @@ const LOAD_ASSIGNMENT: u32 = 33;
 /// Key of the HTTP options among a cluster's protocol options.
 pub(crate) const HTTP_OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
 
-/// Encodes clusters.
-pub(super) fn encode_all(clusters: &[&Arc<Cluster>]) -> Vec<Entry> {
-    let mut encoder = Encoder::default();
-    clusters.iter().map(|cluster| encoder.encode(cluster)).collect()
-}
-
-/// Encodes clusters one by one. Most differ from the one before in their names alone, and the rest is copied from that.
+/// Encodes clusters. Most differ from the one before in their names alone, and the rest is copied from that.
 #[derive(Debug, Default)]
-struct Encoder {
+pub(super) struct Encoder {
     last: Option<Arc<Cluster>>,
     /// Fields of the last cluster that depend neither on its names nor on its endpoints.
     settings: Vec<u8>,
@@ -63,7 +57,7 @@ struct Encoder {
 
 impl Encoder {
     /// Encodes a cluster.
-    fn encode(&mut self, cluster: &Arc<Cluster>) -> Entry {
+    pub(super) fn encode(&mut self, cluster: &Arc<Cluster>) -> Entry {
         if !self
             .last
             .as_ref()

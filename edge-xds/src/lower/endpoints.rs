@@ -8,7 +8,6 @@ use crate::{
 use bytes::Bytes;
 use edge_ir::{Endpoint, EndpointAddress, EndpointHealth, EndpointSet, Locality};
 use envoy_types::pb::envoy::config::core::v3::HealthStatus;
-use std::sync::Arc;
 
 /// Fields of `ClusterLoadAssignment`.
 mod assignment {
@@ -51,15 +50,9 @@ mod address {
 /// `UInt32Value.value`.
 const VALUE: u32 = 1;
 
-/// Encodes lists of endpoints.
-pub(super) fn encode_all(sets: &[&Arc<EndpointSet>]) -> Vec<Entry> {
-    let mut buffer = Vec::new();
-    sets.iter().map(|set| encode_endpoints(&mut buffer, set)).collect()
-}
-
 /// Encodes a set of endpoints. It has no place for metadata of its own: the cluster that uses it carries the origins.
 /// The buffer is scratch space.
-fn encode_endpoints(buffer: &mut Vec<u8>, set: &EndpointSet) -> Entry {
+pub(super) fn encode_endpoints(buffer: &mut Vec<u8>, set: &EndpointSet) -> Entry {
     buffer.clear();
     put_assignment(buffer, &set.name, &set.localities);
     let body = Body::Whole(Bytes::copy_from_slice(buffer));

@@ -96,8 +96,8 @@ fn what_was_read_keeps_its_place_until_it_is_taken_in() {
     });
     memo.want(Key::Keeper);
     memo.want(Key::Early);
-    let early = memo.take_due(0, 1)[0].0;
-    let keeper = memo.take_due(1, 1)[0].0;
+    let early = memo.take_due(0, 1)[0];
+    let keeper = memo.take_due(1, 1)[0];
     // At one time: the last reader goes, and another comes.
     let (gone, come) = (
         memo.run(early, |_| Given::Gone),
@@ -111,5 +111,5 @@ fn what_was_read_keeps_its_place_until_it_is_taken_in() {
     memo.forget_unread();
     assert_eq!(memo.len(), 2);
     memo.touch(Key::Input);
-    assert_eq!(memo.take_due(1, 9), [(keeper, Key::Keeper)]);
+    assert_eq!(memo.take_due(1, 9), [keeper]);
 }

@@ -4,8 +4,8 @@ use super::Reader;
 use crate::{
     api::{BackendTrafficPolicy, Generic},
     name::{
-        Context, ContextId, Encryption, Extension, ExtensionId, FilterSettingsId, InstanceId, PolicyInstance, Security,
-        SecurityId, Traffic, TrafficId, Variant, VariantId,
+        Context, ContextId, Encryption, Extension, ExtensionId, FilterSettingsId, Held, InstanceId, PolicyInstance,
+        Security, SecurityId, Traffic, TrafficId, Variant, VariantId,
     },
 };
 use edge_ir::{FilterSettings, RouteFilters};
@@ -20,14 +20,14 @@ pub(crate) enum Reading {
     World,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// The number of what policies decide. Numbers are no input: they change for nobody.
     pub(crate) fn context_id(&self, context: Context) -> ContextId {
         self.world.decisions().context_id(context)
     }
 
     /// What a number of a context stands for.
-    pub(crate) fn context(&self, id: ContextId) -> Arc<Context> {
+    pub(crate) fn context(&self, id: ContextId) -> Held<'a, Context> {
         self.world.decisions().context(id)
     }
 
@@ -37,7 +37,7 @@ impl Reader<'_> {
     }
 
     /// The instance behind a number.
-    pub(crate) fn instance(&self, id: InstanceId) -> Arc<Option<PolicyInstance>> {
+    pub(crate) fn instance(&self, id: InstanceId) -> Held<'a, Option<PolicyInstance>> {
         self.world.decisions().instance(id)
     }
 
@@ -47,7 +47,7 @@ impl Reader<'_> {
     }
 
     /// What policies extend requests by.
-    pub(crate) fn extension(&self, id: ExtensionId) -> Arc<Extension> {
+    pub(crate) fn extension(&self, id: ExtensionId) -> Held<'a, Extension> {
         self.world.decisions().extension(id)
     }
 
@@ -57,7 +57,7 @@ impl Reader<'_> {
     }
 
     /// What a policy says of security.
-    pub(crate) fn security(&self, id: SecurityId) -> Arc<Security> {
+    pub(crate) fn security(&self, id: SecurityId) -> Held<'a, Security> {
         self.world.decisions().security(id)
     }
 
@@ -67,7 +67,7 @@ impl Reader<'_> {
     }
 
     /// What a policy says of traffic.
-    pub(crate) fn traffic(&self, id: TrafficId) -> Arc<Traffic> {
+    pub(crate) fn traffic(&self, id: TrafficId) -> Held<'a, Traffic> {
         self.world.decisions().traffic(id)
     }
 
@@ -82,7 +82,7 @@ impl Reader<'_> {
     }
 
     /// The settings of a filter's instance.
-    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Arc<FilterSettings> {
+    pub(crate) fn filter_settings(&self, id: FilterSettingsId) -> Held<'a, FilterSettings> {
         self.world.decisions().filter_settings(id)
     }
 
@@ -102,7 +102,7 @@ impl Reader<'_> {
     }
 
     /// What a number of a variant stands for.
-    pub(crate) fn variant(&self, id: VariantId) -> Arc<Variant> {
+    pub(crate) fn variant(&self, id: VariantId) -> Held<'a, Variant> {
         self.world.decisions().variant(id)
     }
 

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     engine::reader::Reader,
     name::{
-        BackendId, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, ListenerId,
+        BackendId, Context, ContextId, Decision, Encryption, Extending, Extension, FilterKey, Held, ListenerId,
         PolicyFilters, Protection, RouteId, RouteKind, Security, SetMember, Streams, Sym, Traffic, Treatment,
         VariantId,
     },
@@ -187,25 +187,25 @@ const FOR_CALLS: [FilterKind; 2] = [FilterKind::GrpcWeb, FilterKind::GrpcStats];
 struct Binder<'a, 'r> {
     reader: &'r Reader<'a>,
     kind: RouteKind,
-    context: Arc<Context>,
+    context: Held<'a, Context>,
     backends: SmallVec<[BackendId; 2]>,
     filters: Vec<FilterKey>,
 }
 
 /// What is decided for a rule that is open.
-struct Due {
+struct Due<'a> {
     /// The clusters that it leads to.
     variant: VariantId,
     /// Others that it uses, which aren't counted under its name.
     aside: VariantId,
-    traffic: Arc<Traffic>,
-    security: Arc<Security>,
-    extension: Arc<Extension>,
+    traffic: Held<'a, Traffic>,
+    security: Held<'a, Security>,
+    extension: Held<'a, Extension>,
     /// What filters of these do together.
     together: RouteFilters,
 }
 
-impl Due {
+impl Due<'_> {
     /// Filters of the policies that cover it, one entry a kind of policy.
     fn filters(&self) -> [&PolicyFilters; 3] {
         [&self.security.filters, &self.extension.filters, &self.traffic.filters]
@@ -223,9 +223,9 @@ impl Due {
     }
 }
 
-impl Binder<'_, '_> {
+impl<'a> Binder<'a, '_> {
     /// What is due to a rule; none where a policy that covers it is invalid. Such a rule must not be open.
-    fn due(&self, rule: Option<Sym>) -> Option<Due> {
+    fn due(&self, rule: Option<Sym>) -> Option<Due<'a>> {
         let Decision {
             variant,
             treatment,
@@ -309,7 +309,7 @@ impl Binder<'_, '_> {
     }
 
     /// Filters that an open rule needs on chains.
-    fn needs(&self, rule: &mut Rule, due: &Due) -> Vec<FilterKey> {
+    fn needs(&self, rule: &mut Rule, due: &Due<'_>) -> Vec<FilterKey> {
         let mut filters = std::mem::take(&mut rule.instances);
         filters.extend(needed(&rule.filters, due.filters()));
         if self.kind == RouteKind::Grpc {
@@ -325,7 +325,7 @@ impl Binder<'_, '_> {
         }
     }
 
-    fn effect(&mut self, rule: Rule, due: &Due) -> RouteEffect {
+    fn effect(&mut self, rule: Rule, due: &Due<'_>) -> RouteEffect {
         RouteEffect {
             action: self.action(rule.action, due),
             request_headers: rule.request_headers.boxed(),
@@ -339,7 +339,7 @@ impl Binder<'_, '_> {
         }
     }
 
-    fn action(&mut self, action: Action, due: &Due) -> RouteAction {
+    fn action(&mut self, action: Action, due: &Due<'_>) -> RouteAction {
         match action {
             Action::Forward(forwarding) => self.forward(forwarding, due),
             Action::Answer(answer) => answer,
@@ -347,7 +347,7 @@ impl Binder<'_, '_> {
     }
 
     /// Whatever can't be resolved answers 500 for its share.
-    fn forward(&mut self, rule: Forwarding, due: &Due) -> RouteAction {
+    fn forward(&mut self, rule: Forwarding, due: &Due<'_>) -> RouteAction {
         let mut used: SmallVec<[BackendId; 2]> = SmallVec::new();
         let mut shares: SmallVec<[BackendShare; 1]> = SmallVec::new();
         let mut invalid_weight = rule.invalid_weight;
@@ -402,7 +402,7 @@ impl Binder<'_, '_> {
 
     /// Backends of which some stand by for others, as the one cluster that they must be then; others as they are. One
     /// that can't be spoken to as it asks has no part in it, and its weight stays behind.
-    fn one_of_ranked(&self, shares: Vec<Share>, due: &Due) -> Vec<Share> {
+    fn one_of_ranked(&self, shares: Vec<Share>, due: &Due<'_>) -> Vec<Share> {
         if shares.iter().all(|share| share.priority == 0) {
             return shares;
         }
@@ -427,7 +427,7 @@ impl Binder<'_, '_> {
     fn set(
         &self,
         backends: impl Iterator<Item = (BackendId, u32, u32)>,
-        due: &Due,
+        due: &Due<'_>,
     ) -> Option<(BackendId, Vec<BackendId>)> {
         let usable = backends.filter(|(backend, weight, _)| *weight > 0 && self.backend(*backend, due).is_some());
         let all: Vec<_> = usable.collect();
@@ -496,7 +496,7 @@ impl Binder<'_, '_> {
     }
 
     /// [`Self::one_of_ranked`] for streams.
-    fn one_of_streams(&self, shares: Vec<StreamTo>, due: &Due) -> Vec<StreamTo> {
+    fn one_of_streams(&self, shares: Vec<StreamTo>, due: &Due<'_>) -> Vec<StreamTo> {
         let ranked = shares.iter().map(|share| (share.backend, share.weight, share.priority));
         let Some((set, members)) = self.set(ranked, due).filter(|_| self.kind != RouteKind::Udp) else {
             return shares;
@@ -512,7 +512,7 @@ impl Binder<'_, '_> {
         rest
     }
 
-    fn backend(&self, backend: BackendId, due: &Due) -> Option<BackendId> {
+    fn backend(&self, backend: BackendId, due: &Due<'_>) -> Option<BackendId> {
         settings::in_context(self.reader, backend, due.variant)
     }
 }
