@@ -23,6 +23,9 @@ type Told = (Ran<Key, Value>, Option<Box<str>>);
 impl Translator {
     /// Runs what is due of a stage.
     pub(super) fn run_stage(&mut self, stage: usize) {
+        if self.memo.n_due(stage) == 0 {
+            return;
+        }
         while self.memo.n_due(stage) > 0 {
             if is_worth_sharing(&*self.executor, self.memo.n_due(stage)) {
                 self.run_many(stage);
