@@ -19,6 +19,7 @@ pub mod hashing;
 pub mod header;
 pub mod health;
 pub mod listener;
+pub mod load;
 pub mod protocol;
 pub mod request_id;
 pub mod route;

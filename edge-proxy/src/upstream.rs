@@ -10,6 +10,7 @@ pub(crate) mod http1;
 pub(crate) mod http2;
 pub(crate) mod lease;
 pub(crate) mod limits;
+pub(crate) mod load;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod retry;

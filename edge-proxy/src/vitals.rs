@@ -76,6 +76,8 @@ pub struct Vitals {
     pub local: Tally,
     /// Milliseconds of the process at which it became a member that serves.
     since: AtomicU64,
+    /// What its reports of load make it weigh.
+    pub reported: ReportedWeight,
 }
 
 impl Default for Vitals {
@@ -87,6 +89,7 @@ impl Default for Vitals {
             answers: Tally::default(),
             local: Tally::default(),
             since: AtomicU64::new(0),
+            reported: ReportedWeight::default(),
         };
         vitals.begin(Instant::now());
         vitals
@@ -97,6 +100,64 @@ impl Default for Vitals {
 fn epoch() -> Instant {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     *EPOCH.get_or_init(Instant::now)
+}
+
+/// A moment in milliseconds of the process.
+fn millis(moment: Instant) -> u64 {
+    let since = moment.saturating_duration_since(epoch()).as_millis();
+    u64::try_from(since).unwrap_or(u64::MAX)
+}
+
+/// What the reports of a host make it weigh, and since when there are some.
+#[derive(Debug)]
+pub struct ReportedWeight {
+    weight: AtomicU32,
+    /// [`Self::NEVER`] when there is none.
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Default for ReportedWeight {
+    fn default() -> Self {
+        Self {
+            weight: AtomicU32::new(1),
+            first: AtomicU64::new(Self::NEVER),
+            last: AtomicU64::new(0),
+        }
+    }
+}
+
+impl ReportedWeight {
+    const NEVER: u64 = u64::MAX;
+
+    /// A report has come.
+    pub fn tell(&self, weight: u32, now: Instant) {
+        let now = millis(now);
+        self.weight.store(weight, Ordering::Relaxed);
+        self.last.store(now, Ordering::Relaxed);
+        // Others may say the same at the same time: either is right.
+        if self.first.load(Ordering::Relaxed) == Self::NEVER {
+            self.first.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// The weight, if reports have come for long enough and the last of them still counts. After that all begins anew.
+    pub fn weight(&self, now: Instant, blackout: Duration, expiration: Duration) -> Option<u32> {
+        let first = self.first.load(Ordering::Relaxed);
+        if first == Self::NEVER {
+            return None;
+        }
+        let now = millis(now);
+        let since = |moment: u64| Duration::from_millis(now.saturating_sub(moment));
+        if since(first) < blackout {
+            return None;
+        }
+        if since(self.last.load(Ordering::Relaxed)) > expiration {
+            self.first.store(Self::NEVER, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.weight.load(Ordering::Relaxed))
+    }
 }
 
 impl Vitals {
@@ -173,9 +234,7 @@ impl Vitals {
 
     /// It serves from now on.
     pub fn begin(&self, now: Instant) {
-        let since = now.saturating_duration_since(epoch()).as_millis();
-        self.since
-            .store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.since.store(millis(now), Ordering::Relaxed);
     }
 
     /// How long it has served.
@@ -201,6 +260,22 @@ mod tests {
         assert!(!vitals.answered(500, (3, 2)), "beyond the limit nothing is said");
         assert_eq!(vitals.suspicions().count(), 0);
         assert_eq!((vitals.answers.take(), vitals.answers.take()), ((7, 1), (0, 0)));
+    }
+
+    #[test]
+    fn a_reported_weight_counts_between_its_blackout_and_its_expiration() {
+        let reported = ReportedWeight::default();
+        let second = Duration::from_secs(1);
+        let start = Instant::now() + second;
+        let at = |seconds: u32| start + second * seconds;
+        let weight = |seconds: u32| reported.weight(at(seconds), second * 10, second * 60);
+        assert_eq!(weight(100), None, "nothing was reported");
+        reported.tell(7, at(0));
+        reported.tell(8, at(5));
+        assert_eq!((weight(9), weight(10), weight(65)), (None, Some(8), Some(8)));
+        assert_eq!(weight(66), None, "the last report is too old");
+        reported.tell(9, at(70));
+        assert_eq!((weight(75), weight(80)), (None, Some(9)), "all begins anew");
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod cors;
 mod filters;
 #[path = "data/grpc_web.rs"]
 mod grpc_web;
+#[path = "data/hosts.rs"]
+mod hosts;
 #[path = "data/http1.rs"]
 mod http1;
 #[path = "data/http2_backends.rs"]

@@ -11,6 +11,7 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
     CommonLbConfig, LbConfig, LbPolicy as ProtoLbPolicy, LeastRequestLbConfig, MaglevLbConfig, RingHashLbConfig,
     RoundRobinLbConfig, SlowStartConfig as OldSlowStart,
 };
+use envoy_types::pb::envoy::extensions::load_balancing_policies::client_side_weighted_round_robin::v3::ClientSideWeightedRoundRobin;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::locality_lb_config::{
     LocalityConfigSpecifier as LocalityConfig, ZoneAwareLbConfig, zone_aware_lb_config::ForceLocalZone,
 };
@@ -20,20 +21,44 @@ use envoy_types::pb::envoy::extensions::load_balancing_policies::common::v3::{
 use envoy_types::pb::envoy::extensions::load_balancing_policies::least_request::v3::LeastRequest;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::least_request::v3::least_request::SelectionMethod;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::maglev::v3::Maglev;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::override_host::v3::OverrideHost;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::random::v3::Random;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::ring_hash::v3::RingHash;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::ring_hash::v3::ring_hash::HashFunction;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::round_robin::v3::RoundRobin;
+use envoy_types::pb::envoy::extensions::load_balancing_policies::wrr_locality::v3::WrrLocality;
 use envoy_types::pb::envoy::r#type::v3::Percent;
 use envoy_types::pb::google::protobuf::{UInt32Value, UInt64Value};
 
 use crate::compile::field::{At, Rejection, duration, fields, is, number, type_name, unpack};
 use crate::config::cluster::{ALL, Balancing, LbPolicy, SlowStart};
 use crate::config::endpoint::hashing::{Hashing, Shape};
+use crate::config::load::{HostSource, LoadWeights};
 use crate::config::zones::ZoneAwareness;
 
-/// How a host is chosen, and the table that this takes.
-type Chosen = (Balancing, Option<Hashing>);
+mod load;
+
+/// How a host is chosen.
+pub(super) struct Chosen {
+    pub(super) balancing: Balancing,
+    /// The table that this takes.
+    pub(super) hashing: Option<Hashing>,
+    /// What reports of load make of hosts.
+    pub(super) loads: Option<Box<LoadWeights>>,
+    /// Where requests may name their host.
+    pub(super) named: Box<[HostSource]>,
+}
+
+impl From<Balancing> for Chosen {
+    fn from(balancing: Balancing) -> Self {
+        Self {
+            balancing,
+            hashing: None,
+            loads: None,
+            named: Box::default(),
+        }
+    }
+}
 
 /// Envoy's default size of a Maglev table, its greatest, and those of rings.
 const MAGLEV: (u64, u64) = (65_537, 5_000_011);
@@ -54,13 +79,12 @@ pub(super) fn balancing(
     let locality_weighted = matches!(specifier, Some(LocalityConfigSpecifier::LocalityWeightedLbConfig(_)));
     let zones = old_zones(specifier);
     let plain = |policy, slow_start| {
-        let balancing = Balancing {
+        Chosen::from(Balancing {
             policy,
             locality_weighted,
             zones,
             slow_start,
-        };
-        (balancing, None)
+        })
     };
     let consistent = common.and_then(|common| common.consistent_hashing_lb_config.as_ref());
     let by_hostname = || old_consistent(&at.field("common_lb_config"), consistent);
@@ -121,7 +145,10 @@ fn by_hash(hashing: Hashing) -> Chosen {
         zones: None,
         slow_start: None,
     };
-    (balancing, Some(hashing))
+    Chosen {
+        hashing: Some(hashing),
+        ..balancing.into()
+    }
 }
 
 fn least_request(choices: Option<&UInt32Value>) -> LbPolicy {
@@ -268,6 +295,15 @@ fn extension_balancing(at: &At<'_>, message: &LoadBalancingPolicy) -> Result<Cho
         if is::<RingHash>(config) {
             return ring_extension(&at, &unpack(&at, config)?);
         }
+        if is::<ClientSideWeightedRoundRobin>(config) {
+            return load::by_load(&at, &unpack(&at, config)?);
+        }
+        if is::<WrrLocality>(config) {
+            return load::by_locality(&at, &unpack(&at, config)?);
+        }
+        if is::<OverrideHost>(config) {
+            return load::named(&at, &unpack(&at, config)?);
+        }
         unknown.push(type_name(config).to_owned());
     }
     Err(list.error(format!("none of {} is supported by this proxy", unknown.join(", "))))
@@ -327,7 +363,7 @@ fn localities(
         zones,
         slow_start,
     };
-    Ok((balancing, None))
+    Ok(balancing.into())
 }
 
 fn old_zones(specifier: Option<&LocalityConfigSpecifier>) -> Option<ZoneAwareness> {

@@ -37,6 +37,7 @@ use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, Ups
 use crate::config::endpoint::Terms;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::Http2Options;
+use crate::config::load::{HostSource, LoadWeights};
 use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
 
@@ -53,6 +54,8 @@ pub struct ClusterSpec {
     pub terms: Terms,
     connect_timeout: Duration,
     balancing: Balancing,
+    loads: Option<Box<LoadWeights>>,
+    named: Arc<[HostSource]>,
     http: HttpOptions,
     socket: UpstreamSocket,
     credential: Option<CredentialSpec>,
@@ -118,7 +121,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         load_assignment.as_ref(),
         (dns_refresh_rate.as_ref(), *dns_lookup_family),
     )?;
-    let (balancing, hashing) = balancing(
+    let chosen = balancing(
         at,
         *lb_policy,
         lb_config.as_ref(),
@@ -134,8 +137,8 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         discovery,
         terms: Terms {
             panic_threshold: common_lb.panic_threshold,
-            hashing,
-            by_zone: balancing.zones.is_some() && context.local.is_some(),
+            hashing: chosen.hashing,
+            by_zone: chosen.balancing.zones.is_some() && context.local.is_some(),
             ..Terms::default()
         },
         connect_timeout: duration_or(
@@ -143,7 +146,9 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
             connect_timeout.as_ref(),
             Duration::from_secs(5),
         )?,
-        balancing,
+        balancing: chosen.balancing,
+        loads: chosen.loads,
+        named: chosen.named.into(),
         socket: match transport_socket {
             None => UpstreamSocket::default(),
             Some(socket) => proxy_protocol::upstream(context, &at.field("transport_socket"), socket, http.of_host)?,
@@ -452,6 +457,8 @@ impl ClusterSpec {
             name: self.name.clone(),
             connect_timeout: self.connect_timeout,
             balancing: self.balancing,
+            loads: self.loads.clone(),
+            named: self.named.clone(),
             protocol: self.http.protocol,
             proxy_protocol: self.socket.proxy_protocol,
             tls: tls.map(Arc::new),

@@ -9,6 +9,7 @@ use crate::config::ClusterId;
 use crate::config::endpoint::EndpointSet;
 use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
+use crate::config::load::{HostSource, LoadWeights};
 use crate::config::socket::SocketOptions;
 use crate::config::tls::UpstreamTls;
 use crate::config::zones::{LocalProxies, ZoneAwareness};
@@ -37,6 +38,10 @@ pub struct Cluster {
     pub connect_timeout: Duration,
     /// How a host is chosen.
     pub balancing: Balancing,
+    /// What reports of load make of its hosts.
+    pub loads: Option<Box<LoadWeights>>,
+    /// Where requests may name their host.
+    pub named: Arc<[HostSource]>,
     /// What is spoken to the hosts.
     pub protocol: UpstreamProtocol,
     /// Connections begin with a header that says whom they are for.
@@ -117,6 +122,8 @@ pub const ALL: u32 = u32::MAX;
 pub enum LbPolicy {
     /// One after the other, by weight.
     RoundRobin,
+    /// The same by the load that hosts report, see [`Cluster::loads`].
+    Reported,
     /// The least loaded of so many random ones (at least 2), or of [`ALL`].
     LeastRequest {
         /// How many are compared.

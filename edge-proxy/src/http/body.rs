@@ -17,7 +17,7 @@ use crate::clock::Kind;
 use crate::fault::Fault;
 use crate::http::exchange::Exchange;
 use crate::message::body::Broken;
-use crate::upstream::{Lease, RequestGuard};
+use crate::upstream::{Lease, RequestGuard, load};
 
 /// The body of a response to a client.
 #[derive(Debug)]
@@ -99,6 +99,8 @@ impl UpstreamBody {
             Poll::Ready(Some(Ok(frame))) => {
                 if let Some(trailers) = frame.trailers_ref() {
                     self.exchange.note(|record| record.trailers(trailers));
+                    let pool = self.guard.pool();
+                    load::heard(&pool.cluster, &pool.host, trailers);
                 }
                 if lease.is_end_stream() {
                     self.finish();

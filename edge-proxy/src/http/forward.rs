@@ -4,6 +4,7 @@
 //! time is up.
 
 mod attempt;
+mod named;
 mod priorities;
 
 use std::rc::Rc;
@@ -68,6 +69,8 @@ pub(crate) struct Forwarding<'a> {
     speak: Speak,
     tried: SmallVec<[HostId; 2]>,
     priorities: priorities::Tried,
+    /// Hosts that the request names, where the cluster asks.
+    named: Option<Box<named::Named>>,
 }
 
 /// Timeouts of this request.
@@ -107,6 +110,7 @@ pub(crate) async fn forward(
         session,
         delayed,
         audience,
+        metadata,
         ..
     } = arrived;
     let connection = Rc::clone(&exchange.connection);
@@ -139,6 +143,7 @@ pub(crate) async fn forward(
     if let Err(fault) = rewrite_head(&mut head, route, settings, host_rewrite, &connection) {
         return refuse(&exchange, fault, audience);
     }
+    let named = named::Named::of(&chosen.entry.cluster.named, &head, &metadata);
     let hashed = hashed(chosen.entry, settings, &connection, &head);
     // With all edits but those that know the endpoint.
     exchange.note(|record| record.request(&head));
@@ -171,6 +176,7 @@ pub(crate) async fn forward(
         speak,
         tried: SmallVec::new(),
         priorities: priorities::Tried::default(),
+        named: named.map(Box::new),
     };
     forwarding.run(head, source).await
 }

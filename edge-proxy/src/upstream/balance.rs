@@ -21,8 +21,10 @@ use crate::config::endpoint::{EndpointSet, Host, HostId};
 use crate::config::{ClusterId, Snapshot};
 use crate::random::Random;
 use crate::upstream::limits::most_retries;
+use reported::Reported;
 use zones::{Chosen, Zoned};
 
+mod reported;
 mod zones;
 
 #[cfg(test)]
@@ -62,6 +64,8 @@ struct Place {
     turns: SmallVec<[(GroupId, Turn); 1]>,
     /// Which locality is asked, where that of the proxy comes first.
     zoned: Option<Zoned>,
+    /// Weights by what hosts report, where these count.
+    reported: Option<Reported>,
 }
 
 /// A priority, which of its hosts and, where one is chosen, a locality.
@@ -100,6 +104,9 @@ struct Slot {
 /// Large enough that no weight rounds to nothing, small enough that no proxy lives to see it overflow.
 const TURN: u128 = 1 << 64;
 
+/// How finely first turns are spread.
+const SHARES: u128 = 1024;
+
 impl Ord for Slot {
     fn cmp(&self, other: &Self) -> Ordering {
         // The heap gives the greatest; the earliest must come first.
@@ -118,14 +125,17 @@ impl PartialOrd for Slot {
 struct Weights<'a> {
     endpoints: &'a EndpointSet,
     slow: Option<(SlowStart, Instant)>,
+    /// In place of those of the configuration.
+    reported: Option<&'a [u32]>,
 }
 
 impl Weights<'_> {
-    fn of(&self, host: u32) -> f64 {
-        let Some(host) = self.endpoints.hosts.get(host as usize) else {
+    fn of(&self, index: u32) -> f64 {
+        let Some(host) = self.endpoints.hosts.get(index as usize) else {
             return 1.0;
         };
-        let weight = f64::from(host.weight.max(1));
+        let reported = self.reported.and_then(|weights| weights.get(index as usize));
+        let weight = f64::from(reported.copied().unwrap_or(host.weight).max(1));
         match self.slow {
             None => weight,
             Some((slow, now)) => weight * slow.factor(host.vitals.age(now)),
@@ -214,6 +224,7 @@ impl Place {
                 .and_then(|slow| slow_until(endpoints, slow)),
             turns: SmallVec::new(),
             zoned: None,
+            reported: None,
         })
     }
 
@@ -236,8 +247,24 @@ impl Place {
     }
 
     fn draw(&mut self, entry: &ClusterEntry, random: &Random, past: Passed) -> Option<u32> {
-        let weights = self.weights(entry);
-        let Self { view, turns, zoned, .. } = self;
+        let slow = self.slow(entry);
+        if let Some(settings) = &entry.cluster.loads
+            && Reported::renew(&mut self.reported, settings, &entry.endpoints.hosts)
+        {
+            self.turns.clear();
+        }
+        let Self {
+            view,
+            turns,
+            zoned,
+            reported,
+            ..
+        } = self;
+        let weights = Weights {
+            endpoints: &entry.endpoints,
+            slow,
+            reported: reported.as_ref().map(|reported| &*reported.weights),
+        };
         let (at, priority, fitness) = view.pick_past(random.next(), past)?;
         let drawable = priority.drawable(fitness);
         let (locality, hosts) = match by_zone(zoned, entry, (at, priority), random) {
@@ -255,12 +282,14 @@ impl Place {
             (indexes, LbPolicy::Random) if hosts.equal_weights => indexes[random.below(indexes.len())],
             (indexes, LbPolicy::LeastRequest { choices }) => least_loaded(weights, indexes, choices, random),
             (indexes, LbPolicy::Random | LbPolicy::Hash) => weighted(weights, indexes, random),
-            (_, LbPolicy::RoundRobin) => turn(turns, (at, fitness, locality), hosts, weights, random)?,
+            (_, LbPolicy::RoundRobin | LbPolicy::Reported) => {
+                turn(turns, (at, fitness, locality), hosts, weights, random)?
+            }
         })
     }
 
-    /// How much each host weighs now.
-    fn weights<'a>(&mut self, entry: &'a ClusterEntry) -> Weights<'a> {
+    /// How new hosts come to their weight, while there are some.
+    fn slow(&mut self, entry: &ClusterEntry) -> Option<(SlowStart, Instant)> {
         let slow = entry
             .cluster
             .balancing
@@ -274,10 +303,7 @@ impl Place {
             // From now on by plain weights.
             self.turns.clear();
         }
-        Weights {
-            endpoints: &entry.endpoints,
-            slow,
-        }
+        slow
     }
 }
 
@@ -313,14 +339,19 @@ fn pause(weight: f64) -> u128 {
 
 impl Turn {
     fn new(hosts: &Hosts, weights: Weights<'_>, random: &Random) -> Self {
-        if hosts.equal_weights && weights.slow.is_none() {
+        if hosts.equal_weights && weights.slow.is_none() && weights.reported.is_none() {
             // Workers start at different hosts, else a small load would all meet the first.
             return Self::Next(random.below(hosts.indexes.len()));
         }
         let mut schedule = BinaryHeap::with_capacity(hosts.indexes.len());
         for (order, host) in (0..).zip(&hosts.indexes) {
+            let pause = pause(weights.of(*host));
             schedule.push(Slot {
-                deadline: pause(weights.of(*host)),
+                // Reported weights begin anew so often that the heaviest would always come first.
+                deadline: match weights.reported {
+                    Some(_) => pause / SHARES * (1 + random.below(SHARES as usize) as u128),
+                    None => pause,
+                },
                 order,
                 host: *host,
             });

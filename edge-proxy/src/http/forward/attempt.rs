@@ -24,7 +24,7 @@ use crate::message::body::RequestBody;
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::upstream::balance::{Choice, Retrying};
-use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, report, retry};
+use crate::upstream::{Apart, HostPool, Lease, RequestGuard, SendFailure, load, report, retry};
 
 impl<'a> Forwarding<'a> {
     pub(super) async fn run(mut self, head: Box<Head>, mut source: Source) -> Response<ResponseBody> {
@@ -272,8 +272,9 @@ impl<'a> Forwarding<'a> {
                 draws,
                 past: past.unwrap_or_default(),
             };
+            let named = host.or_else(|| self.named.as_mut()?.next(&entry.endpoints));
             let balanced = || upstreams.balancers.pick(entry, &worker.random, choice);
-            host.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
+            named.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
         });
         let host = host.inspect_err(|_| cells.upstream_cx_none_healthy.inc())?;
         if policy.is_some() {
@@ -310,6 +311,7 @@ impl<'a> Forwarding<'a> {
             let name = &self.exchange.connection.manager().prefixed.immediate_health_check_fail;
             response.headers().contains_key(name)
         };
+        load::heard(&pool.cluster, &pool.host, response.headers());
         report::answered(
             &pool.cluster,
             &pool.host,

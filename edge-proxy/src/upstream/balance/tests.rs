@@ -9,6 +9,7 @@ use crate::config::cluster::{Balancing, CircuitLimits, Cluster, UpstreamProtocol
 use crate::config::endpoint::hashing::{Hashing, Shape};
 use crate::config::endpoint::{Group, Health, HostAddress, Level, Terms};
 use crate::config::listener::Http2Options;
+use crate::config::load::LoadWeights;
 use crate::config::socket::SocketOptions;
 use crate::stats::ClusterStats;
 use crate::vitals::Flag;
@@ -59,6 +60,8 @@ pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: Endpoi
             zones: None,
             slow_start: None,
         },
+        loads: None,
+        named: Arc::default(),
         protocol: UpstreamProtocol::Http1,
         proxy_protocol: None,
         tls: None,
@@ -269,6 +272,7 @@ fn a_new_host_gets_its_weight_slowly() {
     let weights = Weights {
         endpoints: &endpoints,
         slow: Some((slow, now)),
+        reported: None,
     };
     let mut turns = SmallVec::new();
     let id = (0, Fitness::Healthy, None);
@@ -365,4 +369,35 @@ fn retries_are_limited() {
     assert!(balancers.begin_retry(&entry, 2).is_none());
     drop(held);
     assert!(balancers.begin_retry(&entry, 2).is_some());
+}
+
+#[test]
+fn hosts_get_their_share_by_the_load_that_they_report() {
+    let mut entry = entry(LbPolicy::Reported, false, set(&[1, 1, 5]));
+    let cluster = Arc::get_mut(&mut entry.cluster).unwrap();
+    cluster.loads = Some(Box::new(LoadWeights {
+        blackout: Duration::ZERO,
+        expiration: Duration::from_secs(3600),
+        update: Duration::ZERO,
+        error_penalty: 0.0,
+        metrics: Box::default(),
+    }));
+    let (balancers, random) = (Balancers::default(), Random::new());
+    let draw = |n: usize| {
+        let drawn = (0..n).filter_map(|_| balancers.pick(&entry, &random, Choice::default()));
+        counts(&drawn.map(|host| host.id.0).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        draw(30),
+        BTreeMap::from([(0, 10), (1, 10), (2, 10)]),
+        "nobody has reported"
+    );
+    let report = |host: usize, weight| entry.endpoints.hosts[host].vitals.reported.tell(weight, Instant::now());
+    report(0, 300);
+    report(1, 100);
+    // Who hasn't reported is taken for the median, 200.
+    let drawn = draw(600);
+    for (host, share) in [(0, 300), (1, 100), (2, 200)] {
+        assert!(drawn[&host].abs_diff(share) <= 2, "{drawn:?}");
+    }
 }

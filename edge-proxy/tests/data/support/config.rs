@@ -227,6 +227,8 @@ pub(crate) fn cluster(id: u32) -> Cluster {
             zones: None,
             slow_start: None,
         },
+        loads: None,
+        named: Arc::default(),
         protocol: UpstreamProtocol::Http1,
         proxy_protocol: None,
         tls: None,
