@@ -100,8 +100,7 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
         echo.request_id.clone_from(&trace.request_id);
     }
     let mut response = egress::finish(&connection, response, echo);
-    if asks_for_tunnel && connection.protocol == Protocol::Http1 && response.status() != StatusCode::SWITCHING_PROTOCOLS
-    {
+    if asks_for_tunnel && connection.protocol == Protocol::Http1 && noted.tunnel.borrow().is_none() {
         // What came behind the head was for the other protocol: there is no telling where a request begins.
         close_after(&mut response);
     }

@@ -37,5 +37,7 @@ mod routing;
 mod smuggling;
 #[path = "data/support.rs"]
 mod support;
+#[path = "data/tunnels.rs"]
+mod tunnels;
 #[path = "data/unread.rs"]
 mod unread;

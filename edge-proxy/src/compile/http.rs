@@ -332,6 +332,10 @@ fn upgrades(at: &At<'_>, list: &[UpgradeConfig]) -> Result<Vec<Upgrade>, Rejecti
             if !message.filters.is_empty() {
                 return Err(at_list.index(index).unsupported("filters"));
             }
+            if message.upgrade_type.eq_ignore_ascii_case(Upgrade::CONNECT) {
+                // What becomes of it a route says.
+                return Err(at_list.index(index).unsupported("upgrade_type"));
+            }
             Ok(Upgrade {
                 protocol: message.upgrade_type.to_ascii_lowercase().into(),
                 enabled: message.enabled.as_ref().is_none_or(|enabled| enabled.value),

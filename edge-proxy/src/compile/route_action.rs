@@ -12,6 +12,7 @@ use envoy_types::pb::envoy::config::route::v3::route_action::{
     ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy,
     UpgradeConfig as ProtoUpgrade,
 };
+use envoy_types::pb::envoy::config::route::v3::route_action::upgrade_config::ConnectConfig;
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::cluster_weight;
 use envoy_types::pb::envoy::config::route::v3::{
@@ -305,13 +306,28 @@ fn upgrades(at: &At<'_>, list: &[ProtoUpgrade]) -> Result<Box<[Upgrade]>, Reject
     list.iter()
         .enumerate()
         .map(|(index, message)| {
-            if message.connect_config.is_some() {
-                return Err(at_list.index(index).unsupported("connect_config"));
+            let at = at_list.index(index);
+            fields!(at, message => ProtoUpgrade { upgrade_type, enabled, connect_config; ignore; refuse });
+            let enabled = enabled.as_ref().is_none_or(|enabled| enabled.value);
+            if !upgrade_type.eq_ignore_ascii_case(Upgrade::CONNECT) {
+                // As in Envoy it says nothing of other upgrades.
+                let protocol = upgrade_type.to_ascii_lowercase().into();
+                return Ok(Upgrade { protocol, enabled });
             }
-            Ok(Upgrade {
-                protocol: message.upgrade_type.to_ascii_lowercase().into(),
-                enabled: message.enabled.as_ref().is_none_or(|enabled| enabled.value),
-            })
+            match connect_config {
+                Some(config) => {
+                    let at = at.field("connect_config");
+                    fields!(at, config => ConnectConfig { ; ignore; refuse proxy_protocol_config, allow_post });
+                }
+                None if enabled => {
+                    return Err(at
+                        .field("connect_config")
+                        .error("is required: this proxy sends CONNECT to no other proxy"));
+                }
+                None => {}
+            }
+            let protocol = Upgrade::CONNECT.into();
+            Ok(Upgrade { protocol, enabled })
         })
         .collect()
 }

@@ -520,10 +520,15 @@ pub struct DownstreamTimeouts {
 /// One kind of upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
-    /// Lower case protocol token, `connect` for CONNECT.
+    /// Lower case protocol token; [`Upgrade::CONNECT`] for CONNECT.
     pub protocol: Box<str>,
     /// False forbids it where a wider setting allows it.
     pub enabled: bool,
+}
+
+impl Upgrade {
+    /// Not in lower case: no token of a client's `upgrade` is the same.
+    pub const CONNECT: &str = "CONNECT";
 }
 
 /// Scheme of requests as the backend and redirects see it.

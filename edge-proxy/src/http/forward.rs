@@ -4,6 +4,7 @@
 //! time is up.
 
 mod attempt;
+pub(super) mod connect;
 mod named;
 mod priorities;
 
@@ -158,7 +159,9 @@ pub(crate) async fn forward(
         route: limits.route,
         te_trailers: notes.te_trailers,
     };
-    mirror::start(&connection, snapshot, &settings.mirrors, &head, kept, terms);
+    if notes.upgrade.as_deref() != Some(Upgrade::CONNECT) {
+        mirror::start(&connection, snapshot, &settings.mirrors, &head, kept, terms);
+    }
     let forwarding = Forwarding {
         settings,
         entry: chosen.entry,
@@ -178,6 +181,10 @@ pub(crate) async fn forward(
         priorities: priorities::Tried::default(),
         named: named.map(Box::new),
     };
+    if forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT) {
+        // Boxed: most requests never come here.
+        return Box::pin(forwarding.connect(head)).await;
+    }
     forwarding.run(head, source).await
 }
 
@@ -244,6 +251,10 @@ fn speak(
 ) -> Result<Speak, Fault> {
     let cluster = &chosen.entry.cluster;
     match upgrade {
+        Some(Upgrade::CONNECT) => match allows_upgrade(settings, connection, Upgrade::CONNECT) {
+            true => Ok(Speak::Http1),
+            false => Err(Fault::UpgradeForbidden),
+        },
         None => Ok(Speak::of(cluster, connection.protocol)),
         Some(protocol)
             if allows_upgrade(settings, connection, protocol) && cluster.protocol != UpstreamProtocol::Http2 =>

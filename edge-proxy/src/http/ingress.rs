@@ -17,7 +17,7 @@ use http::{HeaderMap, HeaderValue, Method, Version};
 use hyper::ext::Protocol as ExtendedProtocol;
 
 use crate::config::header::StringCondition;
-use crate::config::listener::{Http1Options, PrefixedHeaders, StripPort, UnderscoreAction};
+use crate::config::listener::{Http1Options, PrefixedHeaders, StripPort, UnderscoreAction, Upgrade};
 use crate::connection::Connection;
 use crate::fault::Fault;
 use crate::http::edits::{self, Scene};
@@ -366,8 +366,16 @@ fn note_upgrade(
         return Ok(());
     }
     if head.method == Method::CONNECT {
-        // No route is one for CONNECT.
-        return Err(Fault::NoRoute);
+        // RFC 9110 §9.3.6: it has no content, and what comes behind it is the tunnel's.
+        let length = head.headers.get(header::CONTENT_LENGTH);
+        if length.is_some_and(|length| length.as_bytes() != b"0") {
+            return Err(Fault::BadRequest);
+        }
+        if seen.transfer_encoding {
+            return Err(Fault::TransferCoding);
+        }
+        notes.upgrade = Some(Upgrade::CONNECT.into());
+        return Ok(());
     }
     if !seen.upgrade || !seen.connection || !lists_token(&head.headers, &header::CONNECTION, "upgrade") {
         return Ok(());

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use http::header;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
@@ -11,6 +12,7 @@ use crate::fault::Fault;
 use crate::http::body::{ResponseBody, UpstreamBody};
 use crate::http::edits::{self, Scene};
 use crate::http::egress::remove_hop_by_hop;
+use crate::http::forward::connect::Opened;
 use crate::http::forward::{Answer, Forwarding};
 use crate::http::ingress::restore_upgrade;
 use crate::http::local_reply::{self, Audience};
@@ -113,6 +115,29 @@ fn count(pool: &HostPool, status: StatusCode) {
         &host.rq_success
     };
     outcome.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A connection stands for what the client sends behind its CONNECT.
+pub(crate) fn connected(forwarding: Forwarding<'_>, opened: Opened, head: &Head) -> Response<ResponseBody> {
+    let exchange = &forwarding.exchange;
+    exchange.answered_by_backend();
+    count(opened.guard.pool(), StatusCode::OK);
+    let mut headers = HeaderMap::new();
+    edit(&mut headers, &forwarding, Some(head));
+    let timer = exchange.timer.share();
+    timer.clear(Kind::Route);
+    let tunnel = Tunnel {
+        upstream: opened.transport,
+        early: Bytes::new(),
+        timer,
+        idle: exchange.idle(),
+        guard: opened.guard,
+        counted: opened.counted,
+    };
+    *exchange.tunnel.borrow_mut() = Some(tunnel);
+    let mut response = Response::new(ResponseBody::Empty);
+    *response.headers_mut() = headers;
+    response
 }
 
 /// The backend has switched protocols: so does the client's connection.

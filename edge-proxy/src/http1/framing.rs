@@ -87,7 +87,8 @@ pub fn has_content(status: StatusCode, method: &Method) -> bool {
     !(status.is_informational()
         || status == StatusCode::NO_CONTENT
         || status == StatusCode::NOT_MODIFIED
-        || *method == Method::HEAD)
+        || *method == Method::HEAD
+        || (*method == Method::CONNECT && status.is_success()))
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ impl PathCondition {
     /// Whether a path (without query) fits.
     pub fn matches(&self, path: &str, method: &Method) -> bool {
         match self {
+            Self::Connect => method == Method::CONNECT,
+            // It has no path, which no condition on paths meets.
+            _ if method == Method::CONNECT => false,
             Self::Prefix(prefix) => path.starts_with(&**prefix),
             Self::Separated(prefix) => path
                 .strip_prefix(&**prefix)
@@ -24,7 +27,6 @@ impl PathCondition {
                 head_ignoring_case(path, prefix) && matches!(path.as_bytes().get(prefix.len()), None | Some(b'/'))
             }
             Self::ExactIgnoreCase(want) => path.eq_ignore_ascii_case(want),
-            Self::Connect => method == Method::CONNECT,
         }
     }
 
@@ -60,6 +62,8 @@ impl Route {
     /// The same for a candidate of the index, which has checked the path only for the kinds that it hashes.
     pub(super) fn takes_indexed(&self, request: &RequestView<'_>, path: &str) -> bool {
         let path_holds = match &self.path {
+            // See above.
+            _ if *request.method == Method::CONNECT => matches!(self.path, PathCondition::Connect),
             PathCondition::Exact(_) | PathCondition::Separated(_) | PathCondition::Prefix(_) => true,
             PathCondition::Regex(_) => true,
             other => other.matches(path, request.method),

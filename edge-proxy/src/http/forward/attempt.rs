@@ -85,7 +85,7 @@ impl<'a> Forwarding<'a> {
         }
     }
 
-    fn may_retry(&self, policy: &RetryPolicy, attempt: u32, source: &Source) -> bool {
+    pub(super) fn may_retry(&self, policy: &RetryPolicy, attempt: u32, source: &Source) -> bool {
         let cells = self.entry.cluster.stats.cells(self.exchange.connection.worker.index);
         if attempt > policy.max_retries {
             cells.upstream_rq_retry_limit_exceeded.inc();
@@ -96,7 +96,7 @@ impl<'a> Forwarding<'a> {
     }
 
     /// A place among the retries of the cluster, if there is one.
-    fn begin_retry(&self) -> Option<Retrying<'_>> {
+    pub(super) fn begin_retry(&self) -> Option<Retrying<'_>> {
         let worker = &self.exchange.connection.worker;
         let cells = self.entry.cluster.stats.cells(worker.index);
         let balancers = &self.exchange.connection.upstreams.balancers;
@@ -112,7 +112,7 @@ impl<'a> Forwarding<'a> {
     }
 
     /// Waits for the back-off, in a place among the retries.
-    async fn pause(&self, policy: &RetryPolicy, attempt: u32, _retrying: Retrying<'_>) -> Result<(), Fault> {
+    pub(super) async fn pause(&self, policy: &RetryPolicy, attempt: u32, _retrying: Retrying<'_>) -> Result<(), Fault> {
         let worker = &self.exchange.connection.worker;
         let pause = retry::pause(policy, attempt, &worker.random);
         self.within_limits(tokio::time::sleep(pause), None).await
@@ -241,7 +241,7 @@ impl<'a> Forwarding<'a> {
             && self.upgrade.is_none()
     }
 
-    fn pick(&mut self, head: &Head, number: u32) -> Result<Rc<HostPool>, Fault> {
+    pub(super) fn pick(&mut self, head: &Head, number: u32) -> Result<Rc<HostPool>, Fault> {
         let worker = &self.exchange.connection.worker;
         let upstreams = &self.exchange.connection.upstreams;
         let (entry, cells) = (self.entry, self.entry.cluster.stats.cells(worker.index));
@@ -327,7 +327,7 @@ impl<'a> Forwarding<'a> {
         }
     }
 
-    fn failed(&self, fault: Fault, pool: &HostPool) -> Fault {
+    pub(super) fn failed(&self, fault: Fault, pool: &HostPool) -> Fault {
         report::failed(&pool.cluster, &pool.host, fault);
         if fault.verdict().source == crate::fault::Source::Upstream {
             pool.host.stats.rq_error.fetch_add(1, Ordering::Relaxed);
@@ -347,7 +347,7 @@ impl<'a> Forwarding<'a> {
         passed.map(|kind| self.exchange.overdue(kind, pool))
     }
 
-    async fn within_limits<F: Future>(&self, work: F, pool: Option<&Rc<HostPool>>) -> Result<F::Output, Fault> {
+    pub(super) async fn within_limits<F: Future>(&self, work: F, pool: Option<&Rc<HostPool>>) -> Result<F::Output, Fault> {
         let mut work = pin!(work);
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Ok(done)),
@@ -356,7 +356,7 @@ impl<'a> Forwarding<'a> {
         .await
     }
 
-    fn give_up(&self, fault: Fault) -> Response<ResponseBody> {
+    pub(super) fn give_up(&self, fault: Fault) -> Response<ResponseBody> {
         let connection = &self.exchange.connection;
         tracing::debug!(
             cluster = %self.entry.cluster.name,
