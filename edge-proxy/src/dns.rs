@@ -14,8 +14,9 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::compile::cluster::{DnsFamily, DnsSpec, Question};
+use crate::compile::cluster::{DnsSpec, Question};
 use crate::compile::endpoint::Resolved;
+use crate::config::dynamic::DnsFamily;
 
 /// Pace after a failure, if the refresh rate is slower.
 const RETRY: Duration = Duration::from_secs(1);
@@ -88,21 +89,8 @@ async fn follow(told: Told, cluster: Arc<str>, question: Question) {
 }
 
 /// The addresses of the wanted family, each once, in a stable order.
-fn choose(mut addresses: Vec<IpAddr>, family: DnsFamily, first_only: bool) -> Vec<IpAddr> {
-    let has = |addresses: &[IpAddr], v4: bool| addresses.iter().any(|address| address.is_ipv4() == v4);
-    let keep = match family {
-        DnsFamily::All => None,
-        DnsFamily::V4 => Some(true),
-        DnsFamily::V6 => Some(false),
-        DnsFamily::PreferV4 => Some(has(&addresses, true)),
-        DnsFamily::PreferV6 => Some(!has(&addresses, false)),
-    };
-    if let Some(v4) = keep {
-        addresses.retain(|address| address.is_ipv4() == v4);
-    }
-    // Rotating answers must not look like changes.
-    addresses.sort();
-    addresses.dedup();
+fn choose(addresses: Vec<IpAddr>, family: DnsFamily, first_only: bool) -> Vec<IpAddr> {
+    let mut addresses = family.choose(addresses);
     if first_only {
         addresses.truncate(1);
     }

@@ -46,6 +46,8 @@ pub(crate) enum Fault {
     NoHealthyUpstream,
     /// The cluster has lost the host of a session; the route says with which code that is answered.
     NoSuchHost(StatusCode),
+    /// The host that the request asks for has no address that is known.
+    Unresolved,
     /// The route's rewrite makes something of the path that can't be sent.
     BadRewrite,
     /// A circuit breaker is open.
@@ -175,6 +177,7 @@ impl Fault {
             Self::BadRewrite => row(Internal, Retry::Never, StatusCode::INTERNAL_SERVER_ERROR, "", "path_rewrite_failed", "path rewrite failed"),
             Self::NoHealthyUpstream => row(Upstream, Retry::Never, unavailable, "UH", "no_healthy_upstream", "no healthy upstream"),
             Self::NoSuchHost(status) => row(Upstream, Retry::Never, status, "UH", "no_healthy_upstream", "no healthy upstream"),
+            Self::Unresolved => row(Internal, Retry::Never, unavailable, "DF", "dns_resolution_failure", "DNS resolution failure"),
             Self::Overflow => row(Internal, Retry::Never, unavailable, "UO", before!("overflow"), reset!("overflow")),
             Self::ConnectFailure => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure"), reset!("remote connection failure")),
             Self::ConnectRefused => row(Upstream, Retry::ConnectFailure, unavailable, "UF", before!("remote_connection_failure|delayed_connect_error:_Connection_refused"), reset!("remote connection failure")),
@@ -218,6 +221,7 @@ mod tests {
             (Fault::BadRewrite, Internal, Never, 500, "", "path rewrite failed"),
             (Fault::NoHealthyUpstream, Upstream, Never, 503, "UH", "no healthy upstream"),
             (Fault::NoSuchHost(StatusCode::GONE), Upstream, Never, 410, "UH", "no healthy upstream"),
+            (Fault::Unresolved, Internal, Never, 503, "DF", "DNS resolution failure"),
             (Fault::Overflow, Internal, Never, 503, "UO", "upstream connect error"),
             (Fault::ConnectFailure, Upstream, ConnectFailure, 503, "UF", "upstream connect error"),
             (Fault::TlsFailure(TlsFailure::Expired), Upstream, ConnectFailure, 503, "UF", reset!("remote connection failure, transport failure reason: TLS_error: certificate has expired")),

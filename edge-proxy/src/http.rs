@@ -55,6 +55,8 @@ pub(crate) struct Arrived<'a> {
     pub(crate) delayed: bool,
     /// What filters have found out about it.
     pub(crate) metadata: Metadata,
+    /// The host that may be resolved for it, if any may.
+    pub(crate) asks_for: Option<HeaderValue>,
 }
 
 /// Serves one request.
@@ -84,6 +86,7 @@ pub(crate) async fn serve(exchange: Rc<Exchange>, parts: Parts, body: Incoming) 
                 session: None,
                 delayed: false,
                 metadata: Metadata::new(),
+                asks_for: None,
             })
             .await
         }

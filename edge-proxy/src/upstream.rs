@@ -11,6 +11,7 @@ pub(crate) mod http2;
 pub(crate) mod lease;
 pub(crate) mod limits;
 pub(crate) mod load;
+pub(crate) mod names;
 pub(crate) mod pool;
 pub(crate) mod report;
 pub(crate) mod retry;
@@ -69,6 +70,8 @@ pub(crate) struct Upstreams {
     behalf: RefCell<FxHashMap<Ends, Vec<(HostId, Apart)>>>,
     /// Balancing positions by cluster id.
     pub(crate) balancers: balance::Balancers,
+    /// Hosts by the names that requests ask for.
+    pub(crate) names: names::KnownNames,
     /// Rung when a connection becomes idle, or one that is shared has come, for the sweeper.
     idle: tokio::sync::Notify,
 }
@@ -81,6 +84,7 @@ impl Upstreams {
             pools: RefCell::default(),
             behalf: RefCell::default(),
             balancers: balance::Balancers::default(),
+            names: names::KnownNames::default(),
             idle: tokio::sync::Notify::new(),
         })
     }
@@ -121,14 +125,16 @@ impl Upstreams {
     /// Closes pools whose host or cluster is no longer part of the configuration.
     pub(crate) fn follow(&self, snapshot: &Snapshot) {
         self.balancers.follow(snapshot);
+        self.names.follow(snapshot);
         let mut hosts: FxHashMap<u32, FxHashSet<HostId>> = FxHashMap::default();
         self.pools.borrow_mut().retain(|(host, _), pool| {
             let stays = snapshot.cluster(pool.cluster_id).is_some_and(|entry| {
                 Arc::ptr_eq(&entry.cluster, &pool.cluster)
-                    && hosts
-                        .entry(pool.cluster_id.0)
-                        .or_insert_with(|| entry.endpoints.hosts.iter().map(|host| host.id).collect())
-                        .contains(host)
+                    && (self.names.has(pool.cluster_id, *host)
+                        || hosts
+                            .entry(pool.cluster_id.0)
+                            .or_insert_with(|| entry.endpoints.hosts.iter().map(|host| host.id).collect())
+                            .contains(host))
             });
             if !stays {
                 pool.close();

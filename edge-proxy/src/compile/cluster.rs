@@ -1,18 +1,22 @@
 //! Cluster → [`ClusterSpec`], and with its secrets → [`Cluster`].
 
 mod discovery;
+pub(super) mod names;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use envoy_types::pb::envoy::config::cluster::v3::circuit_breakers::Thresholds;
-use envoy_types::pb::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, CommonLbConfig};
+use envoy_types::pb::envoy::config::cluster::v3::cluster::{
+    ClusterDiscoveryType, CommonLbConfig, LbPolicy as ProtoLbPolicy,
+};
 use envoy_types::pb::envoy::config::cluster::v3::{
-    CircuitBreakers, Cluster as ProtoCluster, OutlierDetection as ProtoOutliers, UpstreamConnectionOptions,
+    CircuitBreakers, Cluster as ProtoCluster, LoadBalancingPolicy, OutlierDetection as ProtoOutliers,
+    UpstreamConnectionOptions,
 };
 use envoy_types::pb::envoy::config::core::v3::{
     BindConfig, HealthCheck as ProtoCheck, Http1ProtocolOptions, Http2ProtocolOptions,
-    HttpProtocolOptions as CommonHttpOptions, UpstreamHttpProtocolOptions,
+    HttpProtocolOptions as CommonHttpOptions, TransportSocket, UpstreamHttpProtocolOptions,
 };
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use envoy_types::pb::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
@@ -23,7 +27,7 @@ use envoy_types::pb::google::protobuf::{Any, UInt32Value};
 use tokio::sync::Notify;
 
 use crate::compile::Context;
-use crate::compile::balancing::balancing;
+use crate::compile::balancing::{Chosen, balancing};
 use crate::compile::credential::{self, CredentialSpec};
 use crate::compile::endpoint::Checks;
 use crate::compile::field::{At, Rejection, duration_or, fields, number, unpack};
@@ -33,7 +37,7 @@ use crate::compile::proxy_protocol::{self, UpstreamSocket};
 use crate::compile::secret::{SecretKey, Secrets};
 use crate::compile::socket_options;
 use crate::compile::tls::{HostUse, UpstreamTlsSpec};
-use crate::config::cluster::{Balancing, CircuitLimits, Cluster, RetryBudget, UpstreamProtocol};
+use crate::config::cluster::{Balancing, CircuitLimits, Cluster, LbPolicy, RetryBudget, UpstreamProtocol};
 use crate::config::endpoint::Terms;
 use crate::config::health::{HealthCheck, HealthPolicy, OutlierDetection};
 use crate::config::listener::Http2Options;
@@ -41,7 +45,7 @@ use crate::config::load::{HostSource, LoadWeights};
 use crate::config::socket::{SocketOptions, TcpKeepalive};
 use crate::stats::ClusterStats;
 
-pub use discovery::{Discovery, DnsFamily, DnsSpec, Question};
+pub use discovery::{Discovery, DnsSpec, Question};
 
 /// A cluster without its secrets and endpoints.
 #[derive(Debug)]
@@ -121,16 +125,15 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         load_assignment.as_ref(),
         (dns_refresh_rate.as_ref(), *dns_lookup_family),
     )?;
-    let chosen = balancing(
-        at,
-        *lb_policy,
-        lb_config.as_ref(),
-        load_balancing_policy.as_ref(),
-        common_lb_config.as_ref(),
-    )?;
+    let extension = load_balancing_policy.as_ref();
+    let chosen = match &discovery {
+        Discovery::Requests(_) => of_requests(at, *lb_policy, extension)?,
+        _ => balancing(at, *lb_policy, lb_config.as_ref(), extension, common_lb_config.as_ref())?,
+    };
     let keeps_none =
         *ignore_health_on_host_removal || matches!(cluster_discovery_type, None | Some(ClusterDiscoveryType::Type(0)));
     let health = health_of(context, at, (health_checks, keeps_none), outlier_detection.as_ref())?;
+    let socket = socket(context, at, transport_socket.as_ref(), (&discovery, http.of_host))?;
     let common_lb = self::common_lb(common_lb_config.as_ref());
     let scope = if alt_stat_name.is_empty() { name } else { alt_stat_name };
     Ok(ClusterSpec {
@@ -149,10 +152,7 @@ pub fn cluster(context: &mut Context, message: &ProtoCluster) -> Result<ClusterS
         balancing: chosen.balancing,
         loads: chosen.loads,
         named: chosen.named.into(),
-        socket: match transport_socket {
-            None => UpstreamSocket::default(),
-            Some(socket) => proxy_protocol::upstream(context, &at.field("transport_socket"), socket, http.of_host)?,
-        },
+        socket,
         http,
         credential,
         limits: limits(&at.field("circuit_breakers"), circuit_breakers.as_ref())?,
@@ -172,6 +172,42 @@ fn http1(at: &At<'_>, options: Option<&Http1ProtocolOptions>) -> Result<(), Reje
         // It is about the responses of its hosts.
         true => Err(at.unsupported("header_key_format")),
         false => Ok(()),
+    }
+}
+
+/// Of hosts that requests name none is chosen.
+fn of_requests(at: &At<'_>, policy: i32, extension: Option<&LoadBalancingPolicy>) -> Result<Chosen, Rejection> {
+    if extension.is_some() {
+        return Err(at.unsupported("load_balancing_policy"));
+    }
+    if policy != ProtoLbPolicy::ClusterProvided as i32 {
+        return Err(at.field("lb_policy").error("must be CLUSTER_PROVIDED"));
+    }
+    Ok(Chosen::from(Balancing {
+        policy: LbPolicy::RoundRobin,
+        locality_weighted: false,
+        zones: None,
+        slow_start: None,
+    }))
+}
+
+fn socket(
+    context: &Context,
+    at: &At<'_>,
+    message: Option<&TransportSocket>,
+    (discovery, of_host): (&Discovery, HostUse),
+) -> Result<UpstreamSocket, Rejection> {
+    let Some(message) = message else {
+        return Ok(UpstreamSocket::default());
+    };
+    let at = at.field("transport_socket");
+    let socket = proxy_protocol::upstream(context, &at, message, of_host)?;
+    // As Envoy demands: whoever a client names has to prove that it is who is named.
+    match discovery {
+        Discovery::Requests(_) if socket.tls.is_some() && of_host != HostUse::Verified => {
+            Err(at.error("of hosts that requests name needs auto_sni and auto_san_validation"))
+        }
+        _ => Ok(socket),
     }
 }
 
@@ -457,6 +493,10 @@ impl ClusterSpec {
             name: self.name.clone(),
             connect_timeout: self.connect_timeout,
             balancing: self.balancing,
+            naming: match &self.discovery {
+                Discovery::Requests(naming) => Some(*naming),
+                _ => None,
+            },
             loads: self.loads.clone(),
             named: self.named.clone(),
             protocol: self.http.protocol,

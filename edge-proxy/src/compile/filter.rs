@@ -16,6 +16,7 @@ mod cors;
 mod credential_injector;
 mod csrf;
 mod custom_response;
+pub(super) mod dynamic_forward_proxy;
 mod ext_authz;
 mod ext_proc;
 mod fault;
@@ -236,6 +237,15 @@ const FILTERS: &[Filter] = &[
         route: Some((
             "envoy.extensions.filters.http.ext_proc.v3.ExtProcPerRoute",
             ext_proc::of_route,
+        )),
+    },
+    Filter {
+        name: "envoy.filters.http.dynamic_forward_proxy",
+        chain: "envoy.extensions.filters.http.dynamic_forward_proxy.v3.FilterConfig",
+        on_chain: dynamic_forward_proxy::on_chain,
+        route: Some((
+            "envoy.extensions.filters.http.dynamic_forward_proxy.v3.PerRouteConfig",
+            dynamic_forward_proxy::of_route,
         )),
     },
 ];

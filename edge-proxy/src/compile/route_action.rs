@@ -8,11 +8,11 @@ use envoy_types::pb::envoy::config::route::v3::redirect_action::{
     PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier,
 };
 use envoy_types::pb::envoy::config::route::v3::route::Action as ProtoAction;
+use envoy_types::pb::envoy::config::route::v3::route_action::upgrade_config::ConnectConfig;
 use envoy_types::pb::envoy::config::route::v3::route_action::{
     ClusterNotFoundResponseCode, ClusterSpecifier, HostRewriteSpecifier, RequestMirrorPolicy,
     UpgradeConfig as ProtoUpgrade,
 };
-use envoy_types::pb::envoy::config::route::v3::route_action::upgrade_config::ConnectConfig;
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use envoy_types::pb::envoy::config::route::v3::weighted_cluster::cluster_weight;
 use envoy_types::pb::envoy::config::route::v3::{

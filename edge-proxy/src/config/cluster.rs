@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 
 use crate::config::ClusterId;
+use crate::config::dynamic::Naming;
 use crate::config::endpoint::EndpointSet;
 use crate::config::health::HealthPolicy;
 use crate::config::listener::Http2Options;
@@ -42,6 +43,8 @@ pub struct Cluster {
     pub loads: Option<Box<LoadWeights>>,
     /// Where requests may name their host.
     pub named: Arc<[HostSource]>,
+    /// Its hosts are those that requests ask for.
+    pub naming: Option<Naming>,
     /// What is spoken to the hosts.
     pub protocol: UpstreamProtocol,
     /// Connections begin with a header that says whom they are for.

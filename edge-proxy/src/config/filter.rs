@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 use crate::config::ClusterId;
 use crate::config::access::AccessRules;
+use crate::config::dynamic::NamedOtherwise;
 use crate::config::header::{HeaderCondition, HeaderSteps};
 use admission::Admission;
 use api_key::ApiKeyAuth;
@@ -179,6 +180,8 @@ pub enum FilterKind {
     Bandwidth(Option<Bandwidth>),
     /// Lets a service see and change requests and responses. Shared with what outlives the filter: bodies.
     Processor(Arc<Processor>),
+    /// Lets clusters resolve the hosts that requests ask for.
+    Names,
     /// Nothing that this proxy can do. It is off, and a request of a route that switches it on all the same is refused.
     Unknown,
 }
@@ -286,6 +289,8 @@ pub enum FilterSettings {
     CustomResponses(Option<CustomResponses>),
     /// No service sees requests and responses.
     NoProcessor,
+    /// What is resolved, where that isn't the host of the request.
+    Names(Option<NamedOtherwise>),
 }
 
 #[cfg(test)]

@@ -53,6 +53,7 @@ use http::{Response, StatusCode};
 use smallvec::SmallVec;
 
 use crate::config::access::{AccessRules, Metadata};
+use crate::config::dynamic::NamedOtherwise;
 use crate::config::filter::api_key::ApiKeyAuth;
 use crate::config::filter::basic_auth::{BasicAuth, Users};
 use crate::config::filter::credential::Injector;
@@ -62,11 +63,12 @@ use crate::config::filter::jwt::{Asked, Tokens};
 use crate::config::filter::places::Places;
 use crate::config::filter::session::SessionPolicy;
 use crate::config::filter::{FilterKind, FilterSettings, HeaderMutations, HealthCheckFilter, HttpFilters};
+use crate::config::route::HostRewrite;
 use crate::http::body::ResponseBody;
 use crate::http::edits::{self, Scene};
 use crate::http::exchange::Exchange;
 use crate::http::route::{Destination, Site};
-use crate::http::{Arrived, local_reply};
+use crate::http::{Arrived, local_reply, rewrite};
 use crate::message::head::Head;
 use crate::message::incoming::Incoming;
 use admission_control::Admitting;
@@ -117,6 +119,8 @@ enum Step<'a> {
     Processor(Box<Processing<'a>>),
     /// What the route says isn't for this filter, or nobody knows the filter: nothing may pass.
     Misfit(&'a str),
+    /// Lets the host be resolved that the request asks for, or that the route names.
+    Names(Option<&'a HostRewrite>),
 }
 
 /// How a request goes on behind a filter.
@@ -295,6 +299,7 @@ async fn ask_elsewhere(
         session: None,
         delayed: true,
         metadata: Metadata::new(),
+        asks_for: None,
     };
     let destination = site.find(&arrived);
     if matches!(destination, Destination::Nowhere) {
@@ -376,6 +381,10 @@ impl<'a> Step<'a> {
             }
             (Kind::Processor(processor), None) => Some(Self::Processor(Box::new(Processing::new(processor)))),
             (Kind::Processor(_), Some(Of::NoProcessor)) => None,
+            (Kind::Names, None) => Some(Self::Names(None)),
+            (Kind::Names, Some(Of::Names(other))) => {
+                Some(Self::Names(other.as_ref().map(|NamedOtherwise(rewrite)| rewrite)))
+            }
             (Kind::CredentialInjector(injector), None) => Some(Self::CredentialInjector(injector)),
             (Kind::HeaderMutation(edits), None) => Some(Self::HeaderMutation(edits)),
             _ => return Err(Misfit),
@@ -396,6 +405,7 @@ impl<'a> Step<'a> {
                 | Self::GlobalRateLimit(_)
                 | Self::CredentialInjector(_)
                 | Self::Processor(_)
+                | Self::Names(Some(_))
         )
     }
 
@@ -432,6 +442,14 @@ impl<'a> Step<'a> {
             Self::HeaderMutation(edits) => {
                 let connection = Rc::clone(&arrived.exchange.connection);
                 edits::edit_request(&mut arrived.head, &edits.request, Scene::of(&connection));
+            }
+            Self::Names(rewrite) => {
+                // As in Envoy the filter puts the other host into the request: the router finds what was resolved.
+                let head = &mut arrived.head;
+                if let Some(other) = rewrite.and_then(|rewrite| rewrite::host(rewrite, head, "")) {
+                    head.authority = other;
+                }
+                arrived.asks_for = Some(head.authority.clone());
             }
             Self::Misfit(name) => {
                 tracing::error!(filter = *name, "a route's settings aren't for this filter");

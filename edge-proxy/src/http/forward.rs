@@ -8,8 +8,11 @@ pub(super) mod connect;
 mod named;
 mod priorities;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::header::HeaderName;
@@ -19,7 +22,7 @@ use smallvec::SmallVec;
 use crate::clock::Kind;
 use crate::config::Snapshot;
 use crate::config::cluster::{ClusterEntry, LbPolicy, UpstreamProtocol};
-use crate::config::endpoint::HostId;
+use crate::config::endpoint::{Host, HostId};
 use crate::config::header::HeaderSteps;
 use crate::config::listener::{SchemeOverride, Upgrade};
 use crate::config::route::{ClusterChoice, Forward, HostRewrite, Route};
@@ -72,6 +75,8 @@ pub(crate) struct Forwarding<'a> {
     priorities: priorities::Tried,
     /// Hosts that the request names, where the cluster asks.
     named: Option<Box<named::Named>>,
+    /// The host, where it is the one that the request asks for.
+    resolved: Option<Arc<Host>>,
 }
 
 /// Timeouts of this request.
@@ -112,6 +117,7 @@ pub(crate) async fn forward(
         delayed,
         audience,
         metadata,
+        asks_for,
         ..
     } = arrived;
     let connection = Rc::clone(&exchange.connection);
@@ -153,6 +159,14 @@ pub(crate) async fn forward(
     let start = exchange.begin_routing(delayed);
     let arrival = start_clock(&exchange, start, settings, limits, idle, &body);
     exchange.receives(&arrival);
+    let resolved = match chosen.entry.cluster.naming {
+        None => None,
+        // Boxed: most requests ask for nobody.
+        Some(_) => match Box::pin(resolve(&exchange, chosen.entry, &head, asks_for)).await {
+            Ok(host) => Some(host),
+            Err(fault) => return refuse(&exchange, fault, audience),
+        },
+    };
     let source = body_source(body, &arrival, settings, chosen.entry);
     let kept = source.shared();
     let terms = mirror::Terms {
@@ -180,6 +194,7 @@ pub(crate) async fn forward(
         tried: SmallVec::new(),
         priorities: priorities::Tried::default(),
         named: named.map(Box::new),
+        resolved,
     };
     if forwarding.upgrade.as_deref() == Some(Upgrade::CONNECT) {
         // Boxed: most requests never come here.
@@ -194,6 +209,30 @@ fn hashed(entry: &ClusterEntry, settings: &Forward, connection: &Connection, hea
         LbPolicy::Hash => hashing::of_request(&settings.hashing, connection, head),
         _ => Hashed::default(),
     }
+}
+
+/// The host that a request asks for. Only what the filter has allowed is resolved: a request that names somebody else by
+/// now goes nowhere.
+async fn resolve(
+    exchange: &Exchange,
+    entry: &ClusterEntry,
+    head: &Head,
+    allowed: Option<HeaderValue>,
+) -> Result<Arc<Host>, Fault> {
+    let asked = head.authority_text();
+    let is_allowed = allowed.is_some_and(|name| name.as_bytes().eq_ignore_ascii_case(asked.as_bytes()));
+    if !is_allowed {
+        return Err(Fault::NoHealthyUpstream);
+    }
+    let mut resolving = pin!(exchange.connection.upstreams.names.host(entry, asked));
+    poll_fn(|cx| match resolving.as_mut().poll(cx) {
+        Poll::Ready(resolved) => Poll::Ready(resolved),
+        Poll::Pending => {
+            let passed = exchange.timer.poll_expired(cx);
+            passed.map(|kind| Err(exchange.overdue(kind, None)))
+        }
+    })
+    .await
 }
 
 fn refuse(exchange: &Exchange, fault: Fault, audience: Audience) -> Response<ResponseBody> {

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use edge_proxy::config::cluster::LbPolicy;
+use edge_proxy::config::dynamic::{DnsFamily, NamedOtherwise, Naming};
+use edge_proxy::config::filter::{FilterKind, FilterSettings, HttpFilter, HttpFilters};
 use edge_proxy::config::load::{HostSource, LoadWeights};
-use edge_proxy::config::route::RetryOn;
-use http::{HeaderName, Response};
+use edge_proxy::config::route::{HostRewrite, RetryOn};
+use http::{HeaderName, HeaderValue, Response};
 use http_body_util::Full;
 
 use crate::resilience::retry;
 use crate::support::{
-    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, get, nobody, run, snapshot, table,
+    Backend, Config, Proxy, Speaks, catch_all, cluster, entry, forward, get, nobody, run, says, snapshot, table,
 };
 
 /// As stock Envoy has it: each attempt goes to the next host that is named, and where none is left the policy decides.
@@ -94,5 +96,76 @@ fn hosts_that_report_more_load_get_less_of_it() {
         }
         let share = busy.requests() - before;
         assert!((8..=12).contains(&share), "{share} of 100");
+    });
+}
+
+/// A proxy that sends requests to whom they ask for, if the filter allows it.
+fn by_name(filters: Vec<HttpFilter>, other: Option<&str>, rewritten: Option<HostRewrite>) -> Proxy {
+    let mut named = cluster(0);
+    named.naming = Some(Naming {
+        family: DnsFamily::V4,
+        refresh: Duration::from_secs(60),
+        unused: Duration::from_secs(300),
+        most: 3,
+        timeout: Duration::from_secs(1),
+    });
+    let mut settings = forward(0);
+    settings.host_rewrite = rewritten;
+    let mut route = catch_all(settings);
+    if let Some(other) = other {
+        let rewrite = HostRewrite::Literal(other.parse().unwrap());
+        route.filters = says("names", FilterSettings::Names(Some(NamedOtherwise(rewrite))));
+    }
+    let clusters = vec![entry(0, named, &[])];
+    Proxy::start(Config {
+        snapshot: snapshot(table("*", vec![route]), clusters, |manager| {
+            manager.filters = HttpFilters::new(filters);
+        }),
+        workers: 1,
+    })
+}
+
+#[test]
+fn requests_go_to_the_host_that_they_ask_for() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let port = backend.address.port();
+        let proxy = by_name(vec![HttpFilter::on("names", FilterKind::Names)], None, None);
+        let mut client = proxy.http1().await;
+        for host in ["127.0.0.1", "localhost", "LOCALHOST", "127.0.0.1"] {
+            let host = format!("{host}:{port}");
+            assert_eq!(client.get(&host, "/").await.text(), "a", "{host}");
+        }
+        assert_eq!(backend.connections(), 2, "one for each name");
+        let reply = client.get("nobody.invalid", "/").await;
+        assert_eq!((reply.status, reply.text()), (503, "DNS resolution failure"));
+        // A fourth name is one too many, and those that are known are served.
+        let reply = client.get("127.0.0.2", "/").await;
+        assert!(
+            reply.status == 503 && reply.text().contains("overflow"),
+            "{}",
+            reply.text()
+        );
+        assert_eq!(client.get(&format!("localhost:{port}"), "/").await.text(), "a");
+    });
+}
+
+#[test]
+fn nothing_is_resolved_that_the_filter_does_not_allow() {
+    run(async {
+        let backend = Backend::named("a").await;
+        let host = format!("127.0.0.1:{}", backend.address.port());
+        let elsewhere = || Some(HostRewrite::Literal(HeaderValue::from_static("127.0.0.9")));
+        let names = || vec![HttpFilter::on("names", FilterKind::Names)];
+        // Nobody has allowed anything; and the router has another host than was allowed.
+        for proxy in [by_name(Vec::new(), None, None), by_name(names(), None, elsewhere())] {
+            let reply = proxy.get(&host, "/").await;
+            assert_eq!((reply.status, reply.text()), (503, "no healthy upstream"));
+        }
+        assert_eq!(backend.requests(), 0);
+        // A route may name the host in place of the client.
+        let named = by_name(names(), Some(&host), None);
+        assert_eq!(named.get("www.example.com", "/").await.text(), "a");
+        assert_eq!(backend.last().headers()["host"], host);
     });
 }

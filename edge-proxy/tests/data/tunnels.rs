@@ -78,7 +78,9 @@ fn a_tunnel_in_http2_is_a_stream() {
     run(async {
         let proxy = proxy(echo().await, nobody());
         let mut client = http2(TcpStream::connect(proxy.address).await.unwrap()).await;
-        let request = Request::connect("db.example:5432").body(Full::<Bytes>::default()).unwrap();
+        let request = Request::connect("db.example:5432")
+            .body(Full::<Bytes>::default())
+            .unwrap();
         let response = client.send_request(request).await.unwrap();
         assert_eq!(response.status(), 200);
         let mut tunnel = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
@@ -112,9 +114,8 @@ fn what_does_not_become_a_tunnel_ends_the_connection() {
             (&nowhere, "", 404),
         ] {
             let mut stream = TcpStream::connect(proxy.address).await.unwrap();
-            let sent = format!(
-                "CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n{fields}\r\nGET /behind HTTP/1.1\r\nhost: h\r\n\r\n"
-            );
+            let sent =
+                format!("CONNECT h:80 HTTP/1.1\r\nhost: h:80\r\n{fields}\r\nGET /behind HTTP/1.1\r\nhost: h\r\n\r\n");
             stream.write_all(sent.as_bytes()).await.unwrap();
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.unwrap();

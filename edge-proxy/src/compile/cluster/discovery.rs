@@ -9,10 +9,13 @@ use envoy_types::pb::envoy::config::cluster::v3::cluster::{
 use envoy_types::pb::envoy::config::core::v3::config_source::ConfigSourceSpecifier;
 use envoy_types::pb::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use envoy_types::pb::envoy::extensions::clusters::dns::v3::DnsCluster;
+use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::ClusterConfig;
 use envoy_types::pb::google::protobuf::Duration as ProtoDuration;
 
+use crate::compile::cluster::names;
 use crate::compile::endpoint::host_names;
 use crate::compile::field::{At, Rejection, duration_or, fields, is, type_name, unpack};
+use crate::config::dynamic::{DnsFamily, Naming};
 
 /// Where the endpoints of a cluster come from.
 #[derive(Debug, Clone)]
@@ -23,6 +26,8 @@ pub enum Discovery {
     Eds(Arc<str>),
     /// The message lists host names.
     Dns(DnsSpec),
+    /// Requests name them.
+    Requests(Naming),
 }
 
 impl Discovery {
@@ -30,7 +35,7 @@ impl Discovery {
     pub fn question(&self) -> Option<Question> {
         match self {
             Self::Dns(dns) => Some(dns.question()),
-            Self::Static(_) | Self::Eds(_) => None,
+            Self::Static(_) | Self::Eds(_) | Self::Requests(_) => None,
         }
     }
 }
@@ -71,21 +76,6 @@ impl DnsSpec {
             first_only: self.first_only,
         }
     }
-}
-
-/// Which addresses of a name are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DnsFamily {
-    /// IPv6 if there is any, else IPv4.
-    PreferV6,
-    /// IPv4 if there is any, else IPv6.
-    PreferV4,
-    /// Only IPv4.
-    V4,
-    /// Only IPv6.
-    V6,
-    /// Both.
-    All,
 }
 
 /// Where a cluster says its endpoints are.
@@ -171,6 +161,10 @@ fn custom_discovery(
                 first_only: *all_addresses_in_single_endpoint,
             }))
         }
+        Some(config) if is::<ClusterConfig>(config) => {
+            let naming = names::cluster(&at_config, &unpack(&at_config, config)?)?;
+            Ok(Discovery::Requests(naming))
+        }
         Some(config) => Err(at_config.error(format!(
             "cluster type {:?} is not supported by this proxy",
             type_name(config)
@@ -179,7 +173,7 @@ fn custom_discovery(
     }
 }
 
-fn dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
+pub(super) fn dns_family(at: &At<'_>, value: i32) -> Result<DnsFamily, Rejection> {
     use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily as Family;
     match Family::try_from(value) {
         // Envoy's AUTO prefers IPv6.

@@ -68,8 +68,8 @@ impl Reply {
         let keep_alive =
             asked.keep_alive && stays && encoder != BodyEncoder::UntilClose && !encode::asks_to_close(&headers);
         // RFC 9110 §9.3.6: behind a head that grants CONNECT there is a tunnel.
-        let switches = status == StatusCode::SWITCHING_PROTOCOLS
-            || (asked.method == Method::CONNECT && status.is_success());
+        let switches =
+            status == StatusCode::SWITCHING_PROTOCOLS || (asked.method == Method::CONNECT && status.is_success());
         let stay = match (switches, keep_alive) {
             (true, _) => Stay::Switch,
             (false, false) => Stay::Close,

@@ -258,6 +258,7 @@ impl<'a> Forwarding<'a> {
             Some(policy) if policy.avoid_previous_hosts => (&self.tried, policy.host_selection_attempts),
             _ => (&[], 0),
         };
+        let resolved = self.resolved.clone();
         let of_session = match &self.session {
             // As in Envoy, another attempt may go anywhere.
             Some(session) if number == 1 => session.host(entry),
@@ -272,7 +273,10 @@ impl<'a> Forwarding<'a> {
                 draws,
                 past: past.unwrap_or_default(),
             };
-            let named = host.or_else(|| self.named.as_mut()?.next(&entry.endpoints));
+            let named = resolved
+                .as_ref()
+                .or(host)
+                .or_else(|| self.named.as_mut()?.next(&entry.endpoints));
             let balanced = || upstreams.balancers.pick(entry, &worker.random, choice);
             named.or_else(balanced).ok_or(Fault::NoHealthyUpstream)
         });
@@ -347,7 +351,11 @@ impl<'a> Forwarding<'a> {
         passed.map(|kind| self.exchange.overdue(kind, pool))
     }
 
-    pub(super) async fn within_limits<F: Future>(&self, work: F, pool: Option<&Rc<HostPool>>) -> Result<F::Output, Fault> {
+    pub(super) async fn within_limits<F: Future>(
+        &self,
+        work: F,
+        pool: Option<&Rc<HostPool>>,
+    ) -> Result<F::Output, Fault> {
         let mut work = pin!(work);
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Ok(done)),

@@ -62,6 +62,7 @@ pub(super) fn entry(policy: LbPolicy, locality_weighted: bool, endpoints: Endpoi
         },
         loads: None,
         named: Arc::default(),
+        naming: None,
         protocol: UpstreamProtocol::Http1,
         proxy_protocol: None,
         tls: None,

@@ -119,6 +119,10 @@ impl Assembly {
         let nobody = Resolved::new();
         let (assignment, resolved) = match &spec.discovery {
             Discovery::Static(assignment) => (assignment, None),
+            Discovery::Requests(_) => {
+                received = ClusterLoadAssignment::default();
+                (&received, None)
+            }
             Discovery::Eds(service) => match self.assignments.get(service) {
                 // No bytes are an empty assignment: the server says that there is none.
                 Some(held) => {

@@ -229,6 +229,7 @@ pub(crate) fn cluster(id: u32) -> Cluster {
         },
         loads: None,
         named: Arc::default(),
+        naming: None,
         protocol: UpstreamProtocol::Http1,
         proxy_protocol: None,
         tls: None,

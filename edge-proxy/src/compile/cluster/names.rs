@@ -1,0 +1,75 @@
+//! Clusters of the hosts that requests ask for.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::ClusterConfig;
+use envoy_types::pb::envoy::extensions::clusters::dynamic_forward_proxy::v3::cluster_config::ClusterImplementationSpecifier;
+use envoy_types::pb::envoy::extensions::common::dynamic_forward_proxy::v3::DnsCacheConfig;
+
+use crate::compile::cluster::discovery::dns_family;
+use crate::compile::field::{At, Rejection, duration_or, fields, number};
+use crate::config::dynamic::Naming;
+
+/// Compiles a cluster of such hosts.
+pub(super) fn cluster(at: &At<'_>, message: &ClusterConfig) -> Result<Naming, Rejection> {
+    fields!(at, message => ClusterConfig {
+        cluster_implementation_specifier;
+        // A connection that may be shared by names need not be.
+        ignore allow_coalesced_connections;
+        refuse allow_insecure_cluster_options
+    });
+    match cluster_implementation_specifier {
+        Some(ClusterImplementationSpecifier::DnsCacheConfig(cache)) => naming(&at.field("dns_cache_config"), cache),
+        Some(ClusterImplementationSpecifier::SubClustersConfig(_)) => Err(at.unsupported("sub_clusters_config")),
+        None => Err(at.field("dns_cache_config").error("is required")),
+    }
+}
+
+/// Compiles how names are resolved.
+pub(in crate::compile) fn naming(at: &At<'_>, message: &DnsCacheConfig) -> Result<Naming, Rejection> {
+    fields!(at, message => DnsCacheConfig {
+        dns_lookup_family, dns_refresh_rate, host_ttl, max_hosts, dns_query_timeout;
+        // The name of a cache that others share; the system's resolver has no TTL, and is asked again by requests alone.
+        ignore name, dns_min_refresh_rate, disable_dns_refresh_on_failure, dns_failure_refresh_rate,
+               typed_dns_resolver_config;
+        refuse dns_cache_circuit_breaker, use_tcp_for_dns_lookups, dns_resolution_config, preresolve_hostnames,
+               key_value_config, resolved_address_filter
+    });
+    let time = |field: &str, value: &Option<_>, usual| {
+        duration_or(&at.field(field), value.as_ref(), Duration::from_secs(usual))
+    };
+    // Envoy's figures where none are said.
+    Ok(Naming {
+        family: dns_family(at, *dns_lookup_family)?,
+        refresh: time("dns_refresh_rate", dns_refresh_rate, 60)?,
+        unused: time("host_ttl", host_ttl, 300)?,
+        most: number(max_hosts.as_ref()).unwrap_or(1024) as usize,
+        timeout: time("dns_query_timeout", dns_query_timeout, 5)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use envoy_types::pb::envoy::config::cluster::v3::cluster::DnsLookupFamily;
+    use envoy_types::pb::envoy::config::core::v3::SocketAddress;
+
+    use super::*;
+    use crate::config::dynamic::DnsFamily;
+
+    #[test]
+    fn how_names_are_resolved_is_read_or_refused() {
+        let at = At::root();
+        let mut cache = DnsCacheConfig {
+            dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
+            ..DnsCacheConfig::default()
+        };
+        let read = naming(&at, &cache).unwrap();
+        assert_eq!((read.family, read.most), (DnsFamily::PreferV4, 1024));
+        assert_eq!(
+            (read.refresh, read.timeout),
+            (Duration::from_secs(60), Duration::from_secs(5))
+        );
+        cache.preresolve_hostnames = vec![SocketAddress::default()];
+        assert_eq!(naming(&at, &cache).unwrap_err().field, "preresolve_hostnames");
+    }
+}

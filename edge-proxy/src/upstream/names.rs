@@ -1,0 +1,194 @@
+//! Hosts by the names that requests ask for (Envoy's dynamic forward proxy).
+//!
+//! What: a name is resolved when a request asks for it, once for all that ask at the same time, and again when its answer
+//! is too old; what can't be resolved again keeps its last address. A host that answers under the same address stays
+//! the same host, with its connections.
+//! Why bounds: clients choose the names. A worker knows so many at once, and resolves a few at a time, since each
+//! look-up of the system's resolver takes a thread.
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::config::cluster::ClusterEntry;
+use crate::config::dynamic::Naming;
+use crate::config::endpoint::{Health, Host, HostAddress, HostId};
+use crate::config::table::without_port;
+use crate::config::{ClusterId, Snapshot};
+use crate::fault::Fault;
+
+/// Look-ups at a time.
+const AT_A_TIME: usize = 16;
+
+/// Ids of hosts that configuration makes are far below.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1 << 63);
+
+/// A name with its port, of a cluster.
+type Key = (ClusterId, Box<str>);
+
+/// What a worker knows of names.
+#[derive(Debug)]
+pub(crate) struct KnownNames {
+    names: RefCell<FxHashMap<Key, Rc<Name>>>,
+    asking: Semaphore,
+}
+
+/// One name, of one cluster.
+#[derive(Debug)]
+struct Name {
+    /// The host, and since when its address is known.
+    host: RefCell<Option<(Arc<Host>, Instant)>>,
+    used: Cell<Instant>,
+    /// Held by who asks for its address.
+    turn: Mutex<()>,
+}
+
+impl Name {
+    fn fresh(&self, naming: &Naming, now: Instant) -> Option<Arc<Host>> {
+        let host = self.host.borrow();
+        let (host, since) = host.as_ref()?;
+        (now.saturating_duration_since(*since) < naming.refresh).then(|| Arc::clone(host))
+    }
+}
+
+impl Default for KnownNames {
+    fn default() -> Self {
+        Self {
+            names: RefCell::default(),
+            asking: Semaphore::new(AT_A_TIME),
+        }
+    }
+}
+
+impl KnownNames {
+    /// The host that an authority names.
+    pub(crate) async fn host(&self, entry: &ClusterEntry, authority: &str) -> Result<Arc<Host>, Fault> {
+        let Some(naming) = &entry.cluster.naming else {
+            return Err(Fault::NoHealthyUpstream);
+        };
+        let usual_port = if entry.cluster.tls.is_some() { 443 } else { 80 };
+        let (host, port) = split(authority, usual_port).ok_or(Fault::Unresolved)?;
+        let key = (entry.id, format!("{host}:{port}").to_ascii_lowercase().into_boxed_str());
+        let name = self.name(key, naming)?;
+        if let Some(known) = name.fresh(naming, Instant::now()) {
+            return Ok(known);
+        }
+        let _turn = name.turn.lock().await;
+        // Who had the turn before may have asked.
+        if let Some(known) = name.fresh(naming, Instant::now()) {
+            return Ok(known);
+        }
+        let address = self.resolve(naming, host, port).await;
+        let before = name.host.borrow().as_ref().map(|(host, _)| Arc::clone(host));
+        let host = match (address, before) {
+            (Some(address), Some(before)) if before.address == HostAddress::Socket(address) => before,
+            (Some(address), _) => Arc::new(made(address, host)),
+            (None, Some(before)) => before,
+            (None, None) => return Err(Fault::Unresolved),
+        };
+        *name.host.borrow_mut() = Some((Arc::clone(&host), Instant::now()));
+        Ok(host)
+    }
+
+    /// What is known of a name, if only that it is asked for; a fault when too many are known.
+    fn name(&self, key: Key, naming: &Naming) -> Result<Rc<Name>, Fault> {
+        let now = Instant::now();
+        let mut names = self.names.borrow_mut();
+        if let Some(name) = names.get(&key) {
+            name.used.set(now);
+            return Ok(Rc::clone(name));
+        }
+        if names.len() >= naming.most {
+            // Whoever is at it now has a handle of its own.
+            names.retain(|_, name| now.saturating_duration_since(name.used.get()) < naming.unused);
+        }
+        if names.len() >= naming.most {
+            return Err(Fault::Overflow);
+        }
+        let name = Rc::new(Name {
+            host: RefCell::new(None),
+            used: Cell::new(now),
+            turn: Mutex::new(()),
+        });
+        names.insert(key, Rc::clone(&name));
+        Ok(name)
+    }
+
+    async fn resolve(&self, naming: &Naming, host: &str, port: u16) -> Option<SocketAddr> {
+        if let Ok(address) = host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            return Some(SocketAddr::new(address, port));
+        }
+        let asking = async {
+            let _permit = self.asking.acquire().await.ok()?;
+            let answers = tokio::net::lookup_host((host.trim_end_matches('.'), port)).await.ok()?;
+            let addresses = naming.family.choose(answers.map(|answer| answer.ip()).collect());
+            Some(SocketAddr::new(*addresses.first()?, port))
+        };
+        tokio::time::timeout(naming.timeout, asking).await.ok().flatten()
+    }
+
+    /// Whether a host is one of these.
+    pub(super) fn has(&self, cluster: ClusterId, host: HostId) -> bool {
+        let names = self.names.borrow();
+        let mut of_cluster = names.iter().filter(|((known, _), _)| *known == cluster);
+        of_cluster.any(|(_, name)| name.host.borrow().as_ref().is_some_and(|(known, _)| known.id == host))
+    }
+
+    /// Forgets names of clusters that are gone.
+    pub(super) fn follow(&self, snapshot: &Snapshot) {
+        self.names.borrow_mut().retain(|(cluster, _), _| {
+            let entry = snapshot.cluster(*cluster);
+            entry.is_some_and(|entry| entry.cluster.naming.is_some())
+        });
+    }
+}
+
+fn split(authority: &str, usual_port: u16) -> Option<(&str, u16)> {
+    let host = without_port(authority);
+    let port = match authority.get(host.len()..)? {
+        "" => usual_port,
+        port => port.strip_prefix(':')?.parse().ok()?,
+    };
+    let is_host = !host.is_empty() && (host.starts_with('[') || !host.contains(':'));
+    is_host.then_some((host, port))
+}
+
+fn made(address: SocketAddr, name: &str) -> Host {
+    Host {
+        id: HostId(NEXT_ID.fetch_add(1, Ordering::Relaxed)),
+        address: HostAddress::Socket(address),
+        hostname: name.into(),
+        weight: 1,
+        health: Health::Healthy,
+        stats: Arc::default(),
+        vitals: Arc::default(),
+        check: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_names_a_host_and_perhaps_a_port() {
+        for (authority, expected) in [
+            ("a.example", Some(("a.example", 80))),
+            ("a.example:81", Some(("a.example", 81))),
+            ("[::1]:81", Some(("[::1]", 81))),
+            ("[::1]", Some(("[::1]", 80))),
+            ("a.example:", None),
+            ("a.example:x", None),
+            ("a.example:70000", None),
+            ("", None),
+        ] {
+            assert_eq!(split(authority, 80), expected, "{authority}");
+        }
+    }
+}
