@@ -115,7 +115,7 @@ async fn persist(
 }
 
 /// Ready when the time of the question or of an attempt is over.
-fn expired(timer: &Timer, cx: &mut Context<'_>) -> Poll<Fault> {
+pub(super) fn expired(timer: &Timer, cx: &mut Context<'_>) -> Poll<Fault> {
     timer.poll_expired(cx).map(|kind| match kind {
         Kind::PerTry => Fault::PerTryTimeout,
         _ => Fault::RouteTimeout,

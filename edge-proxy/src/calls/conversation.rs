@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,21 +21,24 @@ use http_body::Frame;
 use prost::Message;
 use smallvec::SmallVec;
 
-use crate::calls::ask::reach;
+use crate::calls::ask::{expired, reach};
 use crate::clock::{Kind, Timer};
 use crate::config::ClusterId;
+use crate::config::route::RetryPolicy;
 use crate::fault::Fault;
 use crate::http1::buffers::LARGE_READ;
 use crate::message::Protocol;
 use crate::message::body::{Broken, OwnBody, RequestBody};
 use crate::message::head::Head;
 use crate::message::outgoing::{Extras, Outgoing};
-use crate::upstream::{Lease, Upstreams};
+use crate::upstream::{Lease, Upstreams, retry};
 
 /// A message longer than this is none; the usual limit of gRPC.
 const MAX_MESSAGE: usize = 4 << 20;
 /// So much is read ahead of who listens.
 const AHEAD: usize = 64 * 1024;
+/// So much of what was said is kept for another attempt.
+const KEPT: usize = 64 * 1024;
 /// Length of what stands before a message: whether it is compressed, and how long it is.
 const PREFIX: usize = 5;
 
@@ -99,6 +103,8 @@ impl Ending {
 struct Line {
     /// What is to be said.
     outbox: RefCell<VecDeque<Bytes>>,
+    /// What was said of it, while it may have to be said again.
+    said: RefCell<Option<Vec<Bytes>>>,
     unsaid: Cell<usize>,
     /// Nothing more will be.
     is_closed: Cell<bool>,
@@ -142,6 +148,32 @@ impl Line {
         }
     }
 
+    /// Keeps what is said now, as long as that isn't much.
+    fn keep(&self, piece: &Bytes) {
+        let mut said = self.said.borrow_mut();
+        if let Some(pieces) = &mut *said {
+            let before: usize = pieces.iter().map(Bytes::len).sum();
+            match before + piece.len() <= KEPT {
+                true => pieces.push(piece.clone()),
+                false => *said = None,
+            }
+        }
+    }
+
+    /// All is to be said again; false when that can't be.
+    fn rewind(&self) -> bool {
+        let Some(pieces) = self.said.borrow_mut().replace(Vec::new()) else {
+            self.said.borrow_mut().take();
+            return false;
+        };
+        let mut outbox = self.outbox.borrow_mut();
+        for piece in pieces.into_iter().rev() {
+            self.unsaid.set(self.unsaid.get() + piece.len());
+            outbox.push_front(piece);
+        }
+        true
+    }
+
     fn hear(&self, message: Bytes) {
         // Nobody will take it.
         if self.leaves_within.get().is_some() {
@@ -162,6 +194,7 @@ impl OwnBody for Outbox {
         let line = &self.0;
         let next = line.outbox.borrow_mut().pop_front();
         if let Some(piece) = next {
+            line.keep(&piece);
             line.unsaid.set(line.unsaid.get() - piece.len());
             line.wake_users();
             return Poll::Ready(Some(Ok(Frame::data(piece))));
@@ -178,6 +211,15 @@ impl OwnBody for Outbox {
     }
 }
 
+/// What is called.
+pub(crate) struct Call {
+    pub(crate) cluster: ClusterId,
+    /// Made by [`crate::calls::grpc::head`].
+    pub(crate) head: Head,
+    /// When it is called again, before it has begun to answer.
+    pub(crate) retry: Option<Arc<RetryPolicy>>,
+}
+
 /// A call with messages in both directions.
 #[derive(Debug)]
 pub(crate) struct Conversation {
@@ -187,12 +229,12 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Begins one with a cluster, by a head that [`crate::calls::grpc::head`] has made.
-    pub(crate) fn begin(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, patience: Duration) -> Self {
+    /// Begins one.
+    pub(crate) fn begin(upstreams: &Rc<Upstreams>, call: Call, patience: Duration) -> Self {
         let line = Rc::<Line>::default();
         let (upstreams, shared) = (Rc::clone(upstreams), Rc::clone(&line));
         tokio::task::spawn_local(async move {
-            let ending = converse(&upstreams, cluster, head, &shared).await;
+            let ending = converse(&upstreams, call, &shared).await;
             *shared.ended.borrow_mut() = Some(ending);
             shared.outbox.borrow_mut().clear();
             shared.unsaid.set(0);
@@ -258,9 +300,9 @@ impl Drop for Conversation {
 }
 
 /// Holds a conversation to its end.
-async fn converse(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, line: &Rc<Line>) -> Ending {
+async fn converse(upstreams: &Rc<Upstreams>, call: Call, line: &Rc<Line>) -> Ending {
     let leaving = upstreams.worker.clock.timer();
-    let mut talk = pin!(talk(upstreams, cluster, head, line));
+    let mut talk = pin!(persist(upstreams, &call, line));
     poll_fn(|cx| {
         if let Poll::Ready(ending) = talk.as_mut().poll(cx) {
             return Poll::Ready(ending);
@@ -276,19 +318,73 @@ async fn converse(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, lin
     .await
 }
 
-async fn talk(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, line: &Rc<Line>) -> Ending {
+/// What came of an attempt.
+struct Outcome {
+    ending: Ending,
+    /// Another may be made.
+    again: bool,
+}
+
+impl Outcome {
+    fn last(ending: Ending) -> Self {
+        Self { ending, again: false }
+    }
+
+    fn of_fault(fault: Fault, policy: Option<&RetryPolicy>) -> Self {
+        Self {
+            ending: Ending::of_fault(fault),
+            again: policy.is_some_and(|policy| retry::wants_fault(policy, fault)),
+        }
+    }
+}
+
+/// Talks, and begins again where the policy wants it.
+async fn persist(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> Ending {
+    let policy = call.retry.as_deref();
+    *line.said.borrow_mut() = policy.map(|_| Vec::new());
+    let mut attempt = 1;
+    loop {
+        let outcome = talk(upstreams, call, line).await;
+        let Some(policy) = policy.filter(|policy| outcome.again && attempt <= policy.max_retries) else {
+            return outcome.ending;
+        };
+        let snapshot = upstreams.worker.snapshot();
+        let Some(entry) = snapshot.cluster(call.cluster) else {
+            return outcome.ending;
+        };
+        let Some(_retrying) = upstreams.balancers.begin_retry(entry, upstreams.worker.shared.workers) else {
+            return outcome.ending;
+        };
+        if !line.rewind() {
+            return outcome.ending;
+        }
+        entry
+            .cluster
+            .stats
+            .cells(upstreams.worker.index)
+            .upstream_rq_retry
+            .inc();
+        tokio::time::sleep(retry::pause(policy, attempt, &upstreams.worker.random)).await;
+        attempt += 1;
+    }
+}
+
+async fn talk(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> Outcome {
+    let policy = call.retry.as_deref();
     let snapshot = upstreams.worker.snapshot();
-    let authority = head.authority_text().to_owned();
-    // The cluster bounds how long a connection may take.
-    let unbounded: Timer = upstreams.worker.clock.timer();
-    let reached = reach(upstreams, &snapshot, (cluster, &authority), Protocol::Http2, &unbounded).await;
+    let authority = call.head.authority_text();
+    // The cluster bounds how long a connection may take, and a policy how long an attempt.
+    let timer: Timer = upstreams.worker.clock.timer();
+    let limit = policy.and_then(|policy| policy.per_try_timeout);
+    timer.set(Kind::PerTry, upstreams.worker.clock.now(), limit);
+    let reached = reach(upstreams, &snapshot, (call.cluster, authority), Protocol::Http2, &timer).await;
     drop(snapshot);
     let (mut lease, guard) = match reached {
         Ok(reached) => reached,
-        Err(fault) => return Ending::of_fault(fault),
+        Err(fault) => return Outcome::of_fault(fault, policy),
     };
     let outgoing = Outgoing {
-        head: Box::new(head),
+        head: Box::new(call.head.clone()),
         body: RequestBody::Own(Box::new(Outbox(Rc::clone(line)))),
         extras: Extras {
             upgrade: None,
@@ -296,21 +392,27 @@ async fn talk(upstreams: &Rc<Upstreams>, cluster: ClusterId, head: Head, line: &
         },
     };
     let sent = lease
-        .send(outgoing, &upstreams.worker, || LARGE_READ, |_| Poll::Pending)
+        .send(outgoing, &upstreams.worker, || LARGE_READ, |cx| expired(&timer, cx))
         .await;
     let response = match sent {
         Ok(response) => response,
-        Err(failure) => return Ending::of_fault(failure.fault),
+        Err(failure) => return Outcome::of_fault(failure.fault, policy),
     };
+    let again = policy.is_some_and(|policy| {
+        let (status, fields) = (response.status(), response.headers());
+        retry::wants_response(policy, status, fields)
+    });
     if let Some(ending) = Ending::of_fields(response.headers()) {
-        return ending;
+        return Outcome { ending, again };
     }
     if response.status() != StatusCode::OK {
-        return Ending::of_status(response.status(), "");
+        let ending = Ending::of_status(response.status(), "");
+        return Outcome { ending, again };
     }
+    line.said.borrow_mut().take();
     let ending = listen(&mut lease, line).await;
     drop((lease, guard));
-    ending
+    Outcome::last(ending)
 }
 
 /// Takes in what the other side says.
@@ -388,6 +490,24 @@ mod tests {
         for bad in [b"\x01\0\0\0\0", b"\0\xff\0\0\0"] {
             assert_eq!(message(&mut BytesMut::from(&bad[..])), Err(Malformed));
         }
+    }
+
+    #[test]
+    fn what_was_said_is_said_again_unless_it_is_too_much() {
+        let line = Line::default();
+        *line.said.borrow_mut() = Some(Vec::new());
+        line.outbox.borrow_mut().push_back(Bytes::from_static(b"c"));
+        line.unsaid.set(1);
+        for piece in ["a", "b"] {
+            line.keep(&Bytes::from_static(piece.as_bytes()));
+        }
+        assert!(line.rewind());
+        let waiting: Vec<Bytes> = line.outbox.borrow().iter().cloned().collect();
+        assert_eq!((line.unsaid.get(), waiting.concat()), (3, b"abc".to_vec()));
+        line.keep(&Bytes::from(vec![0; KEPT]));
+        assert!(line.said.borrow().is_some());
+        line.keep(&Bytes::from_static(b"d"));
+        assert!(!line.rewind() && line.said.borrow().is_none());
     }
 
     #[test]

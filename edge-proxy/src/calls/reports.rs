@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, header};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use crate::calls::ask::{Question, ask};
-use crate::calls::conversation::Conversation;
+use crate::calls::conversation::{Call, Conversation};
 use crate::calls::grpc;
 use crate::config::Snapshot;
 use crate::config::collector::{Collector, Form};
@@ -196,7 +196,15 @@ async fn say(
                 collector,
                 "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs",
             );
-            talk.insert(Conversation::begin(upstreams, collector.cluster, head, FAREWELL))
+            talk.insert(Conversation::begin(
+                upstreams,
+                Call {
+                    cluster: collector.cluster,
+                    head,
+                    retry: None,
+                },
+                FAREWELL,
+            ))
         }
     };
     put(field, entries, &mut message);

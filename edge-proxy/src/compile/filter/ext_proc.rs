@@ -20,12 +20,14 @@ use http::{HeaderValue, StatusCode};
 use crate::compile::Context;
 use crate::compile::field::{At, Rejection, duration_or, fields, truth, unpack};
 use crate::compile::header::{full_regex, string_condition};
+use crate::compile::retry;
 use crate::config::ClusterId;
 use crate::config::filter::processor::{
     Attribute, BodyMode, Mode, Modes, MutationRules, Override, Processor, Reroute, Role,
 };
 use crate::config::filter::{FilterKind, FilterSettings};
 use crate::config::header::StringCondition;
+use crate::config::route::RetryPolicy;
 
 /// How long the service may take where nothing is said.
 const USUAL_TIMEOUT: Duration = Duration::from_millis(200);
@@ -47,7 +49,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
         refuse http_service, send_body_without_waiting_for_header_response, processing_request_modifier,
                on_processing_response, allow_content_length_header
     });
-    let (cluster, authority) = service(&at.field("grpc_service"), grpc_service.as_ref(), context)?;
+    let (cluster, authority, retry) = service(&at.field("grpc_service"), grpc_service.as_ref(), context)?;
     let at_modes = at.field("processing_mode");
     let modes = modes(&at_modes, &processing_mode.unwrap_or_default())?;
     let code = status_on_error.as_ref().map_or(500, |status| status.code);
@@ -68,6 +70,7 @@ pub(super) fn on_chain(at: &At<'_>, config: &Any, context: &mut Context) -> Resu
     Ok(FilterKind::Processor(Arc::new(Processor {
         cluster,
         authority,
+        retry,
         modes,
         role,
         on_error: (!failure_mode_allow).then_some(status),
@@ -113,12 +116,12 @@ fn service(
     at: &At<'_>,
     message: Option<&GrpcService>,
     context: &mut Context,
-) -> Result<(ClusterId, HeaderValue), Rejection> {
+) -> Result<(ClusterId, HeaderValue, Option<Arc<RetryPolicy>>), Rejection> {
     let Some(message) = message else {
         return Err(at.error("is required"));
     };
     fields!(at, message => GrpcService {
-        target_specifier, timeout; ignore; refuse initial_metadata, retry_policy
+        target_specifier, timeout, retry_policy; ignore; refuse initial_metadata
     });
     // Of the whole stream: what is waited for is each answer.
     if timeout.is_some() {
@@ -127,13 +130,15 @@ fn service(
     let Some(TargetSpecifier::EnvoyGrpc(target)) = target_specifier else {
         return Err(at.field("envoy_grpc").error("is required"));
     };
+    let retry = retry::of_service(context, at, retry_policy.as_ref(), None)?;
     let at = at.field("envoy_grpc");
     fields!(at, target => EnvoyGrpc {
         cluster_name, authority; ignore max_receive_message_length; refuse retry_policy, skip_envoy_headers
     });
     let name = if authority.is_empty() { cluster_name } else { authority };
     let authority = HeaderValue::from_str(name).map_err(|_| at.field("authority").error("is not a host"))?;
-    Ok((ClusterId(context.clusters.intern(cluster_name)), authority))
+    let cluster = ClusterId(context.clusters.intern(cluster_name));
+    Ok((cluster, authority, retry.map(Arc::from)))
 }
 
 fn modes(at: &At<'_>, message: &ProcessingMode) -> Result<Modes, Rejection> {

@@ -9,6 +9,7 @@ use http::{HeaderValue, StatusCode};
 
 use crate::config::ClusterId;
 use crate::config::header::StringCondition;
+use crate::config::route::RetryPolicy;
 
 /// What shows requests and responses to a service.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Processor {
     pub cluster: ClusterId,
     /// What it is called.
     pub authority: HeaderValue,
+    /// When it is asked again that has not begun to answer.
+    pub retry: Option<Arc<RetryPolicy>>,
     /// What it sees, as long as it says nothing else.
     pub modes: Modes,
     /// Whether it is waited for.

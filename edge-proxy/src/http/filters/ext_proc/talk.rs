@@ -24,7 +24,7 @@ use prost::Message as _;
 
 use super::message;
 use super::mutation::Invalid;
-use crate::calls::conversation::{Conversation, Ending};
+use crate::calls::conversation::{Call, Conversation, Ending};
 use crate::calls::grpc;
 use crate::clock::{Kind, Timer};
 use crate::config::access::Metadata;
@@ -227,7 +227,13 @@ impl Talk {
         let stream = stream.get_or_insert_with(|| {
             message.protocol_config = Some(message::protocol(self.modes.get()));
             let head = grpc::head(PROCESS, &self.processor.authority);
-            Conversation::begin(&self.upstreams, self.processor.cluster, head, self.processor.patience)
+            let processor = &self.processor;
+            let call = Call {
+                cluster: processor.cluster,
+                head,
+                retry: processor.retry.clone(),
+            };
+            Conversation::begin(&self.upstreams, call, processor.patience)
         });
         if !self.is_watched() {
             self.expect(way, message.request.as_ref());
