@@ -18,6 +18,7 @@ mod expressions;
 mod facts;
 mod formats;
 mod headers;
+mod hosts;
 mod lifetimes;
 mod methods;
 mod names;
