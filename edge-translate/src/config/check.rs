@@ -429,7 +429,7 @@ fn check_kinds_of_all(config: &EdgeGateway, fault: Sink<'_>) {
         let (group, kind) = (&pair[0].group, &pair[0].kind);
         fault(
             path,
-            &format!("{path}: {kind} of {group} is named at several versions, or both as policy and not: name it once"),
+            &format!("{path}: {kind} of {group} is named at several versions or for several purposes: name it once"),
         );
     }
 }

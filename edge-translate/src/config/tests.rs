@@ -269,7 +269,7 @@ fn what_an_extension_service_cannot_do_is_refused_by_name() {
         ),
         (
             "",
-            "backendResources: [{group: '', version: v1, kind: Service}], hooks: {xdsTranslator: {post: [Cluster]}}",
+            "backendResources: [{group: '', version: v1, kind: C}], hooks: {xdsTranslator: {post: [Cluster]}}",
             "extensionManager.backendResources.0.group: \"\" can't be the group",
         ),
         (
