@@ -2,7 +2,7 @@
 
 use crate::{
     ClusterName, CustomObjects, Domain, GuardSet, List, Origins, RetryPolicy, RouteFilters, RouteTableName,
-    RouteTraffic, Told,
+    RouteTraffic, Text, Told,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl RouteMatch {
 }
 
 /// An HTTP method in capitals.
-pub type MethodName = Arc<str>;
+pub type MethodName = Text;
 
 /// A condition on the path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -189,11 +189,11 @@ pub enum PathMatch {
     /// Every path.
     Any,
     /// Byte for byte.
-    Exact(Arc<str>),
+    Exact(Text),
     /// By whole segments, without trailing slash: `/foo` matches `/foo`, `/foo/` and `/foo/bar`, never `/foobar`.
-    Prefix(Arc<str>),
+    Prefix(Text),
     /// The whole path matches this RE2 expression.
-    Regex(Arc<str>),
+    Regex(Text),
 }
 
 /// A condition on a named value: a header, a query parameter or a cookie.
@@ -201,7 +201,7 @@ pub enum PathMatch {
 #[serde(rename_all = "camelCase")]
 pub struct ValueMatch {
     /// Name of the header (lower case), parameter or cookie (as written).
-    pub name: Arc<str>,
+    pub name: Text,
     /// What its value must be.
     pub value: ValueMatcher,
 }
@@ -211,9 +211,9 @@ pub struct ValueMatch {
 #[serde(rename_all = "camelCase")]
 pub enum ValueMatcher {
     /// Equal.
-    Exact(Arc<str>),
+    Exact(Text),
     /// The whole value matches this RE2 expression.
-    Regex(Arc<str>),
+    Regex(Text),
 }
 
 /// What is done with a request.
@@ -483,7 +483,7 @@ impl HeaderEdits {
 #[serde(rename_all = "camelCase")]
 pub struct HeaderEdit {
     /// Name as written; matched without case.
-    pub name: Arc<str>,
+    pub name: Text,
     /// Value; may be empty.
-    pub value: Arc<str>,
+    pub value: Text,
 }

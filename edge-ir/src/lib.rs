@@ -57,6 +57,7 @@ mod place;
 mod rate_limit_infra;
 mod secret;
 mod telemetry;
+mod text;
 mod token;
 mod traffic;
 mod upstream;
@@ -121,6 +122,7 @@ pub use telemetry::{
     AccessLog, AccessLogger, CollectorRef, FleetTracing, LogEntries, LogFormat, LogScope, LogSink, Pairs, SampledShare,
     Sampler, TraceProvider,
 };
+pub use text::Text;
 pub use token::{KeySet, Rerouting, TokenIssuer, TokenPlace, TokenRequirement, Tokens, WithoutToken};
 pub use traffic::{HashInput, RetryPolicy, RouteTracing, RouteTraffic, TagValue, Tunnel, Upgrade};
 pub use upstream::{

@@ -14,7 +14,7 @@ use crate::{
 };
 use edge_translate::{
     Feature, Settings,
-    api::{CustomKind, DurationText, Quantity},
+    api::{CustomKind, DurationText, Quantity, Text},
     config::{
         EdgeGateway, LogEncoder,
         extension::custom_kinds,
@@ -262,7 +262,7 @@ impl Reading {
     }
 
     fn folders(&self, host: &HostInfrastructure) -> Result<HostFolders, Error> {
-        let given = |text: &Option<Box<str>>| text.as_deref().map(|text| self.path(text));
+        let given = |text: &Option<Text>| text.as_deref().map(|text| self.path(text));
         Ok(HostFolders {
             config_home: given(&host.config_home).map_or_else(folders::config_home, Ok)?,
             state_home: given(&host.state_home).map_or_else(folders::state_home, Ok)?,

@@ -41,6 +41,8 @@ pub mod string_match;
 pub mod text;
 pub mod tls;
 
+pub use edge_ir::Text;
+
 pub use backend::{
     AppProtocol, Backend, BackendEndpoint, BackendSpec, BackendTlsSettings, BackendType, FqdnEndpoint, IpEndpoint,
     UnixSocket,

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::EdgeProxySpec;
 use crate::api::edge_proxy::LogLevel;
 use crate::api::text::{is_default, open_enum};
+use crate::api::{EdgeProxySpec, Text};
 use crate::config::extension::ExtensionManager;
 use crate::config::provider::{InfrastructureProvider, Provider};
 use crate::config::service::{Admin, RateLimit, Telemetry, XdsServer};
@@ -79,7 +79,7 @@ pub struct EdgeGateway {
 pub struct GatewaySettings {
     /// Those that name this.
     #[serde(default = "controller_name")]
-    pub controller_name: Box<str>,
+    pub controller_name: Text,
 }
 
 /// Log levels of the controller.
@@ -88,7 +88,7 @@ pub struct GatewaySettings {
 pub struct Logging {
     /// Level by component; `default` is the base.
     #[serde(default = "info")]
-    pub level: BTreeMap<Box<str>, LogLevel>,
+    pub level: BTreeMap<Text, LogLevel>,
     /// Form of the lines.
     #[serde(default, skip_serializing_if = "is_default")]
     pub encoder: Option<LogEncoder>,
@@ -129,7 +129,7 @@ pub struct ExtensionApis {
 pub struct GatewayApiSettings {
     /// Kinds that are read.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub enabled: Box<[Box<str>]>,
+    pub enabled: Box<[Text]>,
 }
 
 /// Switches for behaviour in transition.
@@ -138,17 +138,17 @@ pub struct GatewayApiSettings {
 pub struct RuntimeFlags {
     /// Switched on.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub enabled: Box<[Box<str>]>,
+    pub enabled: Box<[Text]>,
     /// Switched off.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub disabled: Box<[Box<str>]>,
+    pub disabled: Box<[Text]>,
 }
 
-fn controller_name() -> Box<str> {
+fn controller_name() -> Text {
     DEFAULT_CONTROLLER_NAME.into()
 }
 
-fn info() -> BTreeMap<Box<str>, LogLevel> {
+fn info() -> BTreeMap<Text, LogLevel> {
     BTreeMap::from([("default".into(), LogLevel::Info)])
 }
 

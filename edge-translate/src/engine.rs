@@ -29,6 +29,7 @@ pub(crate) mod key;
 mod memo;
 mod questions;
 pub(crate) mod reader;
+mod recent;
 mod renewal;
 mod stage;
 pub(crate) mod unit;
@@ -41,6 +42,7 @@ use index::Index;
 use key::{Asked, Key};
 use memo::Memo;
 use reader::Reader;
+use recent::InCommon;
 use renewal::Growth;
 use unit::{N_STAGES, Runs};
 use value::Value;
@@ -60,6 +62,8 @@ pub struct Translator {
     /// Units that panicked.
     faults: Faults,
     growth: Growth,
+    /// What many objects have in common.
+    in_common: InCommon,
     /// What units do.
     unit: UnitFunction,
     /// Who runs them where many are due.
@@ -94,6 +98,7 @@ impl Translator {
             asked: BTreeSet::new(),
             faults: Faults::default(),
             growth: Growth::default(),
+            in_common: InCommon::default(),
             unit,
             executor: Arc::new(InPlace),
         }
@@ -115,7 +120,10 @@ impl Translator {
     /// Takes a change in. Nothing is computed yet, so that many changes cost one translation.
     pub fn apply(&mut self, change: Change) {
         let touched = match change {
-            Change::Put(object) => self.world.put(object.key(), Some(object)),
+            Change::Put(mut object) => {
+                self.in_common.share(&mut object);
+                self.world.put(object.key(), Some(object))
+            }
             Change::Remove(key) => self.world.put(key, None),
             Change::Fact(fact) => return self.learn(fact),
         };

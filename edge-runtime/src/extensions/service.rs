@@ -9,7 +9,10 @@ use crate::{
     state::{ServiceTerms, ServiceTls},
 };
 use bytes::Bytes;
-use edge_translate::config::extension::{ExtensionService, GroupVersionKind};
+use edge_translate::{
+    api::Text,
+    config::extension::{ExtensionService, GroupVersionKind},
+};
 use edge_xds::hooks::{Answer, Cause, Hook, Hooks, Outcome, Problem, Question, Resources, judge, judge_all};
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
@@ -31,7 +34,7 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 pub(super) struct Services(Vec<Service>);
 
 struct Service {
-    name: Box<str>,
+    name: Text,
     hooks: Hooks,
     fails_open: bool,
     tries: Tries,

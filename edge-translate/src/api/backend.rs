@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::grants::WellKnownCa;
 use crate::api::meta::{LocalObjectRef, Metadata, StatusAsRead};
 use crate::api::shape::tls_settings;
@@ -66,7 +67,7 @@ open_enum! {
 pub struct BackendEndpoint {
     /// Name for SNI and Host.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// By host name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fqdn: Option<FqdnEndpoint>,
@@ -78,7 +79,7 @@ pub struct BackendEndpoint {
     pub unix: Option<UnixSocket>,
     /// Zone that it is in.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub zone: Option<Box<str>>,
+    pub zone: Option<Text>,
 }
 
 /// An endpoint found through DNS.
@@ -86,7 +87,7 @@ pub struct BackendEndpoint {
 #[serde(rename_all = "camelCase")]
 pub struct FqdnEndpoint {
     /// Host name.
-    pub hostname: Box<str>,
+    pub hostname: Text,
     /// Port.
     pub port: u16,
 }
@@ -96,7 +97,7 @@ pub struct FqdnEndpoint {
 #[serde(rename_all = "camelCase")]
 pub struct IpEndpoint {
     /// IPv4 or IPv6 address.
-    pub address: Box<str>,
+    pub address: Text,
     /// Port.
     pub port: u16,
 }
@@ -106,7 +107,7 @@ pub struct IpEndpoint {
 #[serde(rename_all = "camelCase")]
 pub struct UnixSocket {
     /// Path of the socket.
-    pub path: Box<str>,
+    pub path: Text,
 }
 
 tls_settings! {
@@ -123,7 +124,7 @@ tls_settings! {
         pub insecure_skip_verify: bool,
         /// Server name asked for.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub sni: Option<Box<str>>,
+        pub sni: Option<Text>,
         /// Asks for the endpoint's host name.
         #[serde(rename = "autoSNIFromEndpointHostname", default, skip_serializing_if = "is_default")]
         pub auto_sni_from_endpoint_hostname: bool,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::shape::traces;
 use crate::api::text::is_default;
 
@@ -29,5 +30,5 @@ traces! {
 pub struct BackendMetrics {
     /// The name under which requests are counted, with operators for the route's own.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub route_stat_name: Option<Box<str>>,
+    pub route_stat_name: Option<Text>,
 }

@@ -1,5 +1,6 @@
 //! BackendTrafficPolicy: how requests are treated on their way to backends.
 
+use crate::api::Text;
 use crate::api::admission::AdmissionControl;
 use crate::api::backend_telemetry::BackendTelemetry;
 use crate::api::edge_proxy::RoutingType;
@@ -129,7 +130,7 @@ impl BackendTrafficPolicySpec {
 #[serde(rename_all = "camelCase")]
 pub struct ProtocolUpgrade {
     /// Its name: `websocket`, `CONNECT` or another.
-    pub r#type: Box<str>,
+    pub r#type: Text,
     /// What becomes of CONNECT.
     #[serde(default, skip_serializing_if = "is_default")]
     pub connect: Option<ConnectUpgrade>,

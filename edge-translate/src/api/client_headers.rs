@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::route_filter::HttpHeader;
 use crate::api::string_match::StringMatch;
 use crate::api::text::{Quantity, is_default, open_enum};
@@ -81,7 +82,7 @@ pub struct HeaderFilter {
     pub add_if_absent: Box<[HttpHeader]>,
     /// Take away.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub remove: Box<[Box<str>]>,
+    pub remove: Box<[Text]>,
     /// Take away by name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub remove_on_match: Box<[StringMatch]>,

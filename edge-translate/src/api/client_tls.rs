@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::SecretRef;
 use crate::api::string_match::{StringMatch, StringMatchType};
 use crate::api::text::{is_default, open_enum};
@@ -25,13 +26,13 @@ pub struct ClientTlsSettings {
     pub max_version: Option<TlsVersion>,
     /// Cipher suites up to TLS 1.2.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ciphers: Box<[Box<str>]>,
+    pub ciphers: Box<[Text]>,
     /// Key exchange groups.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ecdh_curves: Box<[Box<str>]>,
+    pub ecdh_curves: Box<[Text]>,
     /// Signature algorithms.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub signature_algorithms: Box<[Box<str>]>,
+    pub signature_algorithms: Box<[Text]>,
     /// Protocols offered; an empty list offers none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub alpn_protocols: Option<Box<[AlpnProtocol]>>,
@@ -55,10 +56,10 @@ pub struct ClientValidationContext {
     pub ca_certificate_refs: Box<[SecretRef]>,
     /// SHA-256 of public keys, base64.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub spki_hashes: Box<[Box<str>]>,
+    pub spki_hashes: Box<[Text]>,
     /// SHA-256 of certificates, hexadecimal.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub certificate_hashes: Box<[Box<str>]>,
+    pub certificate_hashes: Box<[Text]>,
     /// Names, one of which the certificate has.
     #[serde(default, skip_serializing_if = "is_default")]
     pub subject_alt_names: Option<Box<ClientNames>>,
@@ -106,12 +107,12 @@ pub struct ClientNames {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OtherNameMatch {
     /// Object identifier.
-    pub oid: Box<str>,
+    pub oid: Text,
     /// How it is compared.
     #[serde(default)]
     pub r#type: StringMatchType,
     /// Text or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 /// Certificates that were revoked.

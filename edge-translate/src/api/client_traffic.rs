@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::client_headers::HeaderSettings;
 use crate::api::client_tls::ClientTlsSettings;
 use crate::api::cluster_settings::{Http2Settings, TcpKeepalive};
@@ -105,7 +106,7 @@ pub struct XForwardedFor {
     pub num_trusted_hops: Option<u32>,
     /// Networks of trusted proxies.
     #[serde(rename = "trustedCIDRs", default, skip_serializing_if = "is_default")]
-    pub trusted_cidrs: Option<Box<[Box<str>]>>,
+    pub trusted_cidrs: Option<Box<[Text]>>,
     /// Does not append the address of the connection.
     #[serde(default, skip_serializing_if = "is_default")]
     pub disable_x_forwarded_for_append: bool,
@@ -116,7 +117,7 @@ pub struct XForwardedFor {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientIpHeader {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Answers 403 where the header is missing or holds no address.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fail_closed: bool,
@@ -280,5 +281,5 @@ pub struct GrpcSettings {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProbeSettings {
     /// The path; the answer is 200.
-    pub path: Box<str>,
+    pub path: Text,
 }

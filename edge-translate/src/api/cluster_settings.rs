@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::route_filter::{Fraction, one};
 use crate::api::shape::{backend_ref, cluster_settings};
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
@@ -47,7 +48,7 @@ pub struct Retry {
 pub struct RetryOn {
     /// Named conditions.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub triggers: Box<[Box<str>]>,
+    pub triggers: Box<[Text]>,
     /// Status codes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub http_status_codes: Box<[u16]>,

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::Metadata;
 use crate::api::string_map::StringMap;
 use crate::api::text::{IntOrText, is_default, open_enum};
@@ -33,28 +34,28 @@ pub struct ServiceSpec {
     pub selector: StringMap,
     /// First cluster address; `None` for headless.
     #[serde(rename = "clusterIP", default, skip_serializing_if = "is_default")]
-    pub cluster_ip: Option<Box<str>>,
+    pub cluster_ip: Option<Text>,
     /// Every cluster address.
     #[serde(rename = "clusterIPs", default, skip_serializing_if = "is_default")]
-    pub cluster_ips: Box<[Box<str>]>,
+    pub cluster_ips: Box<[Text]>,
     /// How it is published.
     #[serde(default, skip_serializing_if = "is_default")]
     pub r#type: ServiceType,
     /// The name behind an ExternalName Service.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub external_name: Option<Box<str>>,
+    pub external_name: Option<Text>,
     /// Address families, in order of preference.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ip_families: Box<[Box<str>]>,
+    pub ip_families: Box<[Text]>,
     /// Whether one or two families are wanted.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ip_family_policy: Option<Box<str>>,
+    pub ip_family_policy: Option<Text>,
     /// Preference for near endpoints.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub traffic_distribution: Option<Box<str>>,
+    pub traffic_distribution: Option<Text>,
     /// Whether only endpoints of the same node serve.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub internal_traffic_policy: Option<Box<str>>,
+    pub internal_traffic_policy: Option<Text>,
     /// Whether endpoints count before they are ready.
     #[serde(default, skip_serializing_if = "is_default")]
     pub publish_not_ready_addresses: bool,
@@ -76,13 +77,13 @@ open_enum! {
 pub struct ServicePort {
     /// Name.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Transport protocol.
     #[serde(default)]
     pub protocol: IpProtocol,
     /// Application protocol, such as `kubernetes.io/h2c`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub app_protocol: Option<Box<str>>,
+    pub app_protocol: Option<Text>,
     /// Port that clients use.
     pub port: u16,
     /// Port of the pods; absent means the same.
@@ -135,19 +136,19 @@ open_enum! {
 pub struct Endpoint {
     /// Its addresses, of which the first is used.
     #[serde(default)]
-    pub addresses: Box<[Box<str>]>,
+    pub addresses: Box<[Text]>,
     /// Whether it serves.
     #[serde(default, skip_serializing_if = "is_default")]
     pub conditions: EndpointConditions,
     /// Host name of the pod.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// Node that it runs on.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub node_name: Option<Box<str>>,
+    pub node_name: Option<Text>,
     /// Zone that it runs in.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub zone: Option<Box<str>>,
+    pub zone: Option<Text>,
     /// Zones and nodes that should prefer it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub hints: Option<Box<EndpointHints>>,
@@ -185,7 +186,7 @@ pub struct EndpointHints {
 #[serde(rename_all = "camelCase")]
 pub struct NamedHint {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Text,
 }
 
 /// A port of the endpoints in a slice.
@@ -194,7 +195,7 @@ pub struct NamedHint {
 pub struct EndpointPort {
     /// Name, that of the Service's port.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Number; absent means all.
     #[serde(default, skip_serializing_if = "is_default")]
     pub port: Option<u16>,
@@ -203,7 +204,7 @@ pub struct EndpointPort {
     pub protocol: IpProtocol,
     /// Application protocol.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub app_protocol: Option<Box<str>>,
+    pub app_protocol: Option<Text>,
 }
 
 /// A namespace; its labels decide what may attach.
@@ -254,7 +255,7 @@ pub struct ServiceImportSpec {
     pub ports: Box<[ServicePort]>,
     /// Addresses.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ips: Box<[Box<str>]>,
+    pub ips: Box<[Text]>,
 }
 
 open_enum! {
@@ -283,8 +284,8 @@ pub struct ClusterTrustBundle {
 pub struct ClusterTrustBundleSpec {
     /// Who signs under these anchors.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub signer_name: Option<Box<str>>,
+    pub signer_name: Option<Text>,
     /// Certificates as PEM.
     #[serde(default)]
-    pub trust_bundle: Box<str>,
+    pub trust_bundle: Text,
 }

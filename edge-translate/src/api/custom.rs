@@ -1,6 +1,7 @@
 //! Objects of kinds that only extension services know: the configuration names these kinds, and nobody here reads more of
 //! them than their metadata and, of policies, whom they are for.
 
+use crate::api::Text;
 use crate::api::{Kind, Metadata};
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -10,11 +11,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CustomKind {
     /// API group.
-    pub group: Box<str>,
+    pub group: Text,
     /// The version that is read.
-    pub version: Box<str>,
+    pub version: Text,
     /// Its name.
-    pub kind: Box<str>,
+    pub kind: Text,
     /// What its objects are.
     pub role: CustomRole,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::edge_proxy::JsonPatchOperation;
 use crate::api::meta::{Metadata, StatusAsRead};
 use crate::api::text::{Symbol, is_default, open_enum};
@@ -58,7 +59,7 @@ pub struct PatchTarget {
     pub kind: Symbol,
     /// Name.
     #[serde(default)]
-    pub name: Box<str>,
+    pub name: Text,
 }
 
 /// A patch of one resource.
@@ -66,9 +67,9 @@ pub struct PatchTarget {
 #[serde(rename_all = "camelCase")]
 pub struct ResourcePatch {
     /// Type URL of the resource.
-    pub r#type: Box<str>,
+    pub r#type: Text,
     /// Name of the resource.
-    pub name: Box<str>,
+    pub name: Text,
     /// What is done to it.
     pub operation: JsonPatchOperation,
 }

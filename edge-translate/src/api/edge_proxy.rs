@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::Text;
 use crate::api::edge_proxy::cluster::ClusterProvider;
 use crate::api::edge_proxy::telemetry::ProxyTelemetry;
 use crate::api::meta::{LabelSelector, Metadata, StatusAsRead};
@@ -56,7 +57,7 @@ pub struct EdgeProxySpec {
     pub routing_type: Option<RoutingType>,
     /// Further command line arguments of the proxy.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub extra_args: Box<[Box<str>]>,
+    pub extra_args: Box<[Text]>,
     /// One fleet for all Gateways of the class.
     #[serde(default, skip_serializing_if = "is_default")]
     pub merge_gateways: bool,
@@ -159,7 +160,7 @@ open_enum! {
 pub struct HostProvider {
     /// Version of the proxy binary.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub envoy_version: Option<Box<str>>,
+    pub envoy_version: Option<Text>,
 }
 
 /// Changes of the default bootstrap.
@@ -171,7 +172,7 @@ pub struct ProxyBootstrap {
     pub r#type: BootstrapType,
     /// YAML text for Replace and Merge.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub value: Option<Box<str>>,
+    pub value: Option<Text>,
     /// Operations for JSONPatch.
     #[serde(default, skip_serializing_if = "is_default")]
     pub json_patches: Box<[JsonPatchOperation]>,
@@ -194,13 +195,13 @@ pub struct JsonPatchOperation {
     pub op: JsonPatchOp,
     /// JSON pointer.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub path: Option<Box<str>>,
+    pub path: Option<Text>,
     /// JSONPath (RFC 9535) whose hits `path` is appended to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub json_path: Option<Box<str>>,
+    pub json_path: Option<Text>,
     /// Source of move and copy.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub from: Option<Box<str>>,
+    pub from: Option<Text>,
     /// Operand of add, replace and test.
     #[serde(default, skip_serializing_if = "is_default")]
     pub value: Option<Value>,
@@ -247,13 +248,13 @@ pub struct ShutdownConfig {
 #[serde(rename_all = "camelCase")]
 pub struct FilterPosition {
     /// The filter that moves.
-    pub name: Box<str>,
+    pub name: Text,
     /// It goes right before this one.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub before: Option<Box<str>>,
+    pub before: Option<Text>,
     /// It goes right after this one.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub after: Option<Box<str>>,
+    pub after: Option<Text>,
 }
 
 /// How Lua scripts are checked.
@@ -274,10 +275,10 @@ pub struct LuaConfig {
 pub struct StrictLua {
     /// Files they may open.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allowed_paths: Box<[Box<str>]>,
+    pub allowed_paths: Box<[Text]>,
     /// Environment variables they may read.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allowed_env_vars: Box<[Box<str>]>,
+    pub allowed_env_vars: Box<[Text]>,
 }
 
 /// A native module that policies may name.
@@ -285,7 +286,7 @@ pub struct StrictLua {
 #[serde(rename_all = "camelCase")]
 pub struct DynamicModule {
     /// Name that policies use.
-    pub name: Box<str>,
+    pub name: Text,
     /// Where it comes from.
     pub source: DynamicModuleSource,
     /// Never unloaded.
@@ -324,7 +325,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct LocalPath {
     /// Its path.
-    pub path: Box<str>,
+    pub path: Text,
 }
 
 /// A module to download.
@@ -332,9 +333,9 @@ pub struct LocalPath {
 #[serde(rename_all = "camelCase")]
 pub struct RemoteModule {
     /// From where.
-    pub url: Box<str>,
+    pub url: Text,
     /// Its SHA-256 in hexadecimal digits.
-    pub sha256: Box<str>,
+    pub sha256: Text,
 }
 
 /// Databases that turn addresses into places.
@@ -398,7 +399,7 @@ pub struct GeoIpSource {
 pub struct ProxyLogging {
     /// Level by component; `default` is the base.
     #[serde(default = "warn")]
-    pub level: BTreeMap<Box<str>, LogLevel>,
+    pub level: BTreeMap<Text, LogLevel>,
 }
 
 open_enum! {
@@ -414,7 +415,7 @@ open_enum! {
     }
 }
 
-fn warn() -> BTreeMap<Box<str>, LogLevel> {
+fn warn() -> BTreeMap<Text, LogLevel> {
     BTreeMap::from([("default".into(), LogLevel::Warn)])
 }
 

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::Text;
 use crate::api::security::{LocalRef, PolicyRef, TextSource, service};
 use crate::api::text::{DurationText, is_default, open_enum};
 
@@ -58,7 +59,7 @@ pub struct ProcessedMessage {
     pub body: Option<BodyMode>,
     /// Attributes that are sent along.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub attributes: Box<[Box<str>]>,
+    pub attributes: Box<[Text]>,
 }
 
 open_enum! {
@@ -77,10 +78,10 @@ open_enum! {
 pub struct ProcessorMetadata {
     /// Namespaces that it reads.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub accessible_namespaces: Box<[Box<str>]>,
+    pub accessible_namespaces: Box<[Text]>,
     /// Namespaces that it writes.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub writable_namespaces: Box<[Box<str>]>,
+    pub writable_namespaces: Box<[Text]>,
 }
 
 /// A script.
@@ -92,7 +93,7 @@ pub struct Lua {
     pub r#type: TextSource,
     /// The text.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub inline: Option<Box<str>>,
+    pub inline: Option<Text>,
     /// ConfigMap that holds it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub value_ref: Option<LocalRef>,
@@ -107,10 +108,10 @@ pub struct Lua {
 pub struct Wasm {
     /// Name of the filter; made from the policy when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Id under which the module has registered it.
     #[serde(default, rename = "rootID", skip_serializing_if = "is_default")]
-    pub root_id: Option<Box<str>>,
+    pub root_id: Option<Text>,
     /// Where the module comes from.
     pub code: WasmCode,
     /// Settings of the filter.
@@ -162,10 +163,10 @@ open_enum! {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HttpWasmCode {
     /// The URL.
-    pub url: Box<str>,
+    pub url: Text,
     /// SHA-256 of the file in hexadecimal digits; anything will do when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub sha256: Option<Box<str>>,
+    pub sha256: Option<Text>,
     /// TLS towards the server.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tls: Option<WasmCodeTls>,
@@ -176,10 +177,10 @@ pub struct HttpWasmCode {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImageWasmCode {
     /// The image.
-    pub url: Box<str>,
+    pub url: Text,
     /// SHA-256 of its manifest in hexadecimal digits; anything will do when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub sha256: Option<Box<str>>,
+    pub sha256: Option<Text>,
     /// Secret that the registry is shown.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pull_secret_ref: Option<PolicyRef>,
@@ -202,7 +203,7 @@ pub struct WasmCodeTls {
 pub struct WasmEnv {
     /// Variables of the proxy's environment that it sees.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub host_keys: Box<[Box<str>]>,
+    pub host_keys: Box<[Text]>,
 }
 
 /// A filter of a native module.
@@ -210,10 +211,10 @@ pub struct WasmEnv {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ModuleFilter {
     /// The module, by its name in the EdgeProxy.
-    pub name: Box<str>,
+    pub name: Text,
     /// Name of the filter inside of it.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub filter_name: Option<Box<str>>,
+    pub filter_name: Option<Text>,
     /// Settings of the filter.
     #[serde(default, skip_serializing_if = "is_default")]
     pub config: Option<Value>,

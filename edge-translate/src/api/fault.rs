@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
 
 /// Failures on purpose.
@@ -79,7 +80,7 @@ pub struct ResponseBandwidth {
 pub struct BandwidthTrailers {
     /// What their names begin with.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub prefix: Option<Box<str>>,
+    pub prefix: Option<Text>,
 }
 
 /// Bytes in a time.

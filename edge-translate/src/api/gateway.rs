@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::{LabelSelector, Metadata, ObjectRef, SecretRef, StatusAsRead};
 use crate::api::route_filter::RouteFilter;
 use crate::api::string_map::StringMap;
@@ -28,13 +29,13 @@ pub struct GatewayClass {
 #[serde(rename_all = "camelCase")]
 pub struct GatewayClassSpec {
     /// The controller that owns the class.
-    pub controller_name: Box<str>,
+    pub controller_name: Text,
     /// Settings of the class, an EdgeProxy.
     #[serde(default, skip_serializing_if = "is_default")]
     pub parameters_ref: Option<Box<ParametersRef>>,
     /// Text for people.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub description: Option<Box<str>>,
+    pub description: Option<Text>,
 }
 
 /// A reference to the settings of a GatewayClass.
@@ -46,10 +47,10 @@ pub struct ParametersRef {
     /// Kind.
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Namespace, required for namespaced kinds.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
 }
 
 /// Listeners on addresses, served by one fleet of proxies.
@@ -71,7 +72,7 @@ pub struct Gateway {
 #[serde(rename_all = "camelCase")]
 pub struct GatewaySpec {
     /// The class, which names the controller.
-    pub gateway_class_name: Box<str>,
+    pub gateway_class_name: Text,
     /// Ports to serve and what may attach to them.
     #[serde(default)]
     pub listeners: Box<[Listener]>,
@@ -89,7 +90,7 @@ pub struct GatewaySpec {
     pub tls: Option<Box<GatewayTls>>,
     /// Experimental: which routes attach without naming the Gateway.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub default_scope: Option<Box<str>>,
+    pub default_scope: Option<Text>,
 }
 
 /// One port with a protocol, and what may attach to it.
@@ -98,10 +99,10 @@ pub struct GatewaySpec {
 pub struct Listener {
     /// Unique name, the `sectionName` of routes and policies; validation asks for one.
     #[serde(default)]
-    pub name: Box<str>,
+    pub name: Text,
     /// Host name served; absent means all.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// Port that clients see.
     pub port: u16,
     /// Application protocol.
@@ -214,10 +215,10 @@ pub struct GatewayAddress {
     pub r#type: AddressType,
     /// The address; empty lets the controller assign one of the type.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub value: Box<str>,
+    pub value: Text,
     /// Experimental: from where the address must be reachable.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub routability: Option<Box<str>>,
+    pub routability: Option<Text>,
 }
 
 open_enum! {
@@ -374,10 +375,10 @@ pub struct ListenerSetParentRef {
     #[serde(default = "gateway_kind")]
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Namespace; absent means the ListenerSet's.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
 }
 
 fn gateway_group() -> Symbol {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::{LocalObjectRef, Metadata, StatusAsRead};
 use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum};
@@ -40,7 +41,7 @@ pub struct GrantFrom {
     /// Kind.
     pub kind: Symbol,
     /// Namespace.
-    pub namespace: Box<str>,
+    pub namespace: Text,
 }
 
 /// What may be referred to.
@@ -54,7 +55,7 @@ pub struct GrantTo {
     pub kind: Symbol,
     /// Name; absent means every object of the kind.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }
 
 /// How connections to a backend use TLS.
@@ -95,10 +96,10 @@ pub struct PolicyTargetRef {
     /// Kind.
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Listener, rule or port name; absent means the whole object.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub section_name: Option<Box<str>>,
+    pub section_name: Option<Text>,
 }
 
 /// How a backend's certificate is validated.
@@ -112,7 +113,7 @@ pub struct BackendTlsValidation {
     #[serde(rename = "wellKnownCACertificates", default, skip_serializing_if = "is_default")]
     pub well_known_ca_certificates: Option<WellKnownCa>,
     /// Server name asked for, and matched unless alternative names are given.
-    pub hostname: Box<str>,
+    pub hostname: Text,
     /// Names of which one must be in the certificate.
     #[serde(default, skip_serializing_if = "is_default")]
     pub subject_alt_names: Box<[SubjectAltName]>,
@@ -133,10 +134,10 @@ pub struct SubjectAltName {
     pub r#type: SubjectAltNameType,
     /// A host name.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// A URI, such as a SPIFFE identity.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub uri: Option<Box<str>>,
+    pub uri: Option<Text>,
 }
 
 open_enum! {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::edge_proxy::telemetry::HealthCheckLog;
 use crate::api::route_filter::one;
 use crate::api::text::{DurationText, is_default, open_enum};
@@ -74,12 +75,12 @@ open_enum! {
 pub struct HttpHealthCheck {
     /// Host header.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// Path.
-    pub path: Box<str>,
+    pub path: Text,
     /// Method; GET when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub method: Option<Box<str>>,
+    pub method: Option<Text>,
     /// Healthy status codes; 200 when empty.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expected_statuses: Box<[u16]>,
@@ -102,10 +103,10 @@ pub struct HealthCheckPayload {
     pub r#type: PayloadType,
     /// As text.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub text: Option<Box<str>>,
+    pub text: Option<Text>,
     /// As base64.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub binary: Option<Box<str>>,
+    pub binary: Option<Text>,
 }
 
 open_enum! {
@@ -134,7 +135,7 @@ pub struct TcpHealthCheck {
 pub struct GrpcHealthCheck {
     /// The service; the whole server when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub service: Option<Box<str>>,
+    pub service: Option<Text>,
 }
 
 /// Another place for probes.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::{Metadata, ParentReference, StatusAsRead};
 use crate::api::route_filter::{RouteFilter, one};
 use crate::api::shape::backend_ref;
@@ -36,10 +37,10 @@ pub struct HttpRouteSpec {
     pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub use_default_gateways: Option<Box<str>>,
+    pub use_default_gateways: Option<Text>,
     /// Host names; none means those of the listener.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostnames: Box<[Box<str>]>,
+    pub hostnames: Box<[Text]>,
     /// Rules; absent means one that matches everything.
     #[serde(default = "default_rules")]
     pub rules: Box<[HttpRouteRule]>,
@@ -51,7 +52,7 @@ pub struct HttpRouteSpec {
 pub struct HttpRouteRule {
     /// Name, the `sectionName` of policies.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Any of them must hold; none means everything.
     #[serde(default, skip_serializing_if = "is_default")]
     pub matches: Box<[HttpRouteMatch]>,
@@ -99,7 +100,7 @@ pub struct HttpPathMatch {
     pub r#type: PathMatchType,
     /// The path, prefix or expression.
     #[serde(default = "root_path")]
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 open_enum! {
@@ -142,9 +143,9 @@ pub struct HttpHeaderMatch {
     #[serde(default)]
     pub r#type: MatchType,
     /// Header name, in any case.
-    pub name: Box<str>,
+    pub name: Text,
     /// Value or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 /// A condition on a query parameter.
@@ -155,9 +156,9 @@ pub struct HttpQueryParamMatch {
     #[serde(default)]
     pub r#type: MatchType,
     /// Parameter name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Value or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 backend_ref! {
@@ -205,7 +206,7 @@ pub struct HttpRouteRetry {
 pub struct SessionPersistence {
     /// Name of the session in releases before v1.7.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub session_name: Option<Box<str>>,
+    pub session_name: Option<Text>,
     /// Longest life of a session.
     #[serde(default, skip_serializing_if = "is_default")]
     pub absolute_timeout: Option<DurationText>,
@@ -240,10 +241,10 @@ open_enum! {
 pub struct CookieSession {
     /// Cookie name.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Cookie path.
     #[serde(default = "root_path")]
-    pub path: Box<str>,
+    pub path: Text,
     /// Whether the cookie outlives the browser session.
     #[serde(default)]
     pub lifetime_type: CookieLifetime,
@@ -262,7 +263,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct HeaderSession {
     /// Header name.
-    pub name: Box<str>,
+    pub name: Text,
 }
 
 impl Default for HttpPathMatch {
@@ -308,7 +309,7 @@ impl Default for HttpRouteMatch {
     }
 }
 
-fn root_path() -> Box<str> {
+fn root_path() -> Text {
     "/".into()
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::http_route::MatchType;
 use crate::api::meta::{LocalObjectRef, Metadata, SecretRef};
 use crate::api::route_filter::HttpHeader;
@@ -60,7 +61,7 @@ pub struct HostModifier {
     pub r#type: HostModifierType,
     /// The header that holds it.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub header: Option<Box<str>>,
+    pub header: Option<Text>,
     /// What makes it of the path.
     #[serde(default, skip_serializing_if = "is_default")]
     pub path_regex: Option<RegexReplacement>,
@@ -99,10 +100,10 @@ open_enum! {
 pub struct RegexReplacement {
     /// The expression.
     #[serde(default)]
-    pub pattern: Box<str>,
+    pub pattern: Text,
     /// What takes the place; `\1` stands for the first group.
     #[serde(default)]
-    pub substitution: Box<str>,
+    pub substitution: Text,
 }
 
 /// An answer of the proxy's own.
@@ -111,7 +112,7 @@ pub struct RegexReplacement {
 pub struct DirectResponseFilter {
     /// Its content type.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub content_type: Option<Box<str>>,
+    pub content_type: Option<Text>,
     /// Its body.
     #[serde(default, skip_serializing_if = "is_default")]
     pub body: Option<ResponseText>,
@@ -132,7 +133,7 @@ pub struct ResponseText {
     pub r#type: ResponseTextType,
     /// The text.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub inline: Option<Box<str>>,
+    pub inline: Option<Text>,
     /// The ConfigMap that holds it, under `response.body` or its first key.
     #[serde(default, skip_serializing_if = "is_default")]
     pub value_ref: Option<LocalObjectRef>,
@@ -161,7 +162,7 @@ pub struct ResponseHeaders {
     pub add_if_absent: Box<[HttpHeader]>,
     /// Take away; an answer has no use for it.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub remove: Box<[Box<str>]>,
+    pub remove: Box<[Text]>,
     /// Take away by condition; an answer has no use for it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub remove_on_match: Box<[serde_json::Value]>,
@@ -173,7 +174,7 @@ pub struct ResponseHeaders {
 pub struct CredentialInjection {
     /// The header; Authorization when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub header: Option<Box<str>>,
+    pub header: Option<Text>,
     /// Replaces a header that the client sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overwrite: bool,
@@ -206,7 +207,7 @@ pub struct CookieMatch {
     #[serde(default)]
     pub r#type: MatchType,
     /// Name of the cookie.
-    pub name: Box<str>,
+    pub name: Text,
     /// Text or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::Text;
 use crate::api::string_map::StringMap;
 use crate::api::text::{DurationText, is_default, open_enum};
 
@@ -84,7 +85,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct NamedField {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Text,
 }
 
 /// A cookie that is hashed.
@@ -92,7 +93,7 @@ pub struct NamedField {
 #[serde(rename_all = "camelCase")]
 pub struct HashCookie {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Life of a cookie made by the proxy; absent makes none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ttl: Option<DurationText>,
@@ -119,7 +120,7 @@ pub struct BackendUtilization {
     pub error_utilization_penalty_percent: Option<u32>,
     /// Metrics to fall back to.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub metric_names_for_computing_utilization: Box<[Box<str>]>,
+    pub metric_names_for_computing_utilization: Box<[Text]>,
     /// Leaves report headers in responses.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keep_response_headers: bool,
@@ -140,7 +141,7 @@ pub struct OutOfBandReporting {
     pub port: Option<u16>,
     /// Authority of the stream.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub authority: Option<Box<str>>,
+    pub authority: Option<Text>,
 }
 
 /// The client names the endpoint.
@@ -158,7 +159,7 @@ pub struct EndpointOverride {
 pub struct EndpointOverrideSource {
     /// A header.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub header: Option<Box<str>>,
+    pub header: Option<Text>,
 }
 
 /// New endpoints begin slowly.
@@ -210,7 +211,7 @@ pub struct ForceLocalZone {
 #[serde(rename_all = "camelCase")]
 pub struct WeightedZone {
     /// The zone.
-    pub zone: Box<str>,
+    pub zone: Text,
     /// Its weight; zones not named have 1.
     pub weight: u32,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
+use crate::api::Text;
 use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum, visit_text};
 
@@ -26,7 +27,7 @@ pub struct Metadata {
     pub annotations: StringMap,
     /// What tells the object from another that had its name before. Kept only of kinds that own what we make.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub uid: Option<Box<str>>,
+    pub uid: Option<Text>,
     /// Counts changes of the spec; 0 for objects that come from files.
     #[serde(default, skip_serializing_if = "is_default")]
     pub generation: i64,
@@ -35,7 +36,7 @@ pub struct Metadata {
     pub creation_timestamp: Option<Timestamp>,
     /// What was written and this version doesn't honour, as sentences; filled in while loading.
     #[serde(skip)]
-    pub unsupported: Box<[Box<str>]>,
+    pub unsupported: Box<[Text]>,
 }
 
 /// A status as it was read. Whoever writes it, it is no wish: two objects that differ in nothing else are equal, so
@@ -180,12 +181,12 @@ pub struct LabelSelector {
 #[serde(rename_all = "camelCase")]
 pub struct LabelRequirement {
     /// Name of the label.
-    pub key: Box<str>,
+    pub key: Text,
     /// What is asked of it.
     pub operator: LabelOperator,
     /// Values for `In` and `NotIn`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub values: Box<[Box<str>]>,
+    pub values: Box<[Text]>,
 }
 
 open_enum! {
@@ -232,12 +233,12 @@ pub struct ParentReference {
     pub kind: Symbol,
     /// Namespace; absent means the route's.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Name of one listener; absent means all that match.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub section_name: Option<Box<str>>,
+    pub section_name: Option<Text>,
     /// Port of the listeners; absent means any.
     #[serde(default, skip_serializing_if = "is_default")]
     pub port: Option<u16>,
@@ -254,10 +255,10 @@ pub struct SecretRef {
     #[serde(default = "secret_kind")]
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Namespace; absent means that of the referrer.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
 }
 
 /// A reference to an object of any kind.
@@ -270,10 +271,10 @@ pub struct ObjectRef {
     /// Kind.
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Namespace; absent means that of the referrer.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
 }
 
 /// A reference to an object of the same namespace.
@@ -286,7 +287,7 @@ pub struct LocalObjectRef {
     /// Kind.
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
 }
 
 fn gateway_group() -> Symbol {

@@ -120,6 +120,14 @@ macro_rules! kinds {
                 }
             }
 
+            /// The same for changing it; none while somebody else has the object.
+            pub(crate) fn metadata_mut(&mut self) -> Option<&mut Metadata> {
+                Some(match self {
+                    $(Object::$variant(object) => &mut Arc::get_mut(object)?.metadata,)+
+                    Object::Custom(object) | Object::CustomPolicy(object) => &mut Arc::get_mut(object)?.metadata,
+                })
+            }
+
             /// Reads the object of a kind from any serde source; `place` completes its metadata.
             pub(crate) fn deserialize_as<'de, D: serde::Deserializer<'de>>(
                 kind: Kind,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::{LabelRequirement, LabelSelector};
 use crate::api::string_map::StringMap;
 use crate::api::text::{Symbol, is_default, open_enum};
@@ -16,10 +17,10 @@ pub struct TargetRef {
     /// Kind.
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// A listener or rule of it; absent means the whole object.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub section_name: Option<Box<str>>,
+    pub section_name: Option<Text>,
 }
 
 /// Targets that a policy chooses by their labels.

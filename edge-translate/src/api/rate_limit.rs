@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::text::{is_default, open_enum};
 
 /// How many requests are let through.
@@ -10,7 +11,7 @@ use crate::api::text::{is_default, open_enum};
 pub struct RateLimit {
     /// Which of the two; both count when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<Text>,
     /// Counted by a service for all proxies.
     #[serde(default, skip_serializing_if = "is_default")]
     pub global: Option<GlobalRateLimit>,
@@ -67,9 +68,9 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct CostMetadata {
     /// Its namespace.
-    pub namespace: Box<str>,
+    pub namespace: Text,
     /// Its key.
-    pub key: Box<str>,
+    pub key: Text,
 }
 
 /// Requests counted by each proxy for itself.
@@ -141,10 +142,10 @@ pub struct RateLimitNamedMatch {
     #[serde(default)]
     pub r#type: RateLimitMatchType,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Text,
     /// What it must be.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub value: Option<Box<str>>,
+    pub value: Option<Text>,
     /// What it must not be.
     #[serde(default, skip_serializing_if = "is_default")]
     pub invert: bool,
@@ -164,7 +165,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct RateLimitMethod {
     /// In capitals.
-    pub value: Box<str>,
+    pub value: Text,
     /// Any other.
     #[serde(default, skip_serializing_if = "is_default")]
     pub invert: bool,
@@ -179,7 +180,7 @@ pub struct RateLimitPath {
     pub r#type: crate::api::http_route::PathMatchType,
     /// The path.
     #[serde(default = "slash")]
-    pub value: Box<str>,
+    pub value: Text,
     /// Any other.
     #[serde(default, skip_serializing_if = "is_default")]
     pub invert: bool,
@@ -193,7 +194,7 @@ pub struct RateLimitSource {
     #[serde(default)]
     pub r#type: RateLimitMatchType,
     /// The range.
-    pub value: Box<str>,
+    pub value: Text,
     /// Any other.
     #[serde(default, skip_serializing_if = "is_default")]
     pub invert: bool,
@@ -229,6 +230,6 @@ fn prefix() -> crate::api::http_route::PathMatchType {
     crate::api::http_route::PathMatchType::PathPrefix
 }
 
-fn slash() -> Box<str> {
+fn slash() -> Text {
     "/".into()
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::http_route_filter::{ResponseHeaders, ResponseText};
 use crate::api::string_match::StringMatch;
 use crate::api::text::{is_default, open_enum};
@@ -82,7 +83,7 @@ pub struct StatusCodeRange {
 #[serde(rename_all = "camelCase")]
 pub struct ResponseHeaderMatch {
     /// Its name.
-    pub name: Box<str>,
+    pub name: Text,
     /// What it must be.
     pub value: StringMatch,
 }
@@ -93,7 +94,7 @@ pub struct ResponseHeaderMatch {
 pub struct OtherResponse {
     /// Type of its body.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub content_type: Option<Box<str>>,
+    pub content_type: Option<Text>,
     /// Its body.
     #[serde(default, skip_serializing_if = "is_default")]
     pub body: Option<ResponseText>,
@@ -111,10 +112,10 @@ pub struct OtherResponse {
 pub struct OtherLocation {
     /// Scheme; that of the request when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub scheme: Option<Box<str>>,
+    pub scheme: Option<Text>,
     /// Host; that of the request when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// Path; that of the request when absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub path: Option<crate::api::route_filter::PathModifier>,

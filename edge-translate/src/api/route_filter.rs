@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::LocalObjectRef;
 use crate::api::shape::backend_ref;
 use crate::api::text::{is_default, open_enum};
@@ -64,7 +65,7 @@ pub struct HeaderModifier {
     pub add: Box<[HttpHeader]>,
     /// Take away.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub remove: Box<[Box<str>]>,
+    pub remove: Box<[Text]>,
 }
 
 /// A header with its value.
@@ -72,9 +73,9 @@ pub struct HeaderModifier {
 #[serde(rename_all = "camelCase")]
 pub struct HttpHeader {
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Value.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 /// Where copies of requests go.
@@ -114,10 +115,10 @@ pub struct Fraction {
 pub struct RequestRedirect {
     /// `http` or `https`; absent keeps it.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub scheme: Option<Box<str>>,
+    pub scheme: Option<Text>,
     /// Host; absent keeps it.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// Path; absent keeps it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub path: Option<PathModifier>,
@@ -135,7 +136,7 @@ pub struct RequestRedirect {
 pub struct UrlRewrite {
     /// Host.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// Path.
     #[serde(default, skip_serializing_if = "is_default")]
     pub path: Option<PathModifier>,
@@ -149,10 +150,10 @@ pub struct PathModifier {
     pub r#type: PathModifierType,
     /// The new path.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub replace_full_path: Option<Box<str>>,
+    pub replace_full_path: Option<Text>,
     /// What replaces the matched prefix.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub replace_prefix_match: Option<Box<str>>,
+    pub replace_prefix_match: Option<Text>,
 }
 
 open_enum! {
@@ -169,19 +170,19 @@ open_enum! {
 pub struct CorsFilter {
     /// Origins, `*`, or origins with a wildcard host.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_origins: Box<[Box<str>]>,
+    pub allow_origins: Box<[Text]>,
     /// Whether credentials may be sent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub allow_credentials: Option<bool>,
     /// Methods or `*`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_methods: Box<[Box<str>]>,
+    pub allow_methods: Box<[Text]>,
     /// Request headers or `*`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_headers: Box<[Box<str>]>,
+    pub allow_headers: Box<[Text]>,
     /// Response headers that scripts may read.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub expose_headers: Box<[Box<str>]>,
+    pub expose_headers: Box<[Text]>,
     /// Seconds a preflight answer may be cached.
     #[serde(default = "five")]
     pub max_age: u32,
@@ -220,7 +221,7 @@ open_enum! {
 pub struct ExternalAuthGrpc {
     /// Request headers it sees; none means all.
     #[serde(rename = "allowedHeaders", default, skip_serializing_if = "is_default")]
-    pub allowed_headers: Box<[Box<str>]>,
+    pub allowed_headers: Box<[Text]>,
 }
 
 /// Settings for an HTTP authorization service.
@@ -229,13 +230,13 @@ pub struct ExternalAuthGrpc {
 pub struct ExternalAuthHttp {
     /// Prefix put before the request's path.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub path: Option<Box<str>>,
+    pub path: Option<Text>,
     /// Request headers it sees besides the core ones.
     #[serde(rename = "allowedHeaders", default, skip_serializing_if = "is_default")]
-    pub allowed_headers: Box<[Box<str>]>,
+    pub allowed_headers: Box<[Text]>,
     /// Its response headers that go on to the backend.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allowed_response_headers: Box<[Box<str>]>,
+    pub allowed_response_headers: Box<[Text]>,
 }
 
 /// How much of a body an authorization service sees.

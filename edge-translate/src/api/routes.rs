@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::http_route::{MatchType, RouteBackendRef, SessionPersistence};
 use crate::api::meta::{Metadata, ParentReference, StatusAsRead};
 use crate::api::route_filter::RouteFilter;
@@ -33,10 +34,10 @@ pub struct GrpcRouteSpec {
     pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub use_default_gateways: Option<Box<str>>,
+    pub use_default_gateways: Option<Text>,
     /// Host names; none means those of the listener.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostnames: Box<[Box<str>]>,
+    pub hostnames: Box<[Text]>,
     /// Rules.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rules: Box<[GrpcRouteRule]>,
@@ -48,7 +49,7 @@ pub struct GrpcRouteSpec {
 pub struct GrpcRouteRule {
     /// Name, the `sectionName` of policies.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Any of them must hold; none means everything.
     #[serde(default, skip_serializing_if = "is_default")]
     pub matches: Box<[GrpcRouteMatch]>,
@@ -84,10 +85,10 @@ pub struct GrpcMethodMatch {
     pub r#type: MatchType,
     /// Service with its package.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub service: Option<Box<str>>,
+    pub service: Option<Text>,
     /// Method.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub method: Option<Box<str>>,
+    pub method: Option<Text>,
 }
 
 /// A condition on metadata.
@@ -98,9 +99,9 @@ pub struct GrpcHeaderMatch {
     #[serde(default)]
     pub r#type: MatchType,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Value or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 /// Sends TLS connections to backends by their server name.
@@ -127,10 +128,10 @@ pub struct TlsRouteSpec {
     pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub use_default_gateways: Option<Box<str>>,
+    pub use_default_gateways: Option<Text>,
     /// Server names.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostnames: Box<[Box<str>]>,
+    pub hostnames: Box<[Text]>,
     /// The rule.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rules: Box<[StreamRule]>,
@@ -142,7 +143,7 @@ pub struct TlsRouteSpec {
 pub struct StreamRule {
     /// Name, the `sectionName` of policies.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Where connections go, by weight.
     #[serde(default, skip_serializing_if = "is_default")]
     pub backend_refs: Box<[RouteBackendRef]>,
@@ -187,7 +188,7 @@ pub struct StreamRouteSpec {
     pub parent_refs: Box<[Arc<ParentReference>]>,
     /// Experimental: attach to Gateways that offer themselves.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub use_default_gateways: Option<Box<str>>,
+    pub use_default_gateways: Option<Text>,
     /// The rule.
     #[serde(default, skip_serializing_if = "is_default")]
     pub rules: Box<[StreamRule]>,

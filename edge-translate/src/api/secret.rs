@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::api::Text;
 use crate::api::meta::Metadata;
 use crate::api::text::{is_default, visit_text};
 
@@ -19,10 +20,10 @@ pub struct Secret {
     pub metadata: Metadata,
     /// What the data is, such as `kubernetes.io/tls`.
     #[serde(skip_serializing_if = "is_default")]
-    pub r#type: Box<str>,
+    pub r#type: Text,
     /// The data, with `stringData` merged in as the cluster does.
     #[serde(skip_serializing_if = "is_default")]
-    pub data: BTreeMap<Box<str>, SecretBytes>,
+    pub data: BTreeMap<Text, SecretBytes>,
 }
 
 /// A Secret as written.
@@ -32,11 +33,11 @@ struct Written {
     #[serde(default)]
     metadata: Metadata,
     #[serde(default)]
-    r#type: Box<str>,
+    r#type: Text,
     #[serde(default)]
-    data: BTreeMap<Box<str>, SecretBytes>,
+    data: BTreeMap<Text, SecretBytes>,
     #[serde(default)]
-    string_data: BTreeMap<Box<str>, PlainText>,
+    string_data: BTreeMap<Text, PlainText>,
 }
 
 impl From<Written> for Secret {

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::meta::SecretRef;
 use crate::api::route_filter::Fraction;
 use crate::api::security::authorization::Authorization;
@@ -57,7 +58,7 @@ pub struct SecuritySettings {
 pub struct PolicyRef {
     /// Namespace of the policy. Nobody writes it: whoever reads a policy puts it there, over whatever stands there.
     #[serde(rename = "~home")]
-    pub home: Box<str>,
+    pub home: Text,
     /// API group; empty is core.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group: Symbol,
@@ -65,10 +66,10 @@ pub struct PolicyRef {
     #[serde(default = "secret_kind")]
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Namespace; absent means that of the policy.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
 }
 
 impl PolicyRef {
@@ -97,17 +98,17 @@ fn service_kind() -> Symbol {
 pub struct LocalRef {
     /// Namespace of the policy, as in [`PolicyRef`].
     #[serde(rename = "~home")]
-    pub home: Box<str>,
+    pub home: Text,
     /// API group; empty is core.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group: Symbol,
     /// Kind.
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// A key of it, where one must be chosen.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub key: Option<Box<str>>,
+    pub key: Option<Text>,
 }
 
 open_enum! {
@@ -124,7 +125,7 @@ open_enum! {
 pub struct ServiceRef {
     /// Namespace of the policy, as in [`PolicyRef`].
     #[serde(rename = "~home")]
-    pub home: Box<str>,
+    pub home: Text,
     /// API group; empty is core.
     #[serde(default, skip_serializing_if = "is_default")]
     pub group: Symbol,
@@ -132,10 +133,10 @@ pub struct ServiceRef {
     #[serde(default = "service_kind")]
     pub kind: Symbol,
     /// Name.
-    pub name: Box<str>,
+    pub name: Text,
     /// Namespace; absent means that of the policy.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespace: Option<Box<str>>,
+    pub namespace: Option<Text>,
     /// Port; required for Services.
     #[serde(default, skip_serializing_if = "is_default")]
     pub port: Option<u16>,
@@ -186,7 +187,7 @@ pub struct ApiKeyAuth {
     pub extract_from: Box<[ExtractFrom]>,
     /// Header that tells the backend the name of the client.
     #[serde(default, rename = "forwardClientIDHeader", skip_serializing_if = "is_default")]
-    pub forward_client_id_header: Option<Box<str>>,
+    pub forward_client_id_header: Option<Text>,
     /// Takes the key off the request.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sanitize: Option<bool>,
@@ -198,13 +199,13 @@ pub struct ApiKeyAuth {
 pub struct ExtractFrom {
     /// Headers.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub headers: Box<[Box<str>]>,
+    pub headers: Box<[Text]>,
     /// Query parameters.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub params: Box<[Box<str>]>,
+    pub params: Box<[Text]>,
     /// Cookies.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cookies: Box<[Box<str>]>,
+    pub cookies: Box<[Text]>,
 }
 
 /// What scripts of other origins may do.
@@ -213,16 +214,16 @@ pub struct ExtractFrom {
 pub struct Cors {
     /// Origins that scripts may come from: `*`, an origin, or one with a wildcard as in `https://*.example.com`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_origins: Box<[Box<str>]>,
+    pub allow_origins: Box<[Text]>,
     /// Methods that scripts may use.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_methods: Box<[Box<str>]>,
+    pub allow_methods: Box<[Text]>,
     /// Headers that scripts may send.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_headers: Box<[Box<str>]>,
+    pub allow_headers: Box<[Text]>,
     /// Headers that scripts may read.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub expose_headers: Box<[Box<str>]>,
+    pub expose_headers: Box<[Text]>,
     /// How long browsers may remember the answer.
     #[serde(default, skip_serializing_if = "is_default")]
     pub max_age: Option<DurationText>,
@@ -240,7 +241,7 @@ pub struct Csrf {
     pub shadow_fraction: Option<Fraction>,
     /// Further origins that are trusted; the scheme is not compared.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub additional_origins: Box<[Box<str>]>,
+    pub additional_origins: Box<[Text]>,
 }
 
 /// Requests carry a user and a password.
@@ -251,5 +252,5 @@ pub struct BasicAuth {
     pub users: PolicyRef,
     /// Header that tells the backend the name of the user.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub forward_username_header: Option<Box<str>>,
+    pub forward_username_header: Option<Text>,
 }

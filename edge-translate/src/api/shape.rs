@@ -17,10 +17,10 @@ macro_rules! backend_ref {
             #[serde(default = "crate::api::shape::service_kind")]
             pub kind: crate::api::text::Symbol,
             /// Name.
-            pub name: Box<str>,
+            pub name: crate::api::Text,
             /// Namespace; absent means that of the referrer.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
-            pub namespace: Option<Box<str>>,
+            pub namespace: Option<crate::api::Text>,
             /// Port; required for Services.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
             pub port: Option<u16>,
@@ -110,7 +110,7 @@ macro_rules! otlp_collector {
             pub struct $name {
                 /// Older form of `backendRefs`.
                 #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
-                pub host: Option<Box<str>>,
+                pub host: Option<crate::api::Text>,
                 /// Port of `host`.
                 #[serde(default = "crate::api::shape::otlp")]
                 pub port: u16,
@@ -138,7 +138,7 @@ pub struct Spans<'a> {
     /// Upper bound after the others.
     pub overall_sampling: Option<&'a crate::api::route_filter::Fraction>,
     /// Older form of `tags`.
-    pub custom_tags: &'a std::collections::BTreeMap<Box<str>, crate::api::edge_proxy::tracing::CustomTag>,
+    pub custom_tags: &'a std::collections::BTreeMap<crate::api::Text, crate::api::edge_proxy::tracing::CustomTag>,
     /// Span tags with command operators.
     pub tags: &'a crate::api::string_map::StringMap,
     /// Names of spans.
@@ -163,7 +163,7 @@ macro_rules! traces {
             pub overall_sampling_fraction: Option<crate::api::route_filter::Fraction>,
             /// Older form of `tags`.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
-            pub custom_tags: std::collections::BTreeMap<Box<str>, crate::api::edge_proxy::tracing::CustomTag>,
+            pub custom_tags: std::collections::BTreeMap<crate::api::Text, crate::api::edge_proxy::tracing::CustomTag>,
             /// Span tags with command operators.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
             pub tags: crate::api::string_map::StringMap,
@@ -243,11 +243,11 @@ pub struct TlsSettings<'a> {
     /// Highest version.
     pub max_version: Option<&'a crate::api::tls::TlsVersion>,
     /// Cipher suites up to TLS 1.2.
-    pub ciphers: &'a [Box<str>],
+    pub ciphers: &'a [crate::api::Text],
     /// Key exchange groups.
-    pub ecdh_curves: &'a [Box<str>],
+    pub ecdh_curves: &'a [crate::api::Text],
     /// Signature algorithms.
-    pub signature_algorithms: &'a [Box<str>],
+    pub signature_algorithms: &'a [crate::api::Text],
     /// Protocols offered; an empty list offers none.
     pub alpn_protocols: Option<&'a [crate::api::tls::AlpnProtocol]>,
     /// Client fingerprints to compute (listeners).
@@ -273,13 +273,13 @@ macro_rules! tls_settings {
             pub max_version: Option<crate::api::tls::TlsVersion>,
             /// Cipher suites up to TLS 1.2.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
-            pub ciphers: Box<[Box<str>]>,
+            pub ciphers: Box<[crate::api::Text]>,
             /// Key exchange groups.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
-            pub ecdh_curves: Box<[Box<str>]>,
+            pub ecdh_curves: Box<[crate::api::Text]>,
             /// Signature algorithms.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
-            pub signature_algorithms: Box<[Box<str>]>,
+            pub signature_algorithms: Box<[crate::api::Text]>,
             /// Protocols offered; an empty list offers none.
             #[serde(default, skip_serializing_if = "crate::api::text::is_default")]
             pub alpn_protocols: Option<Box<[crate::api::tls::AlpnProtocol]>>,

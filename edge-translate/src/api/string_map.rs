@@ -1,12 +1,13 @@
 //! Strings by name: labels, annotations, data.
 
+use crate::api::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{collections::BTreeMap, fmt};
 
 /// Strings by name, in order of name. Nearly every object has such maps, and nearly all of them have a few entries: they
 /// stand in one row, which is a tenth of a tree's first node.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StringMap(Box<[(Box<str>, Box<str>)]>);
+pub struct StringMap(Box<[(Text, Text)]>);
 
 impl StringMap {
     /// An empty map.
@@ -51,21 +52,21 @@ impl StringMap {
     }
 }
 
-impl From<BTreeMap<Box<str>, Box<str>>> for StringMap {
-    fn from(map: BTreeMap<Box<str>, Box<str>>) -> Self {
+impl From<BTreeMap<Text, Text>> for StringMap {
+    fn from(map: BTreeMap<Text, Text>) -> Self {
         Self(map.into_iter().collect())
     }
 }
 
-impl<const N: usize> From<[(Box<str>, Box<str>); N]> for StringMap {
-    fn from(entries: [(Box<str>, Box<str>); N]) -> Self {
+impl<const N: usize> From<[(Text, Text); N]> for StringMap {
+    fn from(entries: [(Text, Text); N]) -> Self {
         entries.into_iter().collect()
     }
 }
 
 /// Of entries with one name the last counts.
-impl FromIterator<(Box<str>, Box<str>)> for StringMap {
-    fn from_iter<I: IntoIterator<Item = (Box<str>, Box<str>)>>(entries: I) -> Self {
+impl FromIterator<(Text, Text)> for StringMap {
+    fn from_iter<I: IntoIterator<Item = (Text, Text)>>(entries: I) -> Self {
         entries.into_iter().collect::<BTreeMap<_, _>>().into()
     }
 }

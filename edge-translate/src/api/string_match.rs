@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::text::open_enum;
 
 /// A condition on a text.
@@ -12,7 +13,7 @@ pub struct StringMatch {
     #[serde(default)]
     pub r#type: StringMatchType,
     /// Text or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 open_enum! {

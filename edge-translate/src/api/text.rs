@@ -4,11 +4,12 @@
 //! finding on its object, with the rest of the object still in force, so nothing here rejects a value while loading.
 //! The parsers beside the types are what translation calls when it needs the value.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::api::Text;
 
 /// True when a value equals its type's default, so that output leaves it out.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -100,7 +101,7 @@ pub(crate) fn visit_text<'de, D: Deserializer<'de>, T>(
 
 /// A group, kind or other word that is nearly always one of a few: those cost no allocation.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Symbol(Cow<'static, str>);
+pub struct Symbol(Text);
 
 /// The words that symbols share.
 const COMMON: &[&str] = &[
@@ -130,7 +131,7 @@ const COMMON: &[&str] = &[
 impl Symbol {
     /// A symbol for a word known when this was written.
     pub const fn new(text: &'static str) -> Self {
-        Self(Cow::Borrowed(text))
+        Self(Text::new(text))
     }
 
     /// The word.
@@ -142,8 +143,8 @@ impl Symbol {
 impl From<&str> for Symbol {
     fn from(text: &str) -> Self {
         match COMMON.iter().find(|known| **known == text) {
-            Some(known) => Self(Cow::Borrowed(known)),
-            None => Self(Cow::Owned(text.to_owned())),
+            Some(known) => Self::new(known),
+            None => Self(text.into()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
-use crate::api::{CustomKind, CustomRole, FqdnEndpoint, Fraction, IpEndpoint, SecretRef, UnixSocket};
+use crate::api::{CustomKind, CustomRole, FqdnEndpoint, Fraction, IpEndpoint, SecretRef, Text, UnixSocket};
 
 /// An extension service and what it may do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ use crate::api::{CustomKind, CustomRole, FqdnEndpoint, Fraction, IpEndpoint, Sec
 pub struct ExtensionManager {
     /// Name, unique among several.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// Kinds usable as filters.
     #[serde(default, skip_serializing_if = "is_default")]
     pub resources: Box<[GroupVersionKind]>,
@@ -40,11 +40,11 @@ pub struct ExtensionManager {
 #[serde(rename_all = "camelCase")]
 pub struct GroupVersionKind {
     /// API group.
-    pub group: Box<str>,
+    pub group: Text,
     /// Version.
-    pub version: Box<str>,
+    pub version: Text,
     /// Kind.
-    pub kind: Box<str>,
+    pub kind: Text,
 }
 
 impl GroupVersionKind {
@@ -144,7 +144,7 @@ pub struct HookScope {
 pub struct ExtensionService {
     /// Name for TLS.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub hostname: Option<Box<str>>,
+    pub hostname: Option<Text>,
     /// By host name.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fqdn: Option<FqdnEndpoint>,
@@ -156,10 +156,10 @@ pub struct ExtensionService {
     pub unix: Option<UnixSocket>,
     /// Zone that it is in.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub zone: Option<Box<str>>,
+    pub zone: Option<Text>,
     /// Older form of `fqdn` and `ip`.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub host: Option<Box<str>>,
+    pub host: Option<Text>,
     /// Port of `host`.
     #[serde(default = "http_port")]
     pub port: u16,
@@ -200,7 +200,7 @@ pub struct ExtensionRetry {
     pub backoff_multiplier: Option<Fraction>,
     /// gRPC codes tried again; UNAVAILABLE when empty.
     #[serde(rename = "RetryableStatusCodes", default, skip_serializing_if = "is_default")]
-    pub retryable_status_codes: Box<[Box<str>]>,
+    pub retryable_status_codes: Box<[Text]>,
 }
 
 fn http_port() -> u16 {

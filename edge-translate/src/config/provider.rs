@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::LabelSelector;
 use crate::api::edge_proxy::cluster::{ClusterAutoscaler, ClusterDeployment, ClusterDisruptionBudget};
 use crate::api::text::{DurationText, is_default, open_enum};
+use crate::api::{LabelSelector, Text};
 use crate::config::extension::ExtensionService;
 
 /// Where resources come from and where proxies run.
@@ -89,7 +89,7 @@ open_enum! {
 pub struct ShutdownManager {
     /// Its image; the controller's when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub image: Option<Box<str>>,
+    pub image: Option<Text>,
 }
 
 /// The webhook that tells proxies their zone.
@@ -110,7 +110,7 @@ pub struct WatchMode {
     pub r#type: Option<WatchModeType>,
     /// Their names.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub namespaces: Box<[Box<str>]>,
+    pub namespaces: Box<[Text]>,
     /// Their labels.
     #[serde(default, skip_serializing_if = "is_default")]
     pub namespace_selector: Option<LabelSelector>,
@@ -204,7 +204,7 @@ open_enum! {
 pub struct FileProvider {
     /// Files and folders.
     #[serde(default)]
-    pub paths: Box<[Box<str>]>,
+    pub paths: Box<[Text]>,
 }
 
 /// Where proxies run in standalone mode.
@@ -236,20 +236,20 @@ open_enum! {
 pub struct HostInfrastructure {
     /// Configuration; `~/.config/edge-gateway` when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub config_home: Option<Box<str>>,
+    pub config_home: Option<Text>,
     /// Programs; `~/.local/share/edge-gateway` when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub data_home: Option<Box<str>>,
+    pub data_home: Option<Text>,
     /// State; `~/.local/state/edge-gateway` when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub state_home: Option<Box<str>>,
+    pub state_home: Option<Text>,
     /// Sockets; a temporary folder of the user when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub runtime_dir: Option<Box<str>>,
+    pub runtime_dir: Option<Text>,
     /// Program that is started as proxy: `edge-proxy` or a stock Envoy; the `edge-proxy` beside the controller when
     /// absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub proxy_binary: Option<Box<str>>,
+    pub proxy_binary: Option<Text>,
 }
 
 /// A service that runs proxies.

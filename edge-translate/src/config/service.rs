@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::text::{DurationText, Quantity, is_default, open_enum};
-use crate::api::{Fraction, SecretRef};
+use crate::api::{Fraction, SecretRef, Text};
 
 /// The admin endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub struct AdminAddress {
     pub port: u16,
     /// Address.
     #[serde(default = "loopback")]
-    pub host: Box<str>,
+    pub host: Text,
 }
 
 /// Metrics and traces of the controller.
@@ -101,9 +101,9 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct OpenTelemetrySink {
     /// Host.
-    pub host: Box<str>,
+    pub host: Text,
     /// `grpc` or `http`.
-    pub protocol: Box<str>,
+    pub protocol: Text,
     /// Port.
     #[serde(default = "otlp")]
     pub port: u16,
@@ -171,7 +171,7 @@ open_enum! {
 pub struct Redis {
     /// Its address.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub url: Option<Box<str>>,
+    pub url: Option<Text>,
     /// A Secret with its address.
     #[serde(default, skip_serializing_if = "is_default")]
     pub url_ref: Option<RedisUrl>,
@@ -194,9 +194,9 @@ pub struct RedisUrl {
 pub struct SecretKey {
     /// The Secret.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Box<str>,
+    pub name: Text,
     /// The key.
-    pub key: Box<str>,
+    pub key: Text,
     /// Whether it may be missing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub optional: bool,
@@ -250,16 +250,16 @@ pub struct RateLimitTracing {
 pub struct RateLimitTracingProvider {
     /// Protocol.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub r#type: Option<Box<str>>,
+    pub r#type: Option<Text>,
     /// The collector.
-    pub url: Box<str>,
+    pub url: Text,
 }
 
 fn admin_port() -> u16 {
     19_000
 }
 
-fn loopback() -> Box<str> {
+fn loopback() -> Text {
     "127.0.0.1".into()
 }
 

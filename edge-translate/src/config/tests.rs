@@ -46,10 +46,7 @@ fn standalone_settings_are_read_from_either_place() {
     let inner = inner.unwrap();
     assert_eq!(Ok(&inner), outer.as_ref());
     let custom = inner.provider.custom.unwrap();
-    assert_eq!(
-        custom.resource.file.unwrap().paths,
-        Box::from([Box::from("./gateway.d")])
-    );
+    assert_eq!(custom.resource.file.unwrap().paths, Box::from(["./gateway.d".into()]));
     assert!(custom.infrastructure.unwrap().host.is_some());
 }
 

@@ -216,6 +216,17 @@ impl<K: MemoKey, V: PartialEq> Memo<K, V> {
         self.node(id)?.value.as_ref()
     }
 
+    /// Puts an equal of the value of a unit in its place, which others have too.
+    pub(crate) fn put_equal(&mut self, key: K, value: V) {
+        if let Some(node) = self.find(&key).and_then(|id| self.node_mut(id)) {
+            debug_assert!(
+                node.value.as_ref() == Some(&value),
+                "whoever read it would have to hear of another"
+            );
+            node.value = Some(value);
+        }
+    }
+
     /// Number of nodes, inputs included.
     pub(crate) fn len(&self) -> usize {
         self.index.len()

@@ -218,3 +218,24 @@ fn a_unit_that_broke_down_runs_again_when_what_it_read_changes() {
     let translation = translator.translate();
     assert_eq!((translation.faults.len(), translation.fleets.len()), (0, 1));
 }
+
+#[test]
+fn what_routes_have_alike_stands_once() {
+    let mut translator = Translator::new(Settings::default());
+    put(&mut translator, WORLD);
+    for (name, path) in [("a", "/a"), ("b", "/b"), ("broken", "no-path")] {
+        put(&mut translator, &route(name, path, "x"));
+    }
+    translator.translate();
+    let key = |name: &str| ObjectKey::new(Kind::HttpRoute, "default", name);
+    let parent = |name: &str| match translator.object(&key(name)) {
+        Some(Object::HttpRoute(route)) => Arc::clone(&route.spec.parent_refs[0]),
+        other => panic!("{other:?}"),
+    };
+    assert!(Arc::ptr_eq(&parent("a"), &parent("broken")));
+    let namespace = |name: &str| Arc::clone(&translator.object(&key(name)).unwrap().metadata().namespace);
+    assert!(Arc::ptr_eq(&namespace("a"), &namespace("b")));
+    let statuses = translator.statuses();
+    assert!(Arc::ptr_eq(&statuses[&key("a")], &statuses[&key("b")]));
+    assert_ne!(statuses[&key("a")], statuses[&key("broken")]);
+}

@@ -77,10 +77,15 @@ impl Translator {
                 self.keep_assembly(key, was, now);
             }
             Key::Status(kind, id) => {
-                let status = match now {
+                let mut status = match now {
                     Some(Value::Status(status)) => status.clone(),
                     _ => None,
                 };
+                if let Some(said) = &mut status
+                    && self.in_common.statuses.share(said)
+                {
+                    self.memo.put_equal(key, Value::Status(status.clone()));
+                }
                 self.changed_statuses.push((self.world.object_key(kind, id), status));
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::api::{
-    BackendTrafficPolicy, CustomKind, CustomObject, CustomRole, Generic, Kind, Metadata, Object, ObjectKey, Scope,
+    BackendTrafficPolicy, CustomKind, CustomObject, CustomRole, Generic, Kind, Metadata, Object, ObjectKey, Scope, Text,
 };
 use crate::load::de::{Odd, Reader, Unknown, What};
 use crate::load::known::loses_a_condition;
@@ -300,12 +300,12 @@ fn unknown_field(kind: Kind, path: &str, unknown: Unknown) -> (Severity, String)
 }
 
 /// What of an object this version doesn't honour, for its status.
-fn unsupported_fields(odd: &[Odd]) -> Box<[Box<str>]> {
+fn unsupported_fields(odd: &[Odd]) -> Box<[Text]> {
     let texts = odd.iter().filter_map(|odd| match odd.what {
         What::Unsupported(instead) => Some(unsupported::field(&odd.path, instead).into()),
         _ => None,
     });
-    let mut texts: Vec<Box<str>> = texts.collect();
+    let mut texts: Vec<Text> = texts.collect();
     // The order of fields in a text means nothing.
     texts.sort_unstable();
     texts.into()

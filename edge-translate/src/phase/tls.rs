@@ -1,6 +1,6 @@
 //! Parameters of TLS, on either side of the proxy.
 
-use crate::api::{AlpnProtocol, SecretRef, TlsVersion as Version, shape::TlsSettings};
+use crate::api::{AlpnProtocol, SecretRef, Text, TlsVersion as Version, shape::TlsSettings};
 use edge_ir::{TlsParameters, TlsVersion};
 use std::sync::Arc;
 
@@ -41,9 +41,9 @@ const SIGNATURE_ALGORITHMS: [&str; 10] = [
 pub(crate) struct Parameters<'a> {
     pub(crate) min_version: Option<&'a Version>,
     pub(crate) max_version: Option<&'a Version>,
-    pub(crate) ciphers: &'a [Box<str>],
-    pub(crate) curves: &'a [Box<str>],
-    pub(crate) signature_algorithms: &'a [Box<str>],
+    pub(crate) ciphers: &'a [Text],
+    pub(crate) curves: &'a [Text],
+    pub(crate) signature_algorithms: &'a [Text],
     pub(crate) protocols: &'a [AlpnProtocol],
 }
 
@@ -76,7 +76,7 @@ impl<'a> Parameters<'a> {
         if least.zip(most).is_some_and(|(least, most)| least > most) {
             return Some("minVersion must be smaller or equal to maxVersion".to_owned());
         }
-        let unknown = |list: &[Box<str>], known: &[&str]| list.iter().find(|text| !known.contains(&&***text)).cloned();
+        let unknown = |list: &[Text], known: &[&str]| list.iter().find(|text| !known.contains(&&***text)).cloned();
         if let Some(cipher) = unknown(self.ciphers, &CIPHERS) {
             return Some(format!("unsupported cipher suite: {cipher}"));
         }
@@ -119,7 +119,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// What is written.
     pub(crate) fn of(settings: &TlsSettings<'_>) -> Self {
-        let texts = |list: &[Box<str>]| list.iter().map(|text| Arc::from(&**text)).collect();
+        let texts = |list: &[Text]| list.iter().map(|text| Arc::from(&**text)).collect();
         let protocols = |list: &[AlpnProtocol]| list.iter().map(|p| Arc::from(p.as_str())).collect();
         Self {
             min_version: settings.min_version.cloned(),

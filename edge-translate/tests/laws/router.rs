@@ -4,7 +4,7 @@
 
 use super::meaning::{Answer, Request};
 use edge_ir::{Listener, Origin};
-use edge_translate::api::{self, Kind, Object, ObjectKey, Protocol, StringMap};
+use edge_translate::api::{self, Kind, Object, ObjectKey, Protocol, StringMap, Text};
 use std::{cmp::Reverse, collections::BTreeMap};
 
 type Objects = BTreeMap<ObjectKey, Object>;
@@ -88,12 +88,12 @@ struct Route<'a> {
     object: &'a Object,
     metadata: &'a api::Metadata,
     parents: &'a [std::sync::Arc<api::ParentReference>],
-    hostnames: &'a [Box<str>],
+    hostnames: &'a [Text],
 }
 
 impl<'a> Route<'a> {
     fn of(object: &'a Object) -> Option<Self> {
-        let (parents, hostnames): (_, &[Box<str>]) = match object {
+        let (parents, hostnames): (_, &[Text]) = match object {
             Object::HttpRoute(route) => (&route.spec.parent_refs, &route.spec.hostnames),
             Object::GrpcRoute(route) => (&route.spec.parent_refs, &route.spec.hostnames),
             Object::TlsRoute(route) => (&route.spec.parent_refs, &route.spec.hostnames),

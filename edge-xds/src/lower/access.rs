@@ -346,7 +346,7 @@ fn condition(condition: &AccessCondition) -> Option<Principal> {
     Some(match condition {
         AccessCondition::Client(ranges) => any_of(ranges.iter().map(range).collect()),
         AccessCondition::Method(methods) => {
-            let methods = methods.iter().cloned().map(ValueMatcher::Exact);
+            let methods = methods.iter().map(|method| ValueMatcher::Exact((&**method).into()));
             any_of(methods.map(|method| header(":method", &method)).collect())
         }
         AccessCondition::Path(path) => at_path(path),
@@ -392,7 +392,7 @@ fn at_path(path: &PathMatch) -> Principal {
             at(MatchPattern::Prefix(format!("{prefix}/"))),
         ]),
         PathMatch::Regex(regex) => {
-            let regex = string_matcher(&ValueMatcher::Regex(Arc::clone(regex)));
+            let regex = string_matcher(&ValueMatcher::Regex(regex.clone()));
             principal(Identifier::UrlPath(PathMatcher {
                 rule: Some(Rule::Path(regex)),
             }))
@@ -404,7 +404,7 @@ fn has_claim(claim: &ClaimCondition, value: &Arc<str>) -> Principal {
     let key = |name: &Arc<str>| PathSegment {
         segment: Some(Segment::Key(name.to_string())),
     };
-    let text = string_matcher(&ValueMatcher::Exact(Arc::clone(value)));
+    let text = string_matcher(&ValueMatcher::Exact((&**value).into()));
     let text = MetadataValue {
         match_pattern: Some(value_matcher::MatchPattern::StringMatch(text)),
     };

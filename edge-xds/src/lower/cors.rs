@@ -3,14 +3,15 @@
 use super::matches::string_matcher;
 use edge_ir::Cors;
 use envoy_types::pb::{envoy::extensions::filters::http::cors::v3::CorsPolicy, google::protobuf::BoolValue};
+use std::sync::Arc;
 
 /// The rules of a route. To `*` both proxies answer with what the preflight asks for, which is right with credentials
 /// too, where `*` would stand for a method of that name (Fetch standard, "CORS protocol and credentials").
 pub(super) fn lower(cors: &Cors) -> CorsPolicy {
-    let joined = |names: &[std::sync::Arc<str>]| names.join(", ");
+    let joined = |names: &[Arc<str>]| names.join(", ");
     CorsPolicy {
         allow_origin_string_match: cors.origins.iter().map(string_matcher).collect(),
-        allow_methods: joined(&cors.methods),
+        allow_methods: cors.methods.join(", "),
         allow_headers: joined(&cors.headers),
         expose_headers: joined(&cors.exposed_headers),
         max_age: cors.max_age.map(|seconds| seconds.to_string()).unwrap_or_default(),

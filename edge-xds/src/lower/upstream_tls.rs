@@ -66,8 +66,8 @@ fn parameters(parameters: &Parameters) -> TlsParameters {
 
 fn subject(name: &SubjectName) -> SubjectAltNameMatcher {
     let (san_type, text) = match name {
-        SubjectName::Dns(host) => (SanType::Dns, Arc::clone(host)),
-        SubjectName::Uri(uri) => (SanType::Uri, Arc::clone(uri)),
+        SubjectName::Dns(host) => (SanType::Dns, (&**host).into()),
+        SubjectName::Uri(uri) => (SanType::Uri, (&**uri).into()),
         SubjectName::Ip(ip) => (SanType::IpAddress, ip.to_string().into()),
     };
     SubjectAltNameMatcher {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::api::Text;
 use crate::api::edge_proxy::MergeType;
 use crate::api::string_map::StringMap;
 use crate::api::text::{IntOrText, is_default, open_enum};
@@ -70,7 +71,7 @@ pub struct ClusterDeployment {
     pub init_containers: Box<[Value]>,
     /// Name; generated when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }
 
 /// Settings of a DaemonSet.
@@ -91,7 +92,7 @@ pub struct ClusterDaemonSet {
     pub container: Option<Box<ClusterContainer>>,
     /// Name; generated when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }
 
 /// Settings of pods.
@@ -127,7 +128,7 @@ pub struct ClusterPod {
     pub topology_spread_constraints: Box<[Value]>,
     /// Priority class.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub priority_class_name: Option<Box<str>>,
+    pub priority_class_name: Option<Text>,
 }
 
 /// Settings of the main container.
@@ -145,10 +146,10 @@ pub struct ClusterContainer {
     pub security_context: Option<Value>,
     /// Image.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub image: Option<Box<str>>,
+    pub image: Option<Text>,
     /// Image without tag.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub image_repository: Option<Box<str>>,
+    pub image_repository: Option<Text>,
     /// Further mounts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub volume_mounts: Box<[Value]>,
@@ -169,16 +170,16 @@ pub struct ClusterService {
     pub r#type: ClusterServiceType,
     /// Class of load balancer.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub load_balancer_class: Option<Box<str>>,
+    pub load_balancer_class: Option<Text>,
     /// Whether node ports are allocated.
     #[serde(default, skip_serializing_if = "is_default")]
     pub allocate_load_balancer_node_ports: Option<bool>,
     /// Clients that are let in.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub load_balancer_source_ranges: Box<[Box<str>]>,
+    pub load_balancer_source_ranges: Box<[Text]>,
     /// Address asked for.
     #[serde(rename = "loadBalancerIP", default, skip_serializing_if = "is_default")]
-    pub load_balancer_ip: Option<Box<str>>,
+    pub load_balancer_ip: Option<Text>,
     /// Whether traffic may change nodes.
     #[serde(default)]
     pub external_traffic_policy: TrafficPolicy,
@@ -187,7 +188,7 @@ pub struct ClusterService {
     pub patch: Option<Box<ClusterPatch>>,
     /// Name; generated when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }
 
 open_enum! {
@@ -227,7 +228,7 @@ pub struct ClusterAutoscaler {
     pub patch: Option<Box<ClusterPatch>>,
     /// Name; generated when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }
 
 /// Settings of a disruption budget.
@@ -245,7 +246,7 @@ pub struct ClusterDisruptionBudget {
     pub patch: Option<Box<ClusterPatch>>,
     /// Name; generated when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }
 
 /// Settings of a ServiceAccount.
@@ -254,5 +255,5 @@ pub struct ClusterDisruptionBudget {
 pub struct ClusterServiceAccount {
     /// Name; generated when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::edge_proxy::tracing::ProxyTracing;
 use crate::api::route_filter::HttpHeader;
 use crate::api::shape::{collector, otlp_collector};
@@ -51,7 +52,7 @@ pub struct AccessLogSetting {
     pub format: Option<Box<AccessLogFormat>>,
     /// CEL conditions, of which one must hold.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub matches: Box<[Box<str>]>,
+    pub matches: Box<[Text]>,
     /// Where entries go.
     #[serde(default)]
     pub sinks: Box<[AccessLogSink]>,
@@ -78,7 +79,7 @@ pub struct AccessLogFormat {
     pub r#type: Option<AccessLogFormatType>,
     /// Format string.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub text: Option<Box<str>>,
+    pub text: Option<Text>,
     /// Format by key.
     #[serde(default, skip_serializing_if = "is_default")]
     pub json: StringMap,
@@ -124,7 +125,7 @@ open_enum! {
 pub struct FileSink {
     /// Its path.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub path: Option<Box<str>>,
+    pub path: Option<Text>,
 }
 
 collector! {
@@ -132,7 +133,7 @@ collector! {
     pub struct AlsAccessLog {
         /// Name sent along.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub log_name: Option<Box<str>>,
+        pub log_name: Option<Text>,
         /// Kind of entries.
         pub r#type: AlsType,
         /// Headers to include.
@@ -155,13 +156,13 @@ open_enum! {
 pub struct AlsHttp {
     /// Of requests.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub request_headers: Box<[Box<str>]>,
+    pub request_headers: Box<[Text]>,
     /// Of responses.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub response_headers: Box<[Box<str>]>,
+    pub response_headers: Box<[Text]>,
     /// Trailers of responses.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub response_trailers: Box<[Box<str>]>,
+    pub response_trailers: Box<[Text]>,
 }
 
 otlp_collector! {
@@ -206,7 +207,7 @@ pub struct ProxyMetrics {
     pub enable_grpc_stats: Option<bool>,
     /// Template of cluster names.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cluster_stat_name: Option<Box<str>>,
+    pub cluster_stat_name: Option<Text>,
 }
 
 /// The scrape endpoint.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::route_filter::{Fraction, HttpHeader};
 use crate::api::shape::{otlp_collector, traces};
 use crate::api::string_map::StringMap;
@@ -51,7 +52,7 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 pub struct LiteralTag {
     /// The value.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 /// A value found by name.
@@ -59,10 +60,10 @@ pub struct LiteralTag {
 #[serde(rename_all = "camelCase")]
 pub struct NamedTag {
     /// Name of the variable or header.
-    pub name: Box<str>,
+    pub name: Text,
     /// Value when it isn't there.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub default_value: Option<Box<str>>,
+    pub default_value: Option<Text>,
 }
 
 /// Names of spans.
@@ -70,9 +71,9 @@ pub struct NamedTag {
 #[serde(rename_all = "camelCase")]
 pub struct SpanName {
     /// Of client spans.
-    pub client: Box<str>,
+    pub client: Text,
     /// Of server spans.
-    pub server: Box<str>,
+    pub server: Text,
 }
 
 otlp_collector! {
@@ -83,7 +84,7 @@ otlp_collector! {
         pub r#type: TracingProviderType,
         /// Service name of the spans.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub service_name: Option<Box<str>>,
+        pub service_name: Option<Text>,
         /// Settings for Zipkin.
         #[serde(default, skip_serializing_if = "is_default")]
         pub zipkin: Option<ZipkinTracing>,

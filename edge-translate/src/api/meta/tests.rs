@@ -49,7 +49,7 @@ fn timestamps_print_as_they_are_read() {
 }
 
 fn requirement(key: &str, operator: LabelOperator, values: &[&str]) -> LabelSelector {
-    let values = values.iter().map(|v| Box::from(*v)).collect();
+    let values = values.iter().map(|v| (*v).into()).collect();
     let requirement = LabelRequirement {
         key: key.into(),
         operator,

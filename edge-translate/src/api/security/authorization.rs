@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::http_route::PathMatchType;
 use crate::api::security::place::ClientPlace;
 use crate::api::text::{is_default, open_enum};
@@ -24,7 +25,7 @@ pub struct Authorization {
 pub struct AuthorizationRule {
     /// Name of the rule, for messages.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub name: Option<Box<str>>,
+    pub name: Option<Text>,
     /// What becomes of requests that match.
     pub action: AuthorizationAction,
     /// What the request does; anything when absent.
@@ -35,7 +36,7 @@ pub struct AuthorizationRule {
     pub principal: Option<Box<Principal>>,
     /// Expression in CEL over the request, which must hold.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cel: Option<Box<str>>,
+    pub cel: Option<Text>,
 }
 
 open_enum! {
@@ -52,7 +53,7 @@ open_enum! {
 pub struct Operation {
     /// Methods, one of which matches.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub methods: Box<[Box<str>]>,
+    pub methods: Box<[Text]>,
     /// The path.
     #[serde(default, skip_serializing_if = "is_default")]
     pub path: Option<OperationPath>,
@@ -67,7 +68,7 @@ pub struct OperationPath {
     pub r#type: PathMatchType,
     /// The path.
     #[serde(default = "slash")]
-    pub value: Box<str>,
+    pub value: Text,
     /// Any other.
     #[serde(default, skip_serializing_if = "is_default")]
     pub invert: bool,
@@ -77,7 +78,7 @@ fn prefix() -> PathMatchType {
     PathMatchType::PathPrefix
 }
 
-fn slash() -> Box<str> {
+fn slash() -> Text {
     "/".into()
 }
 
@@ -87,7 +88,7 @@ fn slash() -> Box<str> {
 pub struct Principal {
     /// Addresses of clients, one of which matches.
     #[serde(default, rename = "clientCIDRs", skip_serializing_if = "is_default")]
-    pub client_cidrs: Option<Box<[Box<str>]>>,
+    pub client_cidrs: Option<Box<[Text]>>,
     /// Claims and scopes of a token.
     #[serde(default, skip_serializing_if = "is_default")]
     pub jwt: Option<Box<JwtPrincipal>>,
@@ -104,13 +105,13 @@ pub struct Principal {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtPrincipal {
     /// A provider of `jwt` of this policy.
-    pub provider: Box<str>,
+    pub provider: Text,
     /// Claims, all of which match.
     #[serde(default, skip_serializing_if = "is_default")]
     pub claims: Box<[JwtClaim]>,
     /// Scopes, all of which the token has.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub scopes: Box<[Box<str>]>,
+    pub scopes: Box<[Text]>,
 }
 
 /// A claim of a token.
@@ -118,12 +119,12 @@ pub struct JwtPrincipal {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtClaim {
     /// Name of the claim, with dots between levels.
-    pub name: Box<str>,
+    pub name: Text,
     /// Whether the claim is one text or a list.
     #[serde(default)]
     pub value_type: ClaimType,
     /// Values, one of which it has.
-    pub values: Box<[Box<str>]>,
+    pub values: Box<[Text]>,
 }
 
 open_enum! {
@@ -139,7 +140,7 @@ open_enum! {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuthorizationHeader {
     /// Name of the header.
-    pub name: Box<str>,
+    pub name: Text,
     /// Values, one of which it has.
-    pub values: Box<[Box<str>]>,
+    pub values: Box<[Text]>,
 }

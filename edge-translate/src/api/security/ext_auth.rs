@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::security::{LocalRef, service};
 use crate::api::text::{DurationText, is_default, open_enum};
 
@@ -18,7 +19,7 @@ pub struct ExtAuth {
     /// Headers that are sent along; when absent all by gRPC, and Host, Method, Path, Content-Length and Authorization by
     /// HTTP.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub headers_to_ext_auth: Option<Box<[Box<str>]>>,
+    pub headers_to_ext_auth: Option<Box<[Text]>>,
     /// Sends the body along.
     #[serde(default, skip_serializing_if = "is_default")]
     pub body_to_ext_auth: Option<BodyToExtAuth>,
@@ -52,13 +53,13 @@ service! {
     pub struct HttpExtAuthService {
         /// Goes before the path of the request.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub path: Option<Box<str>>,
+        pub path: Option<Text>,
         /// Takes the place of the path of the request.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub path_override: Option<Box<str>>,
+        pub path_override: Option<Text>,
         /// Headers of the answer that the backend gets.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub headers_to_backend: Box<[Box<str>]>,
+        pub headers_to_backend: Box<[Text]>,
     }
 }
 
@@ -75,13 +76,13 @@ pub struct BodyToExtAuth {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContextExtension {
     /// Name of the attribute.
-    pub name: Box<str>,
+    pub name: Text,
     /// Which member is set.
     #[serde(default)]
     pub r#type: ContextExtensionType,
     /// A fixed value.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub value: Option<Box<str>>,
+    pub value: Option<Text>,
     /// A key of a ConfigMap or Secret.
     #[serde(default, skip_serializing_if = "is_default")]
     pub value_ref: Option<LocalRef>,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::security::{LocalRef, TextSource, service};
 use crate::api::text::{DurationText, is_default};
 
@@ -24,13 +25,13 @@ pub struct Jwt {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtProvider {
     /// Name of the provider in this policy.
-    pub name: Box<str>,
+    pub name: Text,
     /// Issuer of the token; any when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub issuer: Option<Box<str>>,
+    pub issuer: Option<Text>,
     /// Audiences, one of which the token is for; any when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub audiences: Box<[Box<str>]>,
+    pub audiences: Box<[Text]>,
     /// Keys that are fetched.
     #[serde(default, rename = "remoteJWKS", skip_serializing_if = "is_default")]
     pub remote_jwks: Option<Box<RemoteJwks>>,
@@ -52,7 +53,7 @@ service! {
     /// Keys that are fetched.
     pub struct RemoteJwks {
         /// URL of the keys.
-        pub uri: Box<str>,
+        pub uri: Text,
         /// How long the keys are kept.
         #[serde(default = "five_minutes")]
         pub cache_duration: DurationText,
@@ -75,7 +76,7 @@ pub struct LocalJwks {
     pub r#type: TextSource,
     /// The keys as text.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub inline: Option<Box<str>>,
+    pub inline: Option<Text>,
     /// ConfigMap that holds them under `jwks`, else under its first key.
     #[serde(default, skip_serializing_if = "is_default")]
     pub value_ref: Option<LocalRef>,
@@ -86,9 +87,9 @@ pub struct LocalJwks {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimToHeader {
     /// Name of the header.
-    pub header: Box<str>,
+    pub header: Text,
     /// Name of the claim, with dots between levels.
-    pub claim: Box<str>,
+    pub claim: Text,
 }
 
 /// Where tokens are.
@@ -100,10 +101,10 @@ pub struct JwtExtractor {
     pub headers: Box<[JwtHeaderExtractor]>,
     /// Cookies.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cookies: Box<[Box<str>]>,
+    pub cookies: Box<[Text]>,
     /// Query parameters.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub params: Box<[Box<str>]>,
+    pub params: Box<[Text]>,
 }
 
 /// A header that holds a token.
@@ -111,8 +112,8 @@ pub struct JwtExtractor {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JwtHeaderExtractor {
     /// Name of the header.
-    pub name: Box<str>,
+    pub name: Text,
     /// What stands before the token.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub value_prefix: Option<Box<str>>,
+    pub value_prefix: Option<Text>,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::Text;
 use crate::api::security::{PolicyRef, service};
 use crate::api::string_match::StringMatchType;
 use crate::api::text::{DurationText, is_default, open_enum};
@@ -14,7 +15,7 @@ pub struct Oidc {
     pub provider: OidcProvider,
     /// Name of the client at the provider.
     #[serde(default, rename = "clientID", skip_serializing_if = "is_default")]
-    pub client_id: Option<Box<str>>,
+    pub client_id: Option<Text>,
     /// Secret that holds the name of the client under `client-id`.
     #[serde(default, rename = "clientIDRef", skip_serializing_if = "is_default")]
     pub client_id_ref: Option<PolicyRef>,
@@ -28,22 +29,22 @@ pub struct Oidc {
     pub cookie_config: Option<OidcCookieConfig>,
     /// Domain of the cookies; the host of the request when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub cookie_domain: Option<Box<str>>,
+    pub cookie_domain: Option<Text>,
     /// Scopes that are asked for; `openid` always is.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub scopes: Box<[Box<str>]>,
+    pub scopes: Box<[Text]>,
     /// Resources that are asked for.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub resources: Box<[Box<str>]>,
+    pub resources: Box<[Text]>,
     /// Where the provider sends clients back to; `/oauth2/callback` of the host of the request when absent.
     #[serde(default, rename = "redirectURL", skip_serializing_if = "is_default")]
-    pub redirect_url: Option<Box<str>>,
+    pub redirect_url: Option<Text>,
     /// Which requests are answered 401 where others are sent to the provider.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deny_redirect: Option<OidcDenyRedirect>,
     /// Path that ends the session; `/logout` when absent.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub logout_path: Option<Box<str>>,
+    pub logout_path: Option<Text>,
     /// Sends the access token to the backend.
     #[serde(default, skip_serializing_if = "is_default")]
     pub forward_access_token: Option<bool>,
@@ -74,16 +75,16 @@ service! {
     /// The identity provider.
     pub struct OidcProvider {
         /// URL of the issuer.
-        pub issuer: Box<str>,
+        pub issuer: Text,
         /// URL of the login; asked of the issuer when absent.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub authorization_endpoint: Option<Box<str>>,
+        pub authorization_endpoint: Option<Text>,
         /// URL of tokens; asked of the issuer when absent.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub token_endpoint: Option<Box<str>>,
+        pub token_endpoint: Option<Text>,
         /// URL that ends the session at the provider.
         #[serde(default, skip_serializing_if = "is_default")]
-        pub end_session_endpoint: Option<Box<str>>,
+        pub end_session_endpoint: Option<Text>,
     }
 }
 
@@ -93,10 +94,10 @@ service! {
 pub struct OidcCookieNames {
     /// Cookie of the access token.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub access_token: Option<Box<str>>,
+    pub access_token: Option<Text>,
     /// Cookie of the ID token.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub id_token: Option<Box<str>>,
+    pub id_token: Option<Text>,
 }
 
 /// Attributes of cookies.
@@ -130,12 +131,12 @@ pub struct OidcDenyRedirect {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OidcDenyRedirectHeader {
     /// Name of the header.
-    pub name: Box<str>,
+    pub name: Text,
     /// How its value is compared.
     #[serde(default, skip_serializing_if = "is_default")]
     pub r#type: StringMatchType,
     /// Text or expression.
-    pub value: Box<str>,
+    pub value: Text,
 }
 
 /// Where the ID token goes.
@@ -143,5 +144,5 @@ pub struct OidcDenyRedirectHeader {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OidcTokenForwarding {
     /// Name of the header.
-    pub header: Box<str>,
+    pub header: Text,
 }

@@ -1,5 +1,6 @@
 //! Where the address of a client is.
 
+use crate::api::Text;
 use crate::api::text::is_default;
 use serde::{Deserialize, Serialize};
 
@@ -9,19 +10,19 @@ use serde::{Deserialize, Serialize};
 pub struct ClientPlace {
     /// Country, by its two letters (ISO 3166-1).
     #[serde(default, skip_serializing_if = "is_default")]
-    pub country: Option<Box<str>>,
+    pub country: Option<Text>,
     /// Region, by its code (ISO 3166-2).
     #[serde(default, skip_serializing_if = "is_default")]
-    pub region: Option<Box<str>>,
+    pub region: Option<Text>,
     /// City.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub city: Option<Box<str>>,
+    pub city: Option<Text>,
     /// Number of the autonomous system.
     #[serde(default, skip_serializing_if = "is_default")]
     pub asn: Option<u32>,
     /// Provider.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub isp: Option<Box<str>>,
+    pub isp: Option<Text>,
     /// Whether and how the address hides who uses it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub anonymous: Option<AnonymousAddress>,

@@ -6,7 +6,7 @@ use super::{
     zones::{self, Told},
 };
 use crate::{
-    api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType},
+    api::{self, AddressFamily, BackendEndpoint, BackendType, RoutingType, Text},
     engine::reader::Reader,
     name::{BackendKind, BackendPort, EndpointsId, FleetId, Routing},
     phase::origin,
@@ -171,7 +171,7 @@ pub(super) fn routing(reader: &Reader<'_>, fleet: FleetId) -> Routing {
 }
 
 fn from_service_address(reader: &Reader<'_>, port: BackendPort) -> Vec<Endpoint> {
-    let (first, rest): (Option<&str>, &[Box<str>]) = match port.target.kind {
+    let (first, rest): (Option<&str>, &[Text]) = match port.target.kind {
         BackendKind::Service => match reader.service(port.target.id) {
             Some(service) => (service.spec.cluster_ip.as_deref(), &service.spec.cluster_ips),
             None => (None, &[]),

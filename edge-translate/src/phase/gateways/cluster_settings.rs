@@ -2,7 +2,7 @@
 
 use crate::{
     api::{
-        self,
+        self, Text,
         edge_proxy::{
             MergeType,
             cluster::{
@@ -165,7 +165,7 @@ fn patch(patch: &ClusterPatch) -> ObjectPatch {
     }
 }
 
-fn text(text: &Option<Box<str>>) -> Option<Arc<str>> {
+fn text(text: &Option<Text>) -> Option<Arc<str>> {
     text.as_deref().map(Arc::from)
 }
 

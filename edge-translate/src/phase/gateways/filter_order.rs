@@ -1,6 +1,6 @@
 //! The order of filters on chains, as an EdgeProxy changes it.
 
-use crate::api::EdgeProxy;
+use crate::api::{EdgeProxy, Text};
 use edge_ir::FilterInstance;
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ const PREFIX: &str = "edge.filters.http.";
 /// Where filters of a kind go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FilterMove {
-    name: Box<str>,
+    name: Text,
     side: Side,
-    other: Box<str>,
+    other: Text,
 }
 
 /// On which side of the others.
@@ -24,7 +24,7 @@ enum Side {
 
 /// What an EdgeProxy says, in the order in which it applies. A move with no other, or two, was refused before.
 pub(crate) fn moves(proxy: &EdgeProxy) -> Arc<[FilterMove]> {
-    let word = |name: &str| Box::from(name.strip_prefix(PREFIX).unwrap_or(name));
+    let word = |name: &str| Text::from(name.strip_prefix(PREFIX).unwrap_or(name));
     let moves = proxy.spec.filter_order.iter().filter_map(|position| {
         let (side, other) = match (&position.before, &position.after) {
             (Some(other), None) => (Side::Before, other),

@@ -3,7 +3,7 @@
 use super::cluster_settings::cluster_settings;
 use crate::{
     api::{
-        DurationText, EdgeProxy, IpFamily as ApiFamily,
+        DurationText, EdgeProxy, IpFamily as ApiFamily, Text,
         edge_proxy::{BootstrapType, EdgeProxySpec, ProxyBootstrap, cluster::ClusterProvider},
     },
     settings::Settings,
@@ -132,7 +132,7 @@ fn bootstrap_patch(bootstrap: &ProxyBootstrap) -> BootstrapPatch {
 
 /// An operation as data.
 pub(crate) fn operation(operation: &crate::api::edge_proxy::JsonPatchOperation) -> JsonPatchOperation {
-    let text = |t: &Option<Box<str>>| t.as_deref().map(Arc::from);
+    let text = |t: &Option<Text>| t.as_deref().map(Arc::from);
     JsonPatchOperation {
         op: operation.op.as_str().into(),
         path: text(&operation.path),

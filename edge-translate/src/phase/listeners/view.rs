@@ -2,7 +2,7 @@
 
 use super::fleet::{ListenerState, Serving};
 use crate::{
-    api::{self, Kind, Protocol},
+    api::{self, Kind, Protocol, Text},
     engine::reader::Reader,
     name::{FleetId, Id, ListenerId},
     phase::{
@@ -29,7 +29,7 @@ pub(crate) struct ListenerView {
     /// Which one.
     pub(crate) id: ListenerId,
     /// Its name.
-    pub(crate) name: Box<str>,
+    pub(crate) name: Text,
     /// `<namespace>/<gateway>/<listener>`.
     pub(crate) full_name: Arc<str>,
     /// Port that clients use.

@@ -2,7 +2,7 @@
 //! decide for it there.
 
 use crate::{
-    api::{FromNamespaces, Kind, Metadata, ParentReference, Protocol, text::Hostname},
+    api::{FromNamespaces, Kind, Metadata, ParentReference, Protocol, Text, text::Hostname},
     engine::reader::Reader,
     name::{Ancestor, ContextId, FleetId, HostId, Id, ListenerId, RouteId, RouteKind, Sym},
     phase::{
@@ -109,13 +109,13 @@ struct Subject<'a> {
     kind: RouteKind,
     namespace: &'a str,
     parents: &'a [Arc<ParentReference>],
-    hostnames: &'a [Box<str>],
+    hostnames: &'a [Text],
     /// Policies on itself.
     held: Held,
 }
 
 /// What a route says about where it attaches: itself, its parents, its hostnames.
-type Written<'a> = (&'a Metadata, &'a [Arc<ParentReference>], &'a [Box<str>]);
+type Written<'a> = (&'a Metadata, &'a [Arc<ParentReference>], &'a [Text]);
 
 fn written<'a>(reader: &Reader<'a>, route: RouteId) -> Option<Written<'a>> {
     Some(match route.kind {

@@ -68,7 +68,7 @@ pub(crate) enum Serves {
     /// With requests: one route a match, in order.
     Http(Vec<RankedRoute>),
     /// With connections or datagrams.
-    Stream(StreamProxy),
+    Stream(Box<StreamProxy>),
 }
 
 /// A route with what decides about its place among routes.
@@ -162,7 +162,7 @@ fn bind(
     };
     let serves = match compiled {
         Compiled::Http(rules) => Serves::Http(binder.http(rules, names)),
-        Compiled::Stream(stream) => Serves::Stream(binder.stream(stream)),
+        Compiled::Stream(stream) => Serves::Stream(Box::new(binder.stream(stream))),
     };
     let Binder {
         mut backends,

@@ -61,7 +61,7 @@ pub(crate) struct Summary {
     /// What is wrong.
     pub(crate) findings: Vec<RuleFinding>,
     /// Backends whose lack of endpoints is worth a word, and what they are used for.
-    pub(crate) wanting: SmallVec<[(BackendPort, Use); 2]>,
+    pub(crate) wanting: Box<[(BackendPort, Use)]>,
     /// Generation of the object, for its status.
     pub(crate) generation: i64,
 }
@@ -381,7 +381,7 @@ impl<'a, 'r> Compilation<'a, 'r> {
                 n_rules,
                 targets,
                 findings: self.findings,
-                wanting: self.wanting,
+                wanting: self.wanting.into_boxed_slice(),
                 generation: metadata.generation,
             },
             compiled,

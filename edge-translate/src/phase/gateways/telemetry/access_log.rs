@@ -1,6 +1,7 @@
 //! Access logs as an EdgeProxy asks for them.
 
 use super::{collector::Finder, formats};
+use crate::api::Text;
 use crate::api::edge_proxy::telemetry::{
     AccessLog as Spec, AccessLogFormat, AccessLogFormatType, AccessLogSetting, AccessLogSink, AccessLogSinkType,
     AccessLogType, AlsAccessLog, AlsType, OpenTelemetryAccessLog,
@@ -148,7 +149,7 @@ fn sinks(
 }
 
 fn service(finder: &mut Finder<'_, '_>, place: &str, als: &AlsAccessLog) -> Result<LogSink, String> {
-    let texts = |list: &[Box<str>]| list.iter().map(|text| Arc::from(&**text)).collect();
+    let texts = |list: &[Text]| list.iter().map(|text| Arc::from(&**text)).collect();
     let http = als.http.as_deref();
     let entries = match (&als.r#type, http) {
         (AlsType::Http, http) => LogEntries::Http {

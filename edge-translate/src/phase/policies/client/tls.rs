@@ -2,7 +2,7 @@
 
 use super::{Problems, validation};
 use crate::{
-    api::{ClientTlsSettings, Metadata},
+    api::{ClientTlsSettings, Metadata, Text},
     engine::reader::Reader,
     phase::{
         listeners::client_validation::ClientTrust,
@@ -59,7 +59,7 @@ pub(super) fn tls(
 }
 
 fn parameters_of(tls: &ClientTlsSettings) -> TlsParameters {
-    let texts = |list: &[Box<str>]| list.iter().map(|text| Arc::from(&**text)).collect();
+    let texts = |list: &[Text]| list.iter().map(|text| Arc::from(&**text)).collect();
     TlsParameters {
         min_version: tls.min_version.as_ref().and_then(version),
         max_version: tls.max_version.as_ref().and_then(version),

@@ -3,7 +3,7 @@
 use super::{Place, Read};
 use crate::{
     api::{
-        Kind,
+        Kind, Text,
         extension::{BodyMode, ExtProc, ProcessedMessage},
     },
     engine::reader::Reader,
@@ -66,7 +66,7 @@ fn processor(reader: &Reader<'_>, place: Place<'_>, spec: &ExtProc, problems: &m
     check_bodies(spec, [&request, &response], problems);
     let metadata = spec.metadata.clone().unwrap_or_default();
     check_writable(&metadata.writable_namespaces, problems);
-    let names = |names: &[Box<str>]| names.iter().map(|name| (&**name).into()).collect();
+    let names = |names: &[Text]| names.iter().map(|name| (&**name).into()).collect();
     let references = spec.services();
     let asked = Asked {
         by: Kind::EdgeExtensionPolicy,
@@ -127,7 +127,7 @@ fn check_bodies(spec: &ExtProc, seen: [&Option<Processed>; 2], problems: &mut Pr
 }
 
 /// Namespaces that a service must not write: filters of the proxy take what stands there for their own.
-fn check_writable(names: &[Box<str>], problems: &mut Problems) {
+fn check_writable(names: &[Text], problems: &mut Problems) {
     if let Some(name) = names.iter().find(|name| name.starts_with("envoy.filters.http")) {
         problems.add(
             AREA,

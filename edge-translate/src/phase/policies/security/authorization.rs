@@ -117,7 +117,7 @@ fn requests(i: usize, spec: &Operation, conditions: &mut Vec<AccessCondition>, p
         conditions.push(AccessCondition::Method(methods));
     }
     let Some(path) = &spec.path else { return };
-    let value: Arc<str> = (&*path.value).into();
+    let value = path.value.clone();
     let (checked, matches) = match &path.r#type {
         PathMatchType::PathPrefix => (check_path(&value), PathMatch::Prefix(value)),
         PathMatchType::Exact => (check_path(&value), PathMatch::Exact(value)),
@@ -152,7 +152,7 @@ fn senders(i: usize, spec: &Principal, conditions: &mut Vec<AccessCondition>, pr
             problems.add(AREA, format_args!("rule {i}: header {name} has no values"));
         }
         let values = header.values.iter();
-        let values = values.map(|value| ValueMatcher::Exact(problems.text(AREA, "header value", value)));
+        let values = values.map(|value| ValueMatcher::Exact((&*problems.text(AREA, "header value", value)).into()));
         conditions.push(AccessCondition::Header(name.into(), values.collect()));
     }
     if let Some(places) = spec.client_ip_geo_locations.as_deref() {

@@ -1,14 +1,16 @@
 //! What browsers send for other sites: cross-origin calls of scripts, and requests that a site forges.
 
 use crate::{
-    api::security::{Cors as Spec, Csrf},
+    api::{
+        Text,
+        security::{Cors as Spec, Csrf},
+    },
     phase::{
         policies::traffic::Problems,
         routes::{is_token, origin},
     },
 };
 use edge_ir::{Cors, Fraction, SiteCheck, ValueMatcher};
-use std::sync::Arc;
 
 const AREA: &str = "CORS";
 
@@ -39,7 +41,7 @@ pub(super) fn cors(spec: &Spec, problems: &mut Problems) -> Cors {
 }
 
 /// Names of methods or headers. `*` among others makes the others idle.
-fn names(field: &str, all: &[Box<str>], problems: &mut Problems) -> Vec<Arc<str>> {
+fn names<'a, T: From<&'a str>>(field: &str, all: &'a [Text], problems: &mut Problems) -> Vec<T> {
     for bad in all.iter().filter(|name| !is_token(name)) {
         problems.add(AREA, format_args!("{field} {bad:?} is not a valid name"));
     }

@@ -3,7 +3,7 @@
 use super::{Guards, header};
 use crate::{
     api::{
-        Kind, Secret,
+        Kind, Secret, Text,
         security::{ApiKeyAuth as KeysSpec, BasicAuth as BasicSpec, ExtractFrom, PolicyRef},
     },
     engine::reader::Reader,
@@ -190,7 +190,7 @@ pub(super) fn api_keys(reader: &Reader<'_>, spec: &KeysSpec, problems: &mut Prob
 type Place = fn(Arc<str>) -> KeySource;
 
 fn sources(from: &ExtractFrom, problems: &mut Problems) -> Vec<KeySource> {
-    let lists: [(&[Box<str>], Place); 3] = [
+    let lists: [(&[Text], Place); 3] = [
         (&from.headers, KeySource::Header),
         (&from.params, KeySource::Query),
         (&from.cookies, KeySource::Cookie),

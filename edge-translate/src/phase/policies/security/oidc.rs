@@ -3,6 +3,7 @@
 use super::{Guards, credentials::permitted, header, signing::signing};
 use crate::{
     api::{
+        Text,
         security::{
             PolicyRef,
             jwt::{Jwt, JwtProvider},
@@ -191,7 +192,7 @@ fn scopes(spec: &Oidc, problems: &mut Problems) -> Vec<Arc<str>> {
 fn cookies(owner: &str, spec: &Oidc, problems: &mut Problems) -> LoginCookies {
     let suffix: Arc<str> = format!("{:.8x}", Sha256::digest(owner)).into();
     let OidcCookieNames { access_token, id_token } = spec.cookie_names.clone().unwrap_or_default();
-    let mut named = |own: Option<Box<str>>, usual: &str| match own {
+    let mut named = |own: Option<Text>, usual: &str| match own {
         Some(name) => problems.token(AREA, "name of a cookie", &name),
         None => format!("{usual}-{suffix}").into(),
     };

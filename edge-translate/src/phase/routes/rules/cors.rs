@@ -1,9 +1,8 @@
 //! The CORS filter of HTTPRoute: which other origins browsers may let their scripts call a rule from.
 
 use super::{Compilation, admissible};
-use crate::api::CorsFilter;
+use crate::api::{CorsFilter, Text};
 use edge_ir::{Cors, ValueMatcher};
-use std::sync::Arc;
 
 /// Compiles the filter; none when it can't be honoured, and the rule fails.
 pub(super) fn compile(c: &mut Compilation<'_, '_>, filter: &CorsFilter) -> Option<Cors> {
@@ -51,7 +50,7 @@ pub(in crate::phase) fn origin(text: &str) -> Option<ValueMatcher> {
 }
 
 /// Names of methods or headers. `*` among others makes the others idle.
-fn names(c: &mut Compilation<'_, '_>, all: &[Box<str>]) -> Option<Vec<Arc<str>>> {
+fn names<'a, T: From<&'a str>>(c: &mut Compilation<'_, '_>, all: &'a [Text]) -> Option<Vec<T>> {
     if let Some(bad) = all.iter().find(|name| !admissible::is_token(name)) {
         c.fail("UnsupportedValue", format!("\"{bad}\" is no name for CORS."));
         return None;

@@ -6,7 +6,7 @@
 
 use super::AREA;
 use crate::{
-    api::{Kind, security::oidc::OidcProvider},
+    api::{Kind, Text, security::oidc::OidcProvider},
     engine::reader::Reader,
     fact::Fetched,
     name::{OutsideService, Variant},
@@ -65,9 +65,8 @@ pub(super) fn provider(
         true => Configuration::default(),
         false => discovered(reader, issuer, guards, problems)?,
     };
-    let chosen =
-        |own: &Option<Box<str>>, found: Option<String>| own.as_deref().map(Into::into).or(found.map(Into::into));
-    let mut endpoint = |own: &Option<Box<str>>, found: Option<String>, name: &str| -> Option<Arc<str>> {
+    let chosen = |own: &Option<Text>, found: Option<String>| own.as_deref().map(Into::into).or(found.map(Into::into));
+    let mut endpoint = |own: &Option<Text>, found: Option<String>, name: &str| -> Option<Arc<str>> {
         let url = chosen(own, found);
         if url.is_none() {
             problems.add(AREA, format_args!("{name} not found in OpenID configuration"));

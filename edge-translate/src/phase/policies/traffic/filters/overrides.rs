@@ -127,7 +127,8 @@ fn answer(reader: &Reader<'_>, response: &Response, namespace: &str, problems: &
         .map(|headers| edits(headers, problems))
         .unwrap_or_default();
     if let Some(content_type) = response.content_type.as_deref() {
-        let value = problems.text(AREA, "contentType", content_type);
+        problems.text(AREA, "contentType", content_type);
+        let value = content_type.into();
         let name = "content-type".into();
         headers.set.insert(0, HeaderEdit { name, value });
     }
@@ -142,9 +143,13 @@ fn edits(headers: &ResponseHeaders, problems: &mut Problems) -> HeaderEdits {
         problems.add(AREA, "addIfAbsent is not supported for header in CustomResponse");
     }
     let mut list = |headers: &[HttpHeader]| {
-        let edit = |header: &HttpHeader| HeaderEdit {
-            name: problems.token(AREA, "header", &header.name),
-            value: problems.text(AREA, "value of a header", &header.value),
+        let edit = |HttpHeader { name, value }: &HttpHeader| {
+            problems.token(AREA, "header", name);
+            problems.text(AREA, "value of a header", value);
+            HeaderEdit {
+                name: name.clone(),
+                value: value.clone(),
+            }
         };
         headers.iter().map(edit).collect::<Vec<_>>()
     };
