@@ -212,9 +212,10 @@ pub(super) fn certified_key(
 ) -> Result<(Arc<CertifiedKey>, u64), Rejection> {
     fields!(at, message => TlsCertificate {
         certificate_chain, private_key;
-        // Staples and timestamps are offers to clients, which work without.
-        ignore watched_directory, ocsp_staple, signed_certificate_timestamp;
-        refuse pkcs12, private_key_provider, password, tls_params
+        // Timestamps are an offer to clients, which work without.
+        ignore watched_directory, signed_certificate_timestamp;
+        // A certificate may say that clients must not trust it without its staple.
+        refuse ocsp_staple, pkcs12, private_key_provider, password, tls_params
     });
     let at_chain = at.field("certificate_chain");
     let at_key = at.field("private_key");

@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use http::Method;
 use serde_json::Value;
 
 use crate::config::header::{HeaderCondition, StringCondition};
@@ -181,9 +182,10 @@ impl Condition {
             Self::OneOf(some) => some.iter().any(|one| one.holds(facts)),
             Self::Not(one) => !one.holds(facts),
             Self::Header(condition) => facts.request.is_some_and(|(request, _)| condition.holds(&request)),
+            // A CONNECT has no path (RFC 9110 §9.3.6), which no condition on paths meets.
             Self::Path(condition) => facts
                 .request
-                .is_some_and(|(request, _)| condition.matches(request.path())),
+                .is_some_and(|(request, _)| *request.method != Method::CONNECT && condition.matches(request.path())),
             Self::Peer(range) => range.contains(facts.peer),
             Self::Client(range) => range.contains(facts.client),
             Self::Local(range) => range.contains(facts.local.ip()),
@@ -296,6 +298,41 @@ mod tests {
             Condition::Peer(range("10.0.0.0", 8)),
             "192.0.2.9"
         ));
+    }
+
+    #[test]
+    fn a_connect_has_no_path_that_lets_it_through() {
+        use crate::config::header::{HeaderField, HeaderTest};
+        let headers = http::HeaderMap::new();
+        let path = |method: &Method| {
+            let view = RequestView {
+                method,
+                scheme: "http",
+                authority: "a.example:443",
+                path_and_query: "/",
+                headers: &headers,
+                random: 0,
+            };
+            let facts = Facts {
+                peer: "10.0.0.1".parse().expect("an address"),
+                client: "10.0.0.1".parse().expect("an address"),
+                local: "127.0.0.1:80".parse().expect("an address"),
+                server_name: "",
+                certificate: &|| None,
+                request: Some((view, &Metadata::default())),
+                attributes: None,
+            };
+            let prefix = Condition::Path(StringCondition::Prefix("/".into()));
+            let header = Condition::Header(Box::new(HeaderCondition {
+                field: HeaderField::Path,
+                test: HeaderTest::Present,
+                invert: false,
+                missing_as_empty: false,
+            }));
+            [prefix.holds(&facts), header.holds(&facts)]
+        };
+        assert_eq!(path(&Method::GET), [true, true]);
+        assert_eq!(path(&Method::CONNECT), [false, false]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-use http::{HeaderMap, HeaderValue, Version};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use jiff::Timestamp;
 
 use crate::connection::Connection;
@@ -41,6 +41,8 @@ impl Facts for Attributes<'_> {
         let address = |address: SocketAddr| Value::text(canonical(address).to_string());
         let port = |address: SocketAddr| Value::Int(address.port().into());
         Some(match attribute {
+            // A CONNECT has none.
+            Attribute::RequestUrlPath if head.method == Method::CONNECT => return None,
             Attribute::RequestUrlPath => Value::text(head.target.path()),
             Attribute::RequestQuery => Value::text(head.target.query().unwrap_or_default()),
             Attribute::RequestProtocol => Value::text(match notes.version {

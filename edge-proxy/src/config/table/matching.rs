@@ -113,6 +113,8 @@ impl HeaderCondition {
 pub fn value_of<'a>(field: &HeaderField, request: &RequestView<'a>) -> Option<Cow<'a, str>> {
     match field {
         HeaderField::Method => Some(Cow::Borrowed(request.method.as_str())),
+        // A CONNECT has no path.
+        HeaderField::Path if *request.method == Method::CONNECT => None,
         HeaderField::Path => Some(Cow::Borrowed(request.path_and_query)),
         HeaderField::Authority => Some(Cow::Borrowed(request.authority)),
         HeaderField::Scheme => Some(Cow::Borrowed(request.scheme)),
