@@ -101,7 +101,7 @@ pub struct BackendUtilization {
     /// How much errors add to the load of an endpoint: 100 counts the error rate once.
     #[schemars(range(min = 0))]
     pub error_utilization_penalty_percent: Option<u32>,
-    /// Metrics of a report that tell the load where it names no utilization.
+    /// Metrics of a report that tell the load; where it has none of them, its utilization does.
     pub metric_names_for_computing_utilization: Option<Vec<String>>,
     /// Leaves load reports in the headers of responses.
     #[schemars(extend("default" = false))]
