@@ -60,13 +60,21 @@ impl Worker {
         sockets.mark_changed();
         drain.mark_changed();
         loop {
-            // A sender that is gone means that the control half has ended: so do we.
+            // A sender that is gone means that the control half has ended: so do we. What is followed is taken out first:
+            // to look at it again while it is borrowed, and somebody waits to replace it, is to wait for ever.
             let alive = tokio::select! {
-                changed = drain.changed() => changed.is_ok() && self.follow_drain(*drain.borrow_and_update()),
-                changed = snapshot.changed() => changed.is_ok() && self.follow_snapshot(&snapshot.borrow_and_update()),
+                changed = drain.changed() => {
+                    let now = *drain.borrow_and_update();
+                    changed.is_ok() && self.follow_drain(now)
+                }
+                changed = snapshot.changed() => {
+                    let now = Arc::clone(&snapshot.borrow_and_update());
+                    changed.is_ok() && self.follow_snapshot(&now)
+                }
                 changed = sockets.changed() => {
+                    let now = Arc::clone(&sockets.borrow_and_update());
                     if changed.is_ok() && self.local.drain() < Drain::Draining {
-                        self.acceptors.follow(&self.clients, &sockets.borrow_and_update());
+                        self.acceptors.follow(&self.clients, &now);
                     }
                     changed.is_ok()
                 }
@@ -121,4 +129,30 @@ pub fn run(shared: Arc<Shared>, index: WorkerIndex) -> io::Result<()> {
     drop(runtime);
     local.flush_logs();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::server;
+
+    #[test]
+    fn nobody_waits_for_ever_when_configurations_follow_on_each_other() {
+        let (shared, publishers) = server::share(1, None);
+        let worker = thread::spawn(move || run(shared, WorkerIndex(0)));
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            for _ in 0..20_000 {
+                publishers.snapshot.send_replace(Arc::default());
+            }
+            publishers.drain.send_replace(Drain::Stop);
+            done.send(worker.join())
+        });
+        let ended = is_done.recv_timeout(Duration::from_secs(60));
+        assert!(matches!(ended, Ok(Ok(Ok(())))), "{ended:?}");
+    }
 }

@@ -58,7 +58,9 @@ fn every_object_of_our_kinds_in_golden_cases_is_taken() -> Result<()> {
 }
 
 /// Cases whose fault is found before the controller sees it, and the words for it.
-const EXPECTED: [(&str, &str); 53] = [
+const EXPECTED: [(&str, &str); 56] = [
+    ("backend-traffic/unreadable", "requestTimeout: expected string"),
+    ("backend-traffic/unreadable-targets", "targetRefs: expected list"),
     ("class/parameters-slip", "Unsupported value"),
     ("client-traffic/address-invalid", "exactly one of xForwardedFor"),
     (
@@ -79,6 +81,10 @@ const EXPECTED: [(&str, &str); 53] = [
     ("extension/ext-proc-port", "Must have port for Service reference"),
     ("extension/wrong-type", "spec.extProc"),
     ("extension/unknown-field", "field not declared in schema"),
+    (
+        "extension-service/backend-elsewhere",
+        "BackendRefs only supports Service, ServiceImport, and Backend kind.",
+    ),
     ("extension/wasm-unknown-field", "field not declared in schema"),
     ("gateway/parameters-slip", "Unsupported value"),
     ("patch/refused", "jsonPatches[0].type: Unsupported value"),

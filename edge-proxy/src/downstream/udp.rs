@@ -54,7 +54,8 @@ pub(super) async fn serve(clients: Rc<Clients>, name: Arc<str>, socket: UdpSocke
             () = stop.notified() => break,
             changed = snapshot.changed() => match changed {
                 Ok(()) => {
-                    sessions.follow(&snapshot.borrow_and_update());
+                    let now = Arc::clone(&snapshot.borrow_and_update());
+                    sessions.follow(&now);
                     false
                 }
                 // The control half has ended.

@@ -3,7 +3,7 @@
 //! The proxy is this test program itself: started again through a small script, one test ([`stand_in`]) plays a proxy
 //! that answers on its admin port. What it does is told by files beside the script.
 
-use super::super::*;
+use super::super::{folder::once_free, *};
 use crate::{
     certs::{Existing, ensure},
     http,
@@ -141,17 +141,17 @@ impl Rig {
         if let Some(text) = proxy {
             write_proxy(folder.path(), text);
         }
-        Self::start_in(folder, AtStop::End)
+        let runtime = RuntimeFolder::open(&folder.path().join("run")).unwrap();
+        Self::start_in(folder, runtime, AtStop::End)
     }
 
-    pub(super) fn start_in(folder: Folder, at_stop: AtStop) -> Self {
+    fn start_in(folder: Folder, runtime: RuntimeFolder, at_stop: AtStop) -> Self {
         ensure(&folder.path().join("certs"), "system", "cluster.local", Existing::Keep).unwrap();
         let settings = HostSettings {
             // A machine that tests is a busy one.
             ready_patience: Duration::from_secs(20),
             ..settings(folder.path(), at_stop)
         };
-        let runtime = RuntimeFolder::open(&settings.folders.runtime_dir).unwrap();
         let (settings, followed) = watch::channel(Arc::new(settings));
         let (published, receiver) = watch::channel(None);
         let told = Told {
@@ -176,9 +176,11 @@ impl Rig {
     /// The controller goes without a word, and another one begins in the same folder.
     pub(super) async fn succeed(self) -> Self {
         let settings = settings(self.folder.path(), AtStop::Keep);
+        let runtime = settings.folders.runtime_dir.clone();
         self.settings.send_replace(Arc::new(settings));
         self.task.stop(Duration::from_secs(20)).await;
-        Self::start_in(self.folder, AtStop::End)
+        let runtime = once_free(|| RuntimeFolder::open(&runtime));
+        Self::start_in(self.folder, runtime, AtStop::End)
     }
 
     pub(super) fn publish(&self, fleets: &[(&str, ProxySettings)]) {
