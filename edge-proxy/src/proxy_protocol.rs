@@ -117,9 +117,10 @@ fn ends(from: (Option<IpAddr>, &str), to: (Option<IpAddr>, &str)) -> Option<Ends
     })
 }
 
-/// A connection has one peer: nobody connects from many addresses, or from none.
+/// A connection has one peer: nobody connects from many addresses, or from none. One of IPv4 is one in whichever family
+/// it is written.
 fn unicast(ends: Ends) -> Option<Said> {
-    let is_one = |ip: IpAddr| match ip {
+    let is_one = |ip: IpAddr| match ip.to_canonical() {
         IpAddr::V4(ip) => !ip.is_unspecified() && !ip.is_multicast() && !ip.is_broadcast(),
         IpAddr::V6(ip) => !ip.is_unspecified() && !ip.is_multicast(),
     };

@@ -133,6 +133,8 @@ fn a_line_that_is_not_right_is_refused() {
         "PROXY TCP4 1.1.1.1 255.255.255.255 1 2\r\n",
         "PROXY TCP6 :: ::2 1 2\r\n",
         "PROXY TCP6 ff02::1 ::2 1 2\r\n",
+        "PROXY TCP6 ::ffff:0.0.0.0 ::2 1 2\r\n",
+        "PROXY TCP6 ::2 ::ffff:224.0.0.1 1 2\r\n",
         "PROXY UDP4 1.1.1.1 2.2.2.2 1 2\r\n",
     ] {
         assert_eq!(text(bad.as_bytes()), Err(Malformed), "{bad:?}");
