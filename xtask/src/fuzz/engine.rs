@@ -61,6 +61,15 @@ impl Target {
     }
 }
 
+/// How to look.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search {
+    /// For how long.
+    pub(super) time: Duration,
+    /// Where to turn; libFuzzer takes one by chance for 0.
+    pub(super) seed: u32,
+}
+
 /// What came of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Searched {
@@ -133,14 +142,15 @@ impl Engine {
     }
 
     /// Looks for an input that makes a target fail.
-    pub(super) fn search(&self, target: &Target, time: Duration) -> Result<Searched> {
+    pub(super) fn search(&self, target: &Target, how: Search) -> Result<Searched> {
         let (found, crashes) = (self.found_by(target)?, target.crashes());
         fs::create_dir_all(&crashes)?;
         let arguments = [
             found.display().to_string(),
             target.kept().display().to_string(),
             format!("-artifact_prefix={}/", crashes.display()),
-            format!("-max_total_time={}", time.as_secs().max(1)),
+            format!("-max_total_time={}", how.time.as_secs().max(1)),
+            format!("-seed={}", how.seed),
             format!("-max_len={LONGEST}"),
             format!("-timeout={HANGS}"),
             format!("-report_slow_units={HANGS}"),
