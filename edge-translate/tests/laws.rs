@@ -21,6 +21,8 @@ mod check;
 mod compare;
 #[path = "laws/cost.rs"]
 mod cost;
+#[path = "laws/edited.rs"]
+mod edited;
 #[path = "laws/executors.rs"]
 mod executors;
 #[path = "laws/guards.rs"]
@@ -49,11 +51,11 @@ mod small;
 mod words;
 
 use edge_translate::api::{self, Kind, Object, ObjectKey};
+use edited::{annotated, owner, with_listener, with_rule};
 use history::{Configuration, Edit, Engine, World, edit, history};
 use minimal::{Touched, touched};
 use patches::patching;
 use proptest::{collection::vec, prelude::*, sample, strategy::ValueTree, test_runner::FileFailurePersistence};
-use serde_json::json;
 use std::sync::Arc;
 
 /// As many cases as the law is cheap, and so many times that when a longer look is asked for.
@@ -436,46 +438,6 @@ fn assert_touches_route_only(
         prop_assert!(strangers.is_empty(), "hosts {strangers:?} moved");
     }
     Ok(())
-}
-
-/// The same object with annotations, labels and a status that nobody reads.
-fn annotated(object: &Object) -> Object {
-    let mut value = object.to_value().unwrap();
-    value["metadata"]["annotations"]["example.com/other"] = json!("touched");
-    value["status"] = json!({"conditions": [{"type": "Odd", "status": "True"}]});
-    value["metadata"]["labels"]["example.com/other"] = json!("touched");
-    words::read(value)
-}
-
-/// How endpoints of a slice's backend are named, up to the port.
-fn owner(slice: &Object) -> Option<String> {
-    let metadata = slice.metadata();
-    let label = |key: &str| metadata.labels.get(key);
-    let (kind, name) = match label("multicluster.kubernetes.io/service-name") {
-        Some(name) => ("serviceimport", name),
-        None => ("service", label("kubernetes.io/service-name")?),
-    };
-    Some(format!(" {kind}/{}/{name}/", metadata.namespace))
-}
-
-fn with_listener(gateway: &Object) -> Object {
-    let mut value = gateway.to_value().unwrap();
-    let listeners = &mut value["spec"]["listeners"];
-    let mut list = listeners.as_array().cloned().unwrap_or_default();
-    list.push(json!({
-        "name": "extra", "protocol": "HTTP", "port": 9999, "allowedRoutes": {"namespaces": {"from": "All"}},
-    }));
-    *listeners = json!(list);
-    words::read(value)
-}
-
-fn with_rule(route: &Object, rule: serde_json::Value, place: sample::Index) -> Object {
-    let mut value = route.to_value().unwrap();
-    let rules = &mut value["spec"]["rules"];
-    let mut list = rules.as_array().cloned().unwrap_or_default();
-    list.insert(place.index(list.len() + 1), rule);
-    *rules = json!(list);
-    words::read(value)
 }
 
 /// The generator makes what the laws are about; else they would hold of nothing.

@@ -1,6 +1,6 @@
 //! How often a service of a filter is asked for one request, by the policy of retries.
 
-use crate::bench::{Bench, Socket, cluster, data_planes, endpoint};
+use crate::bench::{Bench, Socket, cluster, data_planes, endpoint, listen};
 use envoy_types::pb::envoy::service::auth::v3::{
     CheckRequest, CheckResponse,
     authorization_server::{Authorization, AuthorizationServer},
@@ -8,12 +8,11 @@ use envoy_types::pb::envoy::service::auth::v3::{
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
 };
 use tokio::runtime::{Builder, Runtime};
 use tonic::{
@@ -25,16 +24,8 @@ const FILTERS: &str = "type.googleapis.com/envoy.extensions.filters.http";
 
 /// An HTTP service that always fails; it answers 503, or not at all below `/closed`.
 fn failing(asked: &Arc<AtomicUsize>) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
     let asked = Arc::clone(asked);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let asked = Arc::clone(&asked);
-            thread::spawn(move || fail(stream.unwrap(), &asked));
-        }
-    });
-    address
+    listen(move |stream| fail(stream, &asked))
 }
 
 fn fail(stream: TcpStream, asked: &AtomicUsize) {

@@ -310,17 +310,22 @@ pub(crate) fn cluster(name: &str, endpoints: &[Value]) -> Value {
 
 /// A backend that answers every request with this text and reports its head first.
 pub(crate) fn backend(text: &'static str) -> (SocketAddr, mpsc::Receiver<Vec<String>>) {
+    let (report, seen) = mpsc::channel();
+    (listen(move |stream| serve(&stream, text, &report)), seen)
+}
+
+/// Has every connection served on a thread of its own.
+pub(crate) fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
-    let (report, seen) = mpsc::channel();
-    let report = Arc::new(report);
+    let serve = Arc::new(serve);
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let report = Arc::clone(&report);
-            thread::spawn(move || serve(&stream.unwrap(), text, &report));
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || serve(stream.unwrap()));
         }
     });
-    (address, seen)
+    address
 }
 
 fn serve(stream: &TcpStream, text: &str, report: &mpsc::Sender<Vec<String>>) {

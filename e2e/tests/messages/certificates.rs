@@ -1,6 +1,6 @@
 //! Certificates of clients: who is served, by what the listener asks of them, and what backends are told and shown.
 
-use crate::bench::{Bench, backend, cluster, data_planes, endpoint};
+use crate::bench::{Bench, backend, cluster, data_planes, endpoint, listen};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use e2e::http::{self, Request, Response};
 use rcgen::{
@@ -16,9 +16,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::Arc,
-    thread,
 };
 
 pub(crate) const TLS: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3";
@@ -326,15 +325,7 @@ pub(crate) fn guarded(clients: &Clients) -> SocketAddr {
 /// A backend that answers each connection once.
 pub(crate) fn secured(config: ServerConfig) -> SocketAddr {
     let config = Arc::new(config);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let config = Arc::clone(&config);
-            thread::spawn(move || answer_once(&config, stream.unwrap()));
-        }
-    });
-    address
+    listen(move |stream| answer_once(&config, stream))
 }
 
 /// Whoever isn't trusted gets no answer.

@@ -1,13 +1,12 @@
 //! What answers of the configuration say, whom HTTP/1.0 asks, and which priorities retries go to.
 
-use crate::bench::{Bench, cluster, data_planes, endpoint};
+use crate::bench::{Bench, cluster, data_planes, endpoint, listen};
 use e2e::http;
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::mpsc,
-    thread,
 };
 
 /// What a listener answers to bytes.
@@ -100,15 +99,7 @@ fn requests_of_http_1_0_are_for_the_default_host() {
 
 /// A backend that fails every request and says which it is.
 fn failing(number: usize, report: mpsc::Sender<usize>) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let report = report.clone();
-            thread::spawn(move || fail(&stream.unwrap(), number, &report));
-        }
-    });
-    address
+    listen(move |stream| fail(&stream, number, &report))
 }
 
 fn fail(stream: &TcpStream, number: usize, report: &mpsc::Sender<usize>) {

@@ -1,6 +1,6 @@
 //! Where requests go that say so themselves, or where hosts say how busy they are; and what is tried again.
 
-use crate::bench::{Bench, cluster, data_planes, endpoint};
+use crate::bench::{Bench, cluster, data_planes, endpoint, listen};
 use e2e::{
     http::{self, Request},
     process::wait_for,
@@ -9,12 +9,11 @@ use e2e::{
 use serde_json::{Value, json};
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
 };
 
 const FILTERS: &str = "type.googleapis.com/envoy.extensions.filters.http";
@@ -23,15 +22,11 @@ const CLUSTERS: &str = "type.googleapis.com/envoy.extensions.clusters";
 
 /// A backend that answers each head with this one and counts them.
 fn answering(head: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
     let count = Arc::<AtomicUsize>::default();
     let asked = Arc::clone(&count);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let asked = Arc::clone(&asked);
-            thread::spawn(move || answer(&stream.unwrap(), head, &asked));
-        }
+    let address = listen(move |stream| {
+        // It ends where the connection does.
+        let _ = answer(&stream, head, &asked);
     });
     (address, count)
 }
@@ -189,18 +184,10 @@ fn hosts_are_resolved_that_requests_ask_for() {
 
 /// A backend that says a word and sends back what comes.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::spawn(move || {
-                let _ = stream.write_all(b"heard ");
-                let _ = std::io::copy(&mut stream.try_clone().unwrap(), &mut stream);
-            });
-        }
-    });
-    address
+    listen(|mut stream| {
+        let _ = stream.write_all(b"heard ");
+        let _ = std::io::copy(&mut stream.try_clone().unwrap(), &mut stream);
+    })
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! The PROXY protocol: what is believed of a header, and what backends are told in one.
 
-use crate::bench::{Bench, Socket, cluster, data_planes, endpoint};
+use crate::bench::{Bench, Socket, cluster, data_planes, endpoint, listen};
 use e2e::http;
 use serde_json::{Value, json};
 use std::{
     io::{BufReader, ErrorKind, Read, Write},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::mpsc,
-    thread,
 };
 
 const FILTER: &str = "type.googleapis.com/envoy.extensions.filters.listener.proxy_protocol.v3.ProxyProtocol";
@@ -226,16 +225,8 @@ fn a_header_that_does_not_end_is_waited_for_no_longer_than_allowed() {
 
 /// A backend that answers requests and reports the bytes that each connection begins with, up to the first request's end.
 fn recorder() -> (SocketAddr, mpsc::Receiver<Vec<u8>>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
     let (report, seen) = mpsc::channel();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let report = report.clone();
-            thread::spawn(move || record(stream.unwrap(), &report));
-        }
-    });
-    (address, seen)
+    (listen(move |stream| record(stream, &report)), seen)
 }
 
 fn record(mut stream: TcpStream, report: &mpsc::Sender<Vec<u8>>) {

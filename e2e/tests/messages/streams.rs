@@ -2,7 +2,7 @@
 
 use crate::{
     access_logs::{lines, log, without_numbers},
-    bench::{Bench, cluster, data_planes, endpoint},
+    bench::{Bench, cluster, data_planes, endpoint, listen},
 };
 use e2e::{process::wait_for, stack::PATIENCE, tls::Authority};
 use serde_json::{Map, Value, json};
@@ -107,20 +107,12 @@ const LOGS: [&str; 9] = [
 
 /// A backend that answers with what it is told, in capitals, to the end.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            thread::spawn(move || {
-                let mut buffer = [0; 1024];
-                while let Ok(n @ 1..) = stream.read(&mut buffer) {
-                    let _ = stream.write_all(&buffer[..n].to_ascii_uppercase());
-                }
-            });
+    listen(|mut stream| {
+        let mut buffer = [0; 1024];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            let _ = stream.write_all(&buffer[..n].to_ascii_uppercase());
         }
-    });
-    address
+    })
 }
 
 fn datagrams() -> SocketAddr {

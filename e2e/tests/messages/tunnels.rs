@@ -1,6 +1,6 @@
 //! Upgraded connections: what ends them, and what is written down of them, on both data planes.
 
-use crate::bench::{Bench, cluster, data_planes, endpoint};
+use crate::bench::{Bench, cluster, data_planes, endpoint, listen};
 use e2e::{
     process::wait_for,
     stack::{DataPlane, PATIENCE},
@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     path::Path,
-    thread,
 };
 
 const FILE: &str = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog";
@@ -33,14 +32,10 @@ const ENDS: [(&str, [&str; 2]); 4] = [
 
 /// A backend that switches protocols, sends four bytes back, and leaves where the path says so.
 fn backend() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            thread::spawn(move || serve(&stream.unwrap()));
-        }
-    });
-    address
+    listen(|stream| {
+        // It ends where the connection does.
+        let _ = serve(&stream);
+    })
 }
 
 fn serve(stream: &TcpStream) -> Option<()> {

@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 
 use crate::clock::{Kind, Timer};
+use crate::config::cluster::ClusterEntry;
 use crate::config::route::RetryPolicy;
 use crate::config::table::without_port;
 use crate::config::{ClusterId, Snapshot};
@@ -24,7 +25,7 @@ use crate::message::head::Head;
 use crate::message::incoming::Incoming;
 use crate::message::outgoing::{Extras, Outgoing};
 use crate::message::whole::Whole;
-use crate::upstream::balance::Choice;
+use crate::upstream::balance::{Choice, Retrying};
 use crate::upstream::connect::Speak;
 use crate::upstream::limits::below;
 use crate::upstream::{Apart, Lease, RequestGuard, Upstreams, retry};
@@ -86,20 +87,13 @@ async fn persist(
             Ok(told) => retry::wants_response(policy, told.status, &told.fields),
             Err(fault) => retry::wants_fault(policy, *fault),
         };
-        let balancers = &upstreams.balancers;
         let retrying = snapshot
             .cluster(question.cluster)
             .filter(|_| is_wanted && attempt <= policy.max_retries)
-            .and_then(|entry| Some((entry, balancers.begin_retry(entry, upstreams.worker.shared.workers)?)));
-        let Some((entry, _retrying)) = retrying else {
+            .and_then(|entry| begin_again(upstreams, entry));
+        let Some(_retrying) = retrying else {
             return outcome;
         };
-        entry
-            .cluster
-            .stats
-            .cells(upstreams.worker.index)
-            .upstream_rq_retry
-            .inc();
         let mut pause = pin!(tokio::time::sleep(retry::pause(
             policy,
             attempt,
@@ -112,6 +106,14 @@ async fn persist(
         paused.await?;
         attempt += 1;
     }
+}
+
+/// A place among the retries of a cluster, which is counted; `None` when there is none left.
+pub(super) fn begin_again<'a>(upstreams: &'a Upstreams, entry: &ClusterEntry) -> Option<Retrying<'a>> {
+    let worker = &upstreams.worker;
+    let retrying = upstreams.balancers.begin_retry(entry, worker.shared.workers)?;
+    entry.cluster.stats.cells(worker.index).upstream_rq_retry.inc();
+    Some(retrying)
 }
 
 /// Ready when the time of the question or of an attempt is over.

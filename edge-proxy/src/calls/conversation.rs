@@ -21,7 +21,7 @@ use http_body::Frame;
 use prost::Message;
 use smallvec::SmallVec;
 
-use crate::calls::ask::{expired, reach};
+use crate::calls::ask::{begin_again, expired, reach};
 use crate::clock::{Kind, Timer};
 use crate::config::ClusterId;
 use crate::config::route::RetryPolicy;
@@ -162,8 +162,7 @@ impl Line {
 
     /// All is to be said again; false when that can't be.
     fn rewind(&self) -> bool {
-        let Some(pieces) = self.said.borrow_mut().replace(Vec::new()) else {
-            self.said.borrow_mut().take();
+        let Some(pieces) = self.said.borrow_mut().as_mut().map(std::mem::take) else {
             return false;
         };
         let mut outbox = self.outbox.borrow_mut();
@@ -352,18 +351,12 @@ async fn persist(upstreams: &Rc<Upstreams>, call: &Call, line: &Rc<Line>) -> End
         let Some(entry) = snapshot.cluster(call.cluster) else {
             return outcome.ending;
         };
-        let Some(_retrying) = upstreams.balancers.begin_retry(entry, upstreams.worker.shared.workers) else {
-            return outcome.ending;
-        };
         if !line.rewind() {
             return outcome.ending;
         }
-        entry
-            .cluster
-            .stats
-            .cells(upstreams.worker.index)
-            .upstream_rq_retry
-            .inc();
+        let Some(_retrying) = begin_again(upstreams, entry) else {
+            return outcome.ending;
+        };
         tokio::time::sleep(retry::pause(policy, attempt, &upstreams.worker.random)).await;
         attempt += 1;
     }

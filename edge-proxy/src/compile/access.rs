@@ -12,12 +12,14 @@ use envoy_types::pb::envoy::r#type::matcher::v3::path_matcher::Rule as PathRule;
 use envoy_types::pb::envoy::r#type::matcher::v3::{
     DoubleMatcher, MetadataMatcher, OrMatcher, PathMatcher, ValueMatcher, double_matcher, list_matcher, value_matcher,
 };
+use envoy_types::pb::envoy::r#type::metadata::v3::MetadataKey;
+use envoy_types::pb::envoy::r#type::metadata::v3::metadata_key::path_segment::Segment as KeySegment;
 
 use crate::compile::expression::{self, Site};
 use crate::compile::field::{At, Rejection, fields};
 use crate::compile::header::{header_condition, string_condition};
 use crate::compile::http::address_ranges;
-use crate::config::access::{AccessPolicy, AccessRules, Condition, Effect, MetadataCondition, ValueTest};
+use crate::config::access::{AccessPolicy, AccessRules, Condition, Effect, MetadataCondition, MetadataPath, ValueTest};
 use crate::config::listener::AddressRange;
 use crate::expression::{Attribute, FieldName, Message};
 
@@ -232,6 +234,19 @@ fn sourced(at: &At<'_>, message: &SourcedMetadata) -> Result<Condition, Rejectio
 
 fn metadata(at: &At<'_>, message: &MetadataMatcher) -> Result<Condition, Rejection> {
     metadata_condition(at, message).map(|condition| Condition::Metadata(Box::new(condition)))
+}
+
+/// Compiles where something is that filters have found out.
+pub(super) fn metadata_path(at: &At<'_>, key: &MetadataKey) -> Result<MetadataPath, Rejection> {
+    let list = at.field("path");
+    let steps = key.path.iter().enumerate().map(|(index, step)| match &step.segment {
+        Some(KeySegment::Key(key)) => Ok(key.as_str().into()),
+        _ => Err(list.index(index).error("a key is required")),
+    });
+    Ok(MetadataPath {
+        filter: key.key.as_str().into(),
+        path: steps.collect::<Result<_, _>>()?,
+    })
 }
 
 /// Compiles a condition on what filters have found out.

@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
     Backend, Config, Proxy, Reply, Speaks, catch_all, cluster, entry, forward, get, http2, listener, manager, run,
-    simple, snapshot, snapshot_with, table,
+    simple, snapshot, snapshot_with, table, tunnelled,
 };
 
 fn get_http2(uri: &str) -> Request<Full<Bytes>> {
@@ -507,12 +507,7 @@ fn websockets_are_tunnelled() {
         assert_eq!(response.status(), 101);
         assert_eq!(response.headers()["sec-websocket-accept"], "yes");
         assert_eq!(response.headers()["upgrade"], "websocket");
-        let mut tunnel = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
-        tunnel.write_all(b"hello").await.unwrap();
-        tunnel.shutdown().await.unwrap();
-        let mut read = String::new();
-        tunnel.read_to_string(&mut read).await.unwrap();
-        assert_eq!(read, "early hello");
+        assert_eq!(tunnelled(response, b"hello").await, "early hello");
     });
 }
 
@@ -529,12 +524,7 @@ fn websockets_over_http2_are_tunnelled_by_extended_connect() {
             .insert(hyper::ext::Protocol::from_static("websocket"));
         let response = client.send_request(request).await.unwrap();
         assert_eq!(response.status(), 200);
-        let mut tunnel = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
-        tunnel.write_all(b"hello").await.unwrap();
-        tunnel.shutdown().await.unwrap();
-        let mut read = String::new();
-        tunnel.read_to_string(&mut read).await.unwrap();
-        assert_eq!(read, "early hello");
+        assert_eq!(tunnelled(response, b"hello").await, "early hello");
     });
 }
 

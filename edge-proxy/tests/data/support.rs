@@ -21,7 +21,7 @@ mod config;
 pub(crate) mod frames;
 
 pub(crate) use backend::{Backend, Speaks};
-pub(crate) use client::{Http1, Reply, get, http2};
+pub(crate) use client::{Http1, Reply, get, http2, tunnelled};
 pub(crate) use config::{
     Config, catch_all, chain, cluster, entry, forward, listener, manager, manager_of, route, says, simple, snapshot,
     snapshot_with, table, with_forward, with_routes,

@@ -7,12 +7,11 @@ use edge_proxy::config::listener::Upgrade;
 use edge_proxy::config::route::{Action, PathCondition};
 use http::Request;
 use http_body_util::Full;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{
-    Backend, Config, Proxy, catch_all, cluster, entry, forward, http2, nobody, route, run, snapshot, table,
+    Backend, Config, Proxy, catch_all, cluster, entry, forward, http2, nobody, route, run, snapshot, table, tunnelled,
 };
 
 /// A backend that sends everything back, with a word before it.
@@ -83,12 +82,7 @@ fn a_tunnel_in_http2_is_a_stream() {
             .unwrap();
         let response = client.send_request(request).await.unwrap();
         assert_eq!(response.status(), 200);
-        let mut tunnel = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
-        tunnel.write_all(b"hello").await.unwrap();
-        tunnel.shutdown().await.unwrap();
-        let mut read = String::new();
-        tunnel.read_to_string(&mut read).await.unwrap();
-        assert_eq!(read, "heard hello");
+        assert_eq!(tunnelled(response, b"hello").await, "heard hello");
     });
 }
 

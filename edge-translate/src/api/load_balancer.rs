@@ -118,7 +118,7 @@ pub struct BackendUtilization {
     /// How much errors count.
     #[serde(default, skip_serializing_if = "is_default")]
     pub error_utilization_penalty_percent: Option<u32>,
-    /// Metrics to fall back to.
+    /// Metrics that tell the load; where a report has none of them, its utilization does.
     #[serde(default, skip_serializing_if = "is_default")]
     pub metric_names_for_computing_utilization: Box<[Text]>,
     /// Leaves report headers in responses.

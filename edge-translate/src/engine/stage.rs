@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const AT_A_TIME: usize = 1 << 14;
 
 /// What a unit gave, and what it said if it broke down.
-type Told = (Ran<Key, Value>, Option<Box<str>>);
+type Told = (Ran<Key, Value>, Option<String>);
 
 impl Translator {
     /// Runs what is due of a stage.
@@ -78,7 +78,7 @@ impl Translator {
                 Ok(Some(value)) => Given::Value(value),
                 Ok(None) if exists() => Given::Nothing,
                 Err(panic) if exists() => {
-                    fault = Some(faults::message(&*panic).into());
+                    fault = Some(faults::message(&*panic));
                     Given::Broken
                 }
                 Ok(None) | Err(_) => Given::Gone,
@@ -90,7 +90,7 @@ impl Translator {
     fn take_in(&mut self, id: NodeId, key: Key, (ran, fault): Told) {
         self.runs.count(key);
         let outcome = self.memo.take_in(id, ran);
-        self.keep_faults(key, fault.map(String::from));
+        self.keep_faults(key, fault);
         if let Outcome::Changed(was) = outcome {
             self.memo.touch_id(id);
             let now = self.memo.value(id).cloned();

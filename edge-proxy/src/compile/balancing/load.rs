@@ -7,13 +7,11 @@ use envoy_types::pb::envoy::extensions::load_balancing_policies::client_side_wei
 use envoy_types::pb::envoy::extensions::load_balancing_policies::override_host::v3::OverrideHost;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::override_host::v3::override_host::OverrideHostSource;
 use envoy_types::pb::envoy::extensions::load_balancing_policies::wrr_locality::v3::WrrLocality;
-use envoy_types::pb::envoy::r#type::metadata::v3::MetadataKey;
-use envoy_types::pb::envoy::r#type::metadata::v3::metadata_key::path_segment::Segment;
 
+use crate::compile::access::metadata_path;
 use crate::compile::balancing::{Chosen, extension_balancing, localities, slow_start};
 use crate::compile::field::{At, Rejection, duration_or, fields, truth};
 use crate::compile::template::header_name;
-use crate::config::access::MetadataPath;
 use crate::config::cluster::LbPolicy;
 use crate::config::load::{HostSource, LoadWeights, Metric};
 
@@ -115,21 +113,9 @@ fn inner(at: &At<'_>, message: Option<&LoadBalancingPolicy>) -> Result<Chosen, R
 fn source(at: &At<'_>, message: &OverrideHostSource) -> Result<HostSource, Rejection> {
     fields!(at, message => OverrideHostSource { header, metadata; ignore; refuse });
     match (header.as_str(), metadata) {
-        ("", Some(key)) => Ok(HostSource::Metadata(path(&at.field("metadata"), key)?)),
+        ("", Some(key)) => Ok(HostSource::Metadata(metadata_path(&at.field("metadata"), key)?)),
         ("", None) => Err(at.error("header or metadata is required")),
         (header, None) => Ok(HostSource::Header(header_name(&at.field("header"), header)?)),
         (_, Some(_)) => Err(at.error("header excludes metadata")),
     }
-}
-
-fn path(at: &At<'_>, key: &MetadataKey) -> Result<MetadataPath, Rejection> {
-    let list = at.field("path");
-    let steps = key.path.iter().enumerate().map(|(index, step)| match &step.segment {
-        Some(Segment::Key(key)) => Ok(key.as_str().into()),
-        _ => Err(list.index(index).error("a key is required")),
-    });
-    Ok(MetadataPath {
-        filter: key.key.as_str().into(),
-        path: steps.collect::<Result<_, _>>()?,
-    })
 }

@@ -10,13 +10,13 @@ use envoy_types::pb::envoy::config::route::v3::rate_limit::Override;
 use envoy_types::pb::envoy::config::route::v3::rate_limit::r#override::OverrideSpecifier;
 use envoy_types::pb::envoy::extensions::filters::http::ratelimit::v3::rate_limit::XRateLimitHeadersRfcVersion;
 use envoy_types::pb::envoy::extensions::filters::http::ratelimit::v3::{RateLimit, RateLimitPerRoute};
-use envoy_types::pb::envoy::r#type::metadata::v3::metadata_key::path_segment::Segment;
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::protobuf::Any;
 use http::{HeaderValue, StatusCode};
 
 use super::rate_limit_words::description;
 use crate::compile::Context;
+use crate::compile::access::metadata_path;
 use crate::compile::field::{At, Rejection, deadline, fields, unpack};
 use crate::config::ClusterId;
 use crate::config::access::MetadataPath;
@@ -116,18 +116,10 @@ fn limit(at: &At<'_>, message: &Override) -> Result<MetadataPath, Rejection> {
     };
     let at = at.field("dynamic_metadata");
     let at = at.field("metadata_key");
-    let Some(key) = &metadata.metadata_key else {
-        return Err(at.error("is required"));
-    };
-    let list = at.field("path");
-    let steps = key.path.iter().enumerate().map(|(index, step)| match &step.segment {
-        Some(Segment::Key(key)) => Ok(key.as_str().into()),
-        _ => Err(list.index(index).error("a key is required")),
-    });
-    Ok(MetadataPath {
-        filter: key.key.as_str().into(),
-        path: steps.collect::<Result<_, _>>()?,
-    })
+    match &metadata.metadata_key {
+        Some(key) => metadata_path(&at, key),
+        None => Err(at.error("is required")),
+    }
 }
 
 fn service(

@@ -7,6 +7,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// A response with its whole body.
@@ -80,4 +81,14 @@ where
         .unwrap();
     tokio::spawn(connection);
     sender
+}
+
+/// Says something in the tunnel behind a response, to the end, and hears all that comes back.
+pub(crate) async fn tunnelled(response: Response<Incoming>, said: &[u8]) -> String {
+    let mut tunnel = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+    tunnel.write_all(said).await.unwrap();
+    tunnel.shutdown().await.unwrap();
+    let mut heard = String::new();
+    tunnel.read_to_string(&mut heard).await.unwrap();
+    heard
 }
