@@ -351,7 +351,7 @@ async fn open(
     };
     match choose(worker, listener, stream).await? {
         Ok(chosen) => Ok(Some((chosen, ends))),
-        Err(Unmatched { server_name }) => {
+        Err(Unmatched { server_name, stream }) => {
             listener.stats.cells(worker.index).no_filter_chain_match.inc();
             if let Some(logs) = &listener.unmatched_logs {
                 let about = About {
@@ -369,6 +369,7 @@ async fn open(
                     record.details = "filter_chain_not_found".into();
                 });
             }
+            drop(stream);
             Ok(None)
         }
     }
@@ -377,6 +378,8 @@ async fn open(
 /// No chain is for a connection.
 struct Unmatched {
     server_name: Option<Arc<str>>,
+    /// Open until this is counted and written down: a client that saw the end finds it told.
+    stream: TcpStream,
 }
 
 /// A connection whose chain is known.
@@ -414,7 +417,10 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         let takes_cleartext =
             |chain: &&Arc<FilterChain>| chain.tls.is_none() && !matches!(chain.network, Network::Passthrough(_));
         let Some(chain) = default.filter(takes_cleartext) else {
-            return Ok(Err(Unmatched { server_name: None }));
+            return Ok(Err(Unmatched {
+                server_name: None,
+                stream,
+            }));
         };
         let chain = Arc::clone(chain);
         return Ok(Ok(Chosen {
@@ -431,7 +437,8 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
         .server_name()
         .map(|name| Arc::from(name.to_ascii_lowercase()));
     let Some(chain) = listener.chain_for(server_name.as_deref()).cloned() else {
-        return Ok(Err(Unmatched { server_name }));
+        let stream = start.io.into_stream();
+        return Ok(Err(Unmatched { server_name, stream }));
     };
     let (transport, hello) = match (&chain.tls, &chain.network) {
         (Some(tls), _) => {
@@ -446,7 +453,8 @@ async fn choose(worker: &Local, listener: &Arc<Listener>, stream: TcpStream) -> 
             (Transport::Tcp(stream), seen)
         }
         (None, Network::Http(_)) => {
-            return Ok(Err(Unmatched { server_name }));
+            let stream = start.io.into_stream();
+            return Ok(Err(Unmatched { server_name, stream }));
         }
     };
     Ok(Ok(Chosen {
