@@ -9,6 +9,7 @@
 
 mod call;
 pub(crate) mod client;
+mod digits;
 mod expression;
 mod filter;
 mod otlp;

@@ -46,25 +46,32 @@ impl Random {
 
     /// A UUID of version 4 (RFC 9562 §5.4) in its text form.
     pub(crate) fn uuid(&self) -> HeaderValue {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
+        /// Where the digits of each byte stand between the dashes.
+        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
         let mut bytes = [0u8; 16];
         bytes[..8].copy_from_slice(&self.next().to_be_bytes());
         bytes[8..].copy_from_slice(&self.next().to_be_bytes());
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         let mut text = [b'-'; 36];
-        let mut at = 0;
-        for (i, byte) in bytes.iter().enumerate() {
-            if matches!(i, 4 | 6 | 8 | 10) {
-                at += 1;
-            }
-            text[at] = HEX[usize::from(byte >> 4)];
-            text[at + 1] = HEX[usize::from(byte & 15)];
-            at += 2;
+        for (place, byte) in PLACES.into_iter().zip(bytes) {
+            text[place..place + 2].copy_from_slice(&HEX[usize::from(byte)]);
         }
         HeaderValue::from_bytes(&text).unwrap_or_else(|_| HeaderValue::from_static("0"))
     }
 }
+
+/// The two digits of every byte.
+const HEX: [[u8; 2]; 256] = {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut table = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = [DIGITS[byte >> 4], DIGITS[byte & 15]];
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

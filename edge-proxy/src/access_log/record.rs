@@ -10,7 +10,6 @@ use std::time::{Instant, SystemTime};
 use http::header::HeaderName;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version};
-use smallvec::SmallVec;
 
 use crate::config::access::Metadata;
 use crate::config::access_log::{AccessLogs, Flags, Wanted};
@@ -21,7 +20,7 @@ use crate::message::head::Head;
 use crate::upstream::Lease;
 
 /// Values of the fields that logs want, by their places.
-pub(crate) type Values = SmallVec<[Option<HeaderValue>; 8]>;
+pub(crate) type Values = Vec<Option<HeaderValue>>;
 
 /// What is known of an exchange.
 #[derive(Debug)]

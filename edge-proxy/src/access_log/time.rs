@@ -1,8 +1,8 @@
 //! Times of the calendar, in UTC.
 
-use std::io::Write as _;
 use std::time::SystemTime;
 
+use crate::access_log::digits::{number, padded};
 use crate::calendar::Date;
 use crate::config::access_log::TimePart;
 
@@ -18,28 +18,31 @@ pub(super) fn write(out: &mut Vec<u8>, parts: &[TimePart], time: SystemTime) -> 
     let (days, rest) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let date = Date::of(days);
     for part in parts {
-        let written = match part {
-            TimePart::Text(text) => out.write_all(text.as_bytes()),
-            TimePart::Year => write!(out, "{:04}", date.year),
-            TimePart::Month => write!(out, "{:02}", date.month),
-            TimePart::MonthName => out.write_all(MONTHS[(date.month as usize - 1) % 12].as_bytes()),
-            TimePart::Day => write!(out, "{:02}", date.day),
-            TimePart::DaySpaced => write!(out, "{:2}", date.day),
-            TimePart::DayOfYear => write!(out, "{:03}", date.day_of_year),
-            TimePart::Weekday => out.write_all(WEEKDAYS[days as usize % 7].as_bytes()),
-            TimePart::Hour => write!(out, "{:02}", rest / 3600),
-            TimePart::Minute => write!(out, "{:02}", rest / 60 % 60),
-            TimePart::Second => write!(out, "{:02}", rest % 60),
-            TimePart::Epoch => write!(out, "{}", since.as_secs()),
+        match part {
+            TimePart::Text(text) => out.extend_from_slice(text.as_bytes()),
+            TimePart::Year => padded(out, date.year.unsigned_abs(), 4, b'0'),
+            TimePart::Month => two(out, date.month.unsigned_abs()),
+            TimePart::MonthName => out.extend_from_slice(MONTHS[(date.month as usize - 1) % 12].as_bytes()),
+            TimePart::Day => two(out, date.day.unsigned_abs()),
+            TimePart::DaySpaced => padded(out, date.day.unsigned_abs(), 2, b' '),
+            TimePart::DayOfYear => padded(out, date.day_of_year.unsigned_abs(), 3, b'0'),
+            TimePart::Weekday => out.extend_from_slice(WEEKDAYS[days as usize % 7].as_bytes()),
+            TimePart::Hour => two(out, rest / 3600),
+            TimePart::Minute => two(out, rest / 60 % 60),
+            TimePart::Second => two(out, rest % 60),
+            TimePart::Epoch => number(out, since.as_secs()),
             TimePart::Fraction(digits) => {
                 let fraction = since.subsec_nanos() / 10u32.pow(9 - (*digits).min(9));
-                write!(out, "{fraction:0width$}", width = *digits as usize)
+                padded(out, fraction.into(), *digits as usize, b'0');
             }
-        };
-        // Writing to memory can't fail.
-        written.ok()?;
+        }
     }
     Some(())
+}
+
+/// Writes a number below a hundred with both its digits.
+fn two(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
 }
 
 #[cfg(test)]

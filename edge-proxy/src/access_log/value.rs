@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use http::{HeaderValue, Version};
 
-use crate::access_log::{Client, Record, Spoken, call, expression, time};
+use crate::access_log::{Client, Record, Spoken, call, digits, expression, time};
 use crate::config::access_log::{AddressOf, AddressPart, FieldOf, Moment, Named, OfSession, Operator, Query};
 use crate::config::endpoint::HostAddress;
 use crate::connection::peer::{Agreed, PeerCertificate};
@@ -86,14 +86,14 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
         Operator::EmitTime(parts) => time::write(out, parts, std::time::SystemTime::now()),
         Operator::Duration(from, to, per_second) => entry
             .between(*from, *to, *per_second)
-            .and_then(|number| show(out, number)),
+            .and_then(|number| count(out, number)),
         Operator::Protocol => entry.protocol().and_then(|protocol| put(out, protocol)),
-        Operator::ResponseCode => show(out, entry.status),
+        Operator::ResponseCode => count(out, entry.status),
         Operator::ResponseCodeDetails => put_if(out, &record.details),
         Operator::ResponseFlags => put_names(out, record.flags.names().map(|(short, _)| short)),
         Operator::ResponseFlagsLong => put_names(out, record.flags.names().map(|(_, long)| long)),
-        Operator::BytesReceived => show(out, record.received),
-        Operator::BytesSent => show(out, record.sent),
+        Operator::BytesReceived => count(out, record.received),
+        Operator::BytesSent => count(out, record.sent),
         Operator::RouteName => record.route.as_deref().and_then(|name| put_if(out, name)),
         Operator::UpstreamCluster => upstream.cluster.as_ref().and_then(|cluster| put_if(out, &cluster.name)),
         Operator::UpstreamHostName => upstream.host.as_ref().and_then(|host| {
@@ -104,7 +104,7 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
             }
         }),
         Operator::UpstreamProtocol => upstream.protocol.and_then(|protocol| put(out, protocol)),
-        Operator::UpstreamAttempts => show(out, upstream.attempts),
+        Operator::UpstreamAttempts => count(out, upstream.attempts),
         Operator::UpstreamFailure => put_words(out, record.failure),
         Operator::Address(of, part) => address(out, entry, *of, *part),
         Operator::ServerName => client.server_name.and_then(|name| put_if(out, name)),
@@ -114,11 +114,11 @@ pub(super) fn write(operator: &Operator, entry: &Entry<'_>, out: &mut Vec<u8>) -
         Operator::Hostname => put(out, crate::local::hostname()),
         Operator::Session(part) => record.session.as_ref().and_then(|session| match part {
             OfSession::Cluster => session.cluster.as_ref().and_then(|cluster| put_if(out, &cluster.name)),
-            OfSession::BytesReceived => show(out, record.received),
-            OfSession::BytesSent => show(out, record.sent),
-            OfSession::DatagramsReceived => show(out, session.datagrams_received),
-            OfSession::DatagramsSent => show(out, session.datagrams_sent),
-            OfSession::ErrorsSent => show(out, session.errors_sent),
+            OfSession::BytesReceived => count(out, record.received),
+            OfSession::BytesSent => count(out, record.sent),
+            OfSession::DatagramsReceived => count(out, session.datagrams_received),
+            OfSession::DatagramsSent => count(out, session.datagrams_sent),
+            OfSession::ErrorsSent => count(out, session.errors_sent),
         }),
         Operator::Expression(written) => expression::put(out, &written.expression, entry),
         other => more(other, entry, out),
@@ -266,6 +266,11 @@ fn put_value(out: &mut Vec<u8>, value: &serde_json::Value, most: Option<usize>) 
     Some(())
 }
 
+fn count(out: &mut Vec<u8>, number: impl itoa::Integer) -> Option<()> {
+    digits::number(out, number);
+    Some(())
+}
+
 /// Writing to memory can't fail.
 pub(super) fn show(out: &mut Vec<u8>, value: impl Display) -> Option<()> {
     write!(out, "{value}").ok()
@@ -323,16 +328,16 @@ fn address(out: &mut Vec<u8>, entry: &Entry<'_>, of: AddressOf, part: AddressPar
     }
     let socket = entry.socket(of)?;
     match part {
-        AddressPart::Whole => show(out, socket),
-        AddressPart::WithoutPort => show(out, socket.ip()),
-        AddressPart::Port => show(out, socket.port()),
+        AddressPart::Whole => digits::socket(out, socket),
+        AddressPart::WithoutPort => digits::ip(out, socket.ip()),
+        AddressPart::Port => digits::number(out, socket.port()),
     }
+    Some(())
 }
 
 /// Writes text as the inside of a JSON string.
 pub(super) fn escape(out: &mut Vec<u8>, from: usize) {
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if out[from..].iter().all(is_plain) {
+    if is_plain(&out[from..]) {
         return;
     }
     let raw = out.split_off(from);
@@ -351,4 +356,43 @@ pub(super) fn escape(out: &mut Vec<u8>, from: usize) {
         }
     }
     out.extend_from_slice(text.as_bytes());
+}
+
+/// Whether a text stands in a JSON string as it is: printable ASCII without quotes and backslashes. Looked at eight bytes
+/// at a time, for nearly every text is.
+fn is_plain(text: &[u8]) -> bool {
+    let (words, rest) = text.as_chunks::<8>();
+    let mut last = [b' '; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    words.iter().all(|word| is_plain_word(*word)) && is_plain_word(last)
+}
+
+fn is_plain_word(bytes: [u8; 8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let word = u64::from_ne_bytes(bytes);
+    // A borrow reaches a byte from a lower one only where that was found already.
+    let has_below = |word: u64, least: u64| word.wrapping_sub(ONES * least) & !word & HIGH;
+    let has = |byte: u8| has_below(word ^ (ONES * u64::from(byte)), 1);
+    (word & HIGH) | has_below(word, 0x20) | has(b'"') | has(b'\\') | has(0x7f) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_judged_in_every_place() {
+        for byte in 0..=u8::MAX {
+            let expected = matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+            for (length, place) in (1..20).flat_map(|length| (0..length).map(move |place| (length, place))) {
+                let mut text = vec![b'~'; length];
+                text[place] = byte;
+                assert_eq!(is_plain(&text), expected, "{byte} at {place} of {length}");
+                let mut text = vec![b' '; length];
+                text[place] = byte;
+                assert_eq!(is_plain(&text), expected, "{byte} at {place} of {length}");
+            }
+        }
+    }
 }

@@ -302,7 +302,7 @@ impl Exchange {
         }
     }
 
-    fn tell(&self, mut record: Record, outcome: Outcome) {
+    fn tell(&self, record: &mut Record, outcome: Outcome) {
         // Whatever breaks off without another reason does so because the client has gone.
         if outcome == Outcome::Unfinished && record.flags.is_empty() {
             record.fault(Fault::DownstreamReset);
@@ -314,9 +314,9 @@ impl Exchange {
         record.times.over = self.connection.worker.clock.now();
         let (connection, manager) = (&self.connection, self.connection.manager());
         let client = access_log::Client::of(connection, &manager);
-        access_log::write(&connection.worker, client, &record);
+        access_log::write(&connection.worker, client, record);
         if let Some(trace) = self.trace().filter(|trace| trace.is_sampled()) {
-            trace.report(&connection.worker, client, &record);
+            trace.report(&connection.worker, client, record);
         }
     }
 
@@ -337,7 +337,7 @@ impl Drop for Exchange {
             tracing::debug!(peer = %self.connection.peer, sent = self.sent.get(), ?outcome, "exchange ended early");
         }
         if let Some(record) = self.record.take() {
-            self.tell(record.into_inner(), outcome);
+            self.tell(&mut record.borrow_mut(), outcome);
         }
         let cells = self.connection.cells();
         cells.downstream_rq_active.dec();

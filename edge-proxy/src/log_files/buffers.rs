@@ -14,7 +14,7 @@ use crate::log_files::writer::{Batch, LogWriter};
 use crate::stats::ServerCells;
 
 /// A buffer of that size is handed over at once.
-const FULL: usize = 32 * 1024;
+const FULL: usize = 64 * 1024;
 /// How long a line waits for others.
 const PATIENCE: Duration = Duration::from_millis(100);
 

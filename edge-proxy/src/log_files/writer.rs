@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::config::access_log::LogFile;
 
 /// So many batches may wait for the thread; what comes when they do is dropped.
-const QUEUE: usize = 64;
+const QUEUE: usize = 32;
 /// How long the end of the process waits for what is not written yet.
 const FAREWELL: Duration = Duration::from_secs(2);
 
