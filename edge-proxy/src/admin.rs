@@ -197,8 +197,8 @@ async fn handle(admin: &Admin, method: &Method, path: &str, query: &str) -> Answ
             Answer::text("OK\n")
         }
         "/server_info" => text::server_info(admin, state(admin)),
-        "/stats" => stats::stats(&admin.control, query),
-        "/stats/prometheus" => stats::prometheus(&admin.control, query),
+        "/stats" => stats::stats(admin, query),
+        "/stats/prometheus" => stats::prometheus(admin, query),
         "/stats/recentlookups" => Answer::text("   Count Lookup\n\ntotal: 0\n"),
         _ => {
             let mut answer = help();

@@ -3,15 +3,17 @@
 //! What: reads and checks the text and leaves the messages that the rest works with. Reading needs the descriptors of
 //! many types for a moment; they are decoded on a thread of their own and dropped with it, so that they cost nothing
 //! afterwards.
-//! Ignored on purpose: the layered runtime, statistics sinks and tags, watchdogs, tracing, deferred statistics; they
-//! change nothing that is served; sinks, and what would leave metrics out, are told with a warning. Of the overload manager only the limit of downstream connections is honoured; heap
-//! monitors have nothing to shrink here and are accepted with a warning.
+//! Ignored on purpose: the layered runtime, tags of statistics, watchdogs, tracing, deferred statistics; they change
+//! nothing that is served. Of the overload manager only the limit of downstream connections is honoured; heap monitors
+//! have nothing to shrink here and are accepted with a warning.
 //! Refused: what would change who is trusted or where configuration comes from, and is not implemented.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use edge_xds::json::Codec;
-use envoy_types::pb::envoy::config::bootstrap::v3::bootstrap::{DynamicResources, StaticResources};
+use envoy_types::pb::envoy::config::bootstrap::v3::bootstrap::{DynamicResources, StaticResources, StatsFlush};
 use envoy_types::pb::envoy::config::bootstrap::v3::{Bootstrap as ProtoBootstrap, ClusterManager};
 use envoy_types::pb::envoy::config::cluster::v3::Cluster;
 use envoy_types::pb::envoy::config::core::v3::address::Address;
@@ -21,6 +23,7 @@ use envoy_types::pb::envoy::config::core::v3::grpc_service::TargetSpecifier;
 use envoy_types::pb::envoy::config::core::v3::socket_address::PortSpecifier;
 use envoy_types::pb::envoy::config::core::v3::{ApiConfigSource, ConfigSource, Node};
 use envoy_types::pb::envoy::config::listener::v3::Listener;
+use envoy_types::pb::envoy::config::metrics::v3::StatsSink;
 use envoy_types::pb::envoy::config::overload::v3::OverloadManager;
 use envoy_types::pb::envoy::extensions::resource_monitors::downstream_connections::v3::DownstreamConnectionsConfig;
 use envoy_types::pb::envoy::extensions::transport_sockets::tls::v3::Secret;
@@ -28,7 +31,9 @@ use prost::Message;
 use serde_json::Value;
 
 use crate::compile::field::{At, Rejection, fields, is, unpack};
+use crate::compile::metrics;
 use crate::config::listener::PrefixedHeaders;
+use crate::config::metrics::Kept;
 
 #[cfg(test)]
 mod tests;
@@ -101,6 +106,12 @@ pub struct Bootstrap {
     pub prefixed: PrefixedHeaders,
     /// Most client connections over all workers.
     pub max_connections: Option<u64>,
+    /// Which metrics there are.
+    pub kept: Arc<Kept>,
+    /// Whom they are pushed to.
+    pub sinks: Vec<StatsSink>,
+    /// How often.
+    pub push_interval: Duration,
     /// What was accepted and has no effect, for the log.
     pub warnings: Vec<String>,
     /// The encoded message, for the admin interface.
@@ -229,28 +240,26 @@ fn check(encoded: Vec<u8>) -> Result<Bootstrap, BootstrapError> {
 fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Result<Bootstrap, Rejection> {
     fields!(at, &message => ProtoBootstrap {
         node, static_resources, dynamic_resources, admin, overload_manager, header_prefix, stats_sinks,
-        stats_config, cluster_manager;
-        ignore node_context_params, flags_path, deferred_stat_options,
-               stats_flush_interval, watchdog, watchdogs, tracing, layered_runtime, enable_dispatcher_stats,
+        stats_config, stats_flush_interval, stats_flush, cluster_manager;
+        ignore node_context_params, flags_path, deferred_stat_options, watchdog, watchdogs, tracing, layered_runtime, enable_dispatcher_stats,
                stats_server_version_override, typed_dns_resolver_config, fatal_actions, perf_tracing_file_path,
                application_log_config, grpc_async_client_manager_config, memory_allocator_manager, inline_headers,
-               enable_worker_cpu_affinity, stats_flush, stats_eviction, listener_manager, default_regex_engine,
+               enable_worker_cpu_affinity, stats_eviction, listener_manager, default_regex_engine,
                xds_config_tracker_extension;
         refuse hds_config, use_tcp_for_dns_lookups, dns_resolution_config, bootstrap_extensions, config_sources,
                default_config_source, default_socket_interface, certificate_provider_instances,
                xds_delegate_extension
     });
     let mut warnings = Vec::new();
-    if !stats_sinks.is_empty() {
-        warnings.push("stats_sinks are not sent to by this proxy; scrape /stats/prometheus".to_owned());
+    let mut sinks = stats_sinks.clone();
+    if matches!(stats_flush, Some(StatsFlush::StatsFlushOnAdmin(_))) && !sinks.is_empty() {
+        warnings.push("stats_sinks are not sent to: stats_flush_on_admin is not supported by this proxy".to_owned());
+        sinks.clear();
     }
-    if stats_config
-        .as_ref()
-        .is_some_and(|config| config.stats_matcher.is_some())
-    {
-        warnings
-            .push("stats_config.stats_matcher leaves nothing out in this proxy: it tells all its metrics".to_owned());
-    }
+    let kept = match stats_config {
+        None => Kept::All,
+        Some(config) => metrics::kept(&at.field("stats_config"), config)?,
+    };
     let statics = static_resources.clone().unwrap_or_else(StaticResources::default);
     let admin = match admin.as_ref().and_then(|admin| admin.address.as_ref()) {
         None => None,
@@ -278,6 +287,9 @@ fn check_message(at: &At<'_>, message: ProtoBootstrap, encoded: Vec<u8>) -> Resu
         local_cluster,
         prefixed: crate::compile::prefixed_headers(header_prefix)?,
         max_connections,
+        kept: Arc::new(kept),
+        sinks,
+        push_interval: metrics::interval(&at.field("stats_flush_interval"), stats_flush_interval.as_ref())?,
         warnings,
         encoded,
     })

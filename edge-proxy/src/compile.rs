@@ -5,7 +5,7 @@
 //! The law: every field of a message is named in its module, either used, or listed as *ignored* (it can't change
 //! who is served what, or how safely) or as *refused* (a value in it rejects the resource). The lists are patterns
 //! without `..`, so a field that a newer API adds is a compile error here, never a silent gap.
-//! What is ignored everywhere: statistics matchers, metadata, socket tuning that only affects
+//! What is ignored everywhere: statistics matchers of resources, metadata, socket tuning that only affects
 //! speed, and runtime keys (the default value next to them is used).
 //! Deliberately absent: anything about when a resource becomes active; that is [`crate::xds::assembly`]'s.
 
@@ -30,8 +30,10 @@ pub mod http;
 pub mod ids;
 pub mod listener;
 mod matcher;
+pub mod metrics;
 pub mod protocol;
 mod proxy_protocol;
+mod resource;
 pub mod retry;
 pub mod route;
 pub mod route_action;

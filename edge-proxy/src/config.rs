@@ -21,6 +21,7 @@ pub mod header;
 pub mod health;
 pub mod listener;
 pub mod load;
+pub mod metrics;
 pub mod protocol;
 pub mod request_id;
 pub mod route;

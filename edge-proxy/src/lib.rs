@@ -31,6 +31,7 @@ mod local;
 pub mod log_files;
 pub mod logging;
 mod message;
+pub mod metrics;
 mod outbox;
 pub mod proxy_protocol;
 mod random;

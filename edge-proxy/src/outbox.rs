@@ -130,6 +130,7 @@ pub(crate) fn counted<'a>(cells: &'a ServerCells, form: &Form) -> Counted<'a> {
         Form::HttpLogs { .. } | Form::StreamLogs { .. } => (&cells.service_logs_written, &cells.service_logs_dropped),
         Form::OtlpLogs { .. } => (&cells.otlp_logs_written, &cells.otlp_logs_dropped),
         Form::OtlpSpans { .. } => (&cells.otlp_spans_sent, &cells.otlp_spans_dropped),
+        Form::OtlpMetrics { .. } => (&cells.otlp_metrics_sent, &cells.otlp_metrics_dropped),
         Form::ZipkinSpans { .. } => (&cells.zipkin_spans_sent, &cells.zipkin_spans_dropped),
     };
     Counted { written, dropped }

@@ -20,12 +20,14 @@ use crate::admin::{self, Admin, Order};
 use crate::ads;
 use crate::bootstrap::{self, Bootstrap, Sources};
 use crate::cli::{Arguments, Mode};
-use crate::compile::{Context, endpoint::place, files::Disk};
+use crate::compile::{self, At, Context, endpoint::place, files::Disk};
 use crate::config::Snapshot;
+use crate::config::metrics::Sink;
 use crate::config::zones::LocalProxies;
 use crate::control::{Control, Publishers, binding};
 use crate::log_files::writer::LogWriter;
 use crate::logging::Levels;
+use crate::metrics::Pushing;
 use crate::shared::{Drain, RuntimeFlags, Shared};
 use crate::stats::{Merge, ServerStats, Value, WorkerIndex};
 use crate::xds::Kind;
@@ -100,6 +102,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
     let locality = bootstrap.node.locality.as_ref().map(place).unwrap_or_default();
     let local = bootstrap.local_cluster.as_deref();
     context.local = local.map(|cluster| Arc::new(LocalProxies::new(cluster, &locality)));
+    let sinks = metric_sinks(&mut context, &bootstrap);
     let control = Control::new(Assembly::new(context), shared.clone(), publishers);
     if arguments.mode == Mode::Validate {
         control.leave_sockets_alone();
@@ -126,6 +129,7 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
         tokio::task::spawn_local(admin::serve(listener, Rc::new(admin)));
     }
     let threads = start_workers(&shared)?;
+    let pushing = Pushing::begin(&shared, &bootstrap.kept, sinks, control.started_at);
     match &bootstrap.ads_cluster {
         // It settles by itself, once it has noted what it waits for.
         Some(cluster) => {
@@ -144,9 +148,25 @@ async fn start(arguments: Arguments, bootstrap: Rc<Bootstrap>, levels: Levels) -
             Err(_) => tracing::error!("a worker panicked"),
         }
     }
+    pushing.finish().await;
     shared.logs.finish();
     tracing::info!("ended");
     Ok(())
+}
+
+/// Whom metrics are pushed to. A sink that can't be told is left out: nothing that is served depends on it.
+fn metric_sinks(context: &mut Context, bootstrap: &Bootstrap) -> Vec<Sink> {
+    let at = At::root();
+    let list = at.field("stats_sinks");
+    let sinks = bootstrap.sinks.iter().enumerate().map(|(index, message)| {
+        let (at, interval) = (list.index(index), bootstrap.push_interval);
+        compile::metrics::sink(context, &at, message, interval, &bootstrap.clusters)
+    });
+    let told = sinks.filter_map(|sink| {
+        sink.inspect_err(|error| tracing::warn!(%error, "no metrics are pushed to a sink"))
+            .ok()
+    });
+    told.collect()
 }
 
 async fn bind_admin(address: std::net::SocketAddr) -> anyhow::Result<TcpListener> {

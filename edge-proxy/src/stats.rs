@@ -121,6 +121,8 @@ pub struct Scope<C> {
     pub label: Arc<str>,
     /// Made when their worker counts for the first time: most clusters of a large fleet are never used by a worker.
     slots: Box<[OnceLock<Box<Slot<C>>>]>,
+    /// Which of its names are told: a bit for each, in their order.
+    told: OnceLock<u128>,
 }
 
 /// Cells of one worker, alone on their cache lines.
@@ -136,6 +138,7 @@ impl<C: Default> Scope<C> {
             prefix: prefix.into(),
             label: label.into(),
             slots,
+            told: OnceLock::new(),
         }
     }
 
@@ -156,8 +159,32 @@ impl<C: Default> Scope<C> {
     }
 }
 
+impl<C> Scope<C>
+where
+    Self: Merge,
+{
+    /// Visits those of its merged values whose whole names are to be told. The first who asks decides that for all.
+    pub fn tell(&self, is_told: impl Fn(&str) -> bool, visit: &mut dyn FnMut(&'static str, Value)) {
+        let told = self.told.get_or_init(|| {
+            let names = Self::NAMES.iter().enumerate();
+            let told = names.filter(|(_, name)| is_told(&format!("{}{name}", self.prefix)));
+            told.fold(0, |told, (place, _)| told | 1 << place)
+        });
+        let mut place = 0;
+        self.merge(&mut |name, value| {
+            if told & 1 << place != 0 {
+                visit(name, value);
+            }
+            place += 1;
+        });
+    }
+}
+
 /// Visits the merged values of a scope under their names without prefix, in the order of declaration.
 pub trait Merge {
+    /// The names, of which there are at most 128.
+    const NAMES: &'static [&'static str];
+
     /// Calls `visit` once per name.
     fn merge(&self, visit: &mut dyn FnMut(&'static str, Value));
 }

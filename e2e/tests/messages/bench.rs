@@ -168,6 +168,17 @@ impl Bench {
         prefix: &str,
         settings: &[(&'static str, Value)],
     ) -> Self {
+        Self::with_bootstrap(clusters, plane, prefix, settings, &json!({}))
+    }
+
+    /// The same with further fields of the bootstrap.
+    pub(crate) fn with_bootstrap(
+        clusters: &[Value],
+        plane: &DataPlane,
+        prefix: &str,
+        settings: &[(&'static str, Value)],
+        more: &Value,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let ports = ports::free::<32>().unwrap();
         let address = |index: usize| SocketAddr::from((Ipv4Addr::LOCALHOST, ports[index]));
@@ -183,12 +194,16 @@ impl Bench {
             list.push(listener);
         }
         let admin = address(settings.len());
-        let bootstrap = json!({
+        let mut bootstrap = json!({
             "node": {"id": "bench", "cluster": "benches"},
             "admin": {"address": socket_address(admin)},
             "header_prefix": prefix,
             "static_resources": {"listeners": list, "clusters": clusters},
         });
+        bootstrap
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         let file = folder.path().join("bootstrap.json");
         fs::write(&file, bootstrap.to_string()).unwrap();
         let mut command = match plane {
@@ -270,7 +285,8 @@ impl Bench {
     }
 }
 
-fn listener(socket: &Socket) -> Value {
+/// A listener with a connection manager.
+pub(crate) fn listener(socket: &Socket) -> Value {
     let name = socket.name;
     let mut manager = json!({
         "@type": format!("{HTTP}.HttpConnectionManager"),

@@ -21,6 +21,7 @@ mod headers;
 mod hosts;
 mod lifetimes;
 mod methods;
+mod metrics;
 mod names;
 mod paths;
 mod proxied;

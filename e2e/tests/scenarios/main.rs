@@ -60,7 +60,7 @@ use protocols::{
 };
 use rejection::what_a_proxy_rejects_harms_nobody_and_heals_with_its_edit;
 use telemetry::{
-    access_logs_go_where_an_edge_proxy_says, services_are_told_what_an_edge_proxy_says,
+    access_logs_go_where_an_edge_proxy_says, collectors_are_told_of_metrics, services_are_told_what_an_edge_proxy_says,
     streams_are_logged_where_an_edge_proxy_says,
 };
 use traffic::{
@@ -90,6 +90,7 @@ e2e::with_each_data_plane! {
     access_logs_go_where_an_edge_proxy_says,
     streams_are_logged_where_an_edge_proxy_says,
     services_are_told_what_an_edge_proxy_says,
+    collectors_are_told_of_metrics,
     users_need_a_password,
     clients_need_a_key,
     rules_decide_who_may_do_what,

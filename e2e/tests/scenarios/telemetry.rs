@@ -123,6 +123,39 @@ pub(crate) fn services_are_told_what_an_edge_proxy_says(plane: &DataPlane) -> Re
     Ok(())
 }
 
+pub(crate) fn collectors_are_told_of_metrics(plane: &DataPlane) -> Result<()> {
+    let stack = Stack::start(plane)?;
+    let collector = Collector::start()?;
+    let port = collector.address.port();
+    // Of metrics of clusters this and no other one.
+    let metrics = "      matches: [{ type: Suffix, value: .upstream_rq_total }]\n      \
+                   sinks: [{ type: OpenTelemetry, openTelemetry: { resourceAttributes: { tenant: edge-tests }, headers: \
+                   [{ name: x-token, value: t }], backendRefs: [{ group: gateway.edge, kind: Backend, name: collector, \
+                   port: 4317 }] } }]\n";
+    let proxy = format!(
+        "---\napiVersion: gateway.edge/v1alpha1\nkind: EdgeProxy\nmetadata: {{ name: proxy, namespace: default }}\n\
+         spec:\n  telemetry:\n    metrics:\n{metrics}"
+    );
+    stack.put("proxy.yaml", &(proxy + &backend("collector", port)))?;
+    ask_for_the_proxy(&stack)?;
+    let path = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+    stack.look_until("requests among the metrics", || {
+        stack.send(&Request::get("www.example.com", "/"))?;
+        let heard = collector.heard(path);
+        // A text stands in a message as it is.
+        let says = |text: &str| {
+            let is_there = |message: &[u8]| message.windows(text.len()).any(|part| part == text.as_bytes());
+            heard.iter().any(|one| is_there(&one.message))
+        };
+        ensure!(!says("upstream_cx_total"), "more is told than was asked for");
+        ensure!(
+            heard.iter().all(|one| one.fields["x-token"] == "t"),
+            "a call without its header"
+        );
+        Ok((says("cluster.upstream_rq_total") && says("edge-tests")).then_some(()))
+    })
+}
+
 /// Lets the class name the EdgeProxy.
 fn ask_for_the_proxy(stack: &Stack) -> Result<()> {
     let class = fs::read_to_string(stack.site.watched().join("gateway.yaml"))?;

@@ -27,17 +27,13 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("EdgeProxy", &["provider"]),
 ];
 
-/// What no golden case shows of edge-proxy by itself: what becomes part of a bootstrap, which it takes with a warning and
-/// doesn't act on; and what only rules and logs of others make something of, which it refuses.
-const UNTOLD: [(&str, &str, &str); 3] = [
-    (
-        "ClientTrafficPolicy",
-        "tls.fingerprints",
-        "refuses `TLS_JA3_FINGERPRINT`",
-    ),
-    ("EdgeProxy", "telemetry.metrics.matches", "warns `stats_matcher`"),
-    ("EdgeProxy", "telemetry.metrics.sinks", "warns `stats_sinks`"),
-];
+/// What no golden case shows of edge-proxy by itself: what only rules and logs of others make something of, which it
+/// refuses.
+const UNTOLD: [(&str, &str, &str); 1] = [(
+    "ClientTrafficPolicy",
+    "tls.fingerprints",
+    "refuses `TLS_JA3_FINGERPRINT`",
+)];
 
 const HEAD: &str = "\
 # Fields of policies, and who serves them
@@ -45,7 +41,7 @@ const HEAD: &str = "\
 Made by a test from the types and the golden cases (`EDGE_UPDATE=1 cargo test -p edge-crds --test fields`). *Served*: the
 case that is named holds the field in an object that is accepted, and the data plane takes what becomes of it; *refuses*:
 edge-proxy rejects what becomes of that case, by the name that is given, and serves what it had; it may be for another field
-of the case; *warns*: it says when it starts that it doesn't do that, and serves. *Refused*: only objects that are refused have it, most of them for it; what they cover is closed where that
+of the case. *Refused*: only objects that are refused have it, most of them for it; what they cover is closed where that
 guards something. *Not in force*: a warning says so with its place. *No case*: nothing shows it yet. Fields below one that
 isn't served are left out, and those of a structure that was told before.
 ";

@@ -2,91 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use http::StatusCode;
 use regex::Regex;
 
-use crate::admin::{Answer, parameter};
-use crate::config::Snapshot;
-use crate::config::listener::Network;
-use crate::control::Control;
-use crate::shared::Shared;
-use crate::stats::{BUCKETS, HistogramValue, Merge, Scope, Value};
-
-/// One merged value with where it belongs.
-pub(super) struct Sample {
-    /// `cluster`, `http`, `tcp`, `udp`, `listener`, or empty for the process.
-    family: &'static str,
-    /// The cluster's name and so on.
-    label: Arc<str>,
-    /// The name within the family.
-    name: &'static str,
-    /// The whole name in Envoy's dotted form.
-    full: String,
-    value: Value,
-}
-
-/// All values of the scopes of a snapshot and of the process.
-pub(super) fn samples(shared: &Shared, snapshot: &Snapshot) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    add(&mut samples, "", &*shared.stats);
-    let mut clusters = BTreeMap::new();
-    for entry in snapshot.clusters.iter().flatten() {
-        clusters.insert(entry.cluster.stats.label.clone(), entry.cluster.stats.clone());
-    }
-    let mut listeners = BTreeMap::new();
-    let mut managers = BTreeMap::new();
-    let mut streams = BTreeMap::new();
-    let mut datagrams = BTreeMap::new();
-    for listener in snapshot.listeners.values() {
-        listeners.insert(listener.stats.label.clone(), listener.stats.clone());
-        for chain in listener.chains.all() {
-            match &chain.network {
-                Network::Http(http) => drop(managers.insert(http.stats.label.clone(), http.stats.clone())),
-                Network::Tcp(proxy) | Network::Passthrough(proxy) => {
-                    drop(streams.insert(proxy.stats.label.clone(), proxy.stats.clone()))
-                }
-            }
-        }
-        if let Some(proxy) = &listener.udp {
-            datagrams.insert(proxy.stats.label.clone(), proxy.stats.clone());
-        }
-    }
-    clusters
-        .values()
-        .for_each(|scope| add(&mut samples, "cluster", &**scope));
-    managers.values().for_each(|scope| add(&mut samples, "http", &**scope));
-    streams.values().for_each(|scope| add(&mut samples, "tcp", &**scope));
-    datagrams.values().for_each(|scope| add(&mut samples, "udp", &**scope));
-    listeners
-        .values()
-        .for_each(|scope| add(&mut samples, "listener", &**scope));
-    samples
-}
-
-fn add<C>(samples: &mut Vec<Sample>, family: &'static str, scope: &Scope<C>)
-where
-    Scope<C>: Merge,
-{
-    scope.merge(&mut |name, value| {
-        let full = format!("{}{name}", scope.prefix);
-        samples.push(Sample {
-            family,
-            label: scope.label.clone(),
-            name,
-            full,
-            value,
-        });
-    });
-}
+use crate::admin::{Admin, Answer, parameter};
+use crate::metrics::{Family, Sample, class_of, samples};
+use crate::stats::{BUCKETS, HistogramValue, Value};
 
 /// `/stats`
-pub(super) fn stats(control: &Control, query: &str) -> Answer {
+pub(super) fn stats(admin: &Admin, query: &str) -> Answer {
     if parameter(query, "format") == Some("prometheus") {
-        return prometheus(control, query);
+        return prometheus(admin, query);
     }
-    let kept = match kept(control, query) {
+    let kept = match kept(admin, query) {
         Ok(kept) => kept,
         Err(answer) => return answer,
     };
@@ -94,8 +23,8 @@ pub(super) fn stats(control: &Control, query: &str) -> Answer {
         let list: Vec<serde_json::Value> = kept
             .iter()
             .filter_map(|sample| match &sample.value {
-                Value::Counter(value) => Some(serde_json::json!({ "name": sample.full, "value": value })),
-                Value::Gauge(value) => Some(serde_json::json!({ "name": sample.full, "value": value })),
+                Value::Counter(value) => Some(serde_json::json!({ "name": sample.full(), "value": value })),
+                Value::Gauge(value) => Some(serde_json::json!({ "name": sample.full(), "value": value })),
                 Value::Histogram(_) => None,
             })
             .collect();
@@ -104,9 +33,9 @@ pub(super) fn stats(control: &Control, query: &str) -> Answer {
     let mut lines: Vec<String> = kept
         .iter()
         .map(|sample| match &sample.value {
-            Value::Counter(value) => format!("{}: {value}\n", sample.full),
-            Value::Gauge(value) => format!("{}: {value}\n", sample.full),
-            Value::Histogram(value) => format!("{}: {}\n", sample.full, summary(value)),
+            Value::Counter(value) => format!("{}: {value}\n", sample.full()),
+            Value::Gauge(value) => format!("{}: {value}\n", sample.full()),
+            Value::Histogram(value) => format!("{}: {}\n", sample.full(), summary(value)),
         })
         .collect();
     lines.sort();
@@ -114,7 +43,7 @@ pub(super) fn stats(control: &Control, query: &str) -> Answer {
 }
 
 /// The samples that the query asks for.
-fn kept(control: &Control, query: &str) -> Result<Vec<Sample>, Answer> {
+fn kept(admin: &Admin, query: &str) -> Result<Vec<Sample>, Answer> {
     let filter = match parameter(query, "filter").filter(|filter| !filter.is_empty()) {
         None => None,
         Some(filter) => match Regex::new(&decode(filter)) {
@@ -128,11 +57,12 @@ fn kept(control: &Control, query: &str) -> Result<Vec<Sample>, Answer> {
         },
     };
     let used_only = parameter(query, "usedonly").is_some();
-    let snapshot = control.shared.snapshot.borrow().clone();
-    let samples = samples(&control.shared, &snapshot).into_iter();
+    let shared = &admin.control.shared;
+    let snapshot = shared.snapshot.borrow().clone();
+    let samples = samples(shared, &snapshot, &admin.bootstrap.kept).into_iter();
     Ok(samples
         .filter(|sample| !used_only || used(&sample.value))
-        .filter(|sample| filter.as_ref().is_none_or(|filter| filter.is_match(&sample.full)))
+        .filter(|sample| filter.as_ref().is_none_or(|filter| filter.is_match(&sample.full())))
         .collect())
 }
 
@@ -173,8 +103,8 @@ fn summary(value: &HistogramValue) -> String {
 }
 
 /// `/stats/prometheus`
-pub(super) fn prometheus(control: &Control, query: &str) -> Answer {
-    match kept(control, query) {
+pub(super) fn prometheus(admin: &Admin, query: &str) -> Answer {
+    match kept(admin, query) {
         Ok(kept) => Answer::text(exposition(&kept)),
         Err(answer) => answer,
     }
@@ -230,23 +160,17 @@ fn metric(sample: &Sample) -> (String, String) {
         None => name,
     };
     let (prefix, label) = match sample.family {
-        "cluster" => ("envoy_cluster_", "envoy_cluster_name"),
-        "http" => ("envoy_http_", "envoy_http_conn_manager_prefix"),
-        "tcp" => ("envoy_tcp_", "envoy_tcp_prefix"),
-        "udp" => ("envoy_udp_", "envoy_udp_prefix"),
-        "listener" => ("envoy_listener_", "envoy_listener_address"),
-        _ => ("envoy_", ""),
+        Family::Cluster => ("envoy_cluster_", "envoy_cluster_name"),
+        Family::Http => ("envoy_http_", "envoy_http_conn_manager_prefix"),
+        Family::Tcp => ("envoy_tcp_", "envoy_tcp_prefix"),
+        Family::Udp => ("envoy_udp_", "envoy_udp_prefix"),
+        Family::Listener => ("envoy_listener_", "envoy_listener_address"),
+        Family::Process => ("envoy_", ""),
     };
     if !label.is_empty() {
         labels.push(format!("{label}=\"{}\"", escape(&sample.label)));
     }
     (format!("{prefix}{name}"), labels.join(","))
-}
-
-fn class_of(name: &str) -> Option<(&str, char)> {
-    let stem = name.strip_suffix("xx")?;
-    let class = stem.chars().next_back().filter(char::is_ascii_digit)?;
-    Some((stem.strip_suffix(class)?.strip_suffix('_')?, class))
 }
 
 fn escape(label: &str) -> String {

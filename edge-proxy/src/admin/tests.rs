@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::Snapshot;
+use crate::config::metrics::Kept;
 use crate::shared::{RuntimeFlags, Shared};
 use crate::stats::ServerStats;
 
@@ -35,7 +36,7 @@ fn parameters_are_found_with_and_without_value() {
 fn the_exposition_names_each_metric_once() {
     let shared = shared();
     shared.stats.control().live.set(1);
-    let text = stats::exposition(&stats::samples(&shared, &Snapshot::default()));
+    let text = stats::exposition(&crate::metrics::samples(&shared, &Snapshot::default(), &Kept::All));
     assert!(
         text.contains("# TYPE envoy_server_live gauge\nenvoy_server_live{} 1\n"),
         "{text}"

@@ -31,7 +31,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// A batch that no call has brought there in so many attempts is dropped.
 const ATTEMPTS: u32 = 5;
 /// How long a stream, and a worker, may take to end.
-const FAREWELL: Duration = Duration::from_secs(1);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves whatever services are named, as long as the worker runs.
 pub(crate) async fn drive(upstreams: Rc<Upstreams>) {
@@ -70,7 +70,12 @@ async fn serve(upstreams: Rc<Upstreams>, outbox: Rc<Outbox>) {
 }
 
 /// Sends a batch until it has gone, or there is no hope left for it.
-async fn deliver(upstreams: &Rc<Upstreams>, collector: &Collector, talk: &mut Option<Conversation>, entries: &Entries) {
+pub(crate) async fn deliver(
+    upstreams: &Rc<Upstreams>,
+    collector: &Collector,
+    talk: &mut Option<Conversation>,
+    entries: &Entries,
+) {
     let worker = &upstreams.worker;
     let cells = counted(worker.server_cells(), &collector.form);
     let mut pause = PAUSES.0;
@@ -113,6 +118,10 @@ async fn attempt(
         Form::OtlpSpans { resource, scope } => {
             let path = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
             export(upstreams, &snapshot, collector, path, &otlp(resource, scope, entries)).await
+        }
+        Form::OtlpMetrics { resource } => {
+            let path = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
+            export(upstreams, &snapshot, collector, path, &otlp(resource, &[], entries)).await
         }
         Form::ZipkinSpans { target } => post(upstreams, &snapshot, collector, target, entries).await,
     }

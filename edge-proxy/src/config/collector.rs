@@ -58,6 +58,11 @@ pub enum Form {
         /// Who has made them.
         scope: Bytes,
     },
+    /// OTLP: a call for each batch of metrics.
+    OtlpMetrics {
+        /// Of what they are.
+        resource: Bytes,
+    },
     /// Zipkin: a request with a JSON list for each batch of spans.
     ZipkinSpans {
         /// Where it goes.

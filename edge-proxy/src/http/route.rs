@@ -132,6 +132,8 @@ impl<'a> Site<'a> {
     pub(crate) async fn go(&self, destination: Destination<'a>, mut arrived: Arrived<'a>) -> Response<ResponseBody> {
         let (connection, cells, audience) = (self.connection, self.connection.cells(), arrived.audience);
         let head = &mut arrived.head;
+        // As in Envoy: of what filters before have let through, wherever it goes.
+        cells.rq_total.inc();
         let route = match destination {
             Destination::Nowhere => {
                 cells.no_route.inc();
@@ -161,10 +163,7 @@ impl<'a> Site<'a> {
                 cells.rq_direct_response.inc();
                 answer_directly(connection, route, direct, (head, audience))
             }
-            Action::Forward(settings) => {
-                cells.rq_total.inc();
-                forward::forward(self.snapshot, route, settings, arrived).await
-            }
+            Action::Forward(settings) => forward::forward(self.snapshot, route, settings, arrived).await,
         }
     }
 }

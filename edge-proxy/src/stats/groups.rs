@@ -43,7 +43,11 @@ macro_rules! cells {
         $(#[$scope_doc])*
         pub type $scope = Scope<$cells>;
 
+        const _: () = assert!(<$scope as Merge>::NAMES.len() <= u128::BITS as usize);
+
         impl Merge for $scope {
+            const NAMES: &'static [&'static str] = &[$($name),*];
+
             fn merge(&self, visit: &mut dyn FnMut(&'static str, Value)) {
                 $(visit($name, merged!($kind, self, $field));)*
             }
@@ -246,6 +250,8 @@ cells! {
         counter otlp_logs_dropped = "access_logs.open_telemetry_access_log.logs_dropped";
         counter otlp_spans_sent = "tracing.opentelemetry.spans_sent";
         counter otlp_spans_dropped = "tracing.opentelemetry.spans_dropped";
+        counter otlp_metrics_sent = "stats_sinks.open_telemetry.data_points_sent";
+        counter otlp_metrics_dropped = "stats_sinks.open_telemetry.data_points_dropped";
         counter zipkin_spans_sent = "tracing.zipkin.spans_sent";
         counter zipkin_spans_dropped = "tracing.zipkin.spans_dropped";
         counter listener_added = "listener_manager.listener_added";

@@ -63,6 +63,16 @@ impl HistogramValue {
         self.sum_us = self.sum_us.wrapping_add(histogram.sum_us.load(Ordering::Relaxed));
     }
 
+    /// What came since it was like another; `None` where it has less than that.
+    pub fn since(&self, before: &Self) -> Option<Self> {
+        let mut since = self.clone();
+        for (now, before) in since.buckets.iter_mut().zip(&before.buckets) {
+            *now = now.checked_sub(*before)?;
+        }
+        since.sum_us = since.sum_us.checked_sub(before.sum_us)?;
+        Some(since)
+    }
+
     /// How many durations there are.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()

@@ -28,6 +28,24 @@ fn slots_are_summed_over_workers() {
 }
 
 #[test]
+fn what_is_told_is_asked_once_by_whole_names() {
+    let scope = ClusterStats::new("cluster.a.", "a", 1);
+    scope.cells(WorkerIndex(0)).upstream_rq_total.inc();
+    let told = |is_told: &dyn Fn(&str) -> bool| {
+        let mut all = Vec::new();
+        scope.tell(is_told, &mut |name, value| all.push((name, value)));
+        all
+    };
+    let is_told = |name: &str| matches!(name, "cluster.a.upstream_rq_total" | "cluster.a.udp.sess_tx_errors");
+    let expected = [
+        ("upstream_rq_total", Value::Counter(1)),
+        ("udp.sess_tx_errors", Value::Counter(0)),
+    ];
+    assert_eq!(told(&is_told), expected);
+    assert_eq!(told(&|_| panic!("asked again")), expected);
+}
+
+#[test]
 fn histogram_counts_into_the_bucket_whose_bound_is_not_exceeded() {
     let scope = ClusterStats::new("cluster.a.", "a", 1);
     let cells = scope.cells(WorkerIndex(0));

@@ -1,6 +1,5 @@
 //! Families of traces and who gathers their spans → [`Tracer`], [`Collector`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,30 +8,21 @@ use envoy_types::pb::envoy::config::trace::v3::tracing::Http as Provider;
 use envoy_types::pb::envoy::config::trace::v3::tracing::http::ConfigType;
 use envoy_types::pb::envoy::config::trace::v3::zipkin_config::CollectorEndpointVersion;
 use envoy_types::pb::envoy::config::trace::v3::{OpenTelemetryConfig, ZipkinConfig};
-use envoy_types::pb::envoy::extensions::tracers::opentelemetry::resource_detectors::v3::StaticConfigResourceDetectorConfig;
 use envoy_types::pb::envoy::extensions::tracers::opentelemetry::samplers::v3::{
     AlwaysOnSamplerConfig, ParentBasedSamplerConfig, TraceIdRatioBasedSamplerConfig,
 };
-use envoy_types::pb::google::protobuf::{Any, BoolValue};
-use envoy_types::pb::opentelemetry::proto::common::v1::{InstrumentationScope, KeyValueList};
+use envoy_types::pb::google::protobuf::BoolValue;
+use envoy_types::pb::opentelemetry::proto::common::v1::InstrumentationScope;
 use http::uri::PathAndQuery;
 use prost::Message;
 
 use crate::compile::Context;
-use crate::compile::collector::{self, Gathering, pair};
+use crate::compile::collector::{self, Gathering};
 use crate::compile::field::{At, Rejection, fields, is, type_name, unpack};
+use crate::compile::resource::{NO_SERVICE, Resource, config};
 use crate::compile::route::fraction;
 use crate::config::collector::{Collector, Form};
 use crate::config::tracing::{Sampler, Tracer};
-
-/// What spans are of where nothing is said.
-const NO_SERVICE: &str = "unknown_service:edge-proxy";
-/// What makes spans.
-const MAKER: [(&str, &str); 3] = [
-    ("telemetry.sdk.name", "edge-proxy"),
-    ("telemetry.sdk.language", "rust"),
-    ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
-];
 
 /// Compiles a provider.
 pub(super) fn tracer(
@@ -68,22 +58,15 @@ fn opentelemetry(
         refuse http_service, exporter
     });
     let name = Some(service_name.as_str()).filter(|name| !name.is_empty());
-    let mut attributes = BTreeMap::new();
+    let mut resource = Resource::default();
     let is_wanted = |set: &Option<BoolValue>| set.as_ref().is_none_or(|set| set.value);
     if is_wanted(set_service_name_resource_attribute) {
-        attributes.insert("service.name".to_owned(), name.unwrap_or(NO_SERVICE).to_owned());
+        resource.name(name.unwrap_or(NO_SERVICE));
     }
     if is_wanted(set_telemetry_sdk_resource_attributes) {
-        attributes.extend(MAKER.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        resource.maker();
     }
-    for (index, detector) in resource_detectors.iter().enumerate() {
-        let at = at.field("resource_detectors");
-        detected(&at.index(index), detector, &mut attributes)?;
-    }
-    // A resource and a list of pairs look alike on the wire.
-    let resource = KeyValueList {
-        values: attributes.iter().map(|(key, value)| pair(key, value)).collect(),
-    };
+    resource.detect(&at.field("resource_detectors"), resource_detectors)?;
     let scope = match is_wanted(set_instrumentation_scope) {
         true => InstrumentationScope {
             name: "edge-proxy".to_owned(),
@@ -93,7 +76,7 @@ fn opentelemetry(
         false => InstrumentationScope::default(),
     };
     let form = Form::OtlpSpans {
-        resource: Bytes::from(resource.encode_to_vec()),
+        resource: resource.encoded(),
         scope: Bytes::from(scope.encode_to_vec()),
     };
     let collector = collector::grpc(context, at, grpc_service.as_ref(), Gathering::default(), form)?;
@@ -104,19 +87,6 @@ fn opentelemetry(
         sampler: sampler.transpose()?,
     };
     Ok((tracer, context.scopes.collector(collector, &message.encode_to_vec())))
-}
-
-/// What the configuration says that spans are of.
-fn detected(at: &At<'_>, message: &TypedExtensionConfig, into: &mut BTreeMap<String, String>) -> Result<(), Rejection> {
-    let config = config(at, message)?;
-    if !is::<StaticConfigResourceDetectorConfig>(config) {
-        let kind = type_name(config);
-        return Err(at.error(format!("resource detector {kind} is not supported by this proxy")));
-    }
-    let message: StaticConfigResourceDetectorConfig = unpack(at, config)?;
-    fields!(at, &message => StaticConfigResourceDetectorConfig { attributes; ignore; refuse });
-    into.extend(attributes.iter().map(|(key, value)| (key.clone(), value.clone())));
-    Ok(())
 }
 
 fn sampler(at: &At<'_>, message: &TypedExtensionConfig) -> Result<Sampler, Rejection> {
@@ -141,11 +111,6 @@ fn sampler(at: &At<'_>, message: &TypedExtensionConfig) -> Result<Sampler, Rejec
     }
     let kind = type_name(config);
     Err(at.error(format!("sampler {kind} is not supported by this proxy")))
-}
-
-fn config<'m>(at: &At<'_>, message: &'m TypedExtensionConfig) -> Result<&'m Any, Rejection> {
-    let config = message.typed_config.as_ref();
-    config.ok_or_else(|| at.field("typed_config").error("is required"))
 }
 
 fn zipkin(context: &mut Context, at: &At<'_>, message: &ZipkinConfig) -> Result<(Tracer, Arc<Collector>), Rejection> {

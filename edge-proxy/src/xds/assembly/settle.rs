@@ -167,7 +167,9 @@ impl Assembly {
         let set = endpoints(&mut self.context, &At::root(), &input).map_err(|error| error.to_string())?;
         set.count(&cluster.stats);
         cluster.stats.control().membership_change.inc();
-        cluster.stats.control().update_success.inc();
+        if matches!(spec.discovery, Discovery::Eds(_) | Discovery::Dns(_)) {
+            cluster.stats.control().update_success.inc();
+        }
         let id = ClusterId(self.context.clusters.intern(name));
         let entry = Arc::new(ClusterEntry {
             id,
