@@ -85,6 +85,14 @@ pub fn program(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Path of a program that others have written, in `EDGE_SERVICES`.
+pub fn service(name: &str) -> Result<PathBuf> {
+    let found = env::var_os("EDGE_SERVICES").map(|folder| Path::new(&folder).join(name));
+    found
+        .filter(|path| path.is_file())
+        .with_context(|| format!("EDGE_SERVICES has no {name}: run `cargo xtask test --tier e2e`"))
+}
+
 /// Ports of one stack.
 #[derive(Clone, Copy, Debug)]
 pub struct Ports {

@@ -7,6 +7,8 @@ use std::{path::PathBuf, process::Command};
 /// A service, by the folder of its module in `e2e/services`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Service {
+    /// What looks whether HTTP/2 is spoken by its specification.
+    H2spec,
     /// What scenarios log in at.
     OpenIdProvider,
     /// What counts for global rate limits, in Redis.
@@ -16,6 +18,7 @@ pub(crate) enum Service {
 impl Service {
     fn name(self) -> &'static str {
         match self {
+            Self::H2spec => "h2spec",
             Self::OpenIdProvider => "openid-provider",
             Self::RateLimit => "ratelimit",
         }

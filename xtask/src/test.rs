@@ -195,6 +195,8 @@ fn end_to_end() -> Result<Tally> {
     let mut command = tests()?;
     let targets = test_targets()?;
     choose(&mut command, targets.iter().filter(|t| t.is_end_to_end()));
+    // They are in one folder.
+    Service::H2spec.build()?;
     command
         .env("EDGE_ENVOY", envoy)
         .env("EDGE_SERVICES", Service::OpenIdProvider.build()?)

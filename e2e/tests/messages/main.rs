@@ -17,6 +17,7 @@ mod cookies;
 mod expressions;
 mod facts;
 mod formats;
+mod h2spec;
 mod headers;
 mod hosts;
 mod lifetimes;

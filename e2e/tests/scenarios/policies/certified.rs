@@ -7,13 +7,12 @@ use e2e::{
     http::{self, Request, Response},
     ports,
     process::{Process, wait_for},
-    stack::PATIENCE,
+    stack::{PATIENCE, service},
 };
 use std::{
-    env,
     io::{BufReader, Write as _},
     net::{Ipv4Addr, SocketAddr},
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
 };
 
@@ -36,7 +35,7 @@ impl Certified {
     /// Starts it and waits until it tells of itself. What it prints goes into a folder.
     pub(super) fn start(folder: impl AsRef<Path>) -> Result<Self> {
         let [port] = ports::free()?;
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(service("openid-provider")?);
         command.env("PORT", port.to_string()).env("REDIRECT_URI", REDIRECT);
         let provider = Self {
             port,
@@ -92,12 +91,4 @@ impl Certified {
 fn redirection(answer: &Response) -> Result<String> {
     ensure!(answer.status == 302, "{answer:?}");
     Ok(answer.header("location").context("it leads nowhere")?.to_owned())
-}
-
-/// The program, in `EDGE_SERVICES`.
-fn program() -> Result<PathBuf> {
-    let found = env::var_os("EDGE_SERVICES").map(|folder| Path::new(&folder).join("openid-provider"));
-    found
-        .filter(|path| path.is_file())
-        .context("EDGE_SERVICES has no openid-provider: run `cargo xtask test --tier e2e`")
 }
