@@ -39,6 +39,8 @@ mod overlaps;
 mod patches;
 #[path = "laws/platform.rs"]
 mod platform;
+#[path = "laws/pools.rs"]
+mod pools;
 #[path = "laws/rivals.rs"]
 mod rivals;
 #[path = "laws/router.rs"]
@@ -508,6 +510,12 @@ fn generated_worlds_are_worth_looking_at() {
             routes().any(|(_, r)| &*r.name == "misdirected-request"),
         );
         note("TLS to backends", upstream().next().is_some());
+        let mut clusters = fleets.iter().flat_map(|f| f.clusters.iter());
+        note("backends of services", clusters.any(|c| c.custom.is_some()));
+        note(
+            "objects shown with rules",
+            routes().any(|(_, r)| r.effect.custom.is_some()),
+        );
         note(
             "a certificate shown to backends",
             upstream().any(|t| t.client_certificate.is_some()),
@@ -547,6 +555,9 @@ fn generated_worlds_are_worth_looking_at() {
             "Policy conflicts with",
             "CertificateExpired",
             "CertificateNotYetValid",
+            "ustom backend Pool a/q",
+            "Backend ref to Pool",
+            "InvalidKind",
         ] {
             note(reason, said.contains(reason));
         }

@@ -1,5 +1,6 @@
 //! What must hold of every fleet, whatever the world looks like.
 
+use super::pools;
 use edge_ir::{
     Cluster, Destination, Discovery, FilterChain, FilterId, FilterKind, FilterSettings, Fleet, HttpManager,
     LoadBalancing, Network, Origins, Route, RouteAction, SecretContent, ServerNames, ServerNaming, StreamProxy,
@@ -292,7 +293,10 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
         }
         for origin in origins.iter() {
             let kind = Kind::ALL.iter().find(|kind| kind.as_str() == &*origin.kind);
-            let key = kind.map(|kind| ObjectKey::new(*kind, &*origin.namespace, &*origin.name));
+            let key = match &*origin.kind {
+                "Pool" => Some(pools::key(&origin.namespace, &origin.name)),
+                _ => kind.map(|kind| ObjectKey::new(*kind, &*origin.namespace, &*origin.name)),
+            };
             if !kinds.contains(&&*origin.kind) || key.is_none_or(|key| !objects.contains_key(&key)) {
                 wrong.push(format!("{piece} comes from {origin}, which isn't there"));
             }
@@ -329,7 +333,7 @@ pub(crate) fn unexplained(fleet: &Fleet, objects: &BTreeMap<ObjectKey, Object>) 
             &["TLSRoute", "TCPRoute", "UDPRoute"],
         );
     }
-    let backends = ["Service", "ServiceImport", "Backend"];
+    let backends = ["Service", "ServiceImport", "Backend", "Pool"];
     for cluster in fleet.clusters.iter() {
         ask(&cluster.name, &cluster.origins, &backends);
     }

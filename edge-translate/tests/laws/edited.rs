@@ -1,16 +1,19 @@
 //! Objects as an edit leaves them.
 
 use super::words;
-use edge_translate::api::Object;
+use edge_translate::api::{Kind, Object};
 use proptest::sample;
 use serde_json::json;
 
-/// The same object with annotations, labels and a status that nobody reads.
+/// The same object with annotations, labels and a status that nobody reads. Extension services read all of their objects
+/// but the status.
 pub(crate) fn annotated(object: &Object) -> Object {
     let mut value = object.to_value().unwrap();
-    value["metadata"]["annotations"]["example.com/other"] = json!("touched");
     value["status"] = json!({"conditions": [{"type": "Odd", "status": "True"}]});
-    value["metadata"]["labels"]["example.com/other"] = json!("touched");
+    if object.kind() != Kind::Custom {
+        value["metadata"]["annotations"]["example.com/other"] = json!("touched");
+        value["metadata"]["labels"]["example.com/other"] = json!("touched");
+    }
     words::read(value)
 }
 

@@ -2,12 +2,13 @@
 
 use super::{
     platform, routes,
-    words::{BACKENDS, GATEWAYS, NAMESPACES, SERVICES, read},
+    words::{BACKENDS, CUSTOM, CUSTOM_GROUP, GATEWAYS, NAMESPACES, SERVICES, read},
 };
 use edge_ir::{Fleet, FleetKey, Infra, IpFamily, PortProtocol};
 use edge_translate::{
     Change, Fact, Feature, MachinePort, Platform, Question, Settings, Translation, Translator,
     api::{Kind, Object, ObjectKey, Timestamp},
+    config::extension::{ExtensionManager, GroupVersionKind},
     status::Status,
 };
 use proptest::{collection::vec, prelude::*, sample};
@@ -51,8 +52,10 @@ impl fmt::Debug for Edit {
 /// Settings that differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Configuration {
-    /// The defaults.
+    /// The defaults, with an extension service that knows two kinds: one of backends, one for rules.
     Cluster,
+    /// Without the service.
+    Unextended,
     /// Processes on one machine.
     Host,
     /// Kinds Backend and EdgePatchPolicy switched off.
@@ -64,9 +67,13 @@ pub(crate) enum Configuration {
 impl Configuration {
     /// As the engine takes them.
     pub(crate) fn settings(self) -> Settings {
-        let default = Settings::default();
+        let default = Settings {
+            extensions: [service()].into(),
+            ..Settings::default()
+        };
         match self {
             Self::Cluster => default,
+            Self::Unextended => Settings::default(),
             Self::Host => Settings {
                 platform: Platform::Host,
                 ..default
@@ -81,6 +88,20 @@ impl Configuration {
                 ..default
             },
         }
+    }
+}
+
+/// The kinds that an extension service knows.
+fn service() -> ExtensionManager {
+    let kind = |kind: &str| GroupVersionKind {
+        group: CUSTOM_GROUP.into(),
+        version: "v1".into(),
+        kind: kind.into(),
+    };
+    ExtensionManager {
+        backend_resources: [kind("Pool")].into(),
+        resources: [kind("Cache")].into(),
+        ..ExtensionManager::default()
     }
 }
 
@@ -106,6 +127,7 @@ pub(crate) fn object() -> impl Strategy<Value = Object> {
         3 => platform::tls_policy().boxed(),
         2 => platform::config_map().boxed(),
         1 => platform::trust_bundle().boxed(),
+        4 => platform::custom().boxed(),
     ]
     .prop_map(read)
 }
@@ -140,7 +162,14 @@ fn key() -> impl Strategy<Value = ObjectKey> {
         2 => named(Kind::BackendTlsPolicy, &["x0", "x1"]).boxed(),
         1 => named(Kind::ConfigMap, super::words::AUTHORITIES).boxed(),
         1 => global(Kind::ClusterTrustBundle, &["ca0"]).boxed(),
+        2 => custom_key().boxed(),
     ]
+}
+
+fn custom_key() -> impl Strategy<Value = ObjectKey> {
+    let kind = sample::select(&["Pool", "Cache"]);
+    (sample::select(NAMESPACES), kind, sample::select(CUSTOM))
+        .prop_map(|(ns, kind, name)| ObjectKey::new(Kind::Custom, ns, format!("{kind}.{CUSTOM_GROUP}/{name}")))
 }
 
 /// Any edit; more comes than goes.
@@ -149,6 +178,7 @@ pub(crate) fn edit() -> impl Strategy<Value = Edit> {
         Configuration::Cluster,
         Configuration::Cluster,
         Configuration::Cluster,
+        Configuration::Unextended,
         Configuration::Host,
         Configuration::NoBackends,
         Configuration::Stranger,
@@ -229,6 +259,14 @@ pub(crate) fn seed() -> Vec<Object> {
         {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
          "metadata": {"name": "e0", "namespace": "a", "labels": {"kubernetes.io/service-name": "s0"}},
          "endpoints": [{"addresses": ["10.2.0.9"]}], "ports": [{"name": "x", "port": 8080}]},
+        {"apiVersion": "sample.example.com/v1", "kind": "Pool", "metadata": {"name": "q0", "namespace": "a"}},
+        {"apiVersion": "sample.example.com/v1", "kind": "Cache", "metadata": {"name": "q0", "namespace": "a"}},
+        {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "HTTPRoute",
+         "metadata": {"name": "r2", "namespace": "a"},
+         "spec": {"parentRefs": [{"name": "g0"}], "hostnames": ["b.a.example.com"], "rules": [{
+             "filters": [{"type": "ExtensionRef",
+                          "extensionRef": {"group": "sample.example.com", "kind": "Cache", "name": "q0"}}],
+             "backendRefs": [{"group": "sample.example.com", "kind": "Pool", "name": "q0"}]}]}},
         {"apiVersion": "gateway.edge/v1alpha1", "kind": "Backend", "metadata": {"name": "b0", "namespace": "a"},
          "spec": {"endpoints": [{"fqdn": {"hostname": "host.example.net", "port": 80}}]}},
         {"apiVersion": "gateway.networking.k8s.io/v1", "kind": "ReferenceGrant",

@@ -1,8 +1,8 @@
 //! Generated objects around routes: classes, Gateways, backends with endpoints, secrets, permissions, policies.
 
 use super::words::{
-    AUTHORITIES, BACKENDS, CLASSES, GATEWAYS, HOSTNAMES, LISTENER_PORTS, LISTENERS, NAMESPACES, PROXIES, SECRETS,
-    SERVICE_PORTS, SERVICES, SETS, maybe, metadata, number, one_of,
+    AUTHORITIES, BACKENDS, CLASSES, CUSTOM, CUSTOM_GROUP, GATEWAYS, HOSTNAMES, LISTENER_PORTS, LISTENERS, NAMESPACES,
+    PROXIES, SECRETS, SERVICE_PORTS, SERVICES, SETS, maybe, metadata, number, one_of,
 };
 use proptest::{bool, collection::vec, option, prelude::*};
 use serde_json::{Value, json};
@@ -307,6 +307,16 @@ pub(crate) fn backend() -> impl Strategy<Value = Value> {
         })
 }
 
+/// What only extension services know: of kinds that the configuration names as backends or for rules, or not at all.
+pub(crate) fn custom() -> impl Strategy<Value = Value> {
+    let kind = one_of(&["Pool", "Pool", "Pool", "Cache", "Unheard"]);
+    (metadata(CUSTOM), kind, 0..3_u8).prop_map(|(metadata, kind, size)| {
+        json!({
+            "apiVersion": format!("{CUSTOM_GROUP}/v1"), "kind": kind, "metadata": metadata, "spec": {"size": size},
+        })
+    })
+}
+
 macro_rules! pem {
     ($name:literal) => {
         include_str!(concat!("../data/", $name))
@@ -363,6 +373,8 @@ pub(crate) fn reference_grant() -> impl Strategy<Value = Value> {
         Just(json!({"group": "", "kind": "Service", "name": "s0"})),
         Just(json!({"group": "", "kind": "Secret"})),
         Just(json!({"group": "gateway.edge", "kind": "Backend"})),
+        Just(json!({"group": CUSTOM_GROUP, "kind": "Pool"})),
+        Just(json!({"group": CUSTOM_GROUP, "kind": "Pool", "name": "q0"})),
     ];
     (metadata(&["r0", "r1"]), from, one_of(NAMESPACES), vec(to, 1..3)).prop_map(|(metadata, kind, namespace, to)| {
         let group = match kind {

@@ -1,8 +1,8 @@
 //! Generated routes: all matches, all filters, all kinds of references, good and bad.
 
 use super::words::{
-    BACKENDS, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, SETS, maybe, metadata, number,
-    one_of,
+    BACKENDS, CUSTOM, CUSTOM_GROUP, GATEWAYS, HOSTNAMES, LISTENERS, NAMESPACES, SERVICE_PORTS, SERVICES, SETS, maybe,
+    metadata, number, one_of,
 };
 use proptest::{collection::vec, option, prelude::*};
 use serde_json::{Value, json};
@@ -64,11 +64,18 @@ fn target() -> impl Strategy<Value = Value> {
         |port| json!({"group": "multicluster.x-k8s.io", "kind": "ServiceImport", "name": "s0", "port": port}),
     );
     let odd = Just(json!({"group": "example.com", "kind": "Bucket", "name": "s0"}));
-    let target = prop_oneof![8 => service, 3 => own, 1 => import, 1 => odd];
+    let target = prop_oneof![8 => service, 3 => own, 1 => import, 3 => custom(), 1 => odd];
     (target, option::weighted(0.4, one_of(NAMESPACES))).prop_map(|(mut target, namespace)| {
         target["namespace"] = json!(namespace);
         target
     })
+}
+
+/// A backend that extension services know; objects of the second kind are none, and nobody knows the third.
+pub(crate) fn custom() -> impl Strategy<Value = Value> {
+    let kind = one_of(&["Pool", "Pool", "Pool", "Pool", "Cache", "Unheard"]);
+    (kind, one_of(CUSTOM), option::of(number(SERVICE_PORTS)))
+        .prop_map(|(kind, name, port)| json!({"group": CUSTOM_GROUP, "kind": kind, "name": name, "port": port}))
 }
 
 fn header_modifier() -> impl Strategy<Value = Value> {
@@ -113,6 +120,9 @@ fn filter() -> impl Strategy<Value = Value> {
             json!({"type": "RequestMirror", "requestMirror": {"backendRef": target, "percent": percent}})
         }),
         1 => Just(json!({"type": "ExtensionRef", "extensionRef": {"group": "example.com", "kind": "Odd", "name": "x"}})),
+        1 => (one_of(&["Cache", "Cache", "Pool"]), one_of(CUSTOM)).prop_map(|(kind, name)| {
+            json!({"type": "ExtensionRef", "extensionRef": {"group": CUSTOM_GROUP, "kind": kind, "name": name}})
+        }),
         2 => (one_of(&["*", "https://a.example", "https://*.example", "odd"]), option::of(proptest::bool::ANY), one_of(&["*", "GET", "bad name"]))
             .prop_map(|(origin, credentials, method)| {
                 json!({"type": "CORS", "cors": {"allowOrigins": [origin], "allowCredentials": credentials, "allowMethods": [method]}})

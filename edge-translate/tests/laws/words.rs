@@ -3,7 +3,10 @@
 //! Objects are written as JSON, as an API server would send them, and read by the loader: what the laws see is what a
 //! user can write. An absent field is `null` while generating and taken out before reading.
 
-use edge_translate::{api::Object, load};
+use edge_translate::{
+    api::{CustomKind, CustomRole, Object},
+    load,
+};
 use proptest::{option, prelude::*, sample};
 use serde_json::{Value, json};
 
@@ -29,6 +32,8 @@ pub(crate) const LISTENERS: &[&str] = &["l0", "l1", "l2", "l3"];
 pub(crate) const SERVICES: &[&str] = &["s0", "s1"];
 pub(crate) const BACKENDS: &[&str] = &["b0", "b1"];
 pub(crate) const SECRETS: &[&str] = &["c0", "c1", "c2"];
+/// Names of objects that only extension services know.
+pub(crate) const CUSTOM: &[&str] = &["q0", "q1"];
 /// Names of ListenerSets.
 pub(crate) const SETS: &[&str] = &["t0", "t1"];
 /// Names of ConfigMaps with certificates of authorities.
@@ -80,11 +85,27 @@ pub(crate) fn without_nulls(value: Value) -> Value {
     }
 }
 
+/// The group of kinds that only extension services know.
+pub(crate) const CUSTOM_GROUP: &str = "sample.example.com";
+
+/// The kind that an object is of, if only extension services know it.
+fn custom(value: &Value) -> Option<CustomKind> {
+    let (group, version) = value["apiVersion"].as_str()?.split_once('/')?;
+    let kind = value["kind"].as_str().filter(|_| group == CUSTOM_GROUP)?;
+    Some(CustomKind {
+        group: group.into(),
+        version: version.into(),
+        kind: kind.into(),
+        role: CustomRole::Resource,
+    })
+}
+
 /// Reads a generated object. What can't be read at all is a mistake of the generator.
 pub(crate) fn read(value: Value) -> Object {
     let value = without_nulls(value);
-    match load::from_value(&value) {
-        Ok((object, _)) => object,
-        Err(warning) => panic!("{}: {value}", warning.message),
-    }
+    let read = match custom(&value) {
+        Some(kind) => load::custom_from_value(&kind, &value),
+        None => load::from_value(&value).map(|(object, _)| object),
+    };
+    read.unwrap_or_else(|warning| panic!("{}: {value}", warning.message))
 }
