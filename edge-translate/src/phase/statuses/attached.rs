@@ -252,6 +252,9 @@ impl Subject<'_, '_> {
         let what = match (section, target.route()) {
             (None, _) => format!("{} {name}", target.kind),
             (Some(rule), Some(_)) => format!("RouteRule {name}/{rule}"),
+            (Some(_), None) if self.policy.kind == Kind::ClientTrafficPolicy && target.kind == Kind::Gateway => {
+                format!("section of {name}")
+            }
             (Some(listener), None) => format!("Listener {name}/{listener}"),
         };
         let message = format!(

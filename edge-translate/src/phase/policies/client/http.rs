@@ -136,9 +136,11 @@ fn limits(spec: &ClientTrafficPolicySpec, problems: &mut Problems) -> ClientLimi
     let connection = spec.connection.as_deref();
     let limit = connection.and_then(|connection| connection.connection_limit.as_deref());
     let requests = limit.and_then(|limit| limit.max_requests_per_connection);
-    let idle = http.and_then(|http| http.idle_timeout.as_ref());
-    // A connection of HTTP is one of TCP.
-    let idle = idle.or(tcp.and_then(|tcp| tcp.idle_timeout.as_ref()));
+    // A connection of HTTP is one of TCP; what is wrong with the limit of that is told with the connections.
+    let of_connection = || {
+        let text = tcp.and_then(|tcp| tcp.idle_timeout.as_ref());
+        Problems::default().millis(TIMEOUT, "TCP IdleTimeout", text)
+    };
     let mut of = |area, field, text| problems.millis(area, field, text);
     ClientLimits {
         request: of(
@@ -151,7 +153,12 @@ fn limits(spec: &ClientTrafficPolicySpec, problems: &mut Problems) -> ClientLimi
             "HTTP RequestHeadersReceivedTimeout",
             http.and_then(|http| http.request_headers_received_timeout.as_ref()),
         ),
-        idle: of(TIMEOUT, "HTTP IdleTimeout", idle),
+        idle: of(
+            TIMEOUT,
+            "HTTP IdleTimeout",
+            http.and_then(|http| http.idle_timeout.as_ref()),
+        )
+        .or_else(of_connection),
         stream_idle: of(
             TIMEOUT,
             "HTTP StreamIdleTimeout",
