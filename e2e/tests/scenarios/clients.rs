@@ -1,9 +1,10 @@
-//! What a ClientTrafficPolicy says of clients acts, on stock Envoy where edge-proxy refuses it, and the edit that takes it
-//! away takes it back.
+//! What a ClientTrafficPolicy says of clients acts, on stock Envoy where edge-proxy refuses it, the edit that takes it away
+//! takes it back, and what can't be honoured closes the listener.
 
 use crate::{
     backends,
     resources::{backend, gateway, listener, route},
+    statuses::wait_until_said,
 };
 use anyhow::{Result, ensure};
 use e2e::{
@@ -36,6 +37,15 @@ fn policy(fields: &str) -> String {
 /// Waits for something. Workers take an edit one by one, so what goes with it is part of what is waited for.
 fn until(stack: &Stack, what: &str, mut holds: impl FnMut() -> Result<bool>) -> Result<()> {
     stack.look_until(what, || Ok(holds()?.then_some(())))
+}
+
+/// Shows that nobody is served while the policy says what can't be honoured, as its status tells.
+fn fails_closed(stack: &Stack, fields: &str, why: &str) -> Result<()> {
+    stack.put(FILE, &policy(fields))?;
+    until(stack, "everybody to be refused", || {
+        Ok(stack.get(HOST, "/")?.status == 500)
+    })?;
+    wait_until_said(stack, ["ClientTrafficPolicy", "clients", "Accepted", "False"], why)
 }
 
 /// The values of a header that the backend was sent.
@@ -74,6 +84,7 @@ pub(crate) fn connections_tell_whose_they_are(plane: &DataPlane) -> Result<()> {
         Ok(plain()?.status == 200 && is_known()?)
     })?;
 
+    fails_closed(&stack, "  proxyProtocol: { optional: perhaps }\n", "proxyProtocol")?;
     stack.remove(FILE)?;
     until(&stack, "PROXY headers to be nonsense", || {
         Ok(told()?.status == 400 && plain()?.status == 200)
@@ -150,6 +161,9 @@ pub(crate) fn clients_are_where_the_policy_looks(plane: &DataPlane) -> Result<()
         Ok(status(&named)? == 200 && status(&chain)? == 403)
     })?;
 
+    let nowhere = "  clientIPDetection: { xForwardedFor: { trustedCIDRs: [somewhere] } }\n";
+    fails_closed(&stack, nowhere, "ClientIPDetection")?;
+
     stack.remove(FILE)?;
     until(&stack, "nobody to be believed", || {
         Ok(status(&named)? == 403 && status(&chain)? == 403 && status(&short)? == 403)
@@ -215,7 +229,11 @@ pub(crate) fn headers_are_as_the_policy_wants_them(plane: &DataPlane) -> Result<
         let ids = seen(&ask()?, "X-Request-Id")?;
         Ok(ids.len() == 1 && ids != ["mine"])
     })?;
-    Ok(())
+    fails_closed(&stack, "  headers: { maxRequestHeaderLimit: '512' }\n", "Headers")?;
+    stack.remove(FILE)?;
+    until(&stack, "a request to be served", || {
+        Ok(stack.get(HOST, "/")?.status == 200)
+    })
 }
 
 pub(crate) fn names_with_underscores_are_refused_unless_the_policy_lets_them(plane: &DataPlane) -> Result<()> {
@@ -255,6 +273,8 @@ pub(crate) fn paths_are_read_as_the_policy_says(plane: &DataPlane) -> Result<()>
     until(&stack, "a refused path", || {
         Ok(status("/a%2Fb")? == 400 && path("/a//b")? == "/a/b" && alive()? == 404)
     })?;
+
+    fails_closed(&stack, "  path: { escapedSlashesAction: Unheard }\n", "Path")?;
 
     stack.remove(FILE)?;
     until(&stack, "a redirect", || Ok(status("/a%2Fb")? == 307))
@@ -297,6 +317,8 @@ pub(crate) fn requests_have_the_time_that_the_policy_gives_them(plane: &DataPlan
         let (_, mut stream) = held(&stack)?;
         Ok(stream.read(&mut [0])? == 0)
     })?;
+    let odd = "  timeout: { http: { requestReceivedTimeout: 3 parsecs } }\n";
+    fails_closed(&stack, odd, "Timeout")?;
     stack.remove(FILE)?;
     until(&stack, "time for all", || {
         Ok(answer_to(&stack, &half_body)?.is_none() && answer_to(&stack, &half_head)?.is_none())
@@ -331,6 +353,11 @@ pub(crate) fn as_many_connections_are_open_as_the_policy_allows(plane: &DataPlan
     })?;
     until(&stack, "the next connection", || Ok(is_served()))?;
 
+    fails_closed(
+        &stack,
+        "  connection: { connectionLimit: { value: 0 } }\n",
+        "Connection",
+    )?;
     stack.remove(FILE)?;
     until(&stack, "two connections", || {
         let _streams = (held(&stack)?, held(&stack)?);

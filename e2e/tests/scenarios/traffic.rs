@@ -1,7 +1,7 @@
-//! BackendTrafficPolicies and HTTPRouteFilters in force: each is shown to act, to be changed, and to be taken back by an
-//! edit.
+//! BackendTrafficPolicies and HTTPRouteFilters in force: each is shown to act, to be changed, to be taken back by an edit,
+//! and to close its route while it can't be honoured.
 
-use crate::{policies::HttpPeer, resources};
+use crate::{policies::HttpPeer, resources, statuses::wait_until_said};
 use anyhow::Result;
 use e2e::{
     http::{self, Request, Response},
@@ -79,6 +79,16 @@ impl Routed {
     /// Takes the policy back.
     fn unshape(&self) -> Result<()> {
         self.stack.remove(POLICY)
+    }
+
+    /// Shows that the route is closed while the policy says what can't be honoured, as its status tells, and open without
+    /// the policy.
+    fn fails_closed(&self, fields: &str, why: &str) -> Result<()> {
+        self.shape(fields)?;
+        self.answers(&get("/"), 500)?;
+        wait_until_said(&self.stack, ["BackendTrafficPolicy", "shape", "Accepted", "False"], why)?;
+        self.unshape()?;
+        self.answers(&get("/"), 200).map(drop)
     }
 
     /// Asks once.

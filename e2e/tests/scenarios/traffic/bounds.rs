@@ -50,7 +50,12 @@ pub(crate) fn requests_beyond_a_rate_are_turned_away(plane: &DataPlane) -> Resul
         assert_eq!(www.ask(&get("/"))?.status, 200);
     }
     www.unshape()?;
-    www.answers(&get_with("/", &[("x-user", "ann")]), 200).map(drop)
+    www.answers(&get_with("/", &[("x-user", "ann")]), 200)?;
+    let unlimited = "{ limit: { requests: 1, unit: Hour } }, { limit: { requests: 2, unit: Hour } }";
+    www.fails_closed(
+        &format!("  rateLimit: {{ type: Local, local: {{ rules: [{unlimited}] }} }}\n"),
+        "RateLimit",
+    )
 }
 
 /// One request under way fills the cluster: another is turned away at once, and let in when the first is done.
@@ -70,8 +75,8 @@ pub(crate) fn what_a_cluster_bears_is_bounded(plane: &DataPlane) -> Result<()> {
     www.answers(&get("/"), 200)?;
     www.shape("  circuitBreaker: { maxParallelRequests: 1, maxPendingRequests: 1 }\n")?;
     let gateway = www.stack.gateway();
-    // The policy is there when the cluster says so: a second request is refused while a first is held.
-    www.holds("a full cluster", || {
+    // What becomes of a request while another is held.
+    let second = || {
         held.store(false, Ordering::Relaxed);
         go.store(false, Ordering::Relaxed);
         let first = thread::spawn(move || http::send(gateway, &Request::get(super::HOST, "/hold")));
@@ -83,8 +88,11 @@ pub(crate) fn what_a_cluster_bears_is_bounded(plane: &DataPlane) -> Result<()> {
         };
         let (first, second) = (first?, second?);
         ensure!(first.status == 200, "{first:?}");
-        Ok(second.status == 503)
-    })?;
+        Ok(second.status)
+    };
+    www.holds("a full cluster", || Ok(second()? == 503))?;
     www.answers(&get("/"), 200)?;
-    www.unshape()
+    www.unshape()?;
+    www.holds("room for two", || Ok(second()? == 200))?;
+    www.fails_closed("  circuitBreaker: { maxConnections: -1 }\n", "CircuitBreaker")
 }

@@ -44,5 +44,7 @@ pub(crate) fn requests_of_a_user_stay_at_a_backend(plane: &DataPlane) -> Result<
     www.holds("a user by every backend", || {
         let used: BTreeSet<String> = (0..8).map(|_| asked("user-0")).collect::<Result<_>>()?;
         Ok(used.len() == 2)
-    })
+    })?;
+    let odd = "  loadBalancer: { type: ConsistentHash, consistentHash: { type: SourceIP, tableSize: 1024 } }\n";
+    www.fails_closed(odd, "LoadBalancer")
 }

@@ -26,7 +26,8 @@ pub(crate) fn faults_are_injected(plane: &DataPlane) -> Result<()> {
         let begun = Instant::now();
         assert_eq!(www.ask(&get("/"))?.status, 200);
         Ok(begun.elapsed() < delay)
-    })
+    })?;
+    www.fails_closed("  faultInjection: { abort: { httpStatus: 600 } }\n", "FaultInjection")
 }
 
 pub(crate) fn long_requests_are_refused(plane: &DataPlane) -> Result<()> {
@@ -34,12 +35,20 @@ pub(crate) fn long_requests_are_refused(plane: &DataPlane) -> Result<()> {
     let www = Routed::start(plane, &[peer.port])?;
     www.answers(&get("/"), 200)?;
     let long = "x".repeat(2_000);
-    www.shape("  requestBuffer: { limit: 1Ki }\n")?;
+    let limit = |limit: &str| www.shape(&format!("  requestBuffer: {{ limit: {limit} }}\n"));
+    limit("1Ki")?;
     www.holds("a request that is too long", || Ok(www.post(&long)?.status == 413))?;
     assert_eq!(www.post(&long[..1_000])?.status, 200);
-    www.shape("  requestBuffer: { limit: 4Ki }\n")?;
+    limit("4Ki")?;
     www.holds("a request that is short enough", || Ok(www.post(&long)?.status == 200))?;
-    www.unshape()
+    limit("1Ki")?;
+    www.holds(
+        "a request that is too long again",
+        || Ok(www.post(&long)?.status == 413),
+    )?;
+    www.unshape()?;
+    www.holds("a request without a limit", || Ok(www.post(&long)?.status == 200))?;
+    www.fails_closed("  requestBuffer: { limit: 5Gi }\n", "RequestBuffer")
 }
 
 /// A route of its own to the peers, with an HTTPRouteFilter.
@@ -81,6 +90,10 @@ pub(crate) fn filters_answer_rewrite_and_sign(plane: &DataPlane) -> Result<()> {
         (body(&told), told.header("content-type")),
         ("short".to_owned(), Some("text/plain"))
     );
+
+    // What can't be answered so is closed, and leads to no backend.
+    answer("  directResponse: { statusCode: 100 }\n")?;
+    www.until("a route that is closed", &ask, |told| told.status == 500)?;
 
     answer(
         "  urlRewrite:\n    hostname: { type: Header, header: x-to }\n    path: { type: ReplaceRegexMatch, \

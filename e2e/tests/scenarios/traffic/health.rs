@@ -58,7 +58,9 @@ pub(crate) fn backends_that_fail_probes_are_left_out(plane: &DataPlane) -> Resul
     www.unshape()?;
     www.holds("both backends, unprobed", || {
         Ok(used(&www)? == names(&["ailing", "sound"]))
-    })
+    })?;
+    let nowhere = "  healthCheck: { active: { type: TCP, overrides: { port: 0 } } }\n";
+    www.fails_closed(nowhere, "HealthCheck")
 }
 
 pub(crate) fn backends_that_fail_are_left_out(plane: &DataPlane) -> Result<()> {
@@ -81,5 +83,6 @@ pub(crate) fn backends_that_fail_are_left_out(plane: &DataPlane) -> Result<()> {
     )?;
     www.holds("no failure", || Ok(failures()? == 0))?;
     www.unshape()?;
-    www.holds("a backend that fails again", || Ok(failures()? > 0))
+    www.holds("a backend that fails again", || Ok(failures()? > 0))?;
+    www.fails_closed("  healthCheck: { passive: { interval: 3 parsecs } }\n", "HealthCheck")
 }

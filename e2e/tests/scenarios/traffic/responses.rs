@@ -1,6 +1,6 @@
 //! What changes responses, holds them up, or has the proxy answer in place of a backend that fails too often.
 
-use crate::resources;
+use crate::{resources, statuses::wait_until_said};
 use anyhow::{Result, ensure};
 use e2e::{
     http::{Request, Response},
@@ -17,9 +17,22 @@ const HOST: &str = "www.example.com";
 /// The quickstart, with a policy over its route whose spec has these lines.
 fn start(plane: &DataPlane, fields: &str) -> Result<Stack> {
     let stack = Stack::start(plane)?;
-    let target = "{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: www }";
-    stack.put("policy.yaml", &resources::traffic_policy("traffic", target, fields))?;
+    shape(&stack, fields)?;
     Ok(stack)
+}
+
+fn shape(stack: &Stack, fields: &str) -> Result<()> {
+    let target = "{ group: gateway.networking.k8s.io, kind: HTTPRoute, name: www }";
+    stack.put("policy.yaml", &resources::traffic_policy("traffic", target, fields))
+}
+
+/// Shows that the route is closed while the policy says what can't be honoured, and open without it.
+fn fails_closed(stack: &Stack, fields: &str, why: &str) -> Result<()> {
+    shape(stack, fields)?;
+    wait(stack, "/", &[], |answer| answer.status == 500)?;
+    wait_until_said(stack, ["BackendTrafficPolicy", "traffic", "Accepted", "False"], why)?;
+    stack.remove("policy.yaml")?;
+    wait(stack, "/", &[], |answer| answer.status == 200).map(drop)
 }
 
 fn send(stack: &Stack, path: &str, headers: &[(&str, &str)]) -> Result<Response> {
@@ -99,7 +112,7 @@ pub(crate) fn responses_are_compressed_as_clients_like(plane: &DataPlane) -> Res
         answer.header("vary").is_none()
     })?;
     assert_eq!(encoding(&answer), None);
-    Ok(())
+    fails_closed(&stack, "  compressor: [{ type: Rar }]\n", "Compression")
 }
 
 pub(crate) fn responses_are_replaced(plane: &DataPlane) -> Result<()> {
@@ -151,7 +164,9 @@ pub(crate) fn responses_are_replaced(plane: &DataPlane) -> Result<()> {
     assert_eq!(seen["headers"]["X-Id"][0], "eight");
 
     stack.remove("policy.yaml")?;
-    wait(&stack, "/status/404", &[], |answer| answer.status == 404).map(drop)
+    wait(&stack, "/status/404", &[], |answer| answer.status == 404)?;
+    let never = "  responseOverride: [{ match: { statusCodes: [{ value: 99 }] }, response: { statusCode: 410 } }]\n";
+    fails_closed(&stack, never, "ResponseOverride")
 }
 
 pub(crate) fn responses_pass_at_a_rate(plane: &DataPlane) -> Result<()> {
@@ -161,19 +176,24 @@ pub(crate) fn responses_pass_at_a_rate(plane: &DataPlane) -> Result<()> {
     )?;
     // The echo tells of it all.
     let long = "x".repeat(2048);
-    stack.look_until("a slow response", || {
-        let begun = Instant::now();
-        let answer = send(&stack, "/", &[("x-long", &long)])?;
-        ensure!(answer.status == 200, "{answer:?}");
-        assert_eq!(answer.json()?["headers"]["X-Long"][0], long.as_str());
-        // More than two seconds' worth, less what the bucket has at the beginning and what other tries have left.
-        ensure!(
-            begun.elapsed() > Duration::from_secs(1),
-            "it took {:?}",
-            begun.elapsed()
-        );
-        Ok(Some(()))
-    })
+    let lasts = |is_wanted: fn(Duration) -> bool| {
+        stack.look_until("a response in its time", || {
+            let begun = Instant::now();
+            let answer = send(&stack, "/", &[("x-long", &long)])?;
+            ensure!(answer.status == 200, "{answer:?}");
+            assert_eq!(answer.json()?["headers"]["X-Long"][0], long.as_str());
+            let time = begun.elapsed();
+            ensure!(is_wanted(time), "it took {time:?}");
+            Ok(Some(()))
+        })
+    };
+    // More than two seconds' worth, less what the bucket has at the beginning and what other tries have left.
+    const HELD_UP: Duration = Duration::from_secs(1);
+    lasts(|time| time > HELD_UP)?;
+    stack.remove("policy.yaml")?;
+    lasts(|time| time < HELD_UP)?;
+    let little = "  bandwidthLimit: { response: { limit: { value: 59Ki, unit: Minute } } }\n";
+    fails_closed(&stack, little, "BandwidthLimit")
 }
 
 pub(crate) fn requests_are_refused_while_too_few_succeed(plane: &DataPlane) -> Result<()> {
@@ -205,5 +225,10 @@ pub(crate) fn requests_are_refused_while_too_few_succeed(plane: &DataPlane) -> R
             ensure!(send(&stack, "/", &[])?.status == 200, "one was refused");
         }
         Ok(Some(()))
-    })
+    })?;
+    fails_closed(
+        &stack,
+        "  admissionControl: { minSuccessRate: 0 }\n",
+        "AdmissionControl",
+    )
 }

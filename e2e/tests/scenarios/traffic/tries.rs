@@ -32,7 +32,12 @@ pub(crate) fn requests_are_tried_again(plane: &DataPlane) -> Result<()> {
     // Nothing of what is asked here calls for another try.
     www.shape("  retry: { numRetries: 4, retryOn: { httpStatusCodes: [502] } }\n")?;
     www.holds("one try for other statuses", || Ok(tries()? == 1))?;
-    www.unshape()
+    retry(2)?;
+    www.holds("three tries again", || Ok(tries()? == 3))?;
+    www.unshape()?;
+    www.holds("one try without a policy", || Ok(tries()? == 1))?;
+    let never = "  retry: { numRetries: 2, perRetry: { backOff: { baseInterval: 0s } } }\n";
+    www.fails_closed(never, "Retry")
 }
 
 /// How long the backend takes for an answer, and a limit far below.
@@ -53,5 +58,6 @@ pub(crate) fn requests_end_in_time(plane: &DataPlane) -> Result<()> {
     www.shape("  retry: { numRetries: 1, retryOn: { triggers: [reset] }, perRetry: { timeout: 20ms } }\n")?;
     www.answers(&get("/"), 504)?;
     www.unshape()?;
-    www.answers(&get("/"), 200).map(drop)
+    www.answers(&get("/"), 200)?;
+    www.fails_closed("  timeout: { http: { requestTimeout: 3 parsecs } }\n", "Timeout")
 }
