@@ -6,6 +6,7 @@ use e2e::{process::wait_for, stack::PATIENCE};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+mod found;
 mod tree;
 
 const RBAC: &str = "type.googleapis.com/envoy.extensions.filters.http.rbac.v3";

@@ -69,7 +69,7 @@ impl Facts for Entry<'_> {
     }
 
     fn metadata(&self) -> Option<&Metadata> {
-        None
+        Some(&self.record.metadata)
     }
 }
 

@@ -62,6 +62,6 @@ impl Site for OfRecords<'_> {
     }
 
     fn tells_metadata(&self) -> bool {
-        false
+        true
     }
 }
